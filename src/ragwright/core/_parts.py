@@ -116,6 +116,7 @@ def added(kind: PartKind) -> Mapping[str, Addition]:
     return _collected(_points())[0][kind]
 
 
+@cache
 def addition(kind: PartKind, name: str) -> Addition | None:
     """The addition of a name; None if no package has it.
 

@@ -70,7 +70,7 @@ def form_of(model: str, plan: DraftPlan) -> Form:
     """Return the prompt form of a model.
 
     Raises:
-        PromptError: There is no such form or file, or the file is wrong, with its line.
+        PromptError: The form or file does not exist, or the file has a fault, whose line is named.
     """
     name = plan.options.formats.get(model, plan.options.format)
     return _form_by_name(name, plan.options.stop)

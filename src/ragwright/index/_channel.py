@@ -175,7 +175,7 @@ def _chunks(view: View) -> Iterator[Hit]:
 
 
 def _ranked(
-    channel: Channel, candidates: Sequence[tuple[str, float]], allowed: Collection[str] | None
+    channel: Channel, candidates: Sequence[tuple[str, float]], allowed: frozenset[str] | None
 ) -> tuple[tuple[str, float], ...]:
     """Candidates best first, ties by id; PluginError unless all are different, allowed chunks."""
     try:
@@ -186,7 +186,7 @@ def _ranked(
         raise _failed(channel, "it returned a chunk twice")
     if not all(map(math.isfinite, scores.values())):
         raise _failed(channel, "it returned a score that is not a number")
-    if allowed is not None and not scores.keys() <= set(allowed):
+    if allowed is not None and not scores.keys() <= allowed:
         raise _failed(channel, "it returned a chunk that the filters exclude")
     return tuple(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0])))
 

@@ -146,7 +146,7 @@ class TextBuilder:
 
     @property
     def empty(self) -> bool:
-        """True if there is no text yet."""
+        """True while the text is empty."""
         return not self._length
 
     def text(self) -> str:

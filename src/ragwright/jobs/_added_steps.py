@@ -16,7 +16,7 @@ def run_added_step(name: str, arguments: Sequence[str], folder: Path) -> int:
     returns an exit code, or None for success, and prints what the history of jobs should show.
 
     Raises:
-        PluginError: There is no such step, or it cannot be imported.
+        PluginError: The step does not exist, or cannot be imported.
         JobError: It fails, or returns something that is not an exit code.
     """
     step = load_addition("steps", name, where=f"job step {name}")

@@ -94,7 +94,9 @@ def _changes(text: str) -> FormerText:
             change["gate"] = json.dumps(change["gate"], ensure_ascii=False)
             rows.append({name: change[name] for name in CHANGE_COLUMNS})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"line {number} is no change of the served configuration") from error
+            raise ValueError(
+                f"line {number} is not a change of the served configuration"
+            ) from error
     return FormerText(version, {"served_changes": rows}, {"served_changes": len(rows)})
 
 
@@ -120,7 +122,7 @@ def _report(text: str) -> FormerText:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a text")
     return value
 
 

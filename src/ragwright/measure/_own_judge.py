@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 
 from ..core import PluginError, RagwrightError, Row, Score, load_addition
 from ..flow import Flow
@@ -25,7 +26,10 @@ class Verdict:
 
 
 class Judge(ABC):
-    """Judges rows by rubrics, such as a trained classifier or another program's judge."""
+    """Judges rows by rubrics, such as a trained classifier or another program's judge.
+
+    A process makes it once, for all rows.
+    """
 
     @abstractmethod
     def judge(self, row: Row, rubric: Rubric, sample: int) -> Flow[Verdict]:
@@ -38,6 +42,18 @@ class Judge(ABC):
         """
 
 
+@cache
+def _opened_judge(name: str) -> Judge:
+    """The judge of a name, made once: it may load a model."""
+    loaded = load_addition("judges", name, where="judge.by")
+    judge = loaded() if isinstance(loaded, type) else loaded
+    if not isinstance(judge, Judge):
+        raise PluginError(
+            f"{name!r} is not a judge", where="judge.by", hint="subclass ragwright.measure.Judge"
+        )
+    return judge
+
+
 def own_verdict(row: Row, rubric: Rubric, judge: str, sample: int) -> Flow[Score]:
     """The score of a row by the judge of a plug-in.
 
@@ -47,14 +63,8 @@ def own_verdict(row: Row, rubric: Rubric, judge: str, sample: int) -> Flow[Score
     Raises:
         PluginError: It cannot be loaded, fails, or is not a judge.
     """
-    loaded = load_addition("judges", judge, where="judge.by")
-    opened = loaded() if isinstance(loaded, type) else loaded
-    if not isinstance(opened, Judge):
-        raise PluginError(
-            f"{judge!r} is not a judge", where="judge.by", hint="subclass ragwright.measure.Judge"
-        )
     try:
-        verdict = yield from opened.judge(row, rubric, sample)
+        verdict = yield from _opened_judge(judge).judge(row, rubric, sample)
     except RagwrightError:
         raise
     except Exception as error:

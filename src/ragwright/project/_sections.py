@@ -132,7 +132,7 @@ def _is_record(kind: Any) -> bool:
 
 def _no_record(address: str) -> PluginError:
     return PluginError(
-        f"the settings of {address} are no option record",
+        f"the settings of {address} are not an option record",
         where=address,
         hint="write a frozen dataclass whose fields are made with ragwright.core.option",
     )

@@ -157,7 +157,7 @@ SECTIONS: Mapping[str, type[Any]] = {
 """Sections of the base."""
 
 _LISTS = ("sources", "models")
-"""Sections of the base that are no option records."""
+"""Sections of the base that are not option records."""
 
 _EMPTY = ("", "~", "null", "Null", "NULL")
 """Texts that YAML reads as no value."""

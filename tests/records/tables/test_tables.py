@@ -558,7 +558,7 @@ import resource, sys
 from pathlib import Path
 from table_rows import adopt
 from ragwright.core import StoreFullError
-from ragwright.records.tables._files import write_part
+from ragwright.records.tables import write_part
 from ragwright.records.tables._tables import Tables
 import numpy, pyarrow
 

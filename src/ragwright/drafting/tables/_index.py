@@ -117,7 +117,7 @@ def _known_changes(
 def _all_rows_and_gone(
     tables: Tables, version: int, store: Store, pair: IndexSpec
 ) -> tuple[Iterator[Any], Sequence[str]]:
-    """Return all rows of gold, and the keys in the index whose row is no longer in gold."""
+    """Return all rows of gold, and the indexed keys that gold no longer contains."""
     indexed_keys = {
         key
         for name, root in store.sources(pair).items()

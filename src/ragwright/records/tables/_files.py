@@ -75,7 +75,7 @@ def keys_of(path: Path) -> FileKeys:
 
     Raises:
         RecordsError: It lacks one of the columns, or a row has no key.
-        StoreError: It is no Parquet file.
+        StoreError: It is not a Parquet file.
     """
     pa = require("pyarrow", "records", "reading records")
     parquet = require("pyarrow.parquet", "records", "reading records")
@@ -101,7 +101,7 @@ def count_keys(path: Path, keys: Sequence[str]) -> int:
     """Count the rows of a file that have one of some keys.
 
     Raises:
-        StoreError: It is no Parquet file.
+        StoreError: It is not a Parquet file.
     """
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")
