@@ -206,17 +206,17 @@ class _Workers(Multiprocess):
             elif (process.exitcode or 0) > 0:  # one that a signal killed is started again
                 self.failed = True
                 self.should_exit.set()
-        for process in self.processes:
-            if not process.process.is_alive() and not self.should_exit.is_set():
+        before = tuple(self.processes)
+        super().keep_subprocess_alive()
+        # Compared afterwards: a worker may end at any moment of the check above.
+        for process in before:
+            if process not in self.processes:
                 log.warning(
                     "worker %s ended with exit code %s; another one is started",
                     process.pid,
                     process.exitcode,
                 )
-        before = {process.pid for process in self.processes}
-        super().keep_subprocess_alive()
-        for gone in before - {process.pid for process in self.processes}:
-            _metrics.forget_process(gone)
+                _metrics.forget_process(process.pid)
 
 
 def worker_app() -> ASGIApp:
