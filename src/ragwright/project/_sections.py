@@ -65,6 +65,46 @@ def stage_sections(retrieve: Any) -> dict[str, type[Any]]:
     return kinds
 
 
+def is_of_a_part(name: str) -> bool:
+    """True if a part declares the section; imports nothing of the part but its declaration."""
+    return addition("sections", name) is not None
+
+
+class PartSections(Mapping[str, Any]):
+    """Sections of a project file that are not of the base; those of parts are read when used.
+
+    Args:
+        read: Sections that were read.
+        unread: Plain values of the others.
+        placed: The project file.
+    """
+
+    def __init__(self, read: Mapping[str, Any], unread: Mapping[str, Any], placed: Placed) -> None:
+        self._read = dict(read)
+        self._unread = dict(unread)
+        self._placed = placed
+
+    def __getitem__(self, name: str) -> Any:
+        """The section's option record.
+
+        Raises:
+            ConfigError: A key or value is wrong, with file and line.
+            PluginError: The part cannot be imported.
+        """
+        if name not in self._read:
+            value = self._unread[name]
+            kind = section_kind(name)
+            assert kind is not None, "settings_from keeps sections of parts alone unread"
+            self._read[name] = read_section(kind, value, self._placed, name)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._read, **self._unread})
+
+    def __len__(self) -> int:
+        return len({**self._read, **self._unread})
+
+
 def installed_sections() -> Iterator[tuple[str, SectionKind]]:
     """Sections of all installed parts, stages and channels; what cannot be imported is left out."""
     for part in ("sections", *_WITH_SETTINGS):

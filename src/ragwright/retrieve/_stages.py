@@ -13,9 +13,10 @@ from ..core import (
     PartKind,
     PluginError,
     RagwrightError,
+    RetrieveError,
     load_addition,
 )
-from ..flow import Flow
+from ..flow import Flow, Lookup, LookupReply, send
 from ..index import Channel
 from ._target import Stage, Target
 
@@ -55,7 +56,7 @@ def run_stages(question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tup
     Each hit gets its rank and score after a stage under the stage's name in ``channels``.
 
     Raises:
-        PluginError: A stage fails, or returns something else than different hits.
+        PluginError: A stage fails, or returns something else than different hits of the index.
     """
     for stage in target.stages:
         flow = stage.apply(question, hits, target)
@@ -67,8 +68,21 @@ def run_stages(question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tup
             raise
         except Exception as error:
             raise _failed(stage, f"{type(error).__name__}: {error}") from error
-        hits = tuple(_ranked(stage, returned))
+        ranked = tuple(_ranked(stage, returned))
+        before = {hit.chunk_id for hit in hits}
+        more = tuple(hit.chunk_id for hit in ranked if hit.chunk_id not in before)
+        if more:
+            yield from _refuse_invented(stage, more, target)
+        hits = ranked
     return hits
+
+
+def _refuse_invented(stage: Stage, added_ids: tuple[str, ...], target: Target) -> Flow[None]:
+    """Refuse chunks that a stage added to its hits and that the index does not have."""
+    try:
+        yield from send(Lookup(target.snapshot, added_ids), LookupReply)
+    except RetrieveError as error:
+        raise _failed(stage, f"it returned a hit that is not in the index: {error}") from error
 
 
 def _ranked(stage: Stage, returned: Sequence[Hit]) -> Iterable[Hit]:
