@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from .. import answer as room, retrieve as searches  # rare routes load when taken
 from ..core import (
@@ -19,7 +20,6 @@ from ..core import (
 from ..flow import Flow, Message, branch, gather, settled
 from ..models import ExtractiveReranker
 from ..retrieve import (
-    Database,
     Retrieved,
     RetrieveOptions,
     Route,
@@ -32,7 +32,10 @@ from ..retrieve import (
     route_by_rules,
 )
 from ._flow import AnswerSetup, answer
-from ._lacking import lacking
+from ._forms import lacking
+
+if TYPE_CHECKING:
+    from ..retrieve import Database
 
 
 @dataclass(frozen=True, slots=True)

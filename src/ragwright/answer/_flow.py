@@ -5,23 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from .. import answer as answers  # what model calls alone need loads with them
 from ..core import Answer, Hit, ModelReplyError, Persona
 from ..flow import ChatReply, Flow, chat
 from ..models import ExtractiveReranker, Tokenizer, asks_steps
-from ._citations import resolve_citations
-from ._code_entry import CodeAnswer, answer_from_entries
-from ._contrast import compared_things, contrast
 from ._extract import Selection, closest, quoted, score_sentences, select_for, word_places
-from ._lacking import lowered
+from ._forms import (
+    CodeAnswer,
+    answer_from_entries,
+    compared_things,
+    contrast,
+    lowered,
+    of_speaker,
+    refusal,
+)
+from ._marks import resolve_citations
 from ._options import AnswerOptions, PromptOptions
-from ._phrases import refusal
 from ._prompt import read_prompt
 from ._quotes import make_quotes
 from ._sentences import split_sentences
-from ._speakers import of_speaker
-from ._window import PromptFrame, Window
+
+if TYPE_CHECKING:
+    from ._window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,11 @@ class AnswerSetup:
 
     def window(self, model: str) -> Window:
         """The window of a chat model."""
-        return Window(tokenizer=self.tokenizer) if self.window_of is None else self.window_of(model)
+        return (
+            answers.Window(tokenizer=self.tokenizer)
+            if self.window_of is None
+            else self.window_of(model)
+        )
 
 
 QUOTED = "quoted offline: sentences of the sources, chosen by their words; no model wrote this"
@@ -174,7 +185,7 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
     elif not hits:
         return _refused_answer(blank, "nothing was retrieved")
     parts = _for_context(setup.prompt, options.closed_book)
-    frame = PromptFrame(
+    frame = answers.PromptFrame(
         question, persona, parts, setup.window(model), options.max_tokens, options.hit_order
     )
     room = frame.room(options.context_tokens)

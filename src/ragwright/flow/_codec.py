@@ -26,18 +26,7 @@ from ._requests import (
     SystemReply,
 )
 
-DURABLE = (Chat, Complete, Embed, Rerank, Fetch, AskSystem)
 """Kinds whose replies are kept after the process; a handler may exclude some."""
-
-
-def durable(request: Request) -> bool:
-    """True for the kinds that are kept across runs (rule 9).
-
-    Vectors of passages are stored in the index; here only until they are put there.
-    """
-    if isinstance(request, Embed) and request.role == "passage":
-        return bool(request.sources)
-    return isinstance(request, DURABLE)
 
 
 def reply_key(request: Request, identity: str, scope: str, attempt: int) -> str:
@@ -134,11 +123,6 @@ def _decoded(kind: type[Request], data: bytes) -> Reply:
         tokens = tuple((token, value) for token, value in fields["tokens"])
         return CompleteReply(**(fields | {"dropped": tuple(fields["dropped"]), "tokens": tokens}))
     return RerankReply(**(fields | {"scores": tuple(fields["scores"])}))
-
-
-def streamed(request: Request) -> bool:
-    """True where deltas may be shown: marked so, and not still to be validated (rule 6)."""
-    return isinstance(request, Chat) and request.stream and not request.schema
 
 
 _VALIDATORS = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}

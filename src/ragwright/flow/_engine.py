@@ -18,11 +18,10 @@ from ..core import (
     UnhandledRequestError,
 )
 from ..ledger import committed
-from ._batches import Batcher
 from ._calls import Call, Caller, Key, Listener
-from ._codec import cached, decode, durable, reply_key, streamed
+from ._codec import cached, decode, reply_key
 from ._context import Context, Memo, RunnerOptions, Stopping, TraceEntry
-from ._handlers import AnyHandler, BatchHandler, Handler, Route
+from ._handlers import AnyHandler, Batcher, BatchHandler, Handler, Route, durable, streamed
 from ._lanes import RetryPolicy
 from ._replies import Replies
 from ._requests import ChatReply, Fetch, Reply, Request, Search

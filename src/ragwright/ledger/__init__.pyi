@@ -8,9 +8,9 @@ from ._database import (
     Work as Work,
     one_to_forget as one_to_forget,
 )
-from ._erasures import Erasures as Erasures
 from ._forgetting import forget as forget
 from ._kept_files import (
+    Erasures as Erasures,
     back_up as back_up,
     discard as discard,
     file_error as file_error,
@@ -26,9 +26,9 @@ from ._locks import (
     WorkLock as WorkLock,
     folder_locked as folder_locked,
 )
-from ._moving import copy_rows as copy_rows
 from ._opening import (
     Ledger as Ledger,
+    copy_rows as copy_rows,
     open_cache as open_cache,
     open_database as open_database,
 )

@@ -126,17 +126,16 @@ def _text(value: object) -> str:
     return value
 
 
-def _former(file: str, table: str, read: Any) -> Former:
-    return Former(file, 1, {table: table}, read=read)
-
-
-FORMER_ACCESS = (
-    _former("serve/keys.json", "serve_keys", _keys),
-    _former("serve/sessions.json", "serve_sessions", _sessions),
-    _former("served/history.jsonl", "served_changes", _changes),
-    _former("embedders.json", "embedders", _embedders),
-    _former("systems.json", "system_rounds", _rounds),
-    _former("ingested.json", "last_ingest", _report),
+FORMER_ACCESS = tuple(
+    Former(file, 1, {table: table}, read=read)
+    for file, table, read in (
+        ("serve/keys.json", "serve_keys", _keys),
+        ("serve/sessions.json", "serve_sessions", _sessions),
+        ("served/history.jsonl", "served_changes", _changes),
+        ("embedders.json", "embedders", _embedders),
+        ("systems.json", "system_rounds", _rounds),
+        ("ingested.json", "last_ingest", _report),
+    )
 )
 
 ACCESS_FORGETS = (Forgets("last_ingest", "? != ''", local=True),)  # it may name any document

@@ -1,4 +1,3 @@
-from ._answers_under_way import EVERY as EVERY, AnswersUnderWay as AnswersUnderWay
 from ._findings import (
     Check as Check,
     index_findings as index_findings,
@@ -40,7 +39,7 @@ from ._served import (
     run_configuration as run_configuration,
     served_project as served_project,
 )
-from ._session import Session as Session
+from ._session import EVERY as EVERY, AnswersUnderWay as AnswersUnderWay, Session as Session
 from ._settings import (
     SERVED_SECTIONS as SERVED_SECTIONS,
     Overrides as Overrides,

@@ -15,9 +15,8 @@ from .. import answer, flow, index, ingest, ledger, models, project as room, ret
 from ..core import StoreDamagedError
 from ..ledger import Erasures, WorkLock, discard
 from . import building
-from ._answers_under_way import AnswersUnderWay
 from ._folder import ProjectFolder
-from ._session import Session
+from ._session import AnswersUnderWay, Session
 from ._settings import Settings, load_settings, rooted
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
 from ..retrieve import RetrieveOptions
 from ._sections import (
     PartSections,
+    SharedOptions,
     default_section,
     installed_sections,
     is_of_a_part,
@@ -39,7 +40,6 @@ from ._sections import (
     section_names,
     stage_sections,
 )
-from ._shared_options import SharedOptions
 
 Record = TypeVar("Record")
 

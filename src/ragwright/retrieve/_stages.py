@@ -1,11 +1,11 @@
-"""Stages and channels of plug-ins: opened as settings name them; stages run on the hits."""
+"""Stages of plug-ins and hooks between stages: opened as settings name them, run on the hits."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ..core import (
     ChannelScore,
@@ -19,6 +19,35 @@ from ..core import (
 from ..flow import Flow, Lookup, LookupReply, send
 from ..index import Channel
 from ._target import Stage, Target
+
+Hits: TypeAlias = tuple[Hit, ...]
+
+
+class StageHooks:
+    """Hooks that may change the hits between stages; this one leaves them as they are.
+
+    One is made for each search. Where the search goes in rounds (``retrieve.iterate``),
+    ``pooled`` and ``ordered`` are called in each of them.
+
+    Attributes:
+        depth: Least number of candidates that the search fetches; fetching more than configured
+            does not change hits by itself.
+    """
+
+    depth: int = 0
+
+    def pooled(self, hits: Hits) -> Hits:
+        """Candidates of the search, best first, before any reranking."""
+        return hits
+
+    def ordered(self, hits: Hits) -> Hits:
+        """The reranked candidates, before selection and cut."""
+        return hits
+
+    def kept(self, hits: Hits) -> Hits:
+        """The hits after selection and ``top_k``, before they are expanded."""
+        return hits
+
 
 Extension = TypeVar("Extension", Stage, Channel)
 
