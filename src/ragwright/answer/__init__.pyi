@@ -1,4 +1,3 @@
-from ._ask import AskPlan as AskPlan, ask as ask
 from ._condense import (
     CONVERSATION as CONVERSATION,
     Condensed as Condensed,
@@ -33,8 +32,10 @@ from ._corpus_read import (
 from ._extract import Selection as Selection, select as select
 from ._flow import (
     AnswerSetup as AnswerSetup,
+    AskPlan as AskPlan,
     abstains as abstains,
     answer as answer,
+    ask as ask,
     avg_chunk_score as avg_chunk_score,
     extract as extract,
     write as write,
