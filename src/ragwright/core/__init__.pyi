@@ -98,6 +98,7 @@ from ._parts import (
     import_plugins_from as import_plugins_from,
     load_addition as load_addition,
     load_object as load_object,
+    own_additions as own_additions,
     plugin_folder as plugin_folder,
     require as require,
     spawning as spawning,

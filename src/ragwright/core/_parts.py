@@ -181,6 +181,8 @@ PartKind: TypeAlias = Literal[
     "pages",
     "steps",
     "promoted",
+    "tables",
+    "handlers",
 ]
 """Kind of thing that can be added; its entry points are in the group ``ragwright.<kind>``."""
 
@@ -203,6 +205,9 @@ class Part:
         promoted: What a promoted configuration contains beside sections of the project file: key
             -> function of project folder and settings that returns plain settings, and paths of
             files relative to the folder.
+        tables: Tables of SQL that a project keeps: ``Tables`` of ragwright.ledger.
+        handlers: What carries out requests of a kind: name of the request's class -> function of
+            the project that returns a ``Handler``.
     """
 
     name: str
@@ -219,6 +224,8 @@ class Part:
     pages: Mapping[str, str] = field(default_factory=dict)
     steps: Mapping[str, str] = field(default_factory=dict)
     promoted: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, str] = field(default_factory=dict)
+    handlers: Mapping[str, str] = field(default_factory=dict)
     sentences: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -301,6 +308,12 @@ def load_addition(kind: PartKind, name: str, *, where: str) -> Any:
             hint=f"{known_names.rstrip('?')}; or write module:object",
         )
     return known.load()
+
+
+def own_additions(kind: PartKind) -> tuple[Addition, ...]:
+    """Everything of a kind that ragwright itself adds, without a look at other packages."""
+    points = (new for point in _own_points() for new in _additions(point))
+    return tuple(new for new in points if new.kind == kind)
 
 
 def additions_of_others() -> tuple[Addition, ...]:

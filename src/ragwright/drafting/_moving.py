@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ..core import ConfigError
-from ..ledger import LEDGER_TABLES, REPLY_TABLES, Ledger, SharedPlace, copy_rows, open_database
+from ..ledger import REPLY_TABLES, Ledger, SharedPlace, copy_rows, ledger_tables, open_database
 
 if TYPE_CHECKING:
     from ..project import Project
@@ -42,7 +42,7 @@ def migrate_shared(project: Project) -> Mapping[str, int]:
     """
     place = _shared_place(project)
     versions = {}
-    for tables in (REPLY_TABLES, LEDGER_TABLES):
+    for tables in (REPLY_TABLES, ledger_tables()):
         open_database(place, tables, upgrade=True).close()
         versions[tables.name] = tables.version
     return versions

@@ -2,6 +2,9 @@ from ._database import (
     Connection as Connection,
     Database as Database,
     Done as Done,
+    Forgets as Forgets,
+    Former as Former,
+    FormerText as FormerText,
     Place as Place,
     SharedPlace as SharedPlace,
     Tables as Tables,
@@ -19,7 +22,7 @@ from ._kept_files import (
     rolled_back as rolled_back,
     writable as writable,
 )
-from ._ledger_tables import FORGOTTEN as FORGOTTEN, LEDGER_TABLES as LEDGER_TABLES
+from ._ledger_tables import ledger_tables as ledger_tables
 from ._locks import (
     FileLock as FileLock,
     LockHolder as LockHolder,

@@ -15,7 +15,7 @@ from .. import ledger  # PostgreSQL loads where a database is shared
 from ..core import SchemaVersionError, StoreDamagedError, StoreError
 from ._database import Connection, Database, Place, Tables
 from ._kept_files import discard, file_error
-from ._ledger_tables import LEDGER_TABLES
+from ._ledger_tables import ledger_tables
 from ._sqlite import SqliteDatabase, former_files
 from ._writer import Writer
 
@@ -137,6 +137,7 @@ class Ledger:
 
     Args:
         place: As :func:`open_database`, and so are the others.
+        tables: What it holds; None for the tables of ragwright itself.
         power_safe: Wait for the disk at each commit.
         upgrade: Migrate older tables of a shared database, too.
 
@@ -147,8 +148,15 @@ class Ledger:
         StoreError: As :func:`open_database`.
     """
 
-    def __init__(self, place: Place, *, power_safe: bool = False, upgrade: bool = False) -> None:
-        self._shared = _shared(place, power_safe, upgrade)
+    def __init__(
+        self,
+        place: Place,
+        tables: Tables | None = None,
+        *,
+        power_safe: bool = False,
+        upgrade: bool = False,
+    ) -> None:
+        self._shared = _shared(place, tables or ledger_tables(), power_safe, upgrade)
         self.database = self._shared.database
         self._writer: Writer | None = None
         self._reader: list[Connection] = []  # one, once something was read
@@ -208,7 +216,7 @@ class Ledger:
 _MOST_IDLE = 2
 """Connections that are kept for the next reader: to open one takes half a millisecond."""
 
-_Key: TypeAlias = tuple[Place, bool, int]
+_Key: TypeAlias = tuple[Place, str, bool, int]
 
 
 class _Shared:
@@ -228,7 +236,7 @@ class _Shared:
         place = self.key[0]
         if not isinstance(place, Path):
             return True
-        return _file_state(place) == self._state and not former_files(place, LEDGER_TABLES)
+        return _file_state(place) == self._state and not former_files(place, self.database.tables)
 
     def writer(self) -> Writer:
         with _GUARD:
@@ -259,16 +267,17 @@ _GUARD = threading.RLock()  # a finalizer may run while the same thread holds it
 _OPEN: dict[_Key, _Shared] = {}
 
 
-def _shared(place: Place, power_safe: bool, upgrade: bool) -> _Shared:
+def _shared(place: Place, tables: Tables, power_safe: bool, upgrade: bool) -> _Shared:
     """Open the ledger at a place, or count one more user of the open one."""
-    key = (place.absolute() if isinstance(place, Path) else place, power_safe, os.getpid())
+    where = place.absolute() if isinstance(place, Path) else place
+    key = (where, tables.name, power_safe, os.getpid())
     with _GUARD:
         known = None if upgrade else _OPEN.get(key)
         if known is not None and known.usable:
             known.users += 1
             return known
     # may take minutes: others wait for it only where they open the same
-    database = open_database(place, LEDGER_TABLES, power_safe=power_safe, upgrade=upgrade)
+    database = open_database(place, tables, power_safe=power_safe, upgrade=upgrade)
     with _GUARD:
         other = _OPEN.get(key)
         if other is None or other is known or not other.usable:
@@ -282,7 +291,7 @@ def _shared(place: Place, power_safe: bool, upgrade: bool) -> _Shared:
 
 
 def _release(shared: _Shared, reader: list[Connection]) -> None:
-    if shared.key[2] != os.getpid():  # a copy in a forked process
+    if shared.key[3] != os.getpid():  # a copy in a forked process
         return
     with _GUARD:
         shared.idle += reader
