@@ -149,8 +149,9 @@ def unchanged(reply: Reply) -> bool:
 
 def usage_of(reply: Reply) -> Usage:
     """Tokens and money of a reply, nothing for kinds without any."""
-    if isinstance(reply, ChatReply | CompleteReply | EmbedReply | RerankReply | SystemReply):
-        return reply.usage
+    usage = getattr(reply, "usage", None)
+    if isinstance(usage, Usage):
+        return usage
     return Usage()
 
 

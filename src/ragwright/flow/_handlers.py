@@ -23,7 +23,13 @@ OnDelta = Callable[[str], None]
 
 
 class Handler(ABC, Generic[RequestT, ReplyT]):
-    """The base of handlers: carries out requests of one kind, and gives the runner their limits."""
+    """The base of handlers: carries out requests of one kind, and gives the runner their limits.
+
+    Attributes:
+        carries: Class of the requests, for a handler that a package adds.
+    """
+
+    carries: type[Any] | None = None
 
     def identity(self, request: RequestT) -> str:
         """Everything besides the request that determines the reply; part of the durable key.
@@ -64,6 +70,17 @@ class Handler(ABC, Generic[RequestT, ReplyT]):
     def dimensions(self, request: RequestT) -> int | None:
         """Length of the vectors of an ``Embed`` if known beforehand, for a dry run."""
         return None
+
+    def stand_in(self, request: RequestT) -> ReplyT:
+        """A reply for a dry run, in which nothing is sent; for requests that packages add.
+
+        Raises:
+            FlowError: The handler has none.
+        """
+        raise FlowError(
+            f"a dry run needs a reply to stand for that of {type(request).__name__}",
+            hint=f"add the method stand_in to {type(self).__name__}",
+        )
 
     async def aclose(self) -> None:
         """Release resources; called on the runner's loop."""

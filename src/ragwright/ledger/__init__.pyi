@@ -1,3 +1,4 @@
+from ._added import ADDED as ADDED, added_tables as added_tables, checked_tables as checked_tables
 from ._database import (
     Connection as Connection,
     Database as Database,

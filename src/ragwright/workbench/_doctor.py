@@ -101,6 +101,7 @@ def _settings_checks(project: Project) -> Iterator[opened.Check]:
     settings = project.settings
     search = settings.retrieve
     openings: list[Callable[[], object]] = [
+        ledger.added_tables,
         *(partial(settings.section, name) for name in settings.parts),
         *(partial(retrieve.open_stages, [name], settings.section) for name in search.stages),
         *(
