@@ -155,6 +155,38 @@ def test_its_settings_are_settings_of_the_project(run: Run, tmp_path: Path) -> N
     assert [change["key"] for change in changed] == ["recency.half_life"]
 
 
+def test_its_table_is_erased_and_outlives_the_package(
+    run: Run, installed: Path, tmp_path: Path
+) -> None:
+    assert run("ingest", "-q").returncode == 0
+    assert "3 tickets, 3 of them new" in run("job", "step", "check-tickets", "3").stdout
+    assert "3 tickets, 0 of them new" in run("job", "step", "check-tickets", "3").stdout
+    file = tmp_path / "desk" / ".ragwright" / "data" / "added_tickets.sqlite"
+    [hit] = document(run("retrieve", "pump start", "-k", "1", "--json"))["hits"]
+    assert hit["document_id"].encode() in file.read_bytes()
+    assert document(run("forget", hit["document_id"], "--json"))["added"] == 1
+    left = [part.read_bytes() for part in file.parent.glob("added_tickets.sqlite*")]
+    assert left
+    assert not any(hit["document_id"].encode() in part for part in left)
+    hidden = installed / "ragwright_tickets-0.1.0.dist-info"
+    away = hidden.rename(installed / "away")
+    settings = tmp_path / "desk" / "ragwright.yaml"
+    with_package = settings.read_text("utf-8")
+    settings.write_text("sources: []\n", "utf-8")
+    try:
+        gone = run("forget", "--tenant", "acme")
+        assert gone.returncode == 1
+        assert "a package that is not installed left the tables 'tickets'" in gone.stderr
+    finally:
+        away.rename(hidden)
+        settings.write_text(with_package, "utf-8")
+    file.write_bytes(b"no database" * 100)
+    assert document(run("retrieve", "pump start", "--json"))["hits"]
+    damaged = run("job", "step", "check-tickets", "3")
+    assert damaged.returncode == 1
+    assert "added_tickets.sqlite" in damaged.stderr
+
+
 def test_a_package_that_fails_harms_nothing_else(run: Run, installed: Path, tmp_path: Path) -> None:
     broken = installed / "broken-1.0.dist-info"
     broken.mkdir()
