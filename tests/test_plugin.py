@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from postgres_server import running_server
 
 pytestmark = pytest.mark.slow
 
@@ -185,6 +186,20 @@ def test_its_table_is_erased_and_outlives_the_package(
     damaged = run("job", "step", "check-tickets", "3")
     assert damaged.returncode == 1
     assert "added_tickets.sqlite" in damaged.stderr
+
+
+def test_its_table_moves_to_a_shared_database(run: Run, tmp_path: Path) -> None:
+    assert run("ingest", "-q").returncode == 0
+    assert "3 of them new" in run("job", "step", "check-tickets", "3").stdout
+    settings = tmp_path / "desk" / "ragwright.yaml"
+    with running_server() as socket:
+        address = f"postgresql://admin@/postgres?host={socket}"
+        settings.write_text(f"{settings.read_text('utf-8')}\nshared: {{address: '{address}'}}\n")
+        assert document(run("shared", "move", "--json"))["added"] == 3
+        assert "3 tickets, 0 of them new" in run("job", "step", "check-tickets", "3").stdout
+        assert "added_tickets" in document(run("shared", "migrate", "--json"))
+        [hit] = document(run("retrieve", "pump start", "-k", "1", "--json"))["hits"]
+        assert document(run("forget", hit["document_id"], "--json"))["added"] == 2  # of both places
 
 
 def test_a_package_that_fails_harms_nothing_else(run: Run, installed: Path, tmp_path: Path) -> None:
