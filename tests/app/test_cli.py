@@ -246,6 +246,28 @@ def test_doctor_says_what_is_missing_and_paid(built: Path) -> None:
     assert "retrieve.top_k" in run(built, "doctor", "--keys").stdout
 
 
+def test_doctor_opens_stages_judges_and_sections_that_a_question_does_not_read(
+    built: Path,
+) -> None:
+    file = built / "ragwright.yaml"
+    file.write_text(f"{file.read_text('utf-8')}\nserve: {{prot: 80}}\n", "utf-8")
+    assert ok(built, "ask", "How often is the oil changed?")["answers"]
+    words = ("retrieve.stages=[json:loads, absent]", "judge.by=json:dumps")
+    done = run(built, "doctor", *(word for text in words for word in ("--set", text)))
+    assert done.returncode == 1
+    for fault in (
+        "ragwright.yaml:",
+        "prot",
+        "'json:loads' is not a stage",
+        "'absent'",
+        "'json:dumps' is not a judge",
+    ):
+        assert fault in done.stdout
+    refused = run(built, "ask", "-q", "Which oil?", "--set", "serve.prot=80")
+    assert refused.returncode == 1
+    assert "prot" in refused.stderr
+
+
 def test_doctor_asks_a_server_for_its_models(built: Path, server: ScriptedServer) -> None:
     words = ("doctor", "--ask-models", "--set")
     assert run(built, *words, f"answer.model={server.url}#scripted").returncode == 0

@@ -95,6 +95,23 @@ def test_a_gate_takes_the_direction_of_the_function(folder: Path) -> None:
     assert parse_rule("Column(stars)>=-3.5").bound == -3.5
 
 
+def test_a_gate_on_a_file_says_that_the_direction_is_not_known(folder: Path) -> None:
+    rows = [{"id": str(at), "user_input": "Q?", "mymeasures:length": 12.0 + at} for at in range(12)]
+    (folder / "scores.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    rule = ("--rule", "mymeasures:length>=10")
+    shown = ragwright(folder, "gate", "scores.jsonl", *rule).stdout
+    assert "which values of mymeasures:length are better is not known here" in shown
+    assert "higher values pass" in shown
+    assert (
+        "is not known here"
+        not in ragwright(
+            folder, "gate", "scores.jsonl", "--rule", "mymeasures:length>=10", "--json", code=0
+        )
+        .stdout.split('"checks"')[0]
+        .split('"warnings"')[0]
+    )
+
+
 @pytest.mark.parametrize("text", ["mymeasures:none", "no_such_module:x", "mymeasures:number"])
 def test_an_unknown_function_is_one_error(folder: Path, text: str) -> None:
     with pytest.raises((PluginError, MeasureError), match=text.split(":")[0]):

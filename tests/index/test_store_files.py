@@ -24,7 +24,7 @@ from ragwright.core import (
     StoreFullError,
 )
 from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, StoreOptions, open_store
-from ragwright.index._schema import STEPS, prepare
+from ragwright.index._connections import STEPS, prepare
 from ragwright.models import Analyzer
 
 PAIR = IndexSpec("whole", Analyzer().spec)

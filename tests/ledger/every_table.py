@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from ragwright.ledger import (
-    LEDGER_TABLES,
     REPLY_TABLES,
     STAMP_TABLES,
     Connection,
     Database,
     Place,
     Writer,
+    ledger_tables,
     open_database,
 )
 
-DECLARED = {tables.name: tables for tables in (LEDGER_TABLES, REPLY_TABLES, STAMP_TABLES)}
+DECLARED = {tables.name: tables for tables in (ledger_tables(), REPLY_TABLES, STAMP_TABLES)}
 ONE_ROW = {"drawn", "last_ingest"}
 """Tables with a single row."""
 

@@ -14,7 +14,7 @@ from small_project import MakeProject
 from ragwright import Workbench
 from ragwright.core import StoreDamagedError, Usage
 from ragwright.flow import Entry
-from ragwright.ledger import LEDGER_TABLES
+from ragwright.ledger import ledger_tables
 
 MARK = "QXEVERYWHERE4711"
 NAME = "docs/press.md"
@@ -95,7 +95,7 @@ def test_no_byte_of_a_document_is_left(tmp_path: Path, size: int) -> None:
     with Workbench.open(folder) as bench:
         list(bench.project.runs.list())  # makes the ledger
         tables = fill(folder, text, {*NOT_OF_A_DOCUMENT})
-        assert {rule.table for rule in LEDGER_TABLES.forgets if rule.document} == tables - {
+        assert {rule.table for rule in ledger_tables().forgets if rule.document} == tables - {
             *NOT_OF_A_DOCUMENT
         }, "a new table says what goes with a document, or why nothing does"
         store_reply(bench, text)
@@ -116,7 +116,7 @@ def test_no_byte_of_a_tenant_is_left(tmp_path: Path, size: int) -> None:
     with Workbench.open(folder) as bench:
         list(bench.project.runs.list())
         tables = fill(folder, text, NOT_OF_A_SCOPE)
-        assert {rule.table for rule in LEDGER_TABLES.forgets if rule.scope} == (
+        assert {rule.table for rule in ledger_tables().forgets if rule.scope} == (
             tables - NOT_OF_A_SCOPE
         )
         store_reply(bench, text)

@@ -27,11 +27,11 @@ from ragwright.core import (
 )
 from ragwright.drafting import OutputQuery, Outputs
 from ragwright.flow import RunRow, Runs
-from ragwright.ledger import LEDGER_TABLES, Ledger, SqliteDatabase
+from ragwright.ledger import Ledger, SqliteDatabase, ledger_tables
 from ragwright.project import ProjectFolder, Served
 from ragwright.serve import ServeKeys
 
-FORMER_TEXTS = [former for former in LEDGER_TABLES.former if former.read is not None]
+FORMER_TEXTS = [former for former in ledger_tables().former if former.read is not None]
 RUNS = ("runs", "rows", "row_sources", "names", "facts")
 BACKUPS = {
     "jobs.sqlite.v1.bak",
@@ -57,7 +57,7 @@ def files(data: Path) -> set[str]:
 def whole(data: Path) -> None:
     """Every row of every former file is in the ledger, in its order, and the files are backups."""
     assert files(data) == BACKUPS | {"ledger.sqlite"}
-    for former in LEDGER_TABLES.former:
+    for former in ledger_tables().former:
         [backup] = [data / name for name in BACKUPS if name.startswith(former.file)]
         assert stat.S_IMODE(backup.stat().st_mode) == 0o600
         if former.read is not None:

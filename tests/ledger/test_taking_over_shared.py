@@ -16,17 +16,17 @@ from ragwright.core import SchemaVersionError, StoreError
 from ragwright.drafting import OutputQuery, Outputs
 from ragwright.flow import Runs
 from ragwright.ledger import (
-    LEDGER_TABLES,
     Ledger,
     SharedPlace,
     Tables,
     copy_rows,
+    ledger_tables,
     open_database,
 )
 
 pytestmark = pytest.mark.slow
 
-SHARED = [former for former in LEDGER_TABLES.former if former.schema]
+SHARED = [former for former in ledger_tables().former if former.schema]
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from ragwright.core import MeasureError, Row, Score
+from ragwright.core import MeasureError, PluginError, Row, Score
 from ragwright.flow import Flow, Runner
 from ragwright.measure import (
     Judge,
     MeasureSetup,
     Rubric,
     Verdict,
+    check_setup,
     custom_measure,
     parse_measure,
     parse_measures,
@@ -104,6 +105,13 @@ def test_a_judge_that_is_none_is_an_error_of_the_row() -> None:
     scored = score("Faithfulness", row, by=f"{HERE}:same_end")
     assert scored.state == "errored"
     assert "is not a judge" in scored.reason
+
+
+@pytest.mark.parametrize("name", [f"{HERE}:same_end", f"{HERE}:Absent", "absent"])
+def test_a_judge_that_is_none_is_refused_before_the_first_row(name: str) -> None:
+    with pytest.raises(PluginError, match=r"judge"):
+        check_setup(parse_measures("Faithfulness"), MeasureSetup(by=name))
+    check_setup(parse_measures("TokenF1"), MeasureSetup(by=name))
 
 
 @custom_measure(needs=("response",), low=0, high=1)

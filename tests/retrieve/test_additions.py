@@ -181,6 +181,7 @@ class Wrong(Stage):
         (lambda hits: [hit.text for hit in hits], "not a tuple of hits"),
         (lambda hits: hits[99], "IndexError"),
         (lambda hits: (replace(hits[0], score=float("nan")),), "not a number"),
+        (lambda hits: (*hits, replace(hits[0], chunk_id="invented")), "not in the index"),
     ],
 )
 def test_a_stage_that_fails_is_named(

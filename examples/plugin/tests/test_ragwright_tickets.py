@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import pytest
 from ragwright_tickets import (
+    SEEN,
     TICKETS_PAGE,
     Recency,
     RecencyOptions,
@@ -20,6 +21,7 @@ from ragwright_tickets import (
 
 from ragwright.core import Row
 from ragwright.ingest import Reader
+from ragwright.ledger import Ledger
 from ragwright.testing import (
     ChannelSuite,
     CommandSuite,
@@ -28,6 +30,7 @@ from ragwright.testing import (
     ReaderSuite,
     StageSuite,
     StepSuite,
+    TablesSuite,
 )
 
 DESK = Path(__file__).parents[1] / "desk"
@@ -89,3 +92,10 @@ class TestStep(StepSuite):
     @pytest.fixture
     def folder(self, desk: Path) -> Path:
         return desk
+
+
+class TestTables(TablesSuite):
+    tables = SEEN
+
+    def fill(self, ledger: Ledger, document: str, scope: str, text: str) -> None:
+        ledger.write(lambda db: db.execute("INSERT INTO seen VALUES (?, ?)", (document, text)))

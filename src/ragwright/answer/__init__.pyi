@@ -1,9 +1,3 @@
-from ._ask import AskPlan as AskPlan, ask as ask
-from ._citations import (
-    citation as citation,
-    cited_numbers as cited_numbers,
-    resolve_citations as resolve_citations,
-)
 from ._condense import (
     CONVERSATION as CONVERSATION,
     Condensed as Condensed,
@@ -38,8 +32,10 @@ from ._corpus_read import (
 from ._extract import Selection as Selection, select as select
 from ._flow import (
     AnswerSetup as AnswerSetup,
+    AskPlan as AskPlan,
     abstains as abstains,
     answer as answer,
+    ask as ask,
     avg_chunk_score as avg_chunk_score,
     extract as extract,
     write as write,
@@ -49,9 +45,12 @@ from ._marks import (
     Link as Link,
     Marks as Marks,
     PlacedMark as PlacedMark,
+    citation as citation,
+    cited_numbers as cited_numbers,
     marks_for_hits as marks_for_hits,
     marks_of_answer as marks_of_answer,
     quoted_text as quoted_text,
+    resolve_citations as resolve_citations,
 )
 from ._options import (
     AnswerOptions as AnswerOptions,
@@ -60,19 +59,17 @@ from ._options import (
     DraftWeights as DraftWeights,
     PromptOptions as PromptOptions,
 )
-from ._personas import (
-    load_persona as load_persona,
-    load_personas as load_personas,
-    pick_persona as pick_persona,
-    shipped_personas as shipped_personas,
-)
 from ._prompt import (
     Prompt as Prompt,
     ReadPrompt as ReadPrompt,
     compose as compose,
+    load_persona as load_persona,
+    load_personas as load_personas,
+    pick_persona as pick_persona,
     presets as presets,
     prompt_parts as prompt_parts,
     read_prompt as read_prompt,
+    shipped_personas as shipped_personas,
 )
 from ._quotes import Quote as Quote
 from ._sentences import Sentence as Sentence, split_sentences as split_sentences

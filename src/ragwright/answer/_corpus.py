@@ -32,7 +32,6 @@ from ..core import (
 from ..flow import Flow, Search, SearchReply, gather, lookup, send, settled
 from ..models import ExtractiveReranker, make_analyzer
 from ..retrieve import Target, idle_exclusions
-from ._citations import citation
 from ._corpus_offline import Quotable, quote_everything
 from ._corpus_read import (
     ChunkItems,
@@ -47,7 +46,8 @@ from ._corpus_read import (
 from ._corpus_structure import Structure
 from ._corpus_text import items_text, units_text
 from ._flow import AnswerSetup, answer
-from ._phrases import refusal
+from ._forms import refusal
+from ._marks import citation
 from ._units import Found, UnitCount, UnitQuestion, read_unit_question
 
 PAGE = 500

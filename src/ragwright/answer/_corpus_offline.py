@@ -11,8 +11,8 @@ from ..flow import Flow
 from ..models import ExtractiveReranker, TokenSource
 from ._extract import CLOSEST, Selection, closest, quoted, ranked, score_sentences, select
 from ._flow import QUOTED
+from ._forms import refusal
 from ._options import AnswerOptions
-from ._phrases import refusal
 from ._quotes import Quote, single_quotes
 from ._sentences import Sentence, split_sentences
 

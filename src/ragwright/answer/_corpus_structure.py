@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..core import Hit
 from ..models import TokenSource, words
 from ._corpus_read import Item
-from ._speakers import cast_lines, speaker_lines
+from ._forms import cast_lines, speaker_lines
 
 _PEOPLE = re.compile(
     r"^(?:contributors?|speakers?|participants?|characters?|debaters?|cast|roles?|personnages?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ._corpus_read import Item
-from ._phrases import Phrases, phrases_for
+from ._forms import Phrases, phrases_for
 from ._units import UnitQuestion, UnitTally
 
 

@@ -20,8 +20,7 @@ from ..models import (
 )
 from ._options import AnswerOptions
 from ._quotes import Quote, definition_above, details, rest_of_paragraph
-from ._sentences import Sentence
-from ._wholes import has_steps
+from ._sentences import Sentence, has_steps
 
 
 @dataclass(frozen=True, slots=True)

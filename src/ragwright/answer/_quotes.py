@@ -25,9 +25,8 @@ from ..models import (
     words,
     writes_out,
 )
-from ._citations import citation
-from ._sentences import Sentence
-from ._wholes import whole
+from ._marks import citation
+from ._sentences import Sentence, whole
 
 QuoteKind: TypeAlias = Literal["sentence", "pair", "definition", "list", "table", "row", "code"]
 Layout: TypeAlias = Literal["prose", "lists"]

@@ -9,7 +9,7 @@ from ..core import Answer, Persona
 from ..flow import Flow
 from ..models import ExtractiveReranker, question_language
 from ._flow import AnswerSetup, write
-from ._phrases import Phrases
+from ._forms import Phrases
 
 _THANKS = re.compile(r"\b(?:thanks?|thx|cheers|merci|danke|dank|gracias)\b", re.IGNORECASE)
 _FAREWELL = re.compile(

@@ -5,14 +5,14 @@ from ._addresses import (
     without_secret as without_secret,
 )
 from ._build import (
+    NamedOptions as NamedOptions,
     build_options as build_options,
     changed_options as changed_options,
     described_options as described_options,
+    option as option,
     overlaid as overlaid,
     unknown_key as unknown_key,
 )
-from ._citation_marks import CitationMark as CitationMark, citation_marks as citation_marks
-from ._counting import counted as counted
 from ._csv import (
     csv_cell as csv_cell,
     csv_formula as csv_formula,
@@ -72,12 +72,6 @@ from ._errors import (
     UnhandledRequestError as UnhandledRequestError,
     UnsupportedSourceError as UnsupportedSourceError,
 )
-from ._hashing import (
-    canonical_json as canonical_json,
-    text_hash as text_hash,
-    value_hash as value_hash,
-    values_hash as values_hash,
-)
 from ._headers import retry_after as retry_after
 from ._limits import address_space as address_space, bounded_work as bounded_work
 from ._mapping import (
@@ -93,7 +87,6 @@ from ._notebook import (
     html_table as html_table,
     shortened as shortened,
 )
-from ._options import NamedOptions as NamedOptions, option as option
 from ._parts import (
     Addition as Addition,
     Part as Part,
@@ -102,18 +95,16 @@ from ._parts import (
     addition as addition,
     addition_faults as addition_faults,
     additions_of_others as additions_of_others,
-    load_addition as load_addition,
-)
-from ._patterns import late_pattern as late_pattern
-from ._people import current_user as current_user
-from ._plain import plain as plain
-from ._plugins import (
     import_plugins_from as import_plugins_from,
+    load_addition as load_addition,
     load_object as load_object,
+    own_additions as own_additions,
     plugin_folder as plugin_folder,
     require as require,
     spawning as spawning,
 )
+from ._people import current_user as current_user
+from ._plain import plain as plain
 from ._records import (
     Answer as Answer,
     ChannelScore as ChannelScore,
@@ -149,7 +140,17 @@ from ._templates import (
     render as render,
     without_control as without_control,
 )
-from ._unicode import well_formed as well_formed
+from ._text import (
+    CitationMark as CitationMark,
+    canonical_json as canonical_json,
+    citation_marks as citation_marks,
+    counted as counted,
+    late_pattern as late_pattern,
+    text_hash as text_hash,
+    value_hash as value_hash,
+    values_hash as values_hash,
+    well_formed as well_formed,
+)
 from ._whole_files import (
     appending as appending,
     replace_text as replace_text,

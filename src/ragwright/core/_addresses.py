@@ -9,7 +9,7 @@ from contextlib import suppress
 from urllib.parse import quote, unquote, unquote_plus, urlsplit
 
 from ._errors import ConfigError
-from ._patterns import late_pattern
+from ._text import late_pattern
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """An environment variable in an address."""

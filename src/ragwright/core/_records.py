@@ -9,8 +9,8 @@ from html import escape
 from typing import Literal, TypeAlias
 
 from ._errors import FilterError
-from ._hashing import value_hash
 from ._notebook import html_table, shortened
+from ._text import value_hash
 
 MetaValue: TypeAlias = str | int | float | bool | tuple[str, ...]
 """A value of metadata: a scalar, or several strings (a document with three topics)."""

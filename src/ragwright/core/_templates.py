@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from ._citation_marks import without_marks
 from ._errors import PromptError
 from ._records import Hit
 from ._sandbox import rendered, sandbox
+from ._text import without_marks
 
 
 def render(template: str, values: Mapping[str, Any], *, strip: bool = True) -> str:

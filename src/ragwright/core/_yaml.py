@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ._errors import ConfigError
-from ._unicode import well_formed
+from ._text import well_formed
 
 _LEVELS = 100
 """Deepest nesting that is read; the composer takes several Python frames for each level."""

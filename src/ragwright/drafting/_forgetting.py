@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..answer import CONVERSATION
-from ..ledger import Ledger, forget, forget_backups, one_to_forget
-from ..project import clear_spools, forget_glossaries, forget_stamps
+from ..ledger import ADDED, Ledger, forget, forget_backups, one_to_forget
+from ..project import clear_spools, forget_glossaries, forget_stamps, kept_tables
 from .tables import ProjectRecords
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         document_id: The document.
 
     Raises:
-        StoreError: The name is empty.
+        StoreError: The name is empty, or there are tables of a package that is not installed.
         StoreBusyError: Other processes work on the project and could store the text again; the
             message names them, and nothing was forgotten.
     """
@@ -78,6 +78,7 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
             "records": records.forget(document_id),
             "exported": records.forget_exported(document_id),
             "jobs": counts["jobs"],
+            **_added_count(counts),
         }
 
 
@@ -97,7 +98,17 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
     with _erasing_alone(project, scope_name(scope)), _ledgers(project) as ledgers:
         counts = _forget_rows(project, ledgers, scope=scope)
         replies = project.replies.forget(scope=scope)
-        return {"replies": replies, "rows": counts["rows"], "outputs": counts["outputs"]}
+        return {
+            "replies": replies,
+            "rows": counts["rows"],
+            "outputs": counts["outputs"],
+            **_added_count(counts),
+        }
+
+
+def _added_count(counts: Mapping[str, int]) -> dict[str, int]:
+    """Rows that went from tables of other packages, if there are such tables."""
+    return {"added": counts["added"]} if "added" in counts else {}
 
 
 @contextmanager
@@ -105,13 +116,18 @@ def _ledgers(project: Project) -> Iterator[Sequence[Ledger]]:
     """The ledgers of a project, opened before anything is removed: one may be damaged.
 
     With a shared database, that of the project folder too: it holds rows from before they were
-    moved, and what jobs have printed.
+    moved, and what jobs have printed. Tables of other packages come last.
     """
     file, power_safe = project.folder.ledger, project.settings.budget.power_safe
     with ExitStack() as stack:
         places = dict.fromkeys((file, project.settings.shared.place(file)))
+        added = [*kept_tables(project)]
         yield [
-            stack.enter_context(closing(Ledger(place, power_safe=power_safe))) for place in places
+            *(
+                stack.enter_context(closing(Ledger(place, power_safe=power_safe)))
+                for place in places
+            ),
+            *(stack.enter_context(closing(Ledger(place, tables))) for place, tables in added),
         ]
 
 
@@ -119,6 +135,8 @@ def _forget_rows(project: Project, ledgers: Sequence[Ledger], **target: str) -> 
     """Purge a document (``source``) or a ``scope`` from ledgers and backups; returns the counts."""
     counts: dict[str, int] = {}
     for ledger in ledgers:
-        counts.update(forget(ledger.database, **target))
+        gone = forget(ledger.database, **target)
+        added = ledger.database.tables.name.startswith(ADDED)
+        counts.update({"added": counts.get("added", 0) + sum(gone.values())} if added else gone)
     forget_backups(project.folder.data)  # opening a ledger may have made one
     return counts

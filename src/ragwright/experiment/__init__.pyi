@@ -164,6 +164,7 @@ from .evaluations import (
     slices as slices,
     stored_evaluation as stored_evaluation,
     summarise as summarise,
+    system_handler as system_handler,
     weak_rows as weak_rows,
     weak_slices as weak_slices,
     with_reply as with_reply,

@@ -18,6 +18,9 @@ PART = Part(
         "ablate": "ragwright.app._ablate:command",
         "baseline": "ragwright.app._baseline:command",
     },
+    handlers={
+        "AskSystem": "ragwright.experiment:system_handler",
+    },
     sentences={
         "eval": "Run a testset through the project, or any other system, and score the answers.",
         "score": "Score given rows, or a run's stored answers again, without generating anything.",

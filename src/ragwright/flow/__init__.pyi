@@ -10,7 +10,6 @@ from ._handlers import (
 )
 from ._jobs import Job as Job, RunSummary as RunSummary, run_job as run_job, run_jobs as run_jobs
 from ._lanes import Lane as Lane, RetryPolicy as RetryPolicy
-from ._metering import Meter as Meter, metered as metered
 from ._progress import Progress as Progress
 from ._replies import (
     Claim as Claim,
@@ -18,6 +17,8 @@ from ._replies import (
     Replies as Replies,
 )
 from ._requests import (
+    AddedReply as AddedReply,
+    AddedRequest as AddedRequest,
     AskSystem as AskSystem,
     Chat as Chat,
     ChatReply as ChatReply,
@@ -45,7 +46,7 @@ from ._requests import (
 from ._runner import Runner as Runner
 from ._runs import Run as Run, RunRow as RunRow, Runs as Runs
 from ._shared_work import SharedWork as SharedWork
-from ._spending import Spending as Spending
+from ._spending import Meter as Meter, Spending as Spending, metered as metered
 from ._verbs import (
     Branch as Branch,
     Flow as Flow,

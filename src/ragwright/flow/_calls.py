@@ -23,7 +23,6 @@ from ..core import (
     Usage,
 )
 from ..ledger import committed
-from ._budget import Budget
 from ._codec import (
     conditional,
     decode,
@@ -31,19 +30,17 @@ from ._codec import (
     request_text,
     reusable,
     sources_of,
-    streamed,
     unchanged,
     usage_of,
     with_usage,
 )
 from ._context import RunnerOptions, Stopping
-from ._handlers import AnyHandler, SendHandler
+from ._handlers import AnyHandler, SendHandler, streamed
 from ._lanes import Lane, RetryPolicy, pushed_back
-from ._metering import present_meter
 from ._progress import Progress
 from ._replies import Claim, Entry, LaneFacts, Replies
 from ._requests import AskSystem, Chat, Complete, Embed, Reply, Request, Rerank
-from ._spending import Spending
+from ._spending import Budget, Spending, present_meter
 
 _LEASE_SECONDS = 900.0
 _POLL_SECONDS = 0.1

@@ -26,18 +26,7 @@ from ._requests import (
     SystemReply,
 )
 
-DURABLE = (Chat, Complete, Embed, Rerank, Fetch, AskSystem)
 """Kinds whose replies are kept after the process; a handler may exclude some."""
-
-
-def durable(request: Request) -> bool:
-    """True for the kinds that are kept across runs (rule 9).
-
-    Vectors of passages are stored in the index; here only until they are put there.
-    """
-    if isinstance(request, Embed) and request.role == "passage":
-        return bool(request.sources)
-    return isinstance(request, DURABLE)
 
 
 def reply_key(request: Request, identity: str, scope: str, attempt: int) -> str:
@@ -136,11 +125,6 @@ def _decoded(kind: type[Request], data: bytes) -> Reply:
     return RerankReply(**(fields | {"scores": tuple(fields["scores"])}))
 
 
-def streamed(request: Request) -> bool:
-    """True where deltas may be shown: marked so, and not still to be validated (rule 6)."""
-    return isinstance(request, Chat) and request.stream and not request.schema
-
-
 _VALIDATORS = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}
 
 
@@ -165,8 +149,9 @@ def unchanged(reply: Reply) -> bool:
 
 def usage_of(reply: Reply) -> Usage:
     """Tokens and money of a reply, nothing for kinds without any."""
-    if isinstance(reply, ChatReply | CompleteReply | EmbedReply | RerankReply | SystemReply):
-        return reply.usage
+    usage = getattr(reply, "usage", None)
+    if isinstance(usage, Usage):
+        return usage
     return Usage()
 
 

@@ -18,11 +18,10 @@ from ..core import (
     UnhandledRequestError,
 )
 from ..ledger import committed
-from ._batches import Batcher
 from ._calls import Call, Caller, Key, Listener
-from ._codec import cached, decode, durable, reply_key, streamed
+from ._codec import cached, decode, reply_key
 from ._context import Context, Memo, RunnerOptions, Stopping, TraceEntry
-from ._handlers import AnyHandler, BatchHandler, Handler, Route
+from ._handlers import AnyHandler, Batcher, BatchHandler, Handler, Route, durable, streamed
 from ._lanes import RetryPolicy
 from ._replies import Replies
 from ._requests import ChatReply, Fetch, Reply, Request, Search
@@ -48,7 +47,7 @@ class Engine:
         self.options = options
         self.caller = Caller(options, retry, replies, spending)
         self._keeping = 0
-        self._routes = dict(routes)
+        self._routes = routes
         self._replies = replies
         self._handlers: dict[int, Handler[Any, Any]] = {}
         self._memo = Memo()
@@ -166,12 +165,14 @@ class Engine:
         Raises:
             UnhandledRequestError: There is none.
         """
-        route = self._routes.get(type(request))
-        if route is None:
+        try:
+            route = self._routes[type(request)]
+        except KeyError:
             raise UnhandledRequestError(
                 f"this runner has no handler for {type(request).__name__} requests",
-                hint="open the flow's project with a Workbench, or pass a handler to the Runner",
-            )
+                hint="open the flow's project with a Workbench, pass a handler to the Runner, or "
+                "install the package that adds them",
+            ) from None
         handler = route if isinstance(route, Handler) else route(request)
         self._handlers[id(handler)] = handler
         return handler

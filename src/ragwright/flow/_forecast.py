@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ..core import Usage
 from ._calls import Caller, Estimate
+from ._context import Scenario
 from ._requests import Chat, Complete, Request
-from ._scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The runner's interface for handlers, which carry out one kind of request.
+"""The runner's interface for handlers, which carry out one kind of request, and their batches.
 
 A handler is written once per kind of request, by the room that owns the resource (`models`
 owns servers, `index` owns views). The runner owns everything around it: reuse, merging,
@@ -7,11 +7,14 @@ batching, limits, retries, budget, commits.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from typing import Any, Generic, TypeVar
 
-from ..core import RagwrightError, Usage
+from ..core import FlowError, RagwrightError, Usage, counted
+from ._requests import AskSystem, Chat, Complete, Embed, Fetch, Request, Rerank
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
@@ -20,7 +23,13 @@ OnDelta = Callable[[str], None]
 
 
 class Handler(ABC, Generic[RequestT, ReplyT]):
-    """The base of handlers: carries out requests of one kind, and gives the runner their limits."""
+    """The base of handlers: carries out requests of one kind, and gives the runner their limits.
+
+    Attributes:
+        carries: Class of the requests, for a handler that a package adds.
+    """
+
+    carries: type[Any] | None = None
 
     def identity(self, request: RequestT) -> str:
         """Everything besides the request that determines the reply; part of the durable key.
@@ -61,6 +70,17 @@ class Handler(ABC, Generic[RequestT, ReplyT]):
     def dimensions(self, request: RequestT) -> int | None:
         """Length of the vectors of an ``Embed`` if known beforehand, for a dry run."""
         return None
+
+    def stand_in(self, request: RequestT) -> ReplyT:
+        """A reply for a dry run, in which nothing is sent; for requests that packages add.
+
+        Raises:
+            FlowError: The handler has none.
+        """
+        raise FlowError(
+            f"a dry run needs a reply to stand for that of {type(request).__name__}",
+            hint=f"add the method stand_in to {type(self).__name__}",
+        )
 
     async def aclose(self) -> None:
         """Release resources; called on the runner's loop."""
@@ -104,3 +124,138 @@ AnyHandler = SendHandler[Any, Any] | BatchHandler[Any, Any]
 
 Route = AnyHandler | Callable[[Any], AnyHandler]
 """A handler for a kind of request, or a function that picks one by the request."""
+
+
+class Batcher:
+    """The queue in front of one batch handler.
+
+    Requests that arrive while a batch is under way are the next batch; no timer, no wait.
+    Lives on the runner's loop.
+    """
+
+    def __init__(self, handler: BatchHandler[Any, Any], pool: Executor) -> None:
+        self._handler = handler
+        self._pool = pool
+        self._queue: list[tuple[Any, asyncio.Future[Any]]] = []
+        self._scheduled = False
+        self.carried: asyncio.Future[Any] | None = None
+
+    def put(self, request: Any) -> asyncio.Future[Any]:
+        """Queue a request; the future ends with its reply, or raises its error."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._queue.append((request, future))
+        self._schedule(loop)
+        return future
+
+    def drop(self) -> None:
+        """Give up what is queued; a batch under way goes on."""
+        waiting, self._queue = self._queue, []
+        for _, future in waiting:
+            future.cancel()
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._scheduled and self.carried is None and self._queue:
+            self._scheduled = True
+            loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        waiting = [pair for pair in self._queue if not pair[1].cancelled()]
+        batch, self._queue = waiting, []
+        if not batch:
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            most = max(1, self._handler.together([request for request, _ in waiting]))
+            batch, self._queue = waiting[:most], waiting[most:]
+            requests = [request for request, _ in batch]
+            quick = self._handler.quick(requests)
+        except Exception as error:
+            self._settle(batch, [], error)
+            self._schedule(loop)
+            return
+        if quick:
+            self._settle(batch, *_carry(self._handler, requests))
+            self._schedule(loop)
+            return
+        self.carried = loop.run_in_executor(self._pool, _carry, self._handler, requests)
+        self.carried.add_done_callback(lambda done: self._finished(loop, batch, done))
+
+    def _finished(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        batch: list[tuple[Any, asyncio.Future[Any]]],
+        done: asyncio.Future[Any],
+    ) -> None:
+        self.carried = None
+        if done.cancelled():
+            self._settle(batch, [], FlowError("the runner was closed"))
+        else:
+            self._settle(batch, *done.result())
+        self._schedule(loop)
+
+    def _settle(
+        self,
+        batch: list[tuple[Any, asyncio.Future[Any]]],
+        replies: list[Any],
+        failure: BaseException | None,
+    ) -> None:
+        if failure is None and len(replies) != len(batch):
+            failure = FlowError(
+                f"{type(self._handler).__name__} returned {len(replies)} replies "
+                f"for {counted(len(batch), 'request')}"
+            )
+        for position, (_, future) in enumerate(batch):
+            if future.done():
+                continue
+            reply = replies[position] if failure is None else failure
+            if isinstance(reply, BaseException):
+                future.set_exception(_raisable(reply))
+            else:
+                future.set_result(reply)
+
+
+def _carry(
+    handler: BatchHandler[Any, Any], requests: list[Any]
+) -> tuple[list[Any], BaseException | None]:
+    """Replies, or the error of the whole batch as a value (a single bad request fails alone).
+
+    Nothing is raised here: on a worker's thread nothing would catch it.
+    """
+    try:
+        return list(handler.carry(requests)), None
+    except BaseException as error:
+        if len(requests) == 1 or not isinstance(error, Exception):
+            return [error] * len(requests), None
+    replies: list[Any] = []
+    for request in requests:
+        try:
+            replies.extend(handler.carry([request]))
+        except BaseException as error:
+            replies.append(error)
+    return replies, None
+
+
+def _raisable(error: BaseException) -> Exception:
+    """The error as one that a future can hold and that does not end the thread."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    wrapped = FlowError(f"the handler raised {type(error).__name__}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def durable(request: Request) -> bool:
+    """True for the kinds that are kept across runs (rule 9).
+
+    Vectors of passages are stored in the index; here only until they are put there.
+    """
+    if isinstance(request, Embed) and request.role == "passage":
+        return bool(request.sources)
+    return isinstance(request, Chat | Complete | Embed | Rerank | Fetch | AskSystem)
+
+
+def streamed(request: Request) -> bool:
+    """True where deltas may be shown: marked so, and not still to be validated (rule 6)."""
+    return isinstance(request, Chat) and request.stream and not request.schema

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ..core import ConfigError, FlowError, Interrupted, RagwrightError
 from ._calls import Estimate
-from ._context import Context, Outcome, RunnerOptions, Stopping, TraceEntry
+from ._context import Context, Outcome, RunnerOptions, Scenario, Stopping, TraceEntry
 from ._engine import Engine
 from ._forecast import Forecast, forecast_of
 from ._handlers import Route
@@ -22,7 +22,6 @@ from ._lanes import RetryPolicy
 from ._progress import Progress
 from ._replies import Replies
 from ._requests import Reply, Request
-from ._scenario import Scenario
 from ._spending import Spending
 from ._verbs import Flow
 

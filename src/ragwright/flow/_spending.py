@@ -1,12 +1,107 @@
-"""The daily spending of all processes and machines of a project, and their shared bound."""
+"""Money: meters of callers, the budget of a runner, and the daily one that processes share."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 
-from ..core import BudgetStopped
+from ..core import BudgetStopped, Usage
 from ..ledger import Connection, Ledger, Place, committed, unheard
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """Gets what calls cost.
+
+    Attributes:
+        note: Gets the usage of each call that was sent, as soon as it ended, on the runner's
+            thread: it must be quick. A call that was cut off or timed out counts with the most it
+            can cost, because it may have been billed; its tokens are unknown and 0.
+        priced: Refuse calls of a model that costs and has no price.
+    """
+
+    note: Callable[[Usage], None]
+    priced: bool = False
+
+
+_METER: ContextVar[Meter | None] = ContextVar("ragwright_meter", default=None)
+
+
+@contextmanager
+def metered(meter: Meter) -> Iterator[None]:
+    """Note what the calls cost that work started inside the block makes, whatever drives it.
+
+    It follows tasks and ``asyncio.to_thread``, as context variables do. A call that several flows
+    share is noted once, for the flow that started it; a stored reply is not noted.
+    """
+    token = _METER.set(meter)
+    try:
+        yield
+    finally:
+        _METER.reset(token)
+
+
+def present_meter() -> Meter | None:
+    """The meter of the present task."""
+    return _METER.get()
+
+
+class Budget:
+    """Worst-case reservations against a ceiling.
+
+    A call reserves the most it can cost before it is sent and is settled with its real cost.
+    When a reservation does not fit, it waits for calls in flight to settle; when none is in
+    flight and it still does not fit, the work stops. Lives on the runner's loop.
+
+    Args:
+        ceiling: Most money to spend, None for no bound.
+    """
+
+    def __init__(self, ceiling: float | None) -> None:
+        self.ceiling = ceiling
+        self.spent = 0.0
+        self.reserved = 0.0
+        self._settled: list[asyncio.Future[None]] = []
+
+    async def reserve(self, amount: float) -> None:
+        """Reserve money for a call.
+
+        Raises:
+            BudgetStopped: It does not fit, and nothing in flight could make it fit.
+        """
+        if self.ceiling is None:
+            self.reserved += amount
+            return
+        while self.spent + self.reserved + amount > self.ceiling + 1e-12:
+            if self.reserved <= 1e-12:
+                raise BudgetStopped(
+                    f"the budget of {self.ceiling:g} does not cover the next call "
+                    f"(spent {self.spent:.6g}, the call may cost {amount:.6g})",
+                    hint="raise --max-cost and run again: what was paid for is kept",
+                )
+            settled = asyncio.get_running_loop().create_future()
+            self._settled.append(settled)
+            await settled
+        self.reserved += amount
+
+    def settle(self, reserved: float, cost: float | None) -> float:
+        """Replace a reservation by the real cost of the call; returns what counts as spent.
+
+        If the cost is unknown (None), that is the whole reservation.
+        """
+        self.reserved = max(0.0, self.reserved - reserved)
+        spent = reserved if cost is None else cost
+        self.spent += spent
+        waiting, self._settled = self._settled, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+        return spent
+
 
 _DAY = 86_400
 _PAUSE_SECONDS = 0.1

@@ -1,31 +1,32 @@
-from ._channel import Channel as Channel, ChannelIndex as ChannelIndex, Channels as Channels
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
-from ._ladder import (
+from ._lance import LanceStore as LanceStore
+from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions
+from ._postings import AnalyzerFactory as AnalyzerFactory, default_analyzer as default_analyzer
+from ._prepare import packed_terms as packed_terms
+from ._rank import (
     Ladder as Ladder,
     RungRate as RungRate,
     rung_rates as rung_rates,
     rungs_of as rungs_of,
 )
-from ._lance import LanceStore as LanceStore
-from ._open import open_store as open_store
-from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions
-from ._prepare import packed_terms as packed_terms
-from ._sqlite import SqliteStore as SqliteStore
+from ._sqlite import SqliteStore as SqliteStore, open_store as open_store
 from ._store import (
     IndexedDocument as IndexedDocument,
     IndexSpec as IndexSpec,
     Store as Store,
+    StoredChunk as StoredChunk,
+    StoredDocument as StoredDocument,
+    StoredState as StoredState,
     View as View,
     ViewStatistics as ViewStatistics,
     WriteCounts as WriteCounts,
     chunk_key as chunk_key,
     embedded_text as embedded_text,
 )
-from ._stored import (
-    StoredChunk as StoredChunk,
-    StoredDocument as StoredDocument,
-    StoredState as StoredState,
-)
-from ._tokens import AnalyzerFactory as AnalyzerFactory, default_analyzer as default_analyzer
 from ._view import SegmentView as SegmentView, ViewState as ViewState
-from ._views import Views as Views
+from ._views import (
+    Channel as Channel,
+    ChannelIndex as ChannelIndex,
+    Channels as Channels,
+    Views as Views,
+)

@@ -22,8 +22,7 @@ from ..core import StoreError
 from ._arrays import Array, Arrays, open_arrays, write_arrays
 from ._options import StoreOptions
 from ._segment import FORMAT, MAX_ROWS, Segment, build_segments
-from ._store import IndexSpec, snapshot_name
-from ._stored import StoredDocument, StoredState
+from ._store import IndexSpec, StoredDocument, StoredState, snapshot_name
 from ._view import SegmentView, ViewSegment, ViewState
 
 Stamps = NDArray[np.int64]

@@ -42,19 +42,21 @@ from ._lance_state import Pinned, Reopening, Totals, pin, search_facts, stamps_o
 from ._lance_values import KnownValues
 from ._lance_view import Answering, LanceView
 from ._options import LanceSizes, StoreOptions
+from ._postings import AnalyzerFactory, Analyzers
 from ._prepare import COLUMNS, check_batch, ready, total_digest
 from ._store import (
     IndexedDocument,
     IndexSpec,
     Matrix,
     Store,
+    StoredChunk,
+    StoredDocument,
+    StoredState,
     View,
     WriteCounts,
     snapshot_gone,
     snapshot_name,
 )
-from ._stored import StoredChunk, StoredDocument, StoredState
-from ._tokens import AnalyzerFactory, Analyzers
 
 _BLOCK = 500
 _GRACE_SECONDS = 3600

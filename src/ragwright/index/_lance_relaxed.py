@@ -16,9 +16,9 @@ import numpy as np
 from ..core import Relaxation
 from ..flow import SearchReply
 from . import _lance_tables as lance
-from ._ladder import Ladder
 from ._lance_search import DenseScoring, Found, Scoring, joined
 from ._lance_where import Conditions, Where
+from ._rank import Ladder
 
 
 @dataclass(frozen=True, slots=True)

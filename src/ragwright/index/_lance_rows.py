@@ -12,10 +12,9 @@ import numpy as np
 from ..core import Document, MetaValue, text_hash
 from . import _lance_tables as lance
 from ._fields import number_of, spelling
+from ._postings import repack_terms, unpack_terms, words_of
 from ._prepare import ReadyChunk, ReadyDocument, document_from, entry_digest, structure_of
-from ._store import IndexSpec
-from ._stored import StoredChunk, StoredDocument, as_metadata, pages_from
-from ._tokens import repack_terms, unpack_terms, words_of
+from ._store import IndexSpec, StoredChunk, StoredDocument, as_metadata, pages_from
 
 LONGEST = 256
 """Characters up to which a value is stored whole in ``facets``."""

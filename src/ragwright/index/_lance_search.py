@@ -20,9 +20,8 @@ from . import _lance_tables as lance
 from ._lance_rows import matrix
 from ._lance_state import Pinned
 from ._lance_where import Conditions, Where, computed
-from ._postings import bonus, length_norms, weighed
+from ._postings import bonus, length_norms, token_numbers, weighed, words_of
 from ._rank import ROUNDING, Scores
-from ._tokens import token_numbers, words_of
 
 LANCE_K1, LANCE_B = 1.2, 0.75
 """BM25's settings of Lance's inverted index; its scores are (k1 + 1) times ours."""

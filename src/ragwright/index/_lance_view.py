@@ -19,15 +19,14 @@ from ..core import Filter, Hit, Relaxation, RetrieveError, SnapshotGoneError
 from ..flow import SearchReply
 from ..models import TokenSource
 from . import _lance_tables as lance
-from ._ladder import Ladder
 from ._lance_relaxed import climb
 from ._lance_rows import rows_of
 from ._lance_search import Corpus, DenseScoring, KeywordScoring, Scoring, Tuning, tokens_of
 from ._lance_state import Pinned
 from ._lance_where import Conditions, Where
 from ._options import LanceSizes, StoreOptions
-from ._store import IndexSpec, Matrix, View, ViewStatistics
-from ._stored import as_metadata, pages_from, shown_parts
+from ._rank import Ladder
+from ._store import IndexSpec, Matrix, View, ViewStatistics, as_metadata, pages_from, shown_parts
 from ._view import checked_queries, checked_query
 
 _HEADS = ("name", "source", "title", "language", "created", "modified", "metadata")

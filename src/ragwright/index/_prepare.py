@@ -12,9 +12,8 @@ import numpy as np
 
 from ..core import Document, DuplicateIdError, Page, Section, Span, StoreError, counted
 from ..models import TokenSource
-from ._store import IndexedDocument, IndexSpec, Matrix, chunk_key
-from ._stored import as_metadata
-from ._tokens import ChunkTokens, pack_terms
+from ._postings import ChunkTokens, pack_terms
+from ._store import IndexedDocument, IndexSpec, Matrix, as_metadata, chunk_key
 
 DIGEST_MODULUS = 2**128
 

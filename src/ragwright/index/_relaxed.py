@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from ..core import Relaxation
 from ..flow import SearchReply
 from ._filters import Mask, Positions
-from ._ladder import Bits, Ladder, summed
-from ._rank import ROUNDING, Rows, Scores, highest
+from ._rank import ROUNDING, Bits, Ladder, Rows, Scores, highest, summed
 from ._segment import Segment
 
 Steps = NDArray[np.integer]

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from ..core import Hit, MetaValue
 from ._arrays import Array, Arrays, Blob, Packer, unpack
 from ._fields import FieldIndex, FieldsBuilder, open_fields
-from ._postings import Postings, PostingsBuilder
-from ._stored import StoredDocument, as_metadata, shown_metadata
-from ._tokens import unpack_terms
+from ._postings import Postings, PostingsBuilder, unpack_terms
+from ._store import StoredDocument, as_metadata, shown_metadata
 
 FORMAT = 2
 """Version of the layout; a saved segment of another version is built anew."""

@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file, written by any number of processes and threads."""
+"""The SQLite store, and opening the store that the settings name."""
 
 from __future__ import annotations
 
@@ -10,21 +10,42 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import index
 from ..core import (
     Document,
+    PluginError,
+    RagwrightError,
     StoreBusyError,
     StoreDamagedError,
     StoreError,
     counted,
+    load_addition,
 )
 from . import _sqlite_rows as rows
 from ._catalog import Catalog
 from ._connections import Connections
 from ._options import StoreOptions
-from ._prepare import COLUMNS, as_bytes, as_text, as_value, check_batch, document_from, ready
-from ._store import IndexedDocument, IndexSpec, Matrix, Store, View, WriteCounts, snapshot_gone
-from ._stored import StoredState
-from ._tokens import AnalyzerFactory, Analyzers
+from ._postings import AnalyzerFactory, Analyzers
+from ._prepare import (
+    COLUMNS,
+    as_bytes,
+    as_text,
+    as_value,
+    check_batch,
+    document_from,
+    ready,
+    total_digest,
+)
+from ._store import (
+    IndexedDocument,
+    IndexSpec,
+    Matrix,
+    Store,
+    StoredState,
+    View,
+    WriteCounts,
+    snapshot_gone,
+)
 from ._view import SegmentView
 
 
@@ -208,12 +229,12 @@ class SqliteStore(Store):
         answers, on any machine.
         """
         with self._connections.reading() as db:
-            return self._catalog.snapshot(pair, rows.digest(db, pair))
+            return self._catalog.snapshot(pair, _documents_digest(db, pair))
 
     def view(self, pair: IndexSpec, snapshot: str | None = None) -> View:
         """A view of the present state, or of the named one while it is still open or saved."""
         with self._connections.reading() as db:
-            current = self._catalog.snapshot(pair, rows.digest(db, pair))
+            current = self._catalog.snapshot(pair, _documents_digest(db, pair))
             name = snapshot or current
             state = self._catalog.saved(pair, name)
             if state is None:
@@ -235,7 +256,7 @@ class SqliteStore(Store):
         """The stored rows of the present state, within one read transaction."""
         with self._connections.reading() as db:
             yield StoredState(
-                self._catalog.snapshot(pair, rows.digest(db, pair)),
+                self._catalog.snapshot(pair, _documents_digest(db, pair)),
                 lambda: rows.documents_with_chunks(db, pair, rows.stamps(db, pair)),
                 self._analyzers.of(pair),
                 self._options.k1,
@@ -295,3 +316,73 @@ def _refuse_emptied(path: Path, views: Path) -> None:
             hint="restore it from a backup, or delete it and run: ragwright ingest (documents, "
             "chunks and vectors are made again)",
         )
+
+
+def _documents_digest(db: sqlite3.Connection, pair: IndexSpec) -> str:
+    """Digest of the pair's documents."""
+    row = db.execute("SELECT digest FROM pairs WHERE key = ?", (pair.key,)).fetchone()
+    return str(row[0]) if row else total_digest(())
+
+
+def open_store(
+    options: StoreOptions,
+    folder: Path,
+    analyzers: AnalyzerFactory | None = None,
+    *,
+    root: Path | None = None,
+) -> Store:
+    """The store of a project.
+
+    Args:
+        options: Kind, path and settings.
+        folder: The project's data folder (``.ragwright``): holds ``data/`` and ``cache/``.
+        analyzers: Makes the analyzer of a pair from its spec; ours where None.
+        root: The project folder, where relative paths of the options start; ``folder`` if None.
+            Stores that earlier versions made below ``folder`` are found.
+
+    Raises:
+        MissingExtraError: The kind needs a package that is not installed.
+        SchemaVersionError: A newer ragwright wrote the store.
+        StoreError: The store cannot be opened.
+    """
+    views = _place(options.views, folder, root) if options.views else folder / "cache/views"
+    path = folder / f"data/store.{options.kind.replace(':', '-')}"
+    if options.path:
+        path = _place(options.path, folder, root)
+    if options.kind == "lance":
+        given = options.uri or options.path
+        place: Path | str = path
+        if given:
+            # An address (s3://…) is not a path below the project.
+            place = given if "://" in given else _place(given, folder, root)
+        return index.LanceStore(place, options, analyzers=analyzers)
+    if options.kind != "sqlite":
+        return _plugin_store(options, path, analyzers)
+    return SqliteStore(path, options, analyzers=analyzers, views=views)
+
+
+def _place(path: str, folder: Path, root: Path | None) -> Path:
+    """The place of a path of the settings; below ``folder`` if only that exists."""
+    place, former = (root or folder) / path, folder / path
+    return former if former.exists() and not place.exists() else place
+
+
+def _plugin_store(options: StoreOptions, path: Path, analyzers: AnalyzerFactory | None) -> Store:
+    """The store of a plug-in."""
+    where = f"store.kind: {options.kind}"
+    make = load_addition("stores", options.kind, where=where)
+    try:
+        store = make(path, options, analyzers=analyzers)
+    except RagwrightError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"the store cannot be opened: {type(error).__name__}: {error}", where=where
+        ) from error
+    if not isinstance(store, Store):
+        raise PluginError(
+            f"{type(store).__name__} is not a store",
+            where=where,
+            hint="subclass ragwright.index.Store; test it with IndexSuite of ragwright.testing",
+        )
+    return store

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import models
 from ..core import Document
-from ..models import usable_vectors
 from ._prepare import (
     DIGEST_MODULUS,
     ReadyDocument,
@@ -25,8 +25,7 @@ from ._prepare import (
     structure_of,
     total_digest,
 )
-from ._store import IndexSpec, WriteCounts
-from ._stored import StoredChunk, StoredDocument, as_metadata, pages_from
+from ._store import IndexSpec, StoredChunk, StoredDocument, WriteCounts, as_metadata, pages_from
 
 Value: TypeAlias = str | bytes
 
@@ -58,12 +57,6 @@ def _value_blocks(values: Iterable[Any]) -> Iterator[list[Any]]:
 
 def _placeholders(values: Sequence[Any]) -> str:
     return ",".join("?" * len(values))
-
-
-def digest(db: sqlite3.Connection, pair: IndexSpec) -> str:
-    """Digest of the pair's documents."""
-    row = db.execute("SELECT digest FROM pairs WHERE key = ?", (pair.key,)).fetchone()
-    return str(row[0]) if row else total_digest(())
 
 
 def stamps(db: sqlite3.Connection, pair: IndexSpec) -> NDArray[np.int64]:
@@ -138,7 +131,7 @@ def unusable(db: sqlite3.Connection, pair: IndexSpec, above: int) -> Iterator[in
         complete = [(number, data) for number, data in block if len(data) == size]
         if complete and size:
             raw = b"".join(data for _, data in complete)
-            good = usable_vectors(np.frombuffer(raw, np.float32).reshape(len(complete), -1))
+            good = models.usable_vectors(np.frombuffer(raw, np.float32).reshape(len(complete), -1))
             yield from (complete[i][0] for i in np.flatnonzero(~good))
 
 

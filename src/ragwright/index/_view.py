@@ -14,6 +14,7 @@ from ..flow import SearchReply
 from ..models import TokenSource
 from ._arrays import Arrays
 from ._filters import (
+    DocumentOrder,
     Mask,
     Positions,
     field_counts,
@@ -23,10 +24,8 @@ from ._filters import (
     positions_of,
     unknown_value,
 )
-from ._ladder import Ladder
-from ._order import DocumentOrder
 from ._postings import Impacts, Ranked, bm25
-from ._rank import ROUNDING, Rows, Scores, best, highest, products
+from ._rank import ROUNDING, Ladder, Rows, Scores, best, highest, products
 from ._relaxed import Channel, climb
 from ._segment import Segment, id_number
 from ._store import IndexSpec, Matrix, View, ViewStatistics

@@ -6,6 +6,7 @@ from ._history import (
     RunStart as RunStart,
     StepRun as StepRun,
 )
+from ._job_tables import JOB_TABLES as JOB_TABLES
 from ._jobs import (
     CheckLine as CheckLine,
     JobCall as JobCall,

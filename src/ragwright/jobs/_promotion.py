@@ -125,7 +125,7 @@ def gate_evaluation(
     outcome = gate(evaluation.summaries, rules, gating.options, against=against, checked=checked)
     sides = [evaluation] if baseline is None else [evaluation, baseline]
     old = [counting_note(side.name, side.manifest, root) for side in sides]
-    return replace(outcome, notes=tuple(filter(None, old)))
+    return replace(outcome, notes=(*outcome.notes, *filter(None, old)))
 
 
 def promote(

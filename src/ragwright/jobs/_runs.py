@@ -13,7 +13,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from ..core import JobError, StoreError
-from ..ledger import FORGOTTEN, Erasures, FileLock, WorkLock
+from ..ledger import Erasures, FileLock, WorkLock
 from ..project import ProjectFolder
 from ._history import (
     CUT_OFF,
@@ -25,6 +25,7 @@ from ._history import (
     StepRun,
     Trigger,
 )
+from ._job_tables import FORGOTTEN
 from ._notices import Notices, NoticeText, shown_address
 from ._options import JobStep, ProjectJob
 from ._schedule import Schedule

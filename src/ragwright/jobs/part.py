@@ -13,6 +13,9 @@ PART = Part(
         "job": "ragwright.app.serving._job:group",
         "promote": "ragwright.app.serving._promote:command",
     },
+    tables={
+        "jobs": "ragwright.jobs:JOB_TABLES",
+    },
     sentences={
         "job": "Scheduled jobs: run one, start the scheduler, see past runs.",
         "promote": "Serve the settings of a run if it passes the gate; the exit codes are the "

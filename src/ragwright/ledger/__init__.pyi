@@ -1,16 +1,20 @@
+from ._added import ADDED as ADDED, added_tables as added_tables, checked_tables as checked_tables
 from ._database import (
     Connection as Connection,
     Database as Database,
     Done as Done,
+    Forgets as Forgets,
+    Former as Former,
+    FormerText as FormerText,
     Place as Place,
     SharedPlace as SharedPlace,
     Tables as Tables,
     Work as Work,
     one_to_forget as one_to_forget,
 )
-from ._erasures import Erasures as Erasures
 from ._forgetting import forget as forget
 from ._kept_files import (
+    Erasures as Erasures,
     back_up as back_up,
     discard as discard,
     file_error as file_error,
@@ -19,16 +23,16 @@ from ._kept_files import (
     rolled_back as rolled_back,
     writable as writable,
 )
-from ._ledger_tables import FORGOTTEN as FORGOTTEN, LEDGER_TABLES as LEDGER_TABLES
+from ._ledger_tables import ledger_tables as ledger_tables
 from ._locks import (
     FileLock as FileLock,
     LockHolder as LockHolder,
     WorkLock as WorkLock,
     folder_locked as folder_locked,
 )
-from ._moving import copy_rows as copy_rows
 from ._opening import (
     Ledger as Ledger,
+    copy_rows as copy_rows,
     open_cache as open_cache,
     open_database as open_database,
 )

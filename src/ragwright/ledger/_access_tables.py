@@ -1,4 +1,4 @@
-"""The tables of what one machine keeps: keys, sessions, promotions, and notes of its work."""
+"""The tables of what one machine keeps: promotions, and notes of its work."""
 
 from __future__ import annotations
 
@@ -9,22 +9,6 @@ from typing import Any
 from ._database import Forgets, Former, FormerText
 
 ACCESS_STATEMENTS = (
-    """CREATE TABLE IF NOT EXISTS serve_keys (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,  -- tells that a key was made, once it is revoked
-        name TEXT NOT NULL UNIQUE,
-        hash TEXT NOT NULL UNIQUE,       -- SHA-256 of the key
-        role TEXT NOT NULL,              -- reader | owner
-        configurations TEXT NOT NULL,    -- JSON list
-        filters TEXT NOT NULL,           -- JSON list
-        per_minute INTEGER,
-        daily_budget REAL,
-        created TEXT NOT NULL            -- ISO 8601, UTC
-    )""",
-    """CREATE TABLE IF NOT EXISTS serve_sessions (
-        id TEXT PRIMARY KEY,             -- SHA-256 of the session's id
-        key TEXT NOT NULL,               -- hash of the key
-        ends REAL NOT NULL
-    ) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS served_changes (
         change INTEGER PRIMARY KEY AUTOINCREMENT,
         number INTEGER NOT NULL,         -- of the configuration that is served from then on
@@ -59,29 +43,6 @@ CHANGE_COLUMNS = (
     "baseline",
 )
 """Columns of a change of the served configuration."""
-
-
-def _keys(text: str) -> FormerText:
-    body = json.loads(text)
-    rows = [
-        {
-            **{name: _text(key[name]) for name in ("name", "hash", "role", "created")},
-            **{name: json.dumps(key[name]) for name in ("configurations", "filters")},
-            **{name: key[name] for name in ("per_minute", "daily_budget")},
-        }
-        for key in body["keys"]
-    ]
-    # also after the last key was revoked: the server stays closed
-    return FormerText(body["version"], {"serve_keys": rows}, {"serve_keys": max(1, len(rows))})
-
-
-def _sessions(text: str) -> FormerText:
-    body = json.loads(text)
-    rows = [
-        {"id": name, "key": _text(key), "ends": float(ends)}
-        for name, (key, ends) in body["sessions"].items()
-    ]
-    return FormerText(body["version"], {"serve_sessions": rows})
 
 
 def _changes(text: str) -> FormerText:
@@ -126,17 +87,14 @@ def _text(value: object) -> str:
     return value
 
 
-def _former(file: str, table: str, read: Any) -> Former:
-    return Former(file, 1, {table: table}, read=read)
-
-
-FORMER_ACCESS = (
-    _former("serve/keys.json", "serve_keys", _keys),
-    _former("serve/sessions.json", "serve_sessions", _sessions),
-    _former("served/history.jsonl", "served_changes", _changes),
-    _former("embedders.json", "embedders", _embedders),
-    _former("systems.json", "system_rounds", _rounds),
-    _former("ingested.json", "last_ingest", _report),
+FORMER_ACCESS = tuple(
+    Former(file, 1, {table: table}, read=read)
+    for file, table, read in (
+        ("served/history.jsonl", "served_changes", _changes),
+        ("embedders.json", "embedders", _embedders),
+        ("systems.json", "system_rounds", _rounds),
+        ("ingested.json", "last_ingest", _report),
+    )
 )
 
 ACCESS_FORGETS = (Forgets("last_ingest", "? != ''", local=True),)  # it may name any document

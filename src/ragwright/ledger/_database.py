@@ -134,6 +134,7 @@ class Tables:
             number are the same.
         forgets: What goes with a document or a scope, in the order of deleting.
         former: What an older ragwright kept these rows in.
+        kept: Table of another package from which nothing goes with a document -> why.
     """
 
     name: str
@@ -147,6 +148,7 @@ class Tables:
     numbered: Mapping[str, Sequence[str]] = field(default_factory=dict)
     forgets: Sequence[Forgets] = ()
     former: Sequence[Former] = ()
+    kept: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,19 @@
-"""Stored files: whether they can be written, how to read them if not, and what errors mean."""
+"""Files that the program keeps: opened, replaced, discarded, and the record of erasures."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import shutil
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..core import StoreBusyError, StoreDamagedError, StoreError, StoreFullError
+from ..core import StoreBusyError, StoreDamagedError, StoreError, StoreFullError, appending
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
@@ -277,3 +279,56 @@ def _no_room(path: Path) -> bool:
     with suppress(OSError):
         return shutil.disk_usage(path.absolute().parent).free < _NO_ROOM
     return False
+
+
+_LINE = 65
+"""Bytes of a line: a SHA-256 in hexadecimal, and its end."""
+
+
+class Erasures:
+    """A file to which every erasure adds lines; its size is the number of the last erasure.
+
+    Work notes :attr:`position` before it reads text. Before it stores or shows what came of it, it
+    asks :meth:`touch`. The file holds hashes, so that it does not name what was erased.
+
+    Args:
+        file: The file; made by the first erasure.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    @property
+    def position(self) -> int:
+        """The position of the next erasure; 0 before the first one."""
+        try:
+            return self.file.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def add(self, names: Iterable[str]) -> None:
+        """Add names that are being erased; the caller makes sure that nobody works meanwhile.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with appending(self.file, "".join(f"{_hashed(name)}\n" for name in names).encode()):
+            pass
+
+    def touch(self, since: int, names: Iterable[str]) -> bool:
+        """True if one of these was erased after a position.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        if self.position == since:
+            return False
+        with self.file.open("rb") as file:
+            file.seek(since - since % _LINE)
+            erased = set(file.read().decode("ascii", "replace").split())
+        return any(_hashed(name) in erased for name in names)
+
+
+def _hashed(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()

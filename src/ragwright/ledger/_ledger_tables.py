@@ -1,13 +1,14 @@
-"""The tables of the ledger: runs, outputs, money, jobs and access."""
+"""The tables of the ledger: runs, outputs, money and access; those of parts are added."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
+
+from ..core import own_additions
 from ._access_tables import ACCESS_FORGETS, ACCESS_STATEMENTS, FORMER_ACCESS
 from ._database import Forgets, Former, Tables
 from ._output_tables import FORMER_OUTPUTS, OUTPUT_STATEMENTS, OUTPUTS_FORGET, OUTPUTS_MOVED
-
-FORGOTTEN = "(removed by `ragwright forget`)"
-"""Output of job steps that ran before a document was forgotten."""
 
 _RUNS = (
     """CREATE TABLE IF NOT EXISTS runs (
@@ -84,45 +85,6 @@ _SPENDING = (
 )
 """What was spent and is reserved, by day."""
 
-_JOBS = (
-    "CREATE TABLE IF NOT EXISTS job_runs (id INTEGER PRIMARY KEY AUTOINCREMENT, "
-    "job TEXT NOT NULL, trigger TEXT NOT NULL, due REAL, started REAL NOT NULL, "
-    "pid INTEGER NOT NULL, flags TEXT NOT NULL, timezone TEXT NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS job_runs_by_job ON job_runs (job, id)",
-    "CREATE TABLE IF NOT EXISTS job_steps (run INTEGER NOT NULL, step INTEGER NOT NULL, "
-    "attempt INTEGER NOT NULL, line TEXT NOT NULL, started REAL NOT NULL, seconds REAL NOT NULL, "
-    "code INTEGER, state TEXT NOT NULL, output TEXT NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS job_steps_by_run ON job_steps (run)",
-    "CREATE TABLE IF NOT EXISTS job_ends (run INTEGER PRIMARY KEY, ended REAL, "
-    "state TEXT NOT NULL, reason TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS job_notices (run INTEGER NOT NULL, at REAL NOT NULL, "
-    "address TEXT NOT NULL, sent INTEGER NOT NULL, reason TEXT NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS job_notices_by_run ON job_notices (run)",
-    "CREATE TABLE IF NOT EXISTS job_schedules (job TEXT NOT NULL, schedule TEXT NOT NULL, "
-    "since REAL NOT NULL)",
-)
-"""Runs of jobs, their steps, ends and notices; schedules and since when they are served."""
-
-_JOBS_FORGET = (
-    # what a step has printed may quote any document
-    Forgets(
-        "job_steps",
-        f"output NOT IN ('', '{FORGOTTEN}')",
-        counts="jobs",
-        becomes=f"output = '{FORGOTTEN}'",
-        local=True,
-    ),
-)
-
-_COUNTS = "cost REAL, prompt_tokens INTEGER, completion_tokens INTEGER, PRIMARY KEY (key, day)"
-_SERVED = (
-    "CREATE TABLE IF NOT EXISTS served_minutes (key TEXT, minute INTEGER, requests INTEGER, "
-    "PRIMARY KEY (key, minute)) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS served_calls (key TEXT, day TEXT, calls INTEGER, "
-    f"{_COUNTS}) WITHOUT ROWID",
-)
-"""Requests of a minute and costs of a day under each key."""
-
 _TAKEN_OVER = "CREATE TABLE IF NOT EXISTS taken_over (file TEXT PRIMARY KEY, hash TEXT NOT NULL)"
 """Files of an older ragwright whose rows are here, as they were then."""
 
@@ -132,34 +94,34 @@ _FORMER = (
     Former(
         "spending.sqlite", 1, {"spending": "spending", "reserved": "reserved"}, schema="spending"
     ),
-    Former(
-        "jobs.sqlite",
-        1,
-        {name: f"job_{name}" for name in ("runs", "steps", "ends", "notices", "schedules")},
-    ),
-    Former(
-        "serve/served.sqlite",
-        2,
-        # version 1 counted answers
-        {
-            "served_minutes": "served_minutes",
-            "served_calls": "served_calls",
-            "served_days": "served_calls",
-        },
-    ),
     *FORMER_ACCESS,
 )
 
-LEDGER_TABLES = Tables(
+_OWN = Tables(
     "ledger",
     (*_RUNS, *OUTPUT_STATEMENTS, *_SPENDING),
     2,
-    local=(*_JOBS, *_SERVED, *ACCESS_STATEMENTS, _TAKEN_OVER),
+    local=(*ACCESS_STATEMENTS, _TAKEN_OVER),
     damaged="restore it from a backup, or move it away: runs, outputs, feedback, what was spent, "
     "the history of jobs, keys of the server and promotions begin anew",
     moved=_RUNS_MOVED | OUTPUTS_MOVED,
     numbered={"batches": ("batch", "at", "asked"), "feedback": ("number",)},
-    forgets=(*_RUNS_FORGET, *OUTPUTS_FORGET, *_JOBS_FORGET, *ACCESS_FORGETS),
+    forgets=(*_RUNS_FORGET, *OUTPUTS_FORGET, *ACCESS_FORGETS),
     former=_FORMER,
 )
-"""All that a project keeps in tables; jobs, requests and keys are those of one machine."""
+"""Tables of several rooms; a change of any table of the ledger raises the version here."""
+
+
+@cache
+def ledger_tables() -> Tables:
+    """All that a project keeps in the ledger, with the tables of the parts of ragwright.
+
+    What the parts declare is of one machine: jobs, requests and keys.
+    """
+    parts: list[Tables] = [part.load() for part in own_additions("tables")]
+    return replace(
+        _OWN,
+        local=(*_OWN.local, *(statement for part in parts for statement in part.local)),
+        forgets=(*_OWN.forgets, *(rule for part in parts for rule in part.forgets)),
+        former=(*_OWN.former, *(former for part in parts for former in part.former)),
+    )

@@ -1,22 +1,111 @@
-"""Opens a database at a place, and the ledger once for all of a process."""
+"""Opening the ledger, and moving its rows to another database."""
 
 from __future__ import annotations
 
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from .. import ledger  # PostgreSQL loads where a database is shared
 from ..core import SchemaVersionError, StoreDamagedError, StoreError
 from ._database import Connection, Database, Place, Tables
-from ._former import former_files
 from ._kept_files import discard, file_error
-from ._ledger_tables import LEDGER_TABLES
-from ._sqlite import SqliteDatabase
+from ._ledger_tables import ledger_tables
+from ._sqlite import SqliteDatabase, former_files
 from ._writer import Writer
+
+_CHUNK = 500
+
+
+def copy_rows(path: Path, target: Database) -> Mapping[str, int]:
+    """Copy the tables of a file, each chunk in one transaction; returns rows written per table.
+
+    It may be repeated: rows that are there already are not written again. Rows that were given
+    numbers keep them.
+
+    Args:
+        path: The file; nothing is copied if it is missing.
+        target: The database with the same tables; their declaration says what is copied.
+
+    Raises:
+        StoreError: The file cannot be read, the database cannot be written, or both hold different
+            rows of the same number: then nothing is copied.
+    """
+    tables = target.tables
+    if not path.exists() and not former_files(path, tables):
+        return {}
+    source = SqliteDatabase(path, tables)
+    with closing(source.connect()) as reading, closing(target.connect()) as writing:
+        for table, (number, *same) in tables.numbered.items():
+            if same:
+                _refuse_twins((source, reading), (target, writing), table, (number, *same))
+        copied = {
+            name: _copy(reading, target, writing, name, rule) for name, rule in tables.moved.items()
+        }
+        if target.remote:
+            with target.explained():
+                for table, (number, *_) in tables.numbered.items():
+                    _count_on(target, writing, table, number)
+    return copied
+
+
+def _copy(reading: Connection, target: Database, writing: Connection, table: str, rule: str) -> int:
+    names = [f'"{row[1]}"' for row in reading.execute(f"PRAGMA table_info({table})")]
+    marks = ", ".join("?" * len(names))
+    columns = ", ".join(names)
+    insert = f"INSERT INTO {table} ({columns}) VALUES ({marks}) {rule}"  # noqa: S608
+    rows = iter(reading.execute(f"SELECT {columns} FROM {table}"))  # noqa: S608
+    written = 0
+    with target.explained():
+        for chunk in _chunks(rows):
+            target.begin(writing)
+            written += max(0, writing.executemany(insert, chunk).rowcount)
+            writing.execute("COMMIT")
+    return written
+
+
+def _refuse_twins(
+    source: tuple[Database, Connection],
+    target: tuple[Database, Connection],
+    table: str,
+    columns: Sequence[str],
+) -> None:
+    query = f"SELECT {', '.join(columns)} FROM {table}"  # noqa: S608
+    here, there = _by_number(*source, query), _by_number(*target, query)
+    twins = [number for number in here.keys() & there.keys() if here[number] != there[number]]
+    if twins:
+        raise StoreError(
+            f"{columns[0]} {min(twins)} exists in both, with different outputs; no output was "
+            "moved",
+            where=f"{source[0].where}, {target[0].where}",
+            hint="outputs keep their numbers: move those of one machine, before others write",
+        )
+
+
+def _by_number(database: Database, connection: Connection, query: str) -> dict[int, Any]:
+    with database.explained():
+        return {row[0]: tuple(row[1:]) for row in connection.execute(query)}
+
+
+def _count_on(target: Database, writing: Connection, table: str, number: str) -> None:
+    """Let the database give the numbers that follow the highest one."""
+    target.begin(writing)
+    writing.execute(
+        f"SELECT setval(pg_get_serial_sequence('{table}', '{number}'), "  # noqa: S608
+        f"(SELECT coalesce(max({number}), 0) + 1 FROM {table}), false)"
+    )
+    writing.execute("COMMIT")
+
+
+def _chunks(rows: Iterator[Sequence[object]]) -> Iterator[list[Sequence[object]]]:
+    while chunk := list(islice(rows, _CHUNK)):
+        yield chunk
+
 
 T = TypeVar("T")
 
@@ -48,6 +137,7 @@ class Ledger:
 
     Args:
         place: As :func:`open_database`, and so are the others.
+        tables: What it holds; None for the tables of ragwright itself.
         power_safe: Wait for the disk at each commit.
         upgrade: Migrate older tables of a shared database, too.
 
@@ -58,8 +148,15 @@ class Ledger:
         StoreError: As :func:`open_database`.
     """
 
-    def __init__(self, place: Place, *, power_safe: bool = False, upgrade: bool = False) -> None:
-        self._shared = _shared(place, power_safe, upgrade)
+    def __init__(
+        self,
+        place: Place,
+        tables: Tables | None = None,
+        *,
+        power_safe: bool = False,
+        upgrade: bool = False,
+    ) -> None:
+        self._shared = _shared(place, tables or ledger_tables(), power_safe, upgrade)
         self.database = self._shared.database
         self._writer: Writer | None = None
         self._reader: list[Connection] = []  # one, once something was read
@@ -119,7 +216,7 @@ class Ledger:
 _MOST_IDLE = 2
 """Connections that are kept for the next reader: to open one takes half a millisecond."""
 
-_Key: TypeAlias = tuple[Place, bool, int]
+_Key: TypeAlias = tuple[Place, str, bool, int]
 
 
 class _Shared:
@@ -139,7 +236,7 @@ class _Shared:
         place = self.key[0]
         if not isinstance(place, Path):
             return True
-        return _file_state(place) == self._state and not former_files(place, LEDGER_TABLES)
+        return _file_state(place) == self._state and not former_files(place, self.database.tables)
 
     def writer(self) -> Writer:
         with _GUARD:
@@ -170,16 +267,17 @@ _GUARD = threading.RLock()  # a finalizer may run while the same thread holds it
 _OPEN: dict[_Key, _Shared] = {}
 
 
-def _shared(place: Place, power_safe: bool, upgrade: bool) -> _Shared:
+def _shared(place: Place, tables: Tables, power_safe: bool, upgrade: bool) -> _Shared:
     """Open the ledger at a place, or count one more user of the open one."""
-    key = (place.absolute() if isinstance(place, Path) else place, power_safe, os.getpid())
+    where = place.absolute() if isinstance(place, Path) else place
+    key = (where, tables.name, power_safe, os.getpid())
     with _GUARD:
         known = None if upgrade else _OPEN.get(key)
         if known is not None and known.usable:
             known.users += 1
             return known
     # may take minutes: others wait for it only where they open the same
-    database = open_database(place, LEDGER_TABLES, power_safe=power_safe, upgrade=upgrade)
+    database = open_database(place, tables, power_safe=power_safe, upgrade=upgrade)
     with _GUARD:
         other = _OPEN.get(key)
         if other is None or other is known or not other.usable:
@@ -193,7 +291,7 @@ def _shared(place: Place, power_safe: bool, upgrade: bool) -> _Shared:
 
 
 def _release(shared: _Shared, reader: list[Connection]) -> None:
-    if shared.key[2] != os.getpid():  # a copy in a forked process
+    if shared.key[3] != os.getpid():  # a copy in a forked process
         return
     with _GUARD:
         shared.idle += reader

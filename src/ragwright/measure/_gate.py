@@ -188,8 +188,7 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
         )
     measure, upward = parse_measure(match["measure"]), match["sign"] == ">="
     measure = on_scale(measure, (scales or {}).get(str(measure)))
-    unread = measure.definition.kind == "custom" and measure.known_scale is None
-    if upward != measure.definition.higher_is_better and not unread:
+    if upward != measure.definition.higher_is_better and not _has_open_direction(measure):
         raise MeasureError(
             f"{text.strip()!r} would pass when {measure} gets worse",
             hint=f"for {measure} {'higher' if not upward else 'lower'} is better: "
@@ -215,6 +214,11 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
         ) from error
     _refuse_off_scale(measure, upward, bound, text.strip())
     return GateRule(measure, upward, bound)
+
+
+def _has_open_direction(measure: Measure) -> bool:
+    """True for a custom measure whose scale is not known here, as in a file of scores."""
+    return measure.definition.kind == "custom" and measure.known_scale is None
 
 
 def gate(
@@ -261,7 +265,15 @@ def gate(
             checks.append(_baseline_check(rule, against, chosen))
         if judge_facts is not None and not doubt:
             checks[-1] = replace(checks[-1], warning=_judge_warning(rule, judge_facts))
-    return GateOutcome(_worst_state([check.state for check in checks]), tuple(checks))
+    notes = (
+        f"which values of {rule.measure} are better is not known here: the rule was applied as "
+        f"written, so that {'higher' if rule.upward else 'lower'} values pass"
+        for rule in parsed
+        if _has_open_direction(rule.measure)
+    )
+    return GateOutcome(
+        _worst_state([check.state for check in checks]), tuple(checks), tuple(dict.fromkeys(notes))
+    )
 
 
 _UNCHECKED = JudgeCheck(why_not="its judge was never checked against people")

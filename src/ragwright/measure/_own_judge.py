@@ -43,8 +43,12 @@ class Judge(ABC):
 
 
 @cache
-def _opened_judge(name: str) -> Judge:
-    """The judge of a name, made once: it may load a model."""
+def opened_judge(name: str) -> Judge:
+    """The judge of a name, made once: it may load a model.
+
+    Raises:
+        PluginError: It cannot be loaded, or is not a judge.
+    """
     loaded = load_addition("judges", name, where="judge.by")
     judge = loaded() if isinstance(loaded, type) else loaded
     if not isinstance(judge, Judge):
@@ -64,7 +68,7 @@ def own_verdict(row: Row, rubric: Rubric, judge: str, sample: int) -> Flow[Score
         PluginError: It cannot be loaded, fails, or is not a judge.
     """
     try:
-        verdict = yield from _opened_judge(judge).judge(row, rubric, sample)
+        verdict = yield from opened_judge(judge).judge(row, rubric, sample)
     except RagwrightError:
         raise
     except Exception as error:

@@ -32,6 +32,7 @@ from ._judged import check_rubric, judged, rubric_names
 from ._knowledge import Found
 from ._likelihood import perplexity
 from ._measure import Measure
+from ._own_judge import opened_judge
 from ._retrieval import retrieval_scores
 from ._setup import MeasureSetup
 from ._silence import empty_answer, withheld
@@ -115,7 +116,7 @@ def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Iterable
         MeasureError: A measure's model is not set.
         MissingExtraError: A measure's extra is not installed.
         MeasureError: There is no rubric of that name.
-        PluginError: There is no such ``module:function``.
+        PluginError: There is no such ``module:function``, or no such judge.
     """
     for measure in measures:
         definition = _definition(measure)
@@ -125,6 +126,8 @@ def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Iterable
         if lacking and not any(_kept(row, measure) for row in rows):
             raise MeasureError(f"{measure}: {lacking}", hint="set it, or leave the measure out")
         check_rubric(measure, setup)
+        if _by_own_judge(definition, setup, measure):
+            opened_judge(setup.by)
         if definition.extra:
             require(_EXTRA_MODULES[definition.extra], definition.extra, str(measure))
 
@@ -218,8 +221,13 @@ def _kept(row: Row, measure: Measure) -> bool:
     return measure.name == "ChunkScore" and kept_chunk_score(row) is not None
 
 
+def _by_own_judge(definition: Definition, setup: MeasureSetup, measure: Measure) -> bool:
+    """True if a plug-in's judge scores the measure."""
+    return bool(setup.by and definition.kind == "judged" and rubric_names(measure))
+
+
 def _no_model(definition: Definition, setup: MeasureSetup, measure: Measure) -> str:
-    if setup.by and definition.kind == "judged" and rubric_names(measure):
+    if _by_own_judge(definition, setup, measure):
         return ""
     for field in _MODEL_FIELDS.get(definition.model, ()):
         if not getattr(setup, field):

@@ -15,8 +15,10 @@ from ._embedding import (
     VectorRule as VectorRule,
     embed_texts as embed_texts,
     family_prefixes as family_prefixes,
+    settle_rule as settle_rule,
     usable_vectors as usable_vectors,
 )
+from ._evidence import question_language as question_language, things as things
 from ._extractive import (
     ExtractiveReranker as ExtractiveReranker,
     asks_same as asks_same,
@@ -28,7 +30,11 @@ from ._folder import (
 )
 from ._hf_tokenizer import HFTokenizer as HFTokenizer
 from ._hub import LOCK_FILE as LOCK_FILE, Hub as Hub, cached_models as cached_models
-from ._limits import TimeLimits as TimeLimits
+from ._language import (
+    LANGUAGES as LANGUAGES,
+    sentence_spans as sentence_spans,
+    stop_words as stop_words,
+)
 from ._names import (
     PROVIDERS as PROVIDERS,
     Directory as Directory,
@@ -44,9 +50,9 @@ from ._options import (
     EmbedOptions as EmbedOptions,
     ModelSettings as ModelSettings,
     Similarity as Similarity,
+    TimeLimits as TimeLimits,
 )
 from ._probe import Speed as Speed, measure_model as measure_model
-from ._question_language import question_language as question_language
 from ._questions import (
     AnswerKind as AnswerKind,
     about_codes as about_codes,
@@ -59,6 +65,7 @@ from ._questions import (
 )
 from ._reading import pack_sentence as pack_sentence
 from ._registry import Models as Models
+from ._remote import remote_handlers as remote_handlers
 from ._rerank import (
     CrossEncoderReranker as CrossEncoderReranker,
     ServerReranker as ServerReranker,
@@ -71,7 +78,6 @@ from ._seams import (
     Reranker as Reranker,
     Tokenizer as Tokenizer,
 )
-from ._sentences import sentence_spans as sentence_spans
 from ._st import (
     SentenceTransformerEmbedder as SentenceTransformerEmbedder,
     export_onnx as export_onnx,
@@ -79,10 +85,8 @@ from ._st import (
     no_progress_bars as no_progress_bars,
 )
 from ._static import StaticEmbedder as StaticEmbedder
-from ._stopwords import LANGUAGES as LANGUAGES, stop_words as stop_words
-from ._things import things as things
 from ._trainable import open_trainable as open_trainable, save_trained as save_trained
-from ._transport import Connections as Connections
+from ._transport import Connections as Connections, server_identity as server_identity
 from ._tuned_card import CARD as CARD, card_head as card_head, is_unproven as is_unproven
 from .systems import (
     SystemHandler as SystemHandler,

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Span, canonical_json, late_pattern
+from ._language import LANGUAGES, stop_words
 from ._options import AnalyzerOptions
 from ._seams import Tokenizer
-from ._stopwords import LANGUAGES, stop_words
 
 _ALGORITHMS = {
     "auto": "english",

@@ -1,49 +1,35 @@
-"""The handlers through which flows reach models: one for each kind of request, local or remote."""
+"""The handlers through which flows reach models: local ones, and the choice between them."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from .. import models as room  # clients load when a model is asked
-from ..core import ModelRefusedError, PluginError, RagwrightError, Usage, counted
+from ..core import PluginError, RagwrightError, Usage, counted
 from ..flow import (
     AnyHandler,
     BatchHandler,
     Chat,
-    ChatReply,
     Complete,
-    CompleteReply,
     Embed,
     EmbedReply,
     Handler,
-    OnDelta,
     Rerank,
     RerankReply,
-    SendHandler,
 )
-from ._embedding import RoughTokenizer, VectorRule, embed_texts, plan_windows
 from ._extractive import ExtractiveReranker
-from ._limits import Heard, watched
 from ._registry import Models
-from ._seams import ChatModel
-from ._transport import Connections
-
-if TYPE_CHECKING:
-    from ._openai import OpenAIEmbeddings
-    from ._rerank import ServerReranker
 
 _CONCURRENCY = 16
-_ROUGH = RoughTokenizer()
 _NONE = np.zeros((0, 0), np.float32)
 
 
-class _ByModel(Handler[Any, Any]):
+class ByModel(Handler[Any, Any]):
     """The common part of all model handlers: lane, limit and price by the model's name."""
 
     def __init__(self, models: Models) -> None:
@@ -79,7 +65,7 @@ class _ByModel(Handler[Any, Any]):
         return self.models.price(request.model, usage)
 
 
-class _ReadsOnly(_ByModel):
+class ReadsOnly(ByModel):
     """A handler of models without output text: only input tokens are paid for."""
 
     def price(self, request: Any, usage: Usage) -> float | None:
@@ -87,166 +73,11 @@ class _ReadsOnly(_ByModel):
         return self.models.price(request.model, replace(usage, completion_tokens=0))
 
 
-class _Remote(_ByModel):
-    """A handler that uses the network: one runner's connections and a rate limit."""
-
-    def __init__(self, models: Models, connections: Connections) -> None:
-        super().__init__(models)
-        self.connections = connections
-        self._chats: dict[str, ChatModel] = {}
-        self._next: dict[str, float] = {}
-
-    def chat_model(self, name: str) -> ChatModel:
-        """The chat model, opened once per runner."""
-        model = self._chats.get(name)
-        if model is None:
-            model = self._chats[name] = self.models.chat_model(name, self.connections)
-        return model
-
-    def identity(self, request: Any) -> str:
-        """Base address, model and parameters of the settings."""
-        return self.chat_model(request.model).identity
-
-    def pause(self, request: Any) -> float:
-        """Seconds until ``requests_per_minute`` allows a request; does not reserve it.
-
-        A caller that waits this long and checks again does not wait inside ``send``.
-        """
-        place = self._next.get(request.model)
-        return 0.0 if place is None else max(0.0, place - asyncio.get_running_loop().time())
-
-    def timeout(self, request: Any) -> float | None:
-        """``timeout`` of the settings; waiting for a place comes on top."""
-        seconds = super().timeout(request)
-        return None if seconds is None else seconds + self.pause(request)
-
-    def watched(self, name: str) -> AbstractAsyncContextManager[Heard]:
-        """The time limits of a custom back end, as for a server."""
-        return watched(name, "", self.models.limits.merged(self.models.settings_of(name)))
-
-    async def pace(self, name: str) -> None:
-        """Reserve the next place that ``requests_per_minute`` allows, and wait for it.
-
-        A caller that gives up while waiting releases the last place.
-        """
-        rate = self.models.settings_of(name).requests_per_minute
-        if rate is None:
-            return
-        now = asyncio.get_running_loop().time()
-        place = max(now, self._next.get(name, now))
-        self._next[name] = place + 60.0 / rate
-        if place > now:
-            try:
-                await asyncio.sleep(place - now)
-            except asyncio.CancelledError:
-                self._next[name] -= 60.0 / rate
-                raise
-
-    async def aclose(self) -> None:
-        """Close the connections and the custom back ends that were used."""
-        for chat in self._chats.values():
-            await chat.aclose()
-        await self.connections.aclose()
-
-
-class ChatHandler(_Remote, SendHandler[Chat, ChatReply]):
-    """Carries out ``Chat``."""
-
-    async def send(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
-        """One attempt, by the model the request names."""
-        await self.pace(request.model)
-        model = self.chat_model(request.model)
-        if isinstance(model, room.OpenAIChat):  # sees the server's bytes, which is more precise
-            return await model.chat(request, on_delta)
-        async with self.watched(request.model) as heard:
-            return await model.chat(
-                request, None if on_delta is None else _resetting_silence(heard, on_delta)
-            )
-
-
-class CompleteHandler(_Remote, SendHandler[Complete, CompleteReply]):
-    """Carries out ``Complete``."""
-
-    async def send(self, request: Complete, on_delta: OnDelta | None = None) -> CompleteReply:
-        """One attempt, by the model the request names.
-
-        Raises:
-            ModelRefusedError: The back end offers no raw completions.
-        """
-        await self.pace(request.model)
-        model = self.chat_model(request.model)
-        try:
-            if isinstance(model, room.OpenAIChat):
-                return await model.complete(request)
-            async with self.watched(request.model):
-                return await model.complete(request)
-        except NotImplementedError as error:
-            raise ModelRefusedError(
-                str(error), hint="perplexity needs a server with /completions and log-probabilities"
-            ) from error
-
-
-class RemoteEmbedHandler(_ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
-    """Carries out ``Embed`` through servers."""
-
-    def __init__(self, models: Models, connections: Connections) -> None:
-        super().__init__(models, connections)
-        self._models: dict[str, OpenAIEmbeddings] = {}
-        self._rules: dict[str, VectorRule] = {}
-
-    def identity(self, request: Embed) -> str:
-        """Everything that determines a vector: server, parameters, rule, window, ``long_texts``."""
-        return self.models.embedder_identity(request.model)
-
-    def dimensions(self, request: Embed) -> int | None:
-        """``dimensions`` of the settings, else of the index; None if both are unknown."""
-        configured = self.models.vector_rule(request.model).dimensions
-        return configured or self.models.known_dimensions.get(request.model)
-
-    async def send(self, request: Embed, on_delta: OnDelta | None = None) -> EmbedReply:
-        """One attempt; prefixes put in front, vectors of length 1 where similarity is cosine.
-
-        With ``context_window`` in the settings, texts that a pessimistic count finds longer
-        are pooled over windows or refused; without it, the server decides.
-        """
-        name = request.model
-        rule = self._rules.get(name)
-        if rule is None:
-            rule = self._rules[name] = self.models.vector_rule(name)
-            target = self.models.target(name)
-            if rule.dimensions is not None:
-                settings = replace(target.settings, dimensions=rule.dimensions)
-                target = replace(target, settings=settings)
-            self._models[name] = room.OpenAIEmbeddings(target, self.connections)
-        planned = plan_windows(
-            [request.texts],
-            rule.prefixes.of(request.role),
-            _ROUGH,
-            self._models[name].target.settings.context_window,
-            (name, self.models.embed.long_texts),
-        )
-        raw, usage = await self._models[name].embed(
-            planned.pieces, request.timeout, lambda: self.pace(name)
-        )
-        vectors = rule.shaped(raw)
-        expected = self.models.known_dimensions.get(name, vectors.shape[1])
-        if vectors.shape[1] != expected:
-            raise ModelRefusedError(
-                f"{name} sent vectors of length {vectors.shape[1]}; the index holds vectors of "
-                f"length {expected} from it",
-                hint="if this name now stands for another model: ragwright ingest --embed-again",
-            )
-        (reply,) = planned.pooled(vectors, vectors.shape[1], rule.similarity == "cosine")
-        if isinstance(reply, RagwrightError):
-            raise reply
-        return EmbedReply(reply, usage)
-
-
 _TEXTS = 64
 """Texts that a local model embeds at once: an ingest counts them, and a query waits for them."""
 
 
-class LocalEmbedHandler(_ReadsOnly, BatchHandler[Embed, EmbedReply]):
+class LocalEmbedHandler(ReadsOnly, BatchHandler[Embed, EmbedReply]):
     """Carries out ``Embed`` by local models, off the loop; the model is opened there too."""
 
     def identity(self, request: Embed) -> str:
@@ -286,7 +117,7 @@ class LocalEmbedHandler(_ReadsOnly, BatchHandler[Embed, EmbedReply]):
             embedder = self.models.embedder(name)
             assert embedder is not None, "the route sends servers elsewhere"
             rule = self.models.vector_rule(name)
-            results = embed_texts(
+            results = room.embed_texts(
                 embedder,
                 [request.texts for request in requests],
                 rule.prefixes.of(requests[0].role),
@@ -298,32 +129,7 @@ class LocalEmbedHandler(_ReadsOnly, BatchHandler[Embed, EmbedReply]):
         return [v if isinstance(v, RagwrightError) else EmbedReply(v) for v in results]
 
 
-class RemoteRerankHandler(_ReadsOnly, _Remote, SendHandler[Rerank, RerankReply]):
-    """Carries out ``Rerank`` through servers."""
-
-    def __init__(self, models: Models, connections: Connections) -> None:
-        super().__init__(models, connections)
-        self._models: dict[str, ServerReranker] = {}
-
-    def model(self, name: str) -> ServerReranker:
-        """The reranker, opened once per runner."""
-        if name not in self._models:
-            self._models[name] = room.ServerReranker(self.models.target(name), self.connections)
-        return self._models[name]
-
-    def identity(self, request: Rerank) -> str:
-        """Base address, model and parameters of the settings."""
-        return self.model(request.model).identity
-
-    async def send(self, request: Rerank, on_delta: OnDelta | None = None) -> RerankReply:
-        """One attempt, by the model the request names."""
-        await self.pace(request.model)
-        model = self.model(request.model)
-        scores, usage = await model.score(request.query, request.passages, request.timeout)
-        return RerankReply(scores, usage, scale=model.scale)
-
-
-class LocalRerankHandler(_ReadsOnly, BatchHandler[Rerank, RerankReply]):
+class LocalRerankHandler(ReadsOnly, BatchHandler[Rerank, RerankReply]):
     """Carries out ``Rerank`` by local rerankers, off the loop."""
 
     def identity(self, request: Rerank) -> str:
@@ -353,35 +159,24 @@ class LocalRerankHandler(_ReadsOnly, BatchHandler[Rerank, RerankReply]):
         return RerankReply(scores, scale=reranker.scale)
 
 
-def model_handlers(models: Models) -> Mapping[type, AnyHandler | Callable[[Any], AnyHandler]]:
-    """Handlers for one runner, by kind of request; they share its connections.
+def model_handlers(models: Models) -> Mapping[type, Callable[[Any], AnyHandler]]:
+    """Handlers for one runner, by kind of request; those of servers share its connections.
 
     ``Embed`` and ``Rerank`` are routed by model: local ones go in batches off the loop,
-    those of servers one by one on it.
+    those of servers one by one on it. Clients of servers load at the first request to one.
     """
-    connections = Connections()
-    embed_here, embed_there = LocalEmbedHandler(models), RemoteEmbedHandler(models, connections)
-    rank_here, rank_there = LocalRerankHandler(models), RemoteRerankHandler(models, connections)
+    remote = cache(lambda: room.remote_handlers(models))
+    embed_here, rank_here = LocalEmbedHandler(models), LocalRerankHandler(models)
 
     def embedding(request: Embed) -> AnyHandler:
-        return embed_here if models.is_local(request.model) else embed_there
+        return embed_here if models.is_local(request.model) else remote().embed
 
     def reranking(request: Rerank) -> AnyHandler:
-        return rank_here if models.is_local(request.model) else rank_there
+        return rank_here if models.is_local(request.model) else remote().rerank
 
     return {
-        Chat: ChatHandler(models, connections),
-        Complete: CompleteHandler(models, connections),
+        Chat: lambda _: remote().chat,
+        Complete: lambda _: remote().complete,
         Embed: embedding,
         Rerank: reranking,
     }
-
-
-def _resetting_silence(heard: Heard, on_delta: OnDelta) -> OnDelta:
-    """Pass a piece on and reset the silence timer."""
-
-    def delta(piece: str) -> None:
-        heard()
-        on_delta(piece)
-
-    return delta

@@ -28,16 +28,19 @@ from ._questions import (
     subject,
 )
 from ._reading import (
+    LOSSES,
     MARK,
+    NAMED,
     Asked,
     Unit,
+    for_facts,
     holds,
     read_question,
     read_unit,
+    unsupported,
     within,
 )
 from ._seams import Reranker
-from ._support import LOSSES, NAMED, for_facts, unsupported
 
 FEATURES = (
     "coverage",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from ..core import ConfigError, option
-from ._stopwords import LANGUAGES
+from ._language import LANGUAGES
 
 Similarity: TypeAlias = Literal["cosine", "dot"]
 
@@ -106,3 +106,41 @@ class AnalyzerOptions:
                 f"unknown analyzer language {self.language!r}",
                 hint=f"one of {', '.join(languages)}; none analyses without stems and stop words",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Limits on a server's silence; a whole reply has no limit.
+
+    Attributes:
+        connect: Seconds to connect.
+        first_piece: Seconds from sending a request to the first piece of its reply.
+        silence: Seconds between two pieces.
+    """
+
+    connect: float = 15.0
+    first_piece: float = 600.0
+    silence: float = 120.0
+
+    @classmethod
+    def of(cls, settings: ModelSettings) -> TimeLimits:
+        """The limits of a model's settings, else the defaults."""
+        return cls().merged(settings)
+
+    def merged(self, settings: ModelSettings) -> TimeLimits:
+        """These limits, with those that a model's settings name."""
+        return TimeLimits(
+            settings.connect_timeout or self.connect,
+            settings.first_piece_timeout or self.first_piece,
+            settings.silence_timeout or self.silence,
+        )
+
+    def applied(self, settings: ModelSettings) -> ModelSettings:
+        """A model's settings with all three limits."""
+        limits = self.merged(settings)
+        return replace(
+            settings,
+            connect_timeout=limits.connect,
+            first_piece_timeout=limits.first_piece,
+            silence_timeout=limits.silence,
+        )

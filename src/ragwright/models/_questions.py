@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from ..core import late_pattern
 from ._analysis import is_code, words
-from ._stopwords import stop_words
+from ._language import stop_words
 
 AnswerKind: TypeAlias = Literal[
     "person", "time", "place", "number", "reason", "manner", "definition", "name", "other"

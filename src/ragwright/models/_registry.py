@@ -5,19 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import models as room  # back ends load when a model is opened
 from ..core import ConfigError, PluginError, RagwrightError, Usage, addition, load_object
-from ._embedding import VectorRule, settle_rule
 from ._extractive import ExtractiveReranker
-from ._hub import Hub
-from ._limits import TimeLimits
 from ._names import PROVIDERS, Directory, Target
-from ._options import EmbedOptions, ModelSettings
+from ._options import EmbedOptions, ModelSettings, TimeLimits
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
-from ._transport import Connections, server_identity
+
+if TYPE_CHECKING:
+    from ._embedding import VectorRule
+    from ._hub import Hub
+    from ._transport import Connections
 
 Backend: TypeAlias = ChatModel | Embedder | Reranker
 
@@ -46,7 +48,6 @@ class Models:
         limits: TimeLimits | None = None,
     ) -> None:
         self.root = root
-        self.hub = Hub(root)
         self.limits = limits or TimeLimits()
         self.known_dimensions: dict[str, int] = {}
         self.directory = Directory(dict(settings or {}))
@@ -59,6 +60,11 @@ class Models:
         self._cross_files: dict[str, str | None] = {}
         self._lock = threading.Lock()
         self._opening = threading.Lock()
+
+    @cached_property
+    def hub(self) -> Hub:
+        """Models of the hub, in the project's folder or the user's cache."""
+        return room.Hub(self.root)
 
     def register(self, name: str, backend: Backend) -> None:
         """Register a back end made in Python under a name; it overrides settings."""
@@ -275,14 +281,14 @@ class Models:
         """Prefixes and similarity that apply to an embedding model."""
         embedder = self.embedder(name)
         rule = getattr(embedder, "rule", None)
-        if isinstance(rule, VectorRule):
+        if isinstance(rule, room.VectorRule):
             return rule
         settings = self.directory.settings.get(name, ModelSettings())
         names: tuple[str, ...] = ()
         if embedder is None:
             target = self.target(name)
             settings, names = target.settings, (target.name.name,)
-        return settle_rule(self._options(name), settings, names, VectorRule())
+        return room.settle_rule(self._options(name), settings, names, room.VectorRule())
 
     def embedder_identity(self, name: str) -> str:
         """Everything besides the texts that determines a model's vectors.
@@ -295,10 +301,10 @@ class Models:
         embedder = self.embedder(name)
         if embedder is None:
             target = self.target(name)
-            server, window = server_identity(target), target.settings.context_window
+            server, window = room.server_identity(target), target.settings.context_window
             return f"{server}:{window}:{self.vector_rule(name).identity()}{self._long(window)}"
         own = f"{embedder.identity}{self._long(embedder.window)}"
-        if isinstance(getattr(embedder, "rule", None), VectorRule):
+        if isinstance(getattr(embedder, "rule", None), room.VectorRule):
             return own
         return f"{own}:{embedder.window}:{self.vector_rule(name).identity()}"
 

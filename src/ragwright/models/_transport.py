@@ -28,8 +28,9 @@ from ..core import (
 )
 from ._door import LARGEST_REPLY, TooLargeError, bounded, masked, read_json
 from ._failures import Complaint, bad_reply, failure
-from ._limits import Heard, Queue, TimeLimits, watched
+from ._limits import Heard, Queue, watched
 from ._names import Target
+from ._options import TimeLimits
 
 if TYPE_CHECKING:
     import httpx2

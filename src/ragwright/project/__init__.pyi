@@ -1,4 +1,3 @@
-from ._answers_under_way import EVERY as EVERY, AnswersUnderWay as AnswersUnderWay
 from ._findings import (
     Check as Check,
     index_findings as index_findings,
@@ -21,11 +20,13 @@ from ._like import (
     unfetched as unfetched,
 )
 from ._model_list import ListedModel as ListedModel, list_models as list_models
+from ._package_tables import kept_tables as kept_tables, package_tables as package_tables
 from ._persona_files import (
     persona_change as persona_change,
     write_persona as write_persona,
 )
 from ._project import Project as Project
+from ._routes import Routes as Routes
 from ._run_kinds import ABLATE as ABLATE, CONFIRM as CONFIRM, SWEEP as SWEEP, TRIAL as TRIAL
 from ._served import (
     Change as Change,
@@ -40,7 +41,7 @@ from ._served import (
     run_configuration as run_configuration,
     served_project as served_project,
 )
-from ._session import Session as Session
+from ._session import EVERY as EVERY, AnswersUnderWay as AnswersUnderWay, Session as Session
 from ._settings import (
     SERVED_SECTIONS as SERVED_SECTIONS,
     Overrides as Overrides,

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import cache, cached_property, lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
@@ -15,9 +15,8 @@ from .. import answer, flow, index, ingest, ledger, models, project as room, ret
 from ..core import StoreDamagedError
 from ..ledger import Erasures, WorkLock, discard
 from . import building
-from ._answers_under_way import AnswersUnderWay
 from ._folder import ProjectFolder
-from ._session import Session
+from ._session import AnswersUnderWay, Session
 from ._settings import Settings, load_settings, rooted
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from ..flow import Message, Replies, Route, Runner, Runs, SharedWork, Spending
     from ..index import IndexSpec, Store, Views
     from ..ingest import Chunker
-    from ..models import Analyzer, Models, Systems, Tokenizer
+    from ..models import Analyzer, Models, Tokenizer
     from ..retrieve import Adapter, Databases, Glossary, Ranker, Target
 
 
@@ -216,11 +215,6 @@ class Project:
         return models.Models(self.settings.models, self.settings.embed, self.folder.root, limits)
 
     @cached_property
-    def systems(self) -> Systems:
-        """Systems under test that the runner may ask; every variant has the same."""
-        return self._base.systems if self._base is not self else models.Systems()
-
-    @cached_property
     def replies(self) -> Replies:
         """The reply store: in the cache, or shared."""
         budget = self.settings.budget
@@ -331,17 +325,7 @@ class Project:
 
     def routes(self, views: Views) -> Mapping[type[Any], Route]:
         """The handlers of requests, with searches on these views; rare ones open when used."""
-        fetching = cache(lambda: ingest.FetchHandler(self.settings.fetch))
-        reading = cache(lambda: retrieve.SqlHandler(self.databases))
-        testing = cache(lambda: models.SystemHandler(self.systems))
-        return {
-            **models.model_handlers(self.models),
-            flow.Search: index.SearchHandler(views),
-            flow.Lookup: index.LookupHandler(views),
-            flow.Fetch: lambda _: fetching(),
-            flow.Sql: lambda _: reading(),
-            flow.AskSystem: lambda _: testing(),
-        }
+        return room.Routes(self, views)
 
     @cached_property
     def databases(self) -> Databases:

@@ -1,16 +1,20 @@
 """Sections of a project file beside those of the base: of parts, stages and channels.
 
-They are found by name and imported when a project file has them, or when something asks for them.
+They are found by name and imported when something uses them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..core import (
+    ConfigError,
     NamedOptions,
     PartKind,
     Placed,
@@ -18,8 +22,63 @@ from ..core import (
     added,
     addition,
     build_options,
+    holds_secret,
     load_object,
+    option,
 )
+from ..ledger import SharedPlace
+
+if TYPE_CHECKING:
+    from ..ledger import Place
+
+
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedOptions:
+    """A database where several machines keep replies, runs and outputs together."""
+
+    address: str = option(
+        "",
+        "PostgreSQL database for replies, runs and outputs: postgresql://host/database ([pg]); "
+        "empty: files in .ragwright.",
+    )
+    schema: str = option(
+        "ragwright",
+        "Beginning of the names of its schemas; projects in one database need different ones.",
+    )
+    patience: float = option(
+        30.0,
+        "Most seconds to wait for the database when it is away; `ragwright serve` waits at most 3.",
+        ge=0,
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse other databases, passwords, and names that would have to be quoted."""
+        if self.address and not self.address.startswith(("postgresql://", "postgres://", "${")):
+            raise ConfigError(
+                "the shared database must be PostgreSQL",
+                hint="write shared.address: postgresql://host/database",
+            )
+        if holds_secret(self.address):
+            raise ConfigError(
+                "the address of the shared database holds a password",
+                hint="leave it out: it is read from PGPASSWORD or ~/.pgpass; or name a variable, "
+                "postgresql://user:${MY_PASSWORD}@host/database",
+            )
+        if not _NAME.fullmatch(self.schema):
+            raise ConfigError(
+                f"{self.schema!r} is not a name of a schema",
+                hint="use lower-case letters, digits and _, at most 40",
+            )
+
+    def place(self, file: Path) -> Place:
+        """Return where tables are kept: the shared database if there is one, else the file."""
+        if not self.address:
+            return file
+        return SharedPlace(self.address, self.schema, self.patience)
+
 
 SectionKind: TypeAlias = type[Any] | NamedOptions
 """The option record of a section, or that of the names below it."""
@@ -63,6 +122,46 @@ def stage_sections(retrieve: Any) -> dict[str, type[Any]]:
             if kind is not None and section:
                 kinds[section] = kind
     return kinds
+
+
+def is_of_a_part(name: str) -> bool:
+    """True if a part declares the section; imports nothing of the part but its declaration."""
+    return addition("sections", name) is not None
+
+
+class PartSections(Mapping[str, Any]):
+    """Sections of a project file that are not of the base; those of parts are read when used.
+
+    Args:
+        read: Sections that were read.
+        unread: Plain values of the others.
+        placed: The project file.
+    """
+
+    def __init__(self, read: Mapping[str, Any], unread: Mapping[str, Any], placed: Placed) -> None:
+        self._read = dict(read)
+        self._unread = dict(unread)
+        self._placed = placed
+
+    def __getitem__(self, name: str) -> Any:
+        """The section's option record.
+
+        Raises:
+            ConfigError: A key or value is wrong, with file and line.
+            PluginError: The part cannot be imported.
+        """
+        if name not in self._read:
+            value = self._unread[name]
+            kind = section_kind(name)
+            assert kind is not None, "settings_from keeps sections of parts alone unread"
+            self._read[name] = read_section(kind, value, self._placed, name)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._read, **self._unread})
+
+    def __len__(self) -> int:
+        return len({**self._read, **self._unread})
 
 
 def installed_sections() -> Iterator[tuple[str, SectionKind]]:

@@ -30,14 +30,16 @@ from ..measure import MeasureSetup
 from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
 from ..retrieve import RetrieveOptions
 from ._sections import (
+    PartSections,
+    SharedOptions,
     default_section,
     installed_sections,
+    is_of_a_part,
     read_section,
     section_kind,
     section_names,
     stage_sections,
 )
-from ._shared_options import SharedOptions
 
 Record = TypeVar("Record")
 
@@ -285,9 +287,13 @@ def _holds_text(path: tuple[str, ...]) -> bool:
 
 
 def settings_from(placed: Placed) -> Settings:
-    """Settings from parsed YAML; raises ConfigError as :func:`load_settings`."""
+    """Settings from parsed YAML; raises ConfigError as :func:`load_settings`.
+
+    A section of a part is read when it is used, unless ``--set`` sets one of its keys.
+    """
     arguments: dict[str, Any] = {}
     parts: dict[str, Any] = {}
+    unread: dict[str, Any] = {}
     for name, value in placed.value.items():
         if name == "sources":
             arguments[name] = tuple(_read_sources(value, placed))
@@ -295,12 +301,14 @@ def settings_from(placed: Placed) -> Settings:
             arguments[name] = _read_model_settings(value, placed)
         elif name in SECTIONS:
             arguments[name] = build_options(SECTIONS[name], value, placed, (name,))
+        elif is_of_a_part(name) and not any(path[0] == name for path in placed.overrides):
+            unread[name] = value
         else:
             kind = section_kind(name, placed.value.get("retrieve"))
             if kind is None:
                 raise unknown_key(name, _all_names(), placed, (name,))
             parts[name] = read_section(kind, value, placed, name)
-    return Settings(**arguments, parts=parts)
+    return Settings(**arguments, parts=PartSections(parts, unread, placed))
 
 
 def _all_names() -> tuple[str, ...]:

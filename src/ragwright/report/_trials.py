@@ -189,7 +189,8 @@ def _without_result(rest: Iterable[TrialLike]) -> list[str]:
     """Trials without a result, grouped by reason."""
     groups: dict[str, list[TrialLike]] = {}
     for trial in rest:
-        groups.setdefault(f"{trial.state}: {trial.reason or 'not run'}", []).append(trial)
+        state = "unscored" if trial.state == "done" else trial.state
+        groups.setdefault(f"{state}: {trial.reason or 'not run'}", []).append(trial)
     lines = []
     for reason, trials in groups.items():
         few = "; ".join(f"{trial.id} {_values(trial.values)}" for trial in trials[:_FEW])

@@ -41,6 +41,8 @@ from ._options import (
     RouteOptions as RouteOptions,
     SelectOptions as SelectOptions,
     SoftFilterOptions as SoftFilterOptions,
+    rerank_depth as rerank_depth,
+    select_depth as select_depth,
 )
 from ._postgres import PostgresReader as PostgresReader
 from ._query import query_variants as query_variants
@@ -48,7 +50,6 @@ from ._ranker import Ranker as Ranker, Trees as Trees
 from ._ranker_features import FEATURES as FEATURES, Asked as Asked, features as features
 from ._rerank import (
     read_order as read_order,
-    rerank_depth as rerank_depth,
     rerank_hits as rerank_hits,
     rerank_method as rerank_method,
     rerank_windows as rerank_windows,
@@ -60,7 +61,8 @@ from ._route import (
     route as route,
     route_by_rules as route_by_rules,
 )
-from ._route_units import (
+from ._route_model import asked_route as asked_route
+from ._route_rules import (
     Unit as Unit,
     UnitPhrase as UnitPhrase,
     read_units as read_units,
@@ -70,7 +72,6 @@ from ._select import (
     dissimilar as dissimilar,
     diversify as diversify,
     mmr as mmr,
-    select_depth as select_depth,
     select_hits as select_hits,
     similarities as similarities,
     word_similarities as word_similarities,
@@ -87,8 +88,11 @@ from ._sql import (
     sql_context as sql_context,
 )
 from ._sqlite import SqliteReader as SqliteReader
-from ._stage_hooks import StageHooks as StageHooks
-from ._stages import open_channels as open_channels, open_stages as open_stages
+from ._stages import (
+    StageHooks as StageHooks,
+    open_channels as open_channels,
+    open_stages as open_stages,
+)
 from ._statement import checked_statement as checked_statement
 from ._tables import (
     Column as Column,

@@ -423,3 +423,13 @@ class RetrieveOptions:
             return None
         soft = tuple(soft_filter.soft() for soft_filter in self.soft)
         return Relaxation(soft, self.threshold, self.unfiltered or not soft)
+
+
+def rerank_depth(top_k: int, options: RerankOptions) -> int:
+    """Number of hits to search for before reranking to ``top_k``."""
+    return max(options.candidates, top_k) if options.model else top_k
+
+
+def select_depth(top_k: int, options: SelectOptions) -> int:
+    """Number of hits to search for, as a pool for the selection."""
+    return max(options.pool, top_k) if options.active or options.watch else top_k

@@ -49,11 +49,6 @@ def rerank_method(options: RerankOptions) -> Literal["score", "embed", "listwise
     return "score" if scores or name == ExtractiveReranker.name else "listwise"
 
 
-def rerank_depth(top_k: int, options: RerankOptions) -> int:
-    """Number of hits to search for before reranking to ``top_k``."""
-    return max(options.candidates, top_k) if options.model else top_k
-
-
 def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow[Reordered]:
     """All these hits in the order of the reranking model, ranks from 1, and notes.
 

@@ -19,12 +19,9 @@ from ..core import (
 from ..flow import Flow, Lookup, LookupReply, send
 from ..models import WordTokenizer
 from ._channels import candidates, prepared
-from ._opening import with_opening
-from ._options import RerankOptions, RetrieveOptions
-from ._rerank import rerank_depth, rerank_hits
-from ._select import diversify, select_depth
-from ._stage_hooks import StageHooks
-from ._stages import run_stages
+from ._entries import with_opening
+from ._options import RerankOptions, RetrieveOptions, rerank_depth, select_depth
+from ._stages import StageHooks, run_stages
 from ._target import Candidates, Ranking, Retrieved, Target, Variant
 
 if TYPE_CHECKING:
@@ -126,7 +123,7 @@ def _finished(
         hits = yield from run_stages(result.query, hits, target)
         hits = hits[: select_depth(options.top_k, options.select)]
     if options.select.active or options.select.watch:
-        hits, more = yield from diversify(hits, options.top_k, target, options.select)
+        hits, more = yield from stages.diversify(hits, options.top_k, target, options.select)
         notes = _once_each(notes, more)
     hits = hits if len(hits) <= options.top_k else hits[: options.top_k]
     hits = yield from with_opening(result.query, hits, target, options.filters)
@@ -201,7 +198,7 @@ def _reranked(
     They get the score of the last one before them, so that scores never rise.
     """
     shown, rest = hits[: options.candidates], hits[options.candidates :]
-    ordered, notes = yield from rerank_hits(query, shown, options)
+    ordered, notes = yield from stages.rerank_hits(query, shown, options)
     if not ordered or ordered == shown:
         return hits, notes
     least = ordered[-1].score

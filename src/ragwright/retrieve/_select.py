@@ -22,11 +22,6 @@ Matrix: TypeAlias = NDArray[np.float64]
 Selected: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
 
 
-def select_depth(top_k: int, options: SelectOptions) -> int:
-    """Number of hits to search for, as a pool for the selection."""
-    return max(options.pool, top_k) if options.active or options.watch else top_k
-
-
 def diversify(
     hits: Sequence[Hit], k: int, target: Target, options: SelectOptions
 ) -> Flow[Selected]:

@@ -1,11 +1,11 @@
-"""Stages and channels of plug-ins: opened as settings name them; stages run on the hits."""
+"""Stages of plug-ins and hooks between stages: opened as settings name them, run on the hits."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ..core import (
     ChannelScore,
@@ -13,11 +13,41 @@ from ..core import (
     PartKind,
     PluginError,
     RagwrightError,
+    RetrieveError,
     load_addition,
 )
-from ..flow import Flow
+from ..flow import Flow, Lookup, LookupReply, send
 from ..index import Channel
 from ._target import Stage, Target
+
+Hits: TypeAlias = tuple[Hit, ...]
+
+
+class StageHooks:
+    """Hooks that may change the hits between stages; this one leaves them as they are.
+
+    One is made for each search. Where the search goes in rounds (``retrieve.iterate``),
+    ``pooled`` and ``ordered`` are called in each of them.
+
+    Attributes:
+        depth: Least number of candidates that the search fetches; fetching more than configured
+            does not change hits by itself.
+    """
+
+    depth: int = 0
+
+    def pooled(self, hits: Hits) -> Hits:
+        """Candidates of the search, best first, before any reranking."""
+        return hits
+
+    def ordered(self, hits: Hits) -> Hits:
+        """The reranked candidates, before selection and cut."""
+        return hits
+
+    def kept(self, hits: Hits) -> Hits:
+        """The hits after selection and ``top_k``, before they are expanded."""
+        return hits
+
 
 Extension = TypeVar("Extension", Stage, Channel)
 
@@ -55,7 +85,7 @@ def run_stages(question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tup
     Each hit gets its rank and score after a stage under the stage's name in ``channels``.
 
     Raises:
-        PluginError: A stage fails, or returns something else than different hits.
+        PluginError: A stage fails, or returns something else than different hits of the index.
     """
     for stage in target.stages:
         flow = stage.apply(question, hits, target)
@@ -67,8 +97,21 @@ def run_stages(question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tup
             raise
         except Exception as error:
             raise _failed(stage, f"{type(error).__name__}: {error}") from error
-        hits = tuple(_ranked(stage, returned))
+        ranked = tuple(_ranked(stage, returned))
+        before = {hit.chunk_id for hit in hits}
+        more = tuple(hit.chunk_id for hit in ranked if hit.chunk_id not in before)
+        if more:
+            yield from _refuse_invented(stage, more, target)
+        hits = ranked
     return hits
+
+
+def _refuse_invented(stage: Stage, added_ids: tuple[str, ...], target: Target) -> Flow[None]:
+    """Refuse chunks that a stage added to its hits and that the index does not have."""
+    try:
+        yield from send(Lookup(target.snapshot, added_ids), LookupReply)
+    except RetrieveError as error:
+        raise _failed(stage, f"it returned a hit that is not in the index: {error}") from error
 
 
 def _ranked(stage: Stage, returned: Sequence[Hit]) -> Iterable[Hit]:

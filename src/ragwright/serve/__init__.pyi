@@ -1,6 +1,7 @@
 from ._keys import ServeKey as ServeKey, ServeKeys as ServeKeys
 from ._mcp import serve_stdio as serve_stdio
 from ._options import ServeOptions as ServeOptions
+from ._serve_tables import SERVE_TABLES as SERVE_TABLES
 from ._server import (
     Listening as Listening,
     make_app as make_app,

@@ -14,6 +14,9 @@ PART = Part(
         "mcp": "ragwright.app.serving._mcp:command",
         "keys": "ragwright.app.serving._keys:group",
     },
+    tables={
+        "serve": "ragwright.serve:SERVE_TABLES",
+    },
     sentences={
         "serve": "Serve the project over HTTP: OpenAI-compatible chat, retrieval, MCP, sources.",
         "mcp": "Serve search, fetch, ask and list_sources to an agent that starts this command "

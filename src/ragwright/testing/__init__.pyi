@@ -33,3 +33,4 @@ from ._server import (
     ServerRequest as ServerRequest,
     SpawnedServer as SpawnedServer,
 )
+from ._storing_suites import HandlerSuite as HandlerSuite, TablesSuite as TablesSuite

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
-from .. import drafting, jobs, ledger, project as opened
-from ..core import addition_faults, additions_of_others
+from .. import drafting, jobs, ledger, measure, project as opened, retrieve
+from ..core import RagwrightError, addition_faults, additions_of_others
 
 if TYPE_CHECKING:
     from ..jobs import CheckLine
@@ -61,6 +62,7 @@ def doctor(
         *_machine_checks(),
         *_extra_checks(),
         *_package_checks(),
+        *_settings_checks(project),
         *opened.index_findings(project),
         *(opened.Check("records", *finding) for finding in drafting.record_findings(project)),
         *opened.model_findings(project, ask=ask_models),
@@ -92,6 +94,29 @@ def _extra_checks() -> Iterator[Check]:
         else:
             text = f"[{extra}] is not installed; it is for {use}"
             yield opened.Check("extras", "note", text, f"pip install 'ragwright[{extra}]'")
+
+
+def _settings_checks(project: Project) -> Iterator[opened.Check]:
+    """Faults of sections, stages and channels, which most commands read when they use them."""
+    settings = project.settings
+    search = settings.retrieve
+    openings: list[Callable[[], object]] = [
+        ledger.added_tables,
+        *(partial(settings.section, name) for name in settings.parts),
+        *(partial(retrieve.open_stages, [name], settings.section) for name in search.stages),
+        *(
+            partial(retrieve.open_channels, {name: weight}, settings.section)
+            for name, weight in search.channels.items()
+        ),
+    ]
+    if settings.judge.by:
+        openings.append(partial(measure.opened_judge, settings.judge.by))
+    for open_addition in openings:
+        try:
+            open_addition()
+        except RagwrightError as error:
+            where = f"{error.where}: " if error.where else ""
+            yield opened.Check("settings", "fault", f"{where}{error.what}", error.hint or "")
 
 
 def _package_checks() -> Iterator[opened.Check]:

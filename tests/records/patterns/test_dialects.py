@@ -61,6 +61,7 @@ def found_by(pattern: str, texts: Sequence[str]) -> list[bool]:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Possible (nested set|set):FutureWarning")
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(PATTERNS, TEXTS)
 def test_what_may_run_in_rust_is_that_of_re(pattern: str, texts: list[str]) -> None:

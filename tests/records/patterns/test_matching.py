@@ -91,6 +91,7 @@ def cleaned(pattern: str, replace: str, texts: Sequence[str | None]) -> list[str
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Possible (nested set|set):FutureWarning")
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(PATTERNS, TEXTS)
 def test_a_search_finds_what_re_finds(pattern: str, texts: list[str]) -> None:
@@ -99,6 +100,7 @@ def test_a_search_finds_what_re_finds(pattern: str, texts: list[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Possible (nested set|set):FutureWarning")
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(PATTERNS, TEXTS, st.sampled_from(["", "<>", "$1", "a${1}b$$", "é\n", r"\1"]))
 def test_a_replacement_is_that_of_re(pattern: str, texts: list[str], replace: str) -> None:

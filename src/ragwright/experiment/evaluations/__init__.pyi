@@ -129,6 +129,7 @@ from ._systems import (
     evaluate_system as evaluate_system,
     forecast_system as forecast_system,
     questions_in as questions_in,
+    system_handler as system_handler,
 )
 from ._weak import (
     WeakRow as WeakRow,

@@ -26,7 +26,7 @@ from ...flow import (
 )
 from ...ledger import Ledger
 from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup, parse_measures
-from ...models import UnderTest, open_system
+from ...models import SystemHandler, Systems, UnderTest, open_system
 from ...project import Project, at_work
 from ...testsets import (
     Testset,
@@ -79,7 +79,7 @@ def evaluate_system(
     if measures:
         check_gold(rows, parse_measures(measures))
     opened = _with_round(project, rows, opened, resume=how.resume)
-    project.systems.add(opened)
+    _systems_of(project).add(opened)
     first = _first_reply(project.runner, rows.rows, opened)
     rows, wanted_measures, work = _system_plan(project, (rows, measures), opened, first)
     evaluation, summary = run_work(project.runner, project.runs, work, rows, wanted_measures, how)
@@ -188,7 +188,7 @@ def _opened_system(
     if opened.options.model:
         project.models.settings_of(opened.options.model)
     else:
-        project.systems.add(opened)
+        _systems_of(project).add(opened)
     return rows, opened
 
 
@@ -299,3 +299,13 @@ def with_gold_note(evaluation: Evaluation) -> Evaluation:
             "(`ids` in the system's file names the metadata field to compare)"
         )
     return replace(evaluation, notes=(*evaluation.notes, note))
+
+
+def _systems_of(project: Project) -> Systems:
+    """The systems that the project's runners may ask; its variants have the same."""
+    return project.attached(Systems, Systems)
+
+
+def system_handler(project: Project) -> SystemHandler:
+    """What carries out ``AskSystem`` requests for a project."""
+    return SystemHandler(_systems_of(project))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from ...core import Score, StudyError
 from ...measure import MeasureScale, Selection, best_of, known_scale
@@ -28,6 +29,15 @@ def objective_scores(results: Sequence[RowResult], name: str) -> dict[str, Score
             else Score(name, "scored", value)
         )
     return scores
+
+
+def common_reason(scores: Iterable[Score]) -> str:
+    """Why rows have no score, for most of them; empty if any row has one."""
+    states = [(score.state, score.reason) for score in scores]
+    if any(state == "scored" for state, _ in states):
+        return ""
+    reasons = Counter(reason for _, reason in states if reason)
+    return reasons.most_common(1)[0][0] if reasons else ""
 
 
 def _answer_fact(result: RowResult, name: str) -> float | None:

@@ -55,7 +55,7 @@ from ._leaderboard import (
 )
 from ._live import Pulse
 from ._sampling import Trial, grid_points
-from ._selection import objective_scores, selection_of
+from ._selection import common_reason, objective_scores, selection_of
 from ._study import Axis, Study, load_study
 from ._tpe import sampler_of
 
@@ -556,8 +556,9 @@ class _Sweep:
         seed = self.study.options.seed
         evaluation = run_evaluation(self.project.runs, summary.run, plan.rows, self.measures, seed)
         first = self.objectives[0].name
-        self.scores[trial.number] = objective_scores(evaluation.results, first)
+        scores = self.scores[trial.number] = objective_scores(evaluation.results, first)
         result = trial_result(trial.number, trial.values, summary.run, evaluation)
+        result = replace(result, reason=common_reason(scores.values()))
         if trial.number:
             return result
         axes = [axis.path for axis in self.study.axes]

@@ -29,6 +29,8 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
         systems: Those that are open, by name.
     """
 
+    carries = AskSystem
+
     def __init__(self, systems: Systems) -> None:
         self.systems = systems
         self._threads = _Threads()

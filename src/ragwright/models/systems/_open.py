@@ -81,6 +81,10 @@ class Systems:
         """Let a name stand for a system; the newest one of a name is asked."""
         self._open[system.name] = system
 
+    def close(self) -> None:
+        """Let no name stand for a system any more."""
+        self._open.clear()
+
     def find(self, name: str) -> UnderTest:
         """The system of a name.
 

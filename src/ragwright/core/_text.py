@@ -1,0 +1,154 @@
+"""Texts: hashes, what can be encoded, numbers with nouns, late expressions, citation marks.
+
+A reply cites by marks such as ``[2]``; text of a document must not look like one. Both use the same
+expression, so whatever counts as a citation in a reply is neutralised in a passage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+
+def text_hash(text: str) -> str:
+    """Hash of a text: 32 hexadecimal digits of BLAKE2b over its UTF-8 bytes.
+
+    Lone surrogates are hashed as distinct bytes rather than refused, so any ``str`` has a hash.
+    """
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def value_hash(value: Any) -> str:
+    """Hash of a JSON-able value, equal for equal values whatever the order of their keys.
+
+    Raises:
+        TypeError: The value holds something that JSON cannot represent.
+    """
+    return text_hash(canonical_json(value))
+
+
+def values_hash(values: Iterable[Any]) -> str:
+    """:func:`value_hash` of the list of these values, read one at a time."""
+    digest = hashlib.blake2b(b"[", digest_size=16)
+    for at, value in enumerate(values):
+        text = f"{',' if at else ''}{canonical_json(value)}"
+        digest.update(text.encode("utf-8", "surrogatepass"))
+    digest.update(b"]")
+    return digest.hexdigest()
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no spaces: the form that hashes and logs compare."""
+    return _ENCODER.encode(value)
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def well_formed(text: str) -> str:
+    r"""The text with U+FFFD for every half of a surrogate pair; two halves become one character.
+
+    JSON can contain such a half (``"\ud83d"``), and so can a command line that is not UTF-8. It
+    cannot be written to a file, database or socket.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number with its noun: ``1 row``, ``2 rows``, ``1,200 rows``.
+
+    Args:
+        count: How many.
+        one: The noun for 1, with what follows it where that changes too: ``row has``.
+        many: The same for any other number; by default ``one`` with an s.
+    """
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+class _Pattern:
+    def __init__(self, text: str, flags: int) -> None:
+        self.text = text
+        self.wanted = flags
+
+    def __getattr__(self, name: str) -> Any:
+        # Methods are kept, so that all calls after the first go to the compiled pattern.
+        method = getattr(re.compile(self.text, self.wanted), name)
+        setattr(self, name, method)
+        return method
+
+
+def late_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """A regular expression that is compiled when one of its methods is first called.
+
+    For patterns that most commands never use: compiling one takes 0.1 to 5 ms. It has the
+    attributes of a ``re.Pattern`` without being an instance of it: call its methods, do not
+    give it to functions of ``re``.
+
+    Raises:
+        re.error: At the first use, if the text is not a regular expression.
+    """
+    return cast("re.Pattern[str]", _Pattern(text, flags))
+
+
+_MARK = late_pattern(
+    r"[\[【]\s*+(\d{1,3}(?:\s*(?:,|;|&|and|et|[-–—])\s*\d{1,3})*+)\s*+(?:†[^\[\]【】]{0,40}+)?[\]】]"
+)
+"""One to three digits: a year in brackets is not a citation."""
+
+_PART = late_pattern(r"(\d{1,3})\s*(?:[-–—]\s*(\d{1,3}))?")
+_CODE = late_pattern(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
+_BEFORE_AN_INDEX = late_pattern(r"[\w\])\u2060]")
+_FARTHEST = 50
+
+
+@dataclass(frozen=True, slots=True)
+class CitationMark:
+    """A mark in a text: its place, and the numbers of the passages that it names."""
+
+    start: int
+    end: int
+    numbers: tuple[int, ...]
+
+
+def citation_marks(text: str) -> Iterator[CitationMark]:
+    """The citation marks of a text in order: ``[1]``, ``[1-3]``, ``[1 and 2]``, ``【1†a】``.
+
+    An index in code that directly follows a name, such as ``x[0]``, is not a mark.
+    """
+    at = 0
+    for place, part in enumerate(_CODE.split(text)):
+        for match in _MARK.finditer(part):
+            before = part[max(0, match.start() - 1) : match.start()]
+            if place % 2 and _BEFORE_AN_INDEX.match(before):
+                continue
+            yield CitationMark(at + match.start(), at + match.end(), _passage_numbers(match[1]))
+        at += len(part)
+
+
+def without_marks(text: str) -> str:
+    """Put citation marks in round brackets, ``(2)``, so that they no longer count."""
+    while marks := list(citation_marks(text)):
+        pieces: list[str] = []
+        at = 0
+        for mark in marks:
+            pieces += (text[at : mark.start], "(", text[mark.start + 1 : mark.end - 1], ")")
+            at = mark.end
+        text = "".join((*pieces, text[at:]))  # which may complete a mark around them
+    return text
+
+
+def _passage_numbers(numbers_text: str) -> tuple[int, ...]:
+    numbers: list[int] = []
+    for first, last in _PART.findall(numbers_text):
+        low, high = int(first), int(last or first)
+        # A reversed or very long range counts as its two ends only.
+        numbers += range(low, high + 1) if 0 <= high - low <= _FARTHEST else (low, high)
+    return tuple(numbers)

@@ -1,0 +1,88 @@
+"""The tables of the server in the ledger: keys, sessions, and counts of requests."""
+
+from __future__ import annotations
+
+import json
+
+from ..ledger import Former, FormerText, Tables
+
+_ACCESS = (
+    """CREATE TABLE IF NOT EXISTS serve_keys (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,  -- tells that a key was made, once it is revoked
+        name TEXT NOT NULL UNIQUE,
+        hash TEXT NOT NULL UNIQUE,       -- SHA-256 of the key
+        role TEXT NOT NULL,              -- reader | owner
+        configurations TEXT NOT NULL,    -- JSON list
+        filters TEXT NOT NULL,           -- JSON list
+        per_minute INTEGER,
+        daily_budget REAL,
+        created TEXT NOT NULL            -- ISO 8601, UTC
+    )""",
+    """CREATE TABLE IF NOT EXISTS serve_sessions (
+        id TEXT PRIMARY KEY,             -- SHA-256 of the session's id
+        key TEXT NOT NULL,               -- hash of the key
+        ends REAL NOT NULL
+    ) WITHOUT ROWID""",
+)
+"""Keys and sessions."""
+
+_COUNTS = "cost REAL, prompt_tokens INTEGER, completion_tokens INTEGER, PRIMARY KEY (key, day)"
+_SERVED = (
+    "CREATE TABLE IF NOT EXISTS served_minutes (key TEXT, minute INTEGER, requests INTEGER, "
+    "PRIMARY KEY (key, minute)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS served_calls (key TEXT, day TEXT, calls INTEGER, "
+    f"{_COUNTS}) WITHOUT ROWID",
+)
+"""Requests of a minute and costs of a day under each key."""
+
+
+def _keys(text: str) -> FormerText:
+    body = json.loads(text)
+    rows = [
+        {
+            **{name: _checked_text(key[name]) for name in ("name", "hash", "role", "created")},
+            **{name: json.dumps(key[name]) for name in ("configurations", "filters")},
+            **{name: key[name] for name in ("per_minute", "daily_budget")},
+        }
+        for key in body["keys"]
+    ]
+    # also after the last key was revoked: the server stays closed
+    return FormerText(body["version"], {"serve_keys": rows}, {"serve_keys": max(1, len(rows))})
+
+
+def _sessions(text: str) -> FormerText:
+    body = json.loads(text)
+    rows = [
+        {"id": name, "key": _checked_text(key), "ends": float(ends)}
+        for name, (key, ends) in body["sessions"].items()
+    ]
+    return FormerText(body["version"], {"serve_sessions": rows})
+
+
+def _checked_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+SERVE_TABLES = Tables(
+    "serve",
+    (),
+    1,
+    local=(*_ACCESS, *_SERVED),
+    former=(
+        Former(
+            "serve/served.sqlite",
+            2,
+            # version 1 counted answers
+            {
+                "served_minutes": "served_minutes",
+                "served_calls": "served_calls",
+                "served_days": "served_calls",
+            },
+        ),
+        Former("serve/keys.json", 1, {"serve_keys": "serve_keys"}, read=_keys),
+        Former("serve/sessions.json", 1, {"serve_sessions": "serve_sessions"}, read=_sessions),
+    ),
+)
+"""Access to the server; the version is the ledger's."""
