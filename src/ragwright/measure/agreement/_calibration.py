@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..core import MeasureError, Score
-from ._definition import MeasureScale
-from ._statistics import known_scale
-from .statistics import (
+from ...core import MeasureError, Score
+from .._compare import check_clusters
+from .._definition import MeasureScale
+from .._statistics import known_scale
+from ..statistics import (
     AlphaLevel,
     Estimate,
     Ratings,
+    Statistic,
     Values,
     auc,
     kappa,
+    kendall,
     krippendorff,
     mean_interval,
+    numbered,
     pearson,
     ratings_of,
     resampled,
@@ -62,7 +67,7 @@ class Calibration:
             ``interval`` for a continuum; empty without ``alpha``.
         labelled_twice: Number of rows behind ``alpha``.
         bias: Mean of score minus label; above 0 the judge is too lenient.
-        pearson: Linear correlation; ``spearman`` that of ranks.
+        pearson: Linear correlation; ``spearman`` that of ranks, ``kendall`` tau-b.
         auc: For labels 0 and 1: how often a row labelled 1 scores above one labelled 0, equal
             scores counting half; 0.5 is chance. None for other labels.
         levels: Points of the scale that occur, ascending; empty for a continuum.
@@ -72,6 +77,8 @@ class Calibration:
             :func:`corrected_mean`.
         seed: Seed of the bootstrap.
         scale: Range and direction of the measure; None if unknown.
+        clusters: Number of clusters of rows with both that the intervals resample as wholes; None
+            if rows are independent.
     """
 
     measure: str
@@ -97,6 +104,8 @@ class Calibration:
     corrected: Estimate = Estimate()
     seed: int = 0
     scale: MeasureScale | None = None
+    kendall: Estimate = Estimate()
+    clusters: int | None = None
 
 
 def calibrate(
@@ -105,87 +114,131 @@ def calibrate(
     *,
     seed: int = 0,
     scale: MeasureScale | None = None,
+    clusters: Mapping[str, Hashable] | None = None,
 ) -> Calibration:
     """Compare the scores of one measure with labels of the same rows.
 
     Args:
         scores: Row id -> score, in any state.
         labels: Row id -> label, on the measure's scale: a number, or one for each person.
-        seed: Seed of the bootstrap (percentiles of 2,000 resamples of rows; Efron 1979).
+        seed: Seed of the bootstrap (percentiles of 2,000 resamples; Efron 1979).
         scale: Scale of the measure, if its text does not define it.
+        clusters: Row id -> task, topic or document, if rows share one: then whole clusters are
+            resampled.
 
     Raises:
-        MeasureError: The scores are of several measures, a label is outside the scale, or no row
-            has both.
+        MeasureError: The scores are of several measures, a label is outside the scale, a scored
+            row has no cluster, or no row has both.
     """
-    names = sorted({score.measure for score in scores.values()})
-    if len(names) != 1:
-        raise MeasureError(
-            "expected scores of one measure, got " + (" and ".join(names) or "none"),
-            hint="calibrate each measure separately",
-        )
-    scale = scale or known_scale(names[0])
-    ratings_by_row = _checked_labels(names[0], labels, scale)
+    name = _only_name(scores)
+    scale = scale or known_scale(name)
+    ratings_by_row = _checked_labels(name, labels, scale)
     valued = {key: score.value for key, score in scores.items() if score.value is not None}
     if not (labelled_keys := [key for key in valued if key in ratings_by_row]):
-        raise MeasureError(
-            f"no labelled row has a score for {names[0]}", hint="label rows of this run"
-        )
+        raise MeasureError(f"no labelled row has a score for {name}", hint="label rows of this run")
+    units = [ratings_by_row[key] for key in labelled_keys]
+    rest_keys = [key for key in valued if key not in ratings_by_row]
     judge: Values = np.array([valued[key] for key in labelled_keys], dtype=np.float64)
-    human: Values = np.array(
-        [math.fsum(ratings_by_row[key]) / len(ratings_by_row[key]) for key in labelled_keys],
-        np.float64,
-    )
-    rest: Values = np.array(
-        [v for key, v in valued.items() if key not in ratings_by_row], np.float64
-    )
+    human: Values = np.array([math.fsum(unit) / len(unit) for unit in units], np.float64)
+    rest: Values = np.array([valued[key] for key in rest_keys], np.float64)
+    groups = groups_of([*labelled_keys, *rest_keys], clusters)
+    labelled = None if groups is None else groups[: len(labelled_keys)]
+    resampling, of_all = Resampling(seed, labelled), Resampling(seed, groups)
+    corrected = corrected_mean(judge, human, rest, scale)
     ends = None if scale is None else scale.ends
     return Calibration(
-        measure=names[0],
+        measure=name,
         n=len(labelled_keys),
-        labels=sum(len(ratings_by_row[key]) for key in labelled_keys),
+        labels=sum(map(len, units)),
         unscored=sum(key in ratings_by_row and key not in valued for key in scores),
         unlabelled=len(rest),
         unknown=sum(key not in scores for key in ratings_by_row),
-        bias=_mean_estimate(judge - human, seed, _difference_range(scale)),
-        judge_mean=_mean_estimate(np.concatenate([judge, rest]), seed, ends),
-        human_mean=_mean_estimate(human, seed, ends),
-        corrected=corrected_mean(judge, human, rest, scale),
+        bias=resampling.mean(judge - human, _difference_range(scale)),
+        judge_mean=of_all.mean(np.concatenate([judge, rest]), ends),
+        human_mean=resampling.mean(human, ends),
+        # the interval of a mean over clusters is not that of rows
+        corrected=corrected if groups is None else Estimate(corrected.value),
         seed=seed,
         scale=scale,
-        **_agreement_fields([ratings_by_row[key] for key in labelled_keys], judge, seed),
+        clusters=None if labelled is None else len(np.unique(labelled)),
+        **_agreement_fields(units, judge, resampling),
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How intervals are resampled.
+
+    Attributes:
+        seed: Seed of the bootstrap.
+        groups: Number of each row's cluster; None where rows are independent.
+    """
+
+    seed: int
+    groups: NDArray[np.int64] | None = None
+
+    def __call__(self, statistic: Statistic, rows: int) -> Estimate:
+        """A statistic of that many rows with its interval."""
+        return resampled(statistic, rows, self.seed, self.groups)
+
+    def mean(self, values: Values, ends: tuple[float, float | None] | None) -> Estimate:
+        """The mean of a value per row with its interval, on a scale with these ends."""
+        interval, _ = mean_interval(values, self.seed, scale=ends, clusters=self.groups)
+        return Estimate(math.fsum(values) / len(values), *(interval or (None, None)))
+
+    def of_rows(self, chosen: Sequence[int]) -> Resampling:
+        """The same for some of the rows."""
+        return Resampling(self.seed, None if self.groups is None else self.groups[list(chosen)])
+
+
+def groups_of(
+    keys: Sequence[str], clusters: Mapping[str, Hashable] | None
+) -> NDArray[np.int64] | None:
+    """Number of each row's cluster; None without clusters.
+
+    Raises:
+        MeasureError: A row has no cluster.
+    """
+    check_clusters(keys, clusters)
+    return None if clusters is None else numbered([clusters[key] for key in keys])
+
+
 def _agreement_fields(
-    labels: Sequence[tuple[float, ...]], judge: Values, seed: int
+    labels: Sequence[tuple[float, ...]], judge: Values, resampling: Resampling
 ) -> dict[str, Any]:
     """The fields of a calibration that compare single labels with scores or each other."""
     ratings = ratings_of(labels, judge)
     people = np.unique(ratings.label)
-    levels = _scale_points(ratings)
+    levels = scale_points(ratings)
     figures: dict[str, Any] = {}
     if levels:
         equal = np.bincount(ratings.row, (ratings.label == ratings.score) * ratings.share)
-        figures["agreement"] = _mean_estimate(np.round(equal, 12), seed, (0.0, 1.0))
-        figures["kappa"] = resampled(kappa(ratings, levels), len(labels), seed)
+        figures["agreement"] = resampling.mean(np.round(equal, 12), (0.0, 1.0))
+        figures["kappa"] = resampling(kappa(ratings, levels), len(labels))
         weighted = kappa(ratings, levels, quadratic=True)
-        figures["weighted_kappa"] = resampled(weighted, len(labels), seed)
-    binary = bool(np.isin(people, (0.0, 1.0)).all())
+        figures["weighted_kappa"] = resampling(weighted, len(labels))
+    binary = is_binary(people)
     if binary:
-        figures["auc"] = resampled(auc(ratings), len(labels), seed)
-    if several := [row_labels for row_labels in labels if len(row_labels) > 1]:
+        figures["auc"] = resampling(auc(ratings), len(labels))
+    if several := [at for at, row_labels in enumerate(labels) if len(row_labels) > 1]:
         level: AlphaLevel = "ordinal" if len(people) <= _MOST_POINTS else "interval"
         level = "nominal" if binary else level
-        alpha = resampled(krippendorff(several, level), len(several), seed)
+        statistic = krippendorff([labels[at] for at in several], level)
+        alpha = resampling.of_rows(several)(statistic, len(several))
         figures |= {"alpha": alpha, "alpha_level": level, "labelled_twice": len(several)}
     return {
         **figures,
-        "pearson": resampled(pearson(ratings), len(labels), seed),
-        "spearman": resampled(spearman(ratings), len(labels), seed),
+        "pearson": resampling(pearson(ratings), len(labels)),
+        "spearman": resampling(spearman(ratings), len(labels)),
+        "kendall": resampling(kendall(ratings), len(labels)),
         "levels": levels,
         "confusion": _confusion_table(ratings, levels),
     }
+
+
+def is_binary(values: Values) -> bool:
+    """True if there are no values but 0 and 1."""
+    return bool(np.isin(values, (0.0, 1.0)).all())
 
 
 def corrected_mean(
@@ -291,7 +344,8 @@ def _estimate_sum(first: Estimate, second: Estimate) -> Estimate:
     return Estimate(value, value - below, value + above)
 
 
-def _scale_points(ratings: Ratings) -> tuple[float, ...]:
+def scale_points(ratings: Ratings) -> tuple[float, ...]:
+    """Values of labels and scores, ascending; empty if they are too many for points of a scale."""
     points = np.unique(np.concatenate([ratings.score, ratings.label]))
     return tuple(float(level) for level in points) if len(points) <= _MOST_POINTS else ()
 
@@ -304,9 +358,15 @@ def _confusion_table(ratings: Ratings, levels: tuple[float, ...]) -> tuple[tuple
     )
 
 
-def _mean_estimate(values: Values, seed: int, scale: tuple[float, float | None] | None) -> Estimate:
-    ends, _ = mean_interval(values, seed, scale=scale)
-    return Estimate(math.fsum(values) / len(values), *(ends or (None, None)))
+def _only_name(scores: Mapping[str, Score]) -> str:
+    """The measure of all scores."""
+    names = sorted({score.measure for score in scores.values()})
+    if len(names) != 1:
+        raise MeasureError(
+            "expected scores of one measure, got " + (" and ".join(names) or "none"),
+            hint="calibrate each measure separately",
+        )
+    return names[0]
 
 
 def _difference_range(scale: MeasureScale | None) -> tuple[float, float | None] | None:
