@@ -1,3 +1,8 @@
+from ._compute import (
+    dimension_about as dimension_about,
+    measures_about as measures_about,
+    passport_from as passport_from,
+)
 from ._passport import (
     FreeDifference as FreeDifference,
     GroupBias as GroupBias,
@@ -17,8 +22,17 @@ from ._people import (
     Rated as Rated,
     checked_people as checked_people,
 )
+from ._verdicts import (
+    FREE as FREE,
+    Verdicts as Verdicts,
+    free_verdicts as free_verdicts,
+    recorded_verdicts as recorded_verdicts,
+    verdicts_in as verdicts_in,
+)
 from .sets import (
+    MappedColumn as MappedColumn,
     SetFiles as SetFiles,
     known_sets as known_sets,
     open_people as open_people,
+    read_column_map as read_column_map,
 )

@@ -42,6 +42,7 @@ class Rated:
         system: What gave the answer; empty if unknown.
         verdicts: Recorded verdicts of other judges that the set holds: name -> value.
         second: The other answer of a pair; None for a single answer.
+        topic: Subject that several tasks share; empty if it is the task.
     """
 
     row: Row
@@ -50,6 +51,7 @@ class Rated:
     system: str = ""
     verdicts: Mapping[str, float] = field(default_factory=dict)
     second: Row | None = None
+    topic: str = ""
 
 
 @dataclass(frozen=True, slots=True)

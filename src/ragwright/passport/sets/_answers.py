@@ -60,7 +60,8 @@ def q2(files: SetFiles) -> PeopleSet:
                     member(entry, "knowledge", where),
                 )
                 labels = {"faithfulness": {"people": 1.0 - float(mark)}}
-                rated.append(Rated(row, labels, member(entry, "episode_idx", where), system))
+                task, topic = member(entry, "episode_idx", where), member(entry, "topic", where)
+                rated.append(Rated(row, labels, task, system, topic=topic))
     mapping = "turned: 1 consistent with the knowledge (0 in the file), 0 inconsistent (1)"
     return PeopleSet(
         "q2",
@@ -207,7 +208,8 @@ def _mtrag_answer(
     verdicts = {
         name: float(value) for name in scales for value in _stored_values(marks.get(name, {}))
     }
-    return Rated(row, labels, task["task_id"], model, verdicts)
+    topic = str(task.get("Collection", ""))
+    return Rated(row, labels, task["task_id"], model, verdicts, topic=topic)
 
 
 def _stored_values(mark: Mapping[str, Any]) -> Iterator[float]:

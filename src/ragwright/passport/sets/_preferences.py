@@ -70,4 +70,5 @@ def _rated_pair(
     }
     first, second = rows
     task = f"{entry.get('dataset', '')} {entry.get('query_id', pair)}"
-    return Rated(first, labels, task, " vs ".join(models), published, second)
+    topic = str(entry.get("dataset", ""))
+    return Rated(first, labels, task, " vs ".join(models), published, second, topic)
