@@ -183,6 +183,7 @@ PartKind: TypeAlias = Literal[
     "promoted",
     "tables",
     "handlers",
+    "people",
 ]
 """Kind of thing that can be added; its entry points are in the group ``ragwright.<kind>``."""
 
@@ -208,6 +209,7 @@ class Part:
         tables: Tables of SQL that a project keeps: ``Tables`` of ragwright.ledger.
         handlers: What carries out requests of a kind: name of the request's class -> function of
             the project that returns a ``Handler``.
+        people: Adapters of sets of people's verdicts, for passports of judges.
     """
 
     name: str
@@ -226,6 +228,7 @@ class Part:
     promoted: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
     handlers: Mapping[str, str] = field(default_factory=dict)
+    people: Mapping[str, str] = field(default_factory=dict)
     sentences: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -86,6 +86,7 @@ def rank_agreement(
     clusters: Mapping[str, Hashable] | None = None,
     scale: MeasureScale | None = None,
     label_scale: MeasureScale | None = None,
+    only: Sequence[str] = (),
 ) -> Agreement:
     """Compare scores with labels that may be on another scale, by their order.
 
@@ -99,6 +100,7 @@ def rank_agreement(
         clusters: Row id -> task, topic or document, if rows share one.
         scale: Scale of the scores, for the bias.
         label_scale: Scale of the labels, for the bias.
+        only: Names of the figures to compute besides the bias; all by default.
 
     Raises:
         MeasureError: No row has both, a number is not finite, or a row has no cluster.
@@ -122,6 +124,7 @@ def rank_agreement(
         turned = "" if scale.higher_is_better else " turned round and"
         mapped = f"{scale}{turned} mapped to {label_scale}"
     figures = _statistics_of(ratings, points=points)
+    figures = {name: figures[name] for name in figures if not only or name in only}
     return replace(_agreement_of(units, figures, resampling), bias=bias, mapped=mapped)
 
 
@@ -173,6 +176,7 @@ def judge_difference(
     *,
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
+    only: Sequence[str] = (),
 ) -> Agreement:
     """Agreement of the first judge with people minus that of the second, on the same rows.
 
@@ -185,6 +189,7 @@ def judge_difference(
         labels: Row id -> labels of people.
         seed: Seed of the bootstrap, 2,000 resamples.
         clusters: Row id -> task, topic or document, if rows share one.
+        only: Names of the figures to compute; all by default.
 
     Raises:
         MeasureError: No row has all three, a number is not finite, or a row has no cluster.
@@ -197,7 +202,8 @@ def judge_difference(
     ]
     points = all(bool(np.isin(ratings.score, ratings.label).all()) for ratings in both)
     ours, theirs = (_statistics_of(ratings, points=points) for ratings in both)
-    apart = {name: difference(ours[name], theirs[name]) for name in ours if name in theirs}
+    names = [name for name in ours if name in theirs and (not only or name in only)]
+    apart = {name: difference(ours[name], theirs[name]) for name in names}
     return _agreement_of(units, apart, resampling)
 
 
