@@ -3,6 +3,7 @@ from ._condense import (
     Condensed as Condensed,
     condense as condense,
     condense_by_rule as condense_by_rule,
+    stands_alone as stands_alone,
 )
 from ._consolidate import (
     Consolidated as Consolidated,

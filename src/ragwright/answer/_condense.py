@@ -107,6 +107,11 @@ def condense_by_rule(question: str, history: Sequence[Message]) -> Condensed:
     return Condensed(f"{question} ({' '.join(terms[:8])})", "rule")
 
 
+def stands_alone(question: str, history: Sequence[Message]) -> bool:
+    """True if a question can be understood without its history, as far as its words show."""
+    return not history or not points_back(question)
+
+
 def points_back(question: str) -> bool:
     """True if a question cannot be understood without the one before it."""
     if _CONTINUING.search(question) or len(set(Analyzer().tokens(question))) < 2:

@@ -129,6 +129,7 @@ from ._records import (
     SoftFilter as SoftFilter,
     Span as Span,
     Term as Term,
+    Turn as Turn,
     Usage as Usage,
     prefix_filter as prefix_filter,
     ranked as ranked,

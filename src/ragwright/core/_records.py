@@ -466,13 +466,22 @@ class GoldSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of a conversation: its role, ``user`` or ``assistant``, and its text."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One evaluation row in ragas' names, plus gold that survives re-chunking.
 
     An empty ``response`` is scored as an answer; None means that the answer is missing.
     ``reference_ids`` maps document ids to grades (BEIR, TREC); ``reference_spans`` holds spans in
     source documents, ``retrieved_spans`` the positions of the retrieved contexts in theirs, in the
-    same order.
+    same order. ``history`` holds the turns before ``user_input``, oldest first; it is empty for a
+    question that stands alone.
     """
 
     id: str
@@ -487,6 +496,7 @@ class Row:
     retrieved_spans: tuple[GoldSpan, ...] = ()
     persona_name: str = ""
     metadata: Metadata = field(default_factory=dict)
+    history: tuple[Turn, ...] = ()
 
     @property
     def said(self) -> str:

@@ -56,7 +56,8 @@ def payload(request: Request) -> list[Any]:
     if isinstance(request, Fetch):
         return [request.url, request.max_bytes, request.headers, request.allow_private]
     if isinstance(request, AskSystem):
-        return [request.system, request.question]
+        turns = [[turn.role, turn.content] for turn in request.history]
+        return [request.system, request.question, *([turns] if turns else [])]
     raise TypeError(f"{type(request).__name__} has no durable key")
 
 

@@ -179,10 +179,14 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class AskSystem:
-    """A question to a system under test, by the name under which it was opened."""
+    """A question to a system under test, by the name under which it was opened.
+
+    ``history`` holds the turns before the question, oldest first.
+    """
 
     system: str
     question: str
+    history: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

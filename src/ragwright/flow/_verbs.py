@@ -189,9 +189,9 @@ def rerank(
     return _expect(RerankReply, (yield request))
 
 
-def ask_system(system: str, question: str) -> Flow[SystemReply]:
-    """Ask a system under test a question; returns its answer."""
-    return _expect(SystemReply, (yield AskSystem(system, question)))
+def ask_system(system: str, question: str, history: Sequence[Message] = ()) -> Flow[SystemReply]:
+    """Ask a system under test a question after earlier turns; returns its answer."""
+    return _expect(SystemReply, (yield AskSystem(system, question, tuple(history))))
 
 
 def sql(database: str, statement: str, max_rows: int = 1000) -> Flow[SqlReply]:

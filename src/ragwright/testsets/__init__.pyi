@@ -51,6 +51,7 @@ from .rows import (
     iter_rows as iter_rows,
     objects_of as objects_of,
     opened as opened,
+    plain_row as plain_row,
     read_rows as read_rows,
     records_of as records_of,
     row_record as row_record,

@@ -44,7 +44,7 @@ def questions_of(rows: Iterable[Row]) -> tuple[Sequence[Question], tuple[str, ..
     read = repeated = 0
     for row in rows:
         read += 1
-        of_persona = by_words.setdefault(row.user_input, {}).setdefault(row.persona_name, {})
+        of_persona = by_words.setdefault(_words_of(row), {}).setdefault(row.persona_name, {})
         gold = _gold_hash(row)
         repeated += gold in of_persona
         of_persona.setdefault(gold, row)
@@ -70,10 +70,17 @@ def rows_by_question(rows: Iterable[Row]) -> Sequence[Sequence[Row]]:
     groups: dict[tuple[str, int], list[Row]] = {}
     earlier: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        key = (row.user_input, row.persona_name)
-        groups.setdefault((row.user_input, earlier[key]), []).append(row)
+        words = _words_of(row)
+        key = (words, row.persona_name)
+        groups.setdefault((words, earlier[key]), []).append(row)
         earlier[key] += 1
     return list(groups.values())
+
+
+def _words_of(row: Row) -> str:
+    """Return the question; after other turns the same words are another question."""
+    turns = [turn.content for turn in row.history]
+    return "\x00".join((row.user_input, *turns))
 
 
 def _gold_hash(row: Row) -> str:

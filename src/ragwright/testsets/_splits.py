@@ -45,7 +45,7 @@ def gold_documents(row: Row) -> tuple[str, ...]:
 def split_clusters(rows: Sequence[Row]) -> dict[str, str]:
     """Return the cluster of each row; rows of a cluster stay in one split.
 
-    Rows that share a gold document or a question, directly or through other rows, are one cluster.
+    Rows that share a gold document, a question or a conversation, directly or through other rows, are one cluster.
     Its name is its first gold document by id; without gold, its first row id. If a cluster would
     hold more than half of the rows (multi-hop collections), only the first gold document of each
     row is used.
@@ -71,7 +71,8 @@ def fold_clusters(rows: Sequence[Row], least: int) -> dict[str, str]:
     ties = {}
     for row in rows:
         places = [passage_at[span.document_id, span.start] for span in row.reference_spans]
-        ties[row.id] = (*(places or _document_keys(row)), _question_key(row))
+        links = (_question_key(row), *_conversation_keys(row))
+        ties[row.id] = (*(places or _document_keys(row)), *links)
     return joined(ties)
 
 
@@ -135,8 +136,10 @@ def known_split(split: str) -> Split:
 
 
 def _linking_keys(row: Row) -> tuple[str, ...]:
-    """Return the keys that link a row to others: its gold documents, then its question."""
-    return (*_document_keys(row), _question_key(row))
+    """Return the keys that link a row to others: its gold documents, its question, its
+    conversation.
+    """
+    return (*_document_keys(row), _question_key(row), *_conversation_keys(row))
 
 
 def _document_keys(row: Row) -> tuple[str, ...]:
@@ -145,6 +148,12 @@ def _document_keys(row: Row) -> tuple[str, ...]:
 
 def _question_key(row: Row) -> str:
     return f"question\x00{' '.join(row.user_input.casefold().split())}"
+
+
+def _conversation_keys(row: Row) -> tuple[str, ...]:
+    """Return a key that the turns of one conversation share; none for a single question."""
+    name = row.metadata.get("conversation_id", "")
+    return (f"conversation\x00{name}",) if name and "turn" in row.metadata else ()
 
 
 def _passage_keys(rows: Iterable[Row]) -> dict[tuple[str, int], str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..core import Row, TestsetError, counted, text_hash, value_hash
@@ -13,7 +13,15 @@ from ._openings import Openings, opening_note
 from ._questions import questions_of, rows_by_question
 from ._splits import Split, assign_splits, known_split, names_splits, shared_gold
 from ._trec import Qrels, judgments, read_qrels
-from .rows import half_note, holds_half, objects_of, read_rows, unread_columns, unread_note
+from .rows import (
+    half_note,
+    holds_half,
+    objects_of,
+    plain_row,
+    read_rows,
+    unread_columns,
+    unread_note,
+)
 
 _SHOWN = 5
 """Most ids in a note."""
@@ -111,7 +119,7 @@ def rows_fingerprint(rows: Sequence[Row]) -> str:
         replace(row, metadata={k: v for k, v in row.metadata.items() if k not in _REVIEW})
         for row in rows
     )
-    return value_hash([asdict(row) for row in unreviewed])
+    return value_hash([plain_row(row) for row in unreviewed])
 
 
 def load_testset(

@@ -116,9 +116,9 @@ def both_roads(row: Row, hits: Sequence[Hit]) -> tuple[RowResult, RowResult]:
         yield from ()
         return hits
 
-    def answer(question: str, persona: str) -> Flow[Answer]:
+    def answer(row: Row) -> Flow[Answer]:
         yield from ()
-        return Answer(question, "an answer", hits=tuple(hits))
+        return Answer(row.user_input, "an answer", hits=tuple(hits))
 
     with Runner({}, RunnerOptions()) as runner:
         ranked = runner.run(retrieval_row(row, search, MEASURES))

@@ -372,7 +372,7 @@ def test_columns_of_ragas_that_hold_more_than_texts_are_kept_as_text(tmp_path: P
     ("value", "said", "hint"),
     [
         ([{"prompt": "a"}], "no user_input", "the columns are: prompt"),
-        ([{"user_input": [{"content": "a"}]}], "conversation", "one row per turn"),
+        ([{"user_input": [{"content": "a"}]}], "turn 1 of user_input", '"role": "user"'),
         ({"testCases": [{"input": "a"}], "n": 1}, "under 'testCases'", "a separate file"),
     ],
 )

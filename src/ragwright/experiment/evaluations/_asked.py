@@ -14,8 +14,8 @@ from ...measure import Measure, MeasureSetup
 from ._evaluate import answer_row, with_hits
 from ._results import Made, RowResult
 
-Answerer = Callable[[str, str], Flow[Answer]]
-"""Answers a question for a persona (its name, empty for the project's own)."""
+Answerer = Callable[[Row], Flow[Answer]]
+"""Answers a row's question, after its history, for its persona (empty: the project's own)."""
 
 
 _OF_AN_ANSWER = frozenset({"abstained", "chunk_score", "model", "retrieved", "route"})
@@ -109,7 +109,7 @@ def asked_row(
     row: Row, asking: Answerer, measures: Sequence[Measure], setup: MeasureSetup | None = None
 ) -> Flow[RowResult]:
     """Answer a row's question for its persona and score the answer; raises errors of answering."""
-    answer = yield from asking(row.user_input, row.persona_name)
+    answer = yield from asking(row)
     result = yield from answer_row(answered_by(row, answer), measures, setup)
     hits = tuple((hit.source, hit.page, round(hit.score, 6)) for hit in answer.hits)
     record = Made(answer.prompt, answer.usage, notes=answer.notes, hits=hits)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ...answer import condense
 from ...core import (
     GoldSpan,
     Hit,
@@ -21,7 +22,7 @@ from ...core import (
     StoppedError,
     TestsetError,
 )
-from ...flow import Flow, gather
+from ...flow import Flow, Message, gather
 from ...measure import (
     Measure,
     MeasureSetup,
@@ -67,13 +68,31 @@ def ranking_search(
     return search
 
 
-def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
+def turns_before(row: Row) -> tuple[Message, ...]:
+    """Return the history of a row as messages, oldest first."""
+    return tuple(Message(turn.role, turn.content) for turn in row.history)
+
+
+def asked_by_rule(row: Row) -> Flow[str]:
+    """The question of a row, rewritten to stand alone by rule if it has history."""
+    return (yield from condense(row.user_input, turns_before(row))).text
+
+
+def retrieval_row(
+    row: Row,
+    search: Search,
+    measures: Sequence[Measure],
+    asked: Callable[[Row], Flow[str]] = asked_by_rule,
+) -> Flow[RowResult]:
     """Search for one row and score its hits; raises errors of the search.
+
+    ``asked`` returns the question that is searched for, which depends on the row's history.
 
     Hits are scored as the passages of an answer are. The result holds the ranking of documents,
     not the hits. For callers that handle failures separately; see ``errors`` of :func:`summarise`.
     """
-    hits = yield from search(row.user_input)
+    question = (yield from asked(row)) if row.history else row.user_input
+    hits = yield from search(question)
     [scores] = score_rows([with_hits(row, hits)], measures)
     ranking = tuple(dict.fromkeys(hit.document_id for hit in hits))
     return RowResult(row.id, ranking, scores, shared=shared_by(row))

@@ -21,7 +21,7 @@ from ...measure import (
     shipped_rubrics,
 )
 from ...retrieve import RetrieveOptions, Target
-from ...testsets import Testset
+from ...testsets import Testset, plain_row
 from ._asked import Answerer, asked_row
 from ._comparing import clusters_of_results
 from ._counting import COUNTED, counted_in_rows, counting_note
@@ -104,10 +104,18 @@ class Work:
         )
 
 
-def ranking_work(system: EvaluatedProject, testset: Testset, measures: Sequence[Measure]) -> Work:
-    """Plan the search for every row and the scoring of its hits, without answers."""
+def ranking_work(
+    system: EvaluatedProject,
+    testset: Testset,
+    measures: Sequence[Measure],
+    asked: Callable[[Row], Flow[str]],
+) -> Work:
+    """Plan the search for every row and the scoring of its hits, without answers.
+
+    ``asked`` returns the question of a row that is searched for.
+    """
     search = ranking_search(system.target, system.options, measures)
-    items = [(row.id, partial(retrieval_row, row, search, measures)) for row in testset.rows]
+    items = [(row.id, partial(retrieval_row, row, search, measures, asked)) for row in testset.rows]
     unit = {COUNTED: counted_in_rows(testset.rows)}
     return Work("eval", _rows_manifest(testset, measures) | system.manifest() | unit, items)
 
@@ -182,7 +190,7 @@ def _scored_row(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> F
 def _rows_manifest(rows: NamedRows, measures: Sequence[Measure]) -> dict[str, Any]:
     manifest: dict[str, Any] = {
         "testset": rows.name,
-        "rows": values_hash(plain(row) for row in rows.rows),
+        "rows": values_hash(plain_row(row) for row in rows.rows),
         "measures": [str(measure) for measure in measures],
     }
     # Only for custom rubrics: other texts define their scale.

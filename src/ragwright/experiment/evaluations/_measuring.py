@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from ...answer import AskPlan, ask, read_prompt
+from ...answer import AskPlan, ask, condense, read_prompt
 from ...core import (
     Answer,
     GoldSpan,
@@ -36,6 +36,7 @@ from ...project import SERVED_SECTIONS, Project, index_settings, is_mined, serve
 from ...retrieve import Target
 from ...testsets import Testset, project_testset, with_current_gold
 from ._baselines import with_baselines
+from ._evaluate import turns_before
 from ._evaluating import EvaluatedProject, Work, answering_work, ranking_work, run_work
 from ._gold_notes import check_gold
 from ._gold_texts import with_gold_from_texts
@@ -95,8 +96,12 @@ def planned(
     rows = with_gold_from_texts(project, rows)
     if not how.answers:
         wanted_measures = ranking_measures(measures)
+        plan = project.plan()
+        if any(row.history for row in rows.rows):
+            searched = {**searched, "condensed": plan.setup.options.model}
         system = EvaluatedProject(target, project.pair.key, options, searched)
-        return rows, wanted_measures, ranking_work(system, rows, wanted_measures)
+        asked = partial(_question_of, plan)
+        return rows, wanted_measures, ranking_work(system, rows, wanted_measures, asked)
     setup = judging(project, measures)
     answered_rows = _as_answered(rows.rows, near=bool(target.model) or how.vectors_vary)
     choice = chosen_measures(measures, answered_rows, setup, options.top_k)
@@ -139,9 +144,18 @@ def _with_measures_note(rows: Testset, choice: ChosenMeasures) -> Testset:
 
 
 def _answer_question(
-    persona_of: Callable[[str], Persona], target: Target, plan: AskPlan, question: str, name: str
+    persona_of: Callable[[str], Persona], target: Target, plan: AskPlan, row: Row
 ) -> Flow[Answer]:
-    return (yield from ask(question, [persona_of(name)], target, plan))[0]
+    persona = persona_of(row.persona_name)
+    after = replace(plan, history=turns_before(row)) if row.history else plan
+    return (yield from ask(row.user_input, [persona], target, after))[0]
+
+
+def _question_of(plan: AskPlan, row: Row) -> Flow[str]:
+    """The question of a row as it is searched for: rewritten to stand alone if it has history."""
+    model = plan.setup.options.model
+    window = plan.setup.window(model) if row.history else None
+    return (yield from condense(row.user_input, turns_before(row), model, window)).text
 
 
 def _searching_settings(project: Project, target: Target) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from ...core import (
     Row,
     Score,
     TestsetError,
+    Turn,
     Usage,
     counted,
     frame_of,
@@ -233,6 +234,8 @@ def result_body(result: RowResult, count: Callable[[str], int] | None = None) ->
     row, answer_record = body["row"], body["made"]
     if row is None:
         return body
+    if not row["history"]:
+        del row["history"]
     contexts = row["retrieved_contexts"]
     for span, text in zip(row["retrieved_spans"], contexts, strict=False):
         if span["text"] == text:
@@ -356,6 +359,10 @@ def _restored_metadata(value: Mapping[str, Any]) -> dict[str, MetaValue]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
 
 
+def _restored_turns(value: Sequence[Mapping[str, str]]) -> tuple[Turn, ...]:
+    return tuple(Turn(**turn) for turn in value)
+
+
 _TUPLES = ("retrieved_contexts", "reference_contexts", "retrieved_context_ids")
 _RESTORED: dict[str, Callable[[Any], Any]] = {
     **{field.name: str for field in fields(Row)},
@@ -365,5 +372,6 @@ _RESTORED: dict[str, Callable[[Any], Any]] = {
     "reference_spans": _restored_spans,
     "retrieved_spans": _restored_spans,
     "metadata": _restored_metadata,
+    "history": _restored_turns,
 }
 """Conversion of each field of a row from JSON."""

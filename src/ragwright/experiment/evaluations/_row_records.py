@@ -11,6 +11,7 @@ from ...testsets import row_record
 
 _FIRST = ("id", "user_input", "response", "reference")
 _BEHIND = (
+    "history",
     "retrieved_contexts",
     "retrieved_context_ids",
     "reference_contexts",

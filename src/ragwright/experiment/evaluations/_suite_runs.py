@@ -111,7 +111,7 @@ def _suite_plan(
 def _answer_given_row(
     row: Row, persona: Persona, plan: AskPlan, measures: Sequence[Measure], setup: MeasureSetup
 ) -> Flow[RowResult]:
-    def asking(question: str, name: str) -> Flow[Answer]:
+    def asking(row: Row) -> Flow[Answer]:
         return given_answer(row, persona, plan.setup)
 
     return (yield from asked_row(row, asking, measures, setup))

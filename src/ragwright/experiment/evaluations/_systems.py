@@ -39,7 +39,7 @@ from ...testsets import (
 )
 from ._asked import served_reply, unanswered
 from ._baselines import with_baselines
-from ._evaluate import answer_row
+from ._evaluate import answer_row, turns_before
 from ._evaluating import Work, run_work, scoring_work
 from ._gold_notes import check_gold
 from ._measuring import check_models, chosen_measures, judging
@@ -153,7 +153,7 @@ def system_row(
     row: Row, system: UnderTest, measures: Sequence[Measure], setup: MeasureSetup | None = None
 ) -> Flow[RowResult]:
     """Ask a system one row's question and score the answer; raises errors of asking."""
-    reply = yield from ask_under_test(system, row.user_input)
+    reply = yield from ask_under_test(system, row)
     answered_row = with_reply(unanswered(row), reply, system.options.match)
     result = yield from answer_row(answered_row, measures, setup)
     if answered_row.response is None:  # a retriever: the row is still stored for its passages
@@ -161,18 +161,19 @@ def system_row(
     return replace(result, made=Made(usage=reply.usage))
 
 
-def ask_under_test(system: UnderTest, question: str) -> Flow[SystemReply]:
-    """Ask a system a question; a chat model gets only the instructions and the question.
+def ask_under_test(system: UnderTest, row: Row) -> Flow[SystemReply]:
+    """Ask a system a row's question after its history; a chat model also gets the instructions.
 
     A ragwright server also returns its citations and abstentions.
     """
-    options, early_reply = system.options, system.early.pop(question, None)
+    options, question, history = system.options, row.user_input, turns_before(row)
+    early_reply = system.early.pop((question, history), None)
     if early_reply is not None:
         return early_reply
     if not options.model:
-        return (yield from ask_system(system.name, question))
+        return (yield from ask_system(system.name, question, history))
     messages = [Message("system", options.instructions)] if options.instructions else []
-    reply = yield from chat(options.model, [*messages, Message("user", question)])
+    reply = yield from chat(options.model, [*messages, *history, Message("user", question)])
     return served_reply(reply)
 
 
@@ -256,13 +257,13 @@ def _first_reply(runner: Runner, rows: Sequence[Row], system: UnderTest) -> Syst
     first_rows = rows[:_TRIED]
     for row in first_rows:
         try:
-            reply = runner.run(ask_under_test(system, row.user_input))
+            reply = runner.run(ask_under_test(system, row))
         except StoppedError:
             raise
         except Exception as error:
             failure = error
             continue
-        system.early[row.user_input] = reply
+        system.early[row.user_input, turns_before(row)] = reply
         return reply
     if failure is None:
         return _LIKELY

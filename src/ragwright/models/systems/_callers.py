@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ...core import ConfigError, SystemCallError
-from ...flow import SystemReply
+from ...flow import Message, SystemReply
+from ._http import openai_messages
 from ._options import SystemOptions
 from ._replies import reply_of, shown, text_of
 
-Caller = Callable[[str], Any]
-"""Takes a question; may block, raise, or return an awaitable or a generator of pieces."""
+Caller = Callable[[str, Sequence[Message]], Any]
+"""Takes a question and the turns before it; may block, raise, or return an awaitable or a
+generator of pieces."""
 
 _HISTORIES = frozenset({"chat_history", "history"})
-"""Inputs of earlier turns: a question of a test set has none."""
+"""Inputs that get the turns before the question, as OpenAI's messages; empty without any."""
 
 _QUESTIONS = ("input", "question", "query", "user_input", "text", "prompt")
 
@@ -28,6 +30,10 @@ def caller_of(target: Any, options: SystemOptions) -> Caller:
     A class is made, and a function without parameters called, for the object that they give.
     Then: ``invoke`` (LangChain, LangGraph), ``query``, ``chat`` or ``retrieve`` (LlamaIndex),
     ``run`` with ``inputs`` (Haystack); else it is called with the question.
+
+    The turns before the question go to a function's parameter ``history`` or ``chat_history``, a
+    parameter ``messages`` gets them with the question; a Runnable has such inputs. Others get the
+    question alone, as it was asked.
 
     Raises:
         ConfigError: It cannot be called with a question, or making it fails.
@@ -59,6 +65,13 @@ def caller_of(target: Any, options: SystemOptions) -> Caller:
     )
 
 
+def takes_turns(target: Any) -> bool:
+    """True if a function or Runnable has a place for the turns before the question."""
+    keys = _input_keys(target) if callable(getattr(target, "invoke", None)) else None
+    names = keys if keys is not None else [p.name for p in _question_parameters(target)]
+    return any(name in _HISTORIES or name == "messages" for name in names)
+
+
 def _question_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """Parameters that a question could go to; none where it takes none."""
     try:
@@ -73,18 +86,31 @@ def _function_caller(function: Callable[..., Any], options: SystemOptions) -> Ca
     parameters = _question_parameters(function)
     required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
     by_name = {p.name: p for p in required}
-    if len(required) > 1 and options.question not in by_name:
+    due = [p for p in required if p.name not in _HISTORIES]
+    if len(due) > 1 and options.question not in by_name:
         raise ConfigError(
-            f"the system needs {len(required)} arguments: {', '.join(by_name)}",
+            f"the system needs {len(due)} arguments: {', '.join(p.name for p in due)}",
             where=options.title,
             hint="name a function of the question alone; lambda or functools.partial bind the rest",
         )
-    first = parameters[0] if parameters else None
-    if first is not None and first.kind is first.KEYWORD_ONLY:
-        return lambda question: function(**{first.name: question})
-    if first is not None and (first.name == "inputs" or "dict" in str(first.annotation).lower()):
-        return lambda question: function({options.question or "question": question})
-    return function
+    turns = [p.name for p in parameters if p.name in _HISTORIES]
+    first = next((p for p in parameters if p.name not in _HISTORIES), None)
+
+    def ask(question: str, history: Sequence[Message]) -> Any:
+        earlier = openai_messages(question, history)[:-1]
+        extra = {name: earlier for name in turns if history or name in by_name}
+        if first is None:
+            return function(question, **extra)
+        value: Any = question
+        if first.name == "messages":
+            value = openai_messages(question, history)
+        elif first.name == "inputs" or "dict" in str(first.annotation).lower():
+            value = {options.question or "question": question}
+        if first.kind is first.KEYWORD_ONLY or extra:
+            return function(**{first.name: value}, **extra)
+        return function(value)
+
+    return ask
 
 
 def _runnable_caller(runnable: Any, options: SystemOptions) -> Caller:
@@ -95,8 +121,10 @@ def _runnable_caller(runnable: Any, options: SystemOptions) -> Caller:
     """
     forms = _QuestionForm(runnable, options)
 
-    def ask(question: str) -> Any:
-        return forms.invoke_with(question, lambda value: _invoke_once(runnable, value, options))
+    def ask(question: str, history: Sequence[Message]) -> Any:
+        return forms.invoke_with(
+            question, history, lambda value: _invoke_once(runnable, value, options)
+        )
 
     return ask
 
@@ -127,7 +155,7 @@ class _QuestionForm:
     def __init__(self, runnable: Any, options: SystemOptions) -> None:
         self._name = options.title
         keys = _input_keys(runnable)
-        self._history: dict[str, Any] = {key: [] for key in keys or () if key in _HISTORIES}
+        self._history = [key for key in keys or () if key in _HISTORIES]
         own_keys = [key for key in keys or () if key not in _HISTORIES]
         usual = next((name for name in (*_QUESTIONS, "messages") if name in own_keys), "")
         self._key = options.question or usual or (own_keys[0] if len(own_keys) == 1 else "")
@@ -140,14 +168,16 @@ class _QuestionForm:
             )
         self._known = bool(self._key) or keys == ()
 
-    def invoke_with(self, question: str, invoke: Callable[[Any], Any]) -> Any:
+    def invoke_with(
+        self, question: str, history: Sequence[Message], invoke: Callable[[Any], Any]
+    ) -> Any:
         """Ask in the known form, or try the forms until one works."""
         if self._known:
-            return invoke(self._input_for(self._key, question))
+            return invoke(self._input_for(self._key, question, history))
         first: Exception | None = None
         for _ in range(3):
             try:
-                reply = invoke(self._input_for(self._key, question))
+                reply = invoke(self._input_for(self._key, question, history))
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 first = first or error
                 missing = error.args[0] if isinstance(error, KeyError) and error.args else ""
@@ -167,12 +197,13 @@ class _QuestionForm:
             "SystemOptions(question=NAME) in Python",
         ) from first
 
-    def _input_for(self, key: str, question: str) -> Any:
+    def _input_for(self, key: str, question: str, history: Sequence[Message]) -> Any:
         if not key:
             return question
+        messages = openai_messages(question, history)
         if key == "messages":
-            return {"messages": [{"role": "user", "content": question}]}
-        return {**self._history, key: question}
+            return {"messages": messages}
+        return {**dict.fromkeys(self._history, messages[:-1]), key: question}
 
 
 def _retrieval_callback(runnable: Any) -> Any:
@@ -212,10 +243,10 @@ def _input_keys(runnable: Any) -> tuple[str, ...] | None:
     return () if schema.get("type") == "string" or "anyOf" in schema else None
 
 
-def _whole_response(ask: Caller) -> Caller:
+def _whole_response(ask: Callable[[str], Any]) -> Caller:
     """A LlamaIndex engine; a reply that is streamed is read to its end."""
 
-    def respond(question: str) -> Any:
+    def respond(question: str, history: Sequence[Message]) -> Any:
         response = ask(question)
         get_response = getattr(response, "get_response", None)
         return get_response() if callable(get_response) else response
@@ -234,7 +265,7 @@ def _haystack_caller(pipeline: Any, options: SystemOptions) -> Caller:
         )
     names = {name for name, _ in getattr(getattr(pipeline, "graph", None), "nodes", {}).items()}
 
-    def ask(question: str) -> SystemReply:
+    def ask(question: str, history: Sequence[Message]) -> SystemReply:
         data: dict[str, dict[str, str]] = {}
         for component, name in places:
             data.setdefault(component, {})[name] = question

@@ -69,7 +69,7 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
                 where=name,
                 hint="see where the system hangs, or raise `timeout` in its file",
             )
-        future = self._threads.submit(lambda: self._ask_system(system, request.question))
+        future = self._threads.submit(lambda: self._ask_system(system, request))
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), options.timeout)
         except TimeoutError as error:
@@ -94,10 +94,10 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
 
         future.add_done_callback(ended)
 
-    def _ask_system(self, system: UnderTest, question: str) -> SystemReply:
+    def _ask_system(self, system: UnderTest, request: AskSystem) -> SystemReply:
         """In a thread: call, read pieces to their end, read what came back."""
         try:
-            reply = system.ask(question)
+            reply = system.ask(request.question, request.history)
             if inspect.isawaitable(reply):
                 reply = self._await_on_loop(_await_value(reply), system.options.timeout)
             if inspect.isasyncgen(reply):

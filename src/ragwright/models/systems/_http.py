@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ...core import ConfigError, SystemCallError
-from ...flow import SystemReply
+from ...flow import Message, SystemReply
 from ._options import SystemOptions
 from ._replies import reply_of, shown
 
 _LARGEST = 10_000_000
 _MARK = "{question}"
+_TURNS = "{messages}"
 _AGAIN = frozenset({429, 503})
 
 
-def endpoint(options: SystemOptions) -> Callable[[str], SystemReply]:
+def endpoint(options: SystemOptions) -> Callable[[str, Sequence[Message]], SystemReply]:
     """The system at an address; a blocking function, safe to call from several threads.
+
+    A question with history is sent as OpenAI's messages: in place of the text ``{messages}`` of
+    the body, or under ``messages`` if there is no ``body``.
 
     Raises:
         ConfigError: The address is not a web address, the body has no place for the question, or
@@ -32,7 +36,7 @@ def endpoint(options: SystemOptions) -> Callable[[str], SystemReply]:
     if not options.url.startswith(("http://", "https://")):
         raise ConfigError(f"{options.url!r} is not a web address", hint="begin with https://")
     body = options.body or {"question": _MARK}
-    if filled(body, "a") == filled(body, "b"):
+    if filled(body, "a", ()) == filled(body, "b", ()):
         raise ConfigError(
             "the body has no place for the question",
             where=options.url,
@@ -49,9 +53,11 @@ def endpoint(options: SystemOptions) -> Callable[[str], SystemReply]:
 
     client = httpx2.Client(headers=headers, timeout=options.timeout, follow_redirects=False)
 
-    def ask(question: str) -> SystemReply:
+    def ask(question: str, history: Sequence[Message]) -> SystemReply:
+        sent = {**body, "messages": _TURNS} if history and not options.body else body
+        content = filled(sent, question, history)
         try:
-            with client.stream("POST", options.url, json=filled(body, question)) as reply:
+            with client.stream("POST", options.url, json=content) as reply:
                 data = b""
                 for part in reply.iter_bytes():
                     data += part
@@ -113,15 +119,23 @@ def read_reply(options: SystemOptions, data: bytes) -> SystemReply:
     return reply
 
 
-def filled(body: Any, question: str) -> Any:
-    """The body with the question in its place; keys stay as they are."""
+def filled(body: Any, question: str, history: Sequence[Message]) -> Any:
+    """The body with the question and the messages in their places; keys stay as they are."""
+    if body == _TURNS:
+        return openai_messages(question, history)
     if isinstance(body, str):
         return body.replace(_MARK, question)
     if isinstance(body, Mapping):
-        return {key: filled(value, question) for key, value in body.items()}
+        return {key: filled(value, question, history) for key, value in body.items()}
     if isinstance(body, list | tuple):
-        return [filled(value, question) for value in body]
+        return [filled(value, question, history) for value in body]
     return body
+
+
+def openai_messages(question: str, history: Sequence[Message]) -> list[dict[str, str]]:
+    """The turns as OpenAI's messages; the last one is the question."""
+    turns = (*history, Message("user", question))
+    return [{"role": turn.role, "content": turn.content} for turn in turns]
 
 
 def at(value: Any, path: str, where: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from ...core import (
     load_object,
     read_yaml,
 )
-from ...flow import SystemReply
+from ...flow import Message, SystemReply
 from .. import systems  # callers load when a system is opened
 from .._names import PROVIDERS
 
@@ -36,7 +36,7 @@ class UnderTest:
     Attributes:
         options: How it is called and read; ``model`` is set where it is a chat model, which is
             asked as every other model is.
-        ask: Takes a question, in a thread of its own.
+        ask: Takes a question and its history, in a thread of its own.
         round: Apart from what other replies of it are kept; empty where a version says that.
         early: Replies that a first check got, each to be used once.
     """
@@ -44,7 +44,9 @@ class UnderTest:
     options: SystemOptions
     ask: Caller
     round: str = ""
-    early: dict[str, SystemReply] = field(default_factory=dict, compare=False)
+    early: dict[tuple[str, tuple[Message, ...]], SystemReply] = field(
+        default_factory=dict, compare=False
+    )
 
     @property
     def name(self) -> str:
@@ -162,7 +164,7 @@ def open_system(system: Any, options: SystemOptions | None = None) -> UnderTest:
     return UnderTest(system, systems.caller_of(_load_system(system.call), system))
 
 
-def _not_asked(question: str) -> Any:
+def _not_asked(question: str, history: Sequence[Message]) -> Any:
     raise AssertionError("a chat model is asked by `chat`")
 
 

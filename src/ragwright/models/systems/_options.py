@@ -25,7 +25,9 @@ class SystemOptions:
     version: str = option("", "Version; replies are reused only where it is set and the same.")
     question: str = option("", "Name of the question in a pipeline's input; found out if empty.")
     body: Mapping[str, Any] = option(
-        dict, "JSON that `url` gets; {question} in its texts becomes the question."
+        dict,
+        "JSON that `url` gets; {question} in its texts becomes the question, the text {messages} all "
+        "turns.",
     )
     answer: str = option("", "Place of the answer in the reply: keys with dots, a.0.b.")
     contexts: str = option("", "Place of the passages: documents.*.text.")

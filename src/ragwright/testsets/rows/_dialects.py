@@ -44,6 +44,9 @@ ALIASES = {
 AMBIGUOUS = ("answer", "context", "expectations", "inputs", "outputs")
 """Columns whose meaning depends on other columns or on their content."""
 
+_TURNS = re.compile(r"""\s*\[\s*\{\s*["'](?:content|role|speaker|text|type)["']\s*:""")
+"""Beginning of a cell that holds the turns of a conversation."""
+
 _PLAIN = re.compile(r"[\W_]+")
 
 _GOLD = {"contexts", "reference", "references", "retrieved_contexts"} | {
@@ -62,7 +65,9 @@ _LISTS = {
 }
 _OBJECTS = {
     "expectations",
+    "history",
     "inputs",
+    "messages",
     "metadata",
     "outputs",
     "reference_context_ids",
@@ -123,7 +128,9 @@ def from_cells(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     parsed: dict[str, Any] = {}
     for column, cell in record.items():
         bracket = cell.lstrip()[:1] if isinstance(cell, str) else ""
-        if (column in _LISTS | _OBJECTS and bracket == "[") or (
+        if column in ("input", "user_input") and _TURNS.match(str(cell)):
+            parsed[column] = list_of(cell.strip(), where)
+        elif (column in _LISTS | _OBJECTS and bracket == "[") or (
             column in _OBJECTS and bracket == "{"
         ):
             parsed[column] = list_of(cell.strip(), where)

@@ -30,7 +30,10 @@ _PARQUET = (".parquet",)
 TABLES = frozenset({*_SEPARATED, *_SHEETS, *_PARQUET})
 """Suffixes of files whose cells may hold lists as text."""
 _ANSWERS = frozenset({"actual_output", "answer", "outputs", "response"})
-_QUESTIONS = frozenset({"input", "inputs", "query", "question", "request", "user_input"})
+_QUESTIONS = frozenset(
+    {"conversation", "input", "inputs", "messages", "query", "question", "request", "turns"}
+    | {"user_input"}
+)
 _MOST_OF_A_CELL = 1 << 26
 _BATCH = 4096
 

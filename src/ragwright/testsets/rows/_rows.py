@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ... import measure
-from ...core import GoldSpan, MetaValue, Row, TestsetError
+from ...core import GoldSpan, MetaValue, Row, TestsetError, Turn
+from ._conversations import one_question_each
 from ._dialects import (
     ALIASES,
     AMBIGUOUS,
@@ -49,7 +50,8 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
     ``user_input`` is required; ``id`` is the row's number by default. ``reference_ids`` is
     an object of grades or a list of ids (grade 1 each); ``reference_spans`` a list of
     ``{document_id, start, end, text}``, and so is ``retrieved_spans``, the positions of the
-    retrieved contexts, in their order. Rows of ragas v1, DeepEval, MLflow and RAGChecker are read
+    retrieved contexts, in their order. A list of turns under ``user_input`` or ``messages`` (ragas,
+    OpenAI, MTRAG) is read by :func:`one_question_each`. Rows of ragas v1, DeepEval, MLflow and RAGChecker are read
     by their names; a pair of RAGChecker's (``model1``, ``model2``) is two rows, distinguished by
     ``system``. An unknown column becomes metadata, unless its name is nearly a known one. Half of a
     surrogate pair becomes U+FFFD; ``half_characters`` in the metadata names the columns.
@@ -69,7 +71,8 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
         for place, record in one_system_each(without_scores(source_record), where)
         for columns in (with_known_names(record, place),)
     )
-    yield from _with_row_numbers(records, f"{source}:", questions=questions)
+    each = _questions_in(records, questions=questions)
+    yield from _with_row_numbers(each, f"{source}:", questions=questions)
 
 
 def rows_of(
@@ -93,7 +96,19 @@ def rows_of(
             )
         )
     )
-    yield from _with_row_numbers(numbered, "row ", questions=questions)
+    each = _questions_in(numbered, questions=questions)
+    yield from _with_row_numbers(each, "row ", questions=questions)
+
+
+def _questions_in(
+    records: Iterable[tuple[str, Row | Mapping[str, Any]]], *, questions: bool
+) -> Iterator[tuple[str, Row | Mapping[str, Any]]]:
+    """Return rows and single questions as they are, and each question of a conversation."""
+    for number, (where, record) in enumerate(records, 1):
+        if isinstance(record, Row):
+            yield where, record
+        else:
+            yield from one_question_each(record, where, number, questions=questions)
 
 
 def _with_row_numbers(
@@ -145,12 +160,6 @@ def _row_of(value: Mapping[str, Any], number: str, where: str) -> Row:
             hint="name the question user_input, question, query, input or request; the columns "
             "are: "
             f"{', '.join(value) or 'no columns'}",
-        )
-    if isinstance(known["user_input"], list):
-        raise TestsetError(
-            "user_input is a list: a conversation of several turns",
-            where=where,
-            hint="make one row per turn to be scored, with its question as a text",
         )
     known.setdefault("id", number)
     converted = {name: _CONVERT[name](name, content, where) for name, content in known.items()}
@@ -243,6 +252,10 @@ def _checked_spans(name: str, content: Any, where: str) -> tuple[GoldSpan, ...]:
     return tuple(spans)
 
 
+def _known_history(name: str, content: Any, where: str) -> tuple[Turn, ...]:
+    return tuple(content)  # read by one_question_each
+
+
 def _metadata_value(name: str, content: Any, where: str) -> MetaValue:
     if isinstance(content, str | int | float | bool):
         return content
@@ -270,4 +283,5 @@ _CONVERT: dict[str, Callable[[str, Any, str], Any]] = {
     "retrieved_spans": _checked_spans,
     "persona_name": _checked_text,
     "metadata": _checked_metadata,
+    "history": _known_history,
 }

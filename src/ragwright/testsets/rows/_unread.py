@@ -8,6 +8,7 @@ from ...core import Row
 
 _READ = frozenset(
     {
+        *("answerability", "conversation_id", "standalone", "turn"),
         *("abstained", "answerable", "ask", "base", "chunk_score", "dose", "fake", "falsified"),
         *("feedback_score", "gold_rank", "half_characters", "hard", "kind", "language", "leak"),
         *("level", "limits", "model", "references", "relevant", "retrieved", "review"),

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from ...core import Row, TestsetError, replace_text
+from ...core import Row, TestsetError, plain, replace_text
 
 
 def row_record(row: Row) -> dict[str, Any]:
@@ -16,6 +16,7 @@ def row_record(row: Row) -> dict[str, Any]:
     record = {field.name: getattr(row, field.name) for field in fields(Row)}
     record["reference_spans"] = [asdict(span) for span in row.reference_spans]
     record["retrieved_spans"] = [asdict(span) for span in row.retrieved_spans]
+    record["history"] = [asdict(turn) for turn in row.history]
     record["metadata"] = dict(row.metadata)
     record["reference_ids"] = dict(row.reference_ids)
     nonempty = {
@@ -24,6 +25,17 @@ def row_record(row: Row) -> dict[str, Any]:
     if row.response is not None:
         nonempty["response"] = row.response  # an empty answer is an answer
     return {"id": row.id, "user_input": row.user_input, **nonempty}
+
+
+def plain_row(row: Row) -> dict[str, Any]:
+    """Return a row as plain values, for hashes and the run store.
+
+    A row without history has no such field, so that its hash is that of earlier versions.
+    """
+    values: dict[str, Any] = plain(row)
+    if not row.history:
+        del values["history"]
+    return values
 
 
 def write_rows(rows: Iterable[Row], path: str | Path) -> None:

@@ -1,0 +1,292 @@
+"""Conversations in records: the turns of ragas, OpenAI and MTRAG become a question with history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ... import answer
+from ...core import TestsetError, Turn
+from ...flow import Message
+
+ROLES: Mapping[str, str] = {
+    "agent": "assistant",
+    "ai": "assistant",
+    "assistant": "assistant",
+    "developer": "",
+    "function": "",
+    "human": "user",
+    "system": "",
+    "tool": "",
+    "user": "user",
+}
+"""Role in a file -> ours; turns of the roles without one are left out of the history."""
+
+_TEXTS = {"role": "content", "speaker": "text", "type": "content"}
+"""Key of a turn's role -> key of its text: OpenAI, MTRAG, ragas."""
+
+_COLUMNS = ("user_input", "messages", "input", "turns", "conversation", "request", "inputs")
+_PARTS = frozenset({"input_text", "output_text", "text"})
+_MTRAG = frozenset({"contexts", "predictions", "targets", "task_id"})
+_OF_LAST = frozenset(
+    {
+        *("reference", "reference_contexts", "reference_ids", "reference_spans", "references"),
+        *("retrieved_contexts", "retrieved_context_ids", "retrieved_spans"),
+        *("answerability", "standalone"),
+    }
+)
+"""Columns of a whole conversation that describe only its last question."""
+
+_KINDS = {
+    "answerable": "answerable",
+    "conversational": "conversational",
+    "partial": "partial",
+    "partially answerable": "partial",
+    "unanswerable": "unanswerable",
+    "underspecified": "underspecified",
+}
+_ANSWERABLE = {"answerable": True, "unanswerable": False}
+
+
+def one_question_each(
+    record: Mapping[str, Any], where: str, number: int, *, questions: bool = False
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return a record as it is, or one record per question of its conversation, with their places.
+
+    A conversation that ends with the user is one question: its last turn; the turns before it are
+    the ``history``. One that ends with an answer is one question per turn of the user, with the
+    ids ``CONVERSATION-TURN``: the answer to each turn is its ``response``, or, if the rows are
+    ``questions`` to ask, its ``reference``; columns with gold belong to the last question.
+
+    ``turn`` (from 1), ``standalone`` and ``answerability`` become metadata; ``standalone`` is
+    decided by the question's words where the record does not say it (:func:`answer.points_back`).
+
+    Raises:
+        TestsetError: A turn cannot be read, or the last one is no question.
+    """
+    column = _column_of(record)
+    if column is None:
+        if "history" not in record or record["history"] is None:
+            return [(where, record)]
+        return [(where, {**record, **_with_turn(_history_of(record["history"], where), record)})]
+    content = record[column]
+    listed = content["messages"] if isinstance(content, Mapping) else content
+    columns = {name: value for name, value in record.items() if name != column}
+    turns = _read_turns(column, listed, where)
+    if column == "input" or _MTRAG & columns.keys():
+        columns = _mtrag_columns(columns)
+    if turns[-1].role == "user":
+        return [(where, {**columns, **_question_columns(turns, columns)})]
+    return _each_turn(turns, columns, where, number, questions=questions)
+
+
+def _column_of(record: Mapping[str, Any]) -> str | None:
+    """Return the column that holds a list of turns; None if the record is a single question."""
+    for column in _COLUMNS:
+        content = record.get(column)
+        if isinstance(content, str) and column in ("user_input", "input", "request", "inputs"):
+            return None
+        if isinstance(content, Mapping):
+            content = content.get("messages")
+        if isinstance(content, list) and (column == "user_input" or _holds_turns(content)):
+            return column
+    return None
+
+
+def _holds_turns(content: Sequence[Any]) -> bool:
+    return not content or any(isinstance(entry, Mapping) for entry in content)
+
+
+def _history_of(content: Any, where: str) -> tuple[Turn, ...]:
+    if not isinstance(content, list):
+        raise TestsetError(
+            f"history is {type(content).__name__}, not a list of turns",
+            where=where,
+            hint='write [{"role": "user", "content": "…"}, {"role": "assistant", …}]',
+        )
+    return tuple(_read_turns("history", content, where)) if content else ()
+
+
+def _read_turns(column: str, content: Sequence[Any], where: str) -> list[Turn]:
+    """Read the turns of a list in one dialect; those of systems and tools are left out.
+
+    Raises:
+        TestsetError: There is no turn, a turn cannot be read, or the dialects are mixed.
+    """
+    turns: list[Turn] = []
+    first_key = ""
+    for number, entry in enumerate(content, 1):
+        place = f"turn {number} of {column}"
+        key = _role_key(entry)
+        if not key:
+            raise TestsetError(
+                f"{place} is not an object with a role",
+                where=where,
+                hint='write {"role": "user", "content": "…"}, {"type": "human", "content": "…"} '
+                'or {"speaker": "user", "text": "…"}',
+            )
+        first_key = first_key or key
+        if key != first_key:
+            raise TestsetError(
+                f"{place} has {key!r}, the turns before it have {first_key!r}",
+                where=where,
+                hint="write all turns of a conversation in one format",
+            )
+        role = ROLES.get(str(entry[key]).casefold())
+        if role is None:
+            raise TestsetError(
+                f"{place} has the unknown role {entry[key]!r}",
+                where=where,
+                hint=f"one of {', '.join(ROLES)}",
+            )
+        text = _text_of(entry.get(_TEXTS[key]), place, where)
+        if role and (text.strip() or role == "user"):
+            turns.append(Turn(role, text))
+        last_role = role
+    if not turns or not last_role:
+        fault = f"the last turn of {column} is of {entry[key]!r}" if turns else ""
+        raise TestsetError(
+            fault or f"{column} holds no turn of a user",
+            where=where,
+            hint="end it with the user's question, or with the answer to it",
+        )
+    return turns
+
+
+def _role_key(entry: Any) -> str:
+    if not isinstance(entry, Mapping):
+        return ""
+    return next((key for key in _TEXTS if isinstance(entry.get(key), str)), "")
+
+
+def _text_of(content: Any, place: str, where: str) -> str:
+    """Return the text of a turn, which may be a list of parts; a tool call has none."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list) and all(
+        isinstance(part, Mapping)
+        and part.get("type") in _PARTS
+        and isinstance(part.get("text"), str)
+        for part in content
+    ):
+        return "\n".join(part["text"] for part in content)
+    raise TestsetError(
+        f"the text of {place} is {type(content).__name__}, not a string",
+        where=where,
+        hint="images and other parts are not read; leave them out",
+    )
+
+
+def _question_columns(turns: Sequence[Turn], columns: Mapping[str, Any]) -> dict[str, Any]:
+    history = tuple(turns[:-1])
+    question = {"user_input": turns[-1].content}
+    return {**question, **_with_turn(history, {**columns, **question})}
+
+
+def _with_turn(history: tuple[Turn, ...], columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the history of a question, and the columns that describe its place and kind."""
+    question = columns.get("user_input")
+    number = 1 + sum(turn.role == "user" for turn in history)
+    known: dict[str, Any] = {"history": history, "turn": _whole_number(columns.get("turn"), number)}
+    if columns.get("standalone") is None:
+        known["standalone"] = not history or (
+            isinstance(question, str)
+            and answer.stands_alone(question, [Message(t.role, t.content) for t in history])
+        )
+    kind = _kind_of(columns.get("answerability"))
+    if kind:
+        known["answerability"] = kind
+        if kind in _ANSWERABLE and columns.get("answerable") is None:
+            known["answerable"] = _ANSWERABLE[kind]
+    return known
+
+
+def _whole_number(value: Any, default: int) -> int:
+    try:
+        return default if isinstance(value, bool) else int(value)
+    except (TypeError, ValueError):
+        return default
+
+
+def _kind_of(value: Any) -> str:
+    """Return the kind of answerability in our words; empty if there is none that is known."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return _KINDS.get(value.casefold().replace("_", " "), "") if isinstance(value, str) else ""
+
+
+def _mtrag_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a task of MTRAG: its passages are gold, its targets references."""
+    renamed = {
+        "answerability" if n.casefold() == "answerability" else n: columns[n] for n in columns
+    }
+    if "task_id" in renamed:
+        renamed.setdefault("id", str(renamed.pop("task_id")).replace("<::>", "-"))
+    targets = _texts_in(renamed.pop("targets", None))
+    if targets and renamed.get("reference") is None:
+        renamed["reference"] = targets[0]
+        if targets[1:]:
+            renamed["references"] = targets
+    predictions = _texts_in(renamed.pop("predictions", None))
+    if predictions and renamed.get("response") is None:
+        renamed["response"] = predictions[0]
+    contexts = renamed.get("contexts")
+    if isinstance(contexts, list) and all(isinstance(entry, Mapping) for entry in contexts):
+        del renamed["contexts"]
+        texts = _texts_in(contexts)
+        ids = [str(entry["document_id"]) for entry in contexts if entry.get("document_id")]
+        if texts:
+            renamed.setdefault("reference_contexts", texts)
+        if len(ids) == len(contexts) and ids:
+            renamed.setdefault("reference_ids", ids)
+        if predictions and texts:
+            renamed.setdefault("retrieved_contexts", texts)
+    return renamed
+
+
+def _texts_in(entries: Any) -> list[str]:
+    if not isinstance(entries, list):
+        return []
+    return [
+        entry["text"]
+        for entry in entries
+        if isinstance(entry, Mapping) and isinstance(entry.get("text"), str)
+    ]
+
+
+def _each_turn(
+    turns: Sequence[Turn], columns: Mapping[str, Any], where: str, number: int, *, questions: bool
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return one record per question of a conversation that ends with an answer."""
+    if columns.get("response") is not None:
+        raise TestsetError(
+            "the last turn is not by the user, and the row has a response besides",
+            where=where,
+            hint="end the turns with the question that was answered, or leave the response out",
+        )
+    asked = [at for at, turn in enumerate(turns) if turn.role == "user"]
+    if not asked:
+        raise TestsetError(
+            "no turn is by the user", where=where, hint="a conversation needs a question"
+        )
+    name = columns.get("conversation_id") or columns.get("id") or number
+    gold = {n: value for n, value in columns.items() if n in _OF_LAST}
+    shared = {n: v for n, v in columns.items() if n not in _OF_LAST and n not in ("id", "turn")}
+    shared["conversation_id"] = str(name)
+    records: list[tuple[str, Mapping[str, Any]]] = []
+    for turn, at in enumerate(asked, 1):
+        following = turns[at + 1] if at + 1 < len(turns) else None
+        reply = following.content if following and following.role == "assistant" else None
+        record: dict[str, Any] = {**shared, "id": f"{name}-{turn}"}
+        if at == asked[-1]:
+            record |= gold
+        if reply is not None and not questions:
+            record["response"] = reply
+        elif reply is not None and record.get("reference") is None:
+            record["reference"] = reply
+        records.append(
+            (f"{where} (turn {turn})", record | _question_columns(turns[: at + 1], record))
+        )
+    return records
