@@ -36,6 +36,7 @@ ROOMS = (
     "testsets",
     "drafting",
     "experiment",
+    "promise",
     "monitoring",
     "training",
     "report",

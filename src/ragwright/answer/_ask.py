@@ -32,6 +32,7 @@ from ..retrieve import (
     route_by_rules,
 )
 from ._flow import AnswerSetup, answer
+from ._guard import AnswerGuard
 from ._lacking import lacking
 
 
@@ -46,6 +47,7 @@ class AskPlan:
         notes: Notes added to every answer.
         databases: Databases of the route ``sql``, with their schemas.
         between: Hooks between the stages of the search, for diagnosis.
+        guard: Withholds answers that score too low; None shows all.
     """
 
     retrieve: RetrieveOptions
@@ -54,6 +56,7 @@ class AskPlan:
     notes: tuple[str, ...] = ()
     databases: tuple[Database, ...] = ()
     between: StageHooks | None = None
+    guard: AnswerGuard | None = None
 
 
 def ask(
@@ -61,12 +64,27 @@ def ask(
 ) -> Flow[list[Answer]]:
     """One answer per persona, in their order, all by the same route and from the same passages.
 
-    Lone surrogates, which cannot be stored or sent, are replaced beforehand.
+    Lone surrogates, which cannot be stored or sent, are replaced beforehand. With a guard, nothing
+    is streamed: an answer is shown after it has been scored.
 
     Raises:
         RagwrightError: The error of the first failed persona, after all have ended.
     """
-    question = well_formed(question)
+    question, guard = well_formed(question), plan.guard
+    if guard is None:
+        return (yield from _all_answers(question, personas, target, plan))
+    setup = replace(plan.setup, options=guard.answering(plan.setup.options))
+    answers = yield from _all_answers(question, personas, target, replace(plan, setup=setup))
+    scope = "follow-up questions" if plan.history else ""
+    if plan.retrieve != guard.retrieve:
+        scope = "questions with filters of their own"
+    return (yield from room.guarded(answers, guard, target.snapshot, scope))
+
+
+def _all_answers(
+    question: str, personas: Sequence[Persona], target: Target, plan: AskPlan
+) -> Flow[list[Answer]]:
+    """The answers before any of them is withheld."""
     notes = plan.notes
     if plan.retrieve.route.method in ("auto", "rules") and not plan.setup.options.closed_book:
         polite = courtesy(question)  # before earlier turns would make a question of it

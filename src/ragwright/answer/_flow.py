@@ -151,7 +151,13 @@ def _quoted_answer(blank: Answer, selection: Selection, persona: Persona) -> Ans
     """An answer that quotes a selection."""
     text, citations, notes = quoted(selection, blank.hits, persona)
     label = f"{QUOTED}; best score {selection.score:.2f}"
-    return replace(blank, text=text, citations=citations, notes=(label, *notes))
+    return replace(
+        blank,
+        text=text,
+        citations=citations,
+        notes=(label, *notes),
+        best_quote=selection.score,
+    )
 
 
 def _entries_answer(blank: Answer, entries: CodeAnswer, persona: Persona) -> Answer:
@@ -161,7 +167,9 @@ def _entries_answer(blank: Answer, entries: CodeAnswer, persona: Persona) -> Ans
         persona.name and neutral_entries is not None and neutral_entries.text == entries.text
     )
     notes = (*entries.notes, UNCHANGED) if unchanged else entries.notes
-    return replace(blank, text=entries.text, citations=entries.citations, notes=notes)
+    return replace(
+        blank, text=entries.text, citations=entries.citations, notes=notes, best_quote=1.0
+    )
 
 
 def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[Answer]:

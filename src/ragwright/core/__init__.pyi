@@ -116,6 +116,7 @@ from ._plugins import (
 )
 from ._records import (
     Answer as Answer,
+    AnswerPromise as AnswerPromise,
     ChannelScore as ChannelScore,
     Chunk as Chunk,
     Citation as Citation,
