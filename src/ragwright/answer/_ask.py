@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from .. import answer as room, retrieve as searches  # rare routes load when taken
 from ..core import (
@@ -32,8 +33,10 @@ from ..retrieve import (
     route_by_rules,
 )
 from ._flow import AnswerSetup, answer
-from ._guard import AnswerGuard
 from ._lacking import lacking
+
+if TYPE_CHECKING:
+    from ._guard import AnswerGuard
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from .. import answer, flow, index, ingest, ledger, models, project as room, retrieve
-from ..core import StoreDamagedError, load_addition
+from ..core import StoreDamagedError
 from ..ledger import Erasures, WorkLock, discard
 from . import building
 from ._answers_under_way import AnswersUnderWay
@@ -21,7 +21,7 @@ from ._session import Session
 from ._settings import Settings, load_settings, rooted
 
 if TYPE_CHECKING:
-    from ..answer import AnswerGuard, AskPlan
+    from ..answer import AskPlan
     from ..core import Document, Persona
     from ..flow import Message, Replies, Route, Runner, Runs, SharedWork, Spending
     from ..index import IndexSpec, Store, Views
@@ -566,19 +566,11 @@ class Project:
         # Schemas are read only if a question may be routed to a database.
         routed = settings.retrieve.databases and settings.retrieve.route.method != "index"
         databases = self.databases.described() if routed else ()
-        notes, guard = self.partial_note(), self._guard()
-        return answer.AskPlan(
-            settings.retrieve, setup, tuple(history), notes, databases, guard=guard
-        )
-
-    def _guard(self) -> AnswerGuard | None:
-        """The guard of answers, if a risk is certified; variants are measured without one."""
-        if self._base is not self or not self.folder.promise.exists():
-            return None
-        guard: AnswerGuard | None = load_addition(
-            "guards", "promise", where=str(self.folder.promise)
-        )(self)
-        return guard
+        notes = self.partial_note()
+        plan = answer.AskPlan(settings.retrieve, setup, tuple(history), notes, databases)
+        # variants are measured as they are
+        guards = self._base is self and self.folder.promise.exists()
+        return replace(plan, guard=room.answer_guard(self)) if guards else plan
 
 
 def _with_session_filters(settings: Settings, session: Session) -> Settings:

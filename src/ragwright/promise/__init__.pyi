@@ -18,7 +18,11 @@ from ._certify import (
     risk_p as risk_p,
     rows_needed as rows_needed,
 )
-from ._fingerprint import changes_since as changes_since, promised_parts as promised_parts
+from ._fingerprint import (
+    changes_since as changes_since,
+    promised_parts as promised_parts,
+    suspending_changes as suspending_changes,
+)
 from ._guard import guard_of as guard_of
 from ._making import (
     Promised as Promised,
@@ -28,4 +32,9 @@ from ._making import (
     make_promise as make_promise,
 )
 from ._scores import SCORES as SCORES, RightRule as RightRule, parse_right_rule as parse_right_rule
-from ._watch import Watching as Watching, watch_promise as watch_promise
+from ._watch import (
+    Labels as Labels,
+    Watching as Watching,
+    add_labels as add_labels,
+    watch_promise as watch_promise,
+)

@@ -92,13 +92,17 @@ class Certificate:
         """The promise as part of a sentence."""
         return f"at most {percent(self.risk)} of answers wrong"
 
+    def step(self, threshold: float) -> Step:
+        """The result at one of the certified thresholds; the loosest for any other."""
+        return next((step for step in self.steps if step.threshold == threshold), self.steps[-1])
+
     def line(self, threshold: float | None = None) -> str:
         """The promise in one sentence, at one of the certified thresholds.
 
         ``At most 5 % of answers wrong, certified on 212 held-out questions on 2026-11-24; answers
         63 %``.
         """
-        step = next((step for step in self.steps if step.threshold == threshold), self.steps[-1])
+        step = self.step(self.threshold if threshold is None else threshold)
         share = percent(round(step.answered / self.asked, 2))
         return (
             f"{self.promised[0].upper()}{self.promised[1:]}, certified on {self.asked} held-out "
@@ -207,8 +211,17 @@ def write_certificate(folder: ProjectFolder, certificate: Certificate) -> Certif
         raise StoreError(
             f"the certificate cannot be written: {error.strerror}", where=str(place)
         ) from error
-    write_standing(folder, Standing(numbered.number, numbered.threshold, since=now_text()))
+    put_in_force(folder, numbered)
     return numbered
+
+
+def put_in_force(folder: ProjectFolder, certificate: Certificate) -> None:
+    """Make a written certificate the promise in force.
+
+    Raises:
+        StoreError: ``promise.json`` cannot be written.
+    """
+    write_standing(folder, Standing(certificate.number, certificate.threshold, since=now_text()))
 
 
 def write_standing(folder: ProjectFolder, standing: Standing) -> None:

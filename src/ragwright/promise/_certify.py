@@ -193,20 +193,19 @@ def _questions_needed(coverage: Numbers, rates: Numbers, risk: float, alpha: flo
     return min(needs, default=None)
 
 
-def _counts(scores: Numbers, wrong: Flags) -> tuple[Numbers, NDArray[np.int64], NDArray[np.int64]]:
+def _counts(scores: Numbers, wrong: Flags) -> tuple[Numbers, Numbers, Numbers]:
     """Thresholds from strict to loose, with the answered and the wrong rows of each."""
     order = np.argsort(-scores, kind="stable")
     values = scores[order]
     values = values[np.isfinite(values)]
     if not len(values):
-        empty = np.zeros(0, np.int64)
-        return values, empty, empty
-    errors = np.cumsum(wrong[order][: len(values)])
+        return values, values, values
+    errors = np.cumsum(wrong[order][: len(values)]).astype(np.float64)
     last = np.flatnonzero(np.append(np.diff(values) != 0, True))  # of equal scores
     if len(last) > _MOST_STEPS:
         wanted = np.linspace(0, len(values) - 1, _MOST_STEPS + 1)[1:]
         last = np.unique(last[np.searchsorted(last, wanted)])
-    return values[last], last + 1, errors[last]
+    return values[last], (last + 1).astype(np.float64), errors[last]
 
 
 def best_plan(

@@ -12,6 +12,7 @@ from ..project import configuration_of
 
 if TYPE_CHECKING:
     from ..project import Project, Settings
+    from ._certificate import Certificate
 
 
 def answering_settings_of(settings: Settings) -> Settings:
@@ -49,3 +50,12 @@ def changes_since(then: Mapping[str, str], now: Mapping[str, str]) -> str:
     shown += [f"settings changed ({', '.join(sections)})"] if sections else []
     shown += [f"files changed ({', '.join(files)})"] if files else []
     return ", ".join(shown)
+
+
+def suspending_changes(project: Project, certificate: Certificate) -> str:
+    """What changed since a certificate was made, documents included; empty if nothing did."""
+    changes = [changes_since(certificate.parts, promised_parts(project))]
+    pair = project.pair
+    held = project.store.holds(pair) and project.store.snapshot(pair) == certificate.snapshot
+    changes += [] if held else ["the documents changed"]
+    return ", ".join(filter(None, changes))

@@ -13,6 +13,7 @@ from ._scores import answer_score, shown_score
 
 if TYPE_CHECKING:
     from ..project import Project
+    from ._certificate import Certificate, Standing
 
 
 def guard_of(project: Project) -> AnswerGuard | None:
@@ -31,7 +32,7 @@ def guard_of(project: Project) -> AnswerGuard | None:
         score=shown_score(certificate.score),
         threshold=state.threshold,
         score_of=partial(answer_score, certificate.score, setup=judging(project)),
-        line=certificate.line(state.threshold),
+        line=_line(certificate, state),
         promised=certificate.promised,
         snapshot=certificate.snapshot,
         retrieve=project.settings.retrieve,
@@ -39,3 +40,9 @@ def guard_of(project: Project) -> AnswerGuard | None:
         suspended=changed,
         broken=state.reason if state.state == "broken" else "",
     )
+
+
+def _line(certificate: Certificate, standing: Standing) -> str:
+    """The sentence that answers show."""
+    line = certificate.line(standing.threshold)
+    return f"{line} ({standing.reason})" if standing.state == "fell back" else line

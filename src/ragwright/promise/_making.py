@@ -16,9 +16,11 @@ from ._certificate import (
     Certificate,
     certificate_body,
     certificate_from,
+    certificates,
     now_text,
     percent,
     promise_lock,
+    put_in_force,
     standing_of,
     write_certificate,
 )
@@ -194,7 +196,7 @@ class _Making:
         return self._certified(plan, Promised(None, candidates, notes=notes), tune)
 
     def _certified(self, plan: Plan, outcome: Promised, tune: Testset) -> Promised:
-        """Open the confirm split, or show what an equal call found."""
+        """Open the confirm split and test, or show what an equal call found."""
         project, runs = self._project, self._project.runs
         manifest = self._manifest(tune)
         stored = runs.complete(KIND, manifest)
@@ -203,51 +205,66 @@ class _Making:
         run = runs.unfinished(KIND, manifest)
         confirm = self.split("confirm", rehearsal=run is not None)
         run = run or runs.start(KIND, manifest)
-        log = project.folder.openings
-        opening = max(1, len(Openings.touching(log, confirm.name, confirm.opened)))
-        alpha = (1 - self._how.confidence) / 2 ** (opening - 1)
+        opening = len(Openings.touching(project.folder.openings, confirm.name, confirm.opened))
+        alpha = (1 - self._how.confidence) / 2 ** max(0, opening - 1)
         rows = self._graded(self._evaluated(confirm))
         steps, failed = certified_steps(
             plan, rows.scores[plan.score], rows.wrong, risk=self._how.risk, alpha=alpha
         )
         notes = (*outcome.notes, *_ungraded_note(rows, "confirm"), *confirm.notes)
-        notes += _dependence_note(confirm)
-        outcome = replace(outcome, failed=failed, opened=True, notes=notes)
-        if not steps:
-            outcome = self._refusal(plan, outcome)
-            body: dict[str, Any] = {"failed": plain(failed), "alpha": alpha, "notes": list(notes)}
-        else:
-            last = steps[-1]
-            certificate = Certificate(
-                number="",
-                date=now_text()[:10],
-                risk=self._how.risk,
-                confidence=self._how.confidence,
-                score=plan.score,
-                threshold=last.threshold,
-                rule=str(self._rule),
-                measure=self._how.measure,
-                testset=self._how.testset,
-                asked=len(rows.wrong),
-                answered=last.answered,
-                errors=last.errors,
-                bound=last.bound,
-                opening=opening,
+        outcome = replace(
+            outcome, failed=failed, opened=True, notes=(*notes, *_dependence_note(confirm))
+        )
+        if steps:
+            certificate = self._certificate(plan.score, steps, outcome, len(rows.wrong))
+            certificate = replace(
+                certificate,
+                opening=max(1, opening),
                 alpha=alpha,
-                steps=steps,
-                candidates=outcome.candidates,
                 personas=self._personas(confirm),
                 snapshot=manifest["snapshot"],
-                parts=self._parts,
                 splits={"tune": manifest["tune"], "confirm": confirm.opened},
                 run=run,
-                notes=notes,
             )
             outcome = replace(outcome, certificate=write_certificate(project.folder, certificate))
-            body = {"certificate": certificate_body(certificate)}
+            body: dict[str, Any] = {"certificate": certificate_body(certificate)}
+        else:
+            outcome = self._refusal(plan, outcome)
+            body = {"failed": plain(failed), "notes": list(outcome.notes)}
         runs.append(run, RunRow(0, KIND, "done", body))
         runs.finish(run, "complete")
         return outcome
+
+    def _certificate(
+        self, score: str, steps: tuple[Step, ...], outcome: Promised, asked: int
+    ) -> Certificate:
+        """A certificate without what is known of the opening and the project's state."""
+        how, last = self._how, steps[-1]
+        return Certificate(
+            number="",
+            date=now_text()[:10],
+            risk=how.risk,
+            confidence=how.confidence,
+            score=score,
+            threshold=last.threshold,
+            rule=str(self._rule),
+            measure=how.measure,
+            testset=how.testset,
+            asked=asked,
+            answered=last.answered,
+            errors=last.errors,
+            bound=last.bound,
+            opening=1,
+            alpha=1 - how.confidence,
+            steps=steps,
+            candidates=outcome.candidates,
+            personas=(),
+            snapshot="",
+            parts=self._parts,
+            splits={},
+            run="",
+            notes=outcome.notes,
+        )
 
     def _stored(self, run: str, plan: Plan, outcome: Promised) -> Promised:
         """The result of an equal call; its certificate is put in force again if it is not."""
@@ -256,15 +273,22 @@ class _Making:
         if "certificate" not in row.body:
             body = row.body
             failed = Step(**body["failed"]) if body["failed"] else None
-            outcome = replace(outcome, failed=failed, notes=tuple(body["notes"]))
-            return self._refusal(plan, outcome)
-        certificate = certificate_from(row.body["certificate"])
-        standing = standing_of(self._project.folder)
-        if standing is None or standing[0].run != run:
-            certificate = write_certificate(self._project.folder, certificate)
-        else:
-            certificate = standing[0]
+            notes = tuple(body["notes"])
+            return self._refusal(plan, replace(outcome, failed=failed, notes=notes))
+        certificate = self._in_force(run, certificate_from(row.body["certificate"]))
         return replace(outcome, certificate=certificate, notes=certificate.notes)
+
+    def _in_force(self, run: str, stored: Certificate) -> Certificate:
+        """The certificate of a stored run, in force."""
+        folder = self._project.folder
+        standing = standing_of(folder)
+        if standing is not None and standing[0].run == run:
+            return standing[0]
+        written = [known for known in certificates(folder) if known.run == run]
+        if not written:
+            return write_certificate(folder, stored)
+        put_in_force(folder, written[-1])  # the same number: labels that broke it still count
+        return written[-1]
 
     def _refusal(self, plan: Plan, outcome: Promised) -> Promised:
         """Why nothing is certified, and how many questions would be needed."""
@@ -274,8 +298,8 @@ class _Making:
         risk = percent(self._how.risk)
         if plan.needed is None:
             reason = (
-                f"on the tune split no threshold keeps the share of wrong answers below {risk}: the "
-                "scores do not tell right answers from wrong ones well enough. Improve the "
+                f"on the tune split no threshold keeps the share of wrong answers below {risk}: "
+                "the scores do not tell right answers from wrong ones well enough. Improve the "
                 "answers, or state a higher risk"
             )
         else:

@@ -8,7 +8,7 @@ from ._data import as_json, fields_of
 from ._text import WIDTH, number, text_table
 
 if TYPE_CHECKING:
-    from ..promise import Candidate, Certificate, Promised, Standing
+    from ..promise import Candidate, Certificate, Promised, Standing, Watching
 
 
 def promise_text(promised: Promised, width: int = WIDTH) -> str:
@@ -45,15 +45,36 @@ def certificate_json(certificate: Certificate) -> dict[str, Any]:
     return document | {"coverage": certificate.coverage}
 
 
+def promise_status_text(watching: Watching, changes: str = "") -> str:
+    """The promise in force, what later labels say, and what changed since: as text."""
+    standing = watching.standing
+    lines = _certificate_lines(watching.certificate, standing)
+    lines.append(f"state         {standing.state}{', suspended' if changes else ''}")
+    if changes:
+        lines.append(f"suspended: {changes}; run `ragwright promise --again`")
+    return "\n".join([*lines, *watching.lines, *(f"note: {n}" for n in watching.certificate.notes)])
+
+
+def promise_status_json(watching: Watching, changes: str = "") -> dict[str, Any]:
+    """The document of ``promise --status --json``."""
+    return {
+        "line": watching.certificate.line(watching.standing.threshold),
+        "certificate": certificate_json(watching.certificate),
+        **fields_of(watching, "standing", "sampled", "votes", "limit", "changed"),
+        "suspended": changes,
+    }
+
+
 def _certificate_lines(certificate: Certificate, standing: Standing | None = None) -> list[str]:
     threshold = certificate.threshold if standing is None else standing.threshold
+    step = certificate.step(threshold)
     return [
         f"{certificate.line(threshold)}.",
         f"certificate   promises/{certificate.number}.json",
         f"threshold     {certificate.score} >= {threshold:.6g}",
-        f"confirm split {certificate.errors} of {certificate.answered} answers wrong; upper bound "
-        f"{certificate.bound:.4f} with confidence {1 - certificate.alpha:.4g}",
-        f"an answer is right if: {certificate.rule}",
+        f"confirm split {step.errors} of {step.answered} answers wrong; upper bound "
+        f"{step.bound:.4f} with confidence {1 - certificate.alpha:.4g}",
+        f"rule          {certificate.rule}",
     ]
 
 

@@ -18,9 +18,7 @@ Answerer = Callable[[str, str], Flow[Answer]]
 """Answers a question for a persona (its name, empty for the project's own)."""
 
 
-_OF_AN_ANSWER = frozenset(
-    {"abstained", "best_quote", "chunk_score", "model", "retrieved", "route"}
-)
+_OF_AN_ANSWER = frozenset({"abstained", "best_quote", "chunk_score", "model", "retrieved", "route"})
 """Metadata that belongs to one answer, not to the question."""
 
 
@@ -45,7 +43,8 @@ def answered_by(row: Row, answer: Answer) -> Row:
     Resolved citation marks are removed from the text: they are not words of the answer, but text
     measures would count them. ``metadata`` gains ``abstained``, ``retrieved`` (an empty ranking
     then scores 0), ``route``, ``model`` and, if the passages have similarities, ``chunk_score``,
-    their mean, and ``best_quote``, the score of what is quoted. Nothing of an earlier answer is kept.
+    their mean, and ``best_quote``, the score of what is quoted. Nothing of an earlier answer is
+    kept.
     """
     row = with_hits(unanswered(row), answer.hits)
     marks = {citation.marker for citation in answer.citations}
