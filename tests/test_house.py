@@ -37,6 +37,7 @@ ROOMS = (
     "drafting",
     "experiment",
     "passport",
+    "promise",
     "monitoring",
     "training",
     "report",

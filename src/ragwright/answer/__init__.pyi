@@ -41,6 +41,7 @@ from ._flow import (
     extract as extract,
     write as write,
 )
+from ._guard import AnswerGuard as AnswerGuard, guarded as guarded
 from ._marks import (
     CitedSpan as CitedSpan,
     Link as Link,

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .. import (  # rare routes load when taken
-    answer as answers,  # what model calls alone need loads with them
-    answer as room,
+from .. import (  # loads what model calls and rare routes need
+    answer as answering,
     retrieve as searches,
 )
 from ..core import (
@@ -56,6 +55,7 @@ from ._sentences import split_sentences
 
 if TYPE_CHECKING:
     from ..retrieve import Database
+    from ._guard import AnswerGuard
     from ._window import Window
 
 
@@ -90,7 +90,7 @@ class AnswerSetup:
     def window(self, model: str) -> Window:
         """The window of a chat model."""
         return (
-            answers.Window(tokenizer=self.tokenizer)
+            answering.Window(tokenizer=self.tokenizer)
             if self.window_of is None
             else self.window_of(model)
         )
@@ -190,7 +190,13 @@ def _quoted_answer(blank: Answer, selection: Selection, persona: Persona) -> Ans
     """An answer that quotes a selection."""
     text, citations, notes = quoted(selection, blank.hits, persona)
     label = f"{QUOTED}; best score {selection.score:.2f}"
-    return replace(blank, text=text, citations=citations, notes=(label, *notes))
+    return replace(
+        blank,
+        text=text,
+        citations=citations,
+        notes=(label, *notes),
+        best_quote=selection.score,
+    )
 
 
 def _entries_answer(blank: Answer, entries: CodeAnswer, persona: Persona) -> Answer:
@@ -200,7 +206,9 @@ def _entries_answer(blank: Answer, entries: CodeAnswer, persona: Persona) -> Ans
         persona.name and neutral_entries is not None and neutral_entries.text == entries.text
     )
     notes = (*entries.notes, UNCHANGED) if unchanged else entries.notes
-    return replace(blank, text=entries.text, citations=entries.citations, notes=notes)
+    return replace(
+        blank, text=entries.text, citations=entries.citations, notes=notes, best_quote=1.0
+    )
 
 
 def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[Answer]:
@@ -213,18 +221,18 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
     elif not hits:
         return _refused_answer(blank, "nothing was retrieved")
     parts = _for_context(setup.prompt, options.closed_book)
-    frame = answers.PromptFrame(
+    frame = answering.PromptFrame(
         question, persona, parts, setup.window(model), options.max_tokens, options.hit_order
     )
     room = frame.room(options.context_tokens)
-    consolidation = answers.ConsolidateOptions(
+    consolidation = answering.ConsolidateOptions(
         options.consolidate,
         model,
         room,
         window=frame.window,
         hard=room < options.context_tokens,
     )
-    context = yield from answers.consolidate(question, hits, consolidation)
+    context = yield from answering.consolidate(question, hits, consolidation)
     if not context.hits and not options.closed_book:
         reason = context.notes[0] if context.notes else "no passage fits the context"
         return replace(
@@ -329,6 +337,7 @@ class AskPlan:
         notes: Notes added to every answer.
         databases: Databases of the route ``sql``, with their schemas.
         between: Hooks between the stages of the search, for diagnosis.
+        guard: Withholds answers that score too low; None shows all.
     """
 
     retrieve: RetrieveOptions
@@ -337,6 +346,7 @@ class AskPlan:
     notes: tuple[str, ...] = ()
     databases: tuple[Database, ...] = ()
     between: StageHooks | None = None
+    guard: AnswerGuard | None = None
 
 
 def ask(
@@ -344,12 +354,27 @@ def ask(
 ) -> Flow[list[Answer]]:
     """One answer per persona, in their order, all by the same route and from the same passages.
 
-    Lone surrogates, which cannot be stored or sent, are replaced beforehand.
+    Lone surrogates, which cannot be stored or sent, are replaced beforehand. With a guard, nothing
+    is streamed: an answer is shown after it has been scored.
 
     Raises:
         RagwrightError: The error of the first failed persona, after all have ended.
     """
-    question = well_formed(question)
+    question, guard = well_formed(question), plan.guard
+    if guard is None:
+        return (yield from _all_answers(question, personas, target, plan))
+    setup = replace(plan.setup, options=guard.answering(plan.setup.options))
+    answers = yield from _all_answers(question, personas, target, replace(plan, setup=setup))
+    scope = "follow-up questions" if plan.history else ""
+    if plan.retrieve != guard.retrieve:
+        scope = "questions with filters of their own"
+    return (yield from answering.guarded(answers, guard, target.snapshot, scope))
+
+
+def _all_answers(
+    question: str, personas: Sequence[Persona], target: Target, plan: AskPlan
+) -> Flow[list[Answer]]:
+    """The answers before any of them is withheld."""
     notes = plan.notes
     if plan.retrieve.route.method in ("auto", "rules") and not plan.setup.options.closed_book:
         polite = courtesy(question)  # before earlier turns would make a question of it
@@ -360,7 +385,7 @@ def ask(
     model = plan.setup.options.model
     if plan.history:
         turns = [replace(turn, content=well_formed(turn.content)) for turn in plan.history]
-        condensed = yield from room.condense(question, turns, model, plan.setup.window(model))
+        condensed = yield from answering.condense(question, turns, model, plan.setup.window(model))
         standalone = condensed.text
         notes += condensed.notes
         if standalone != question:
@@ -415,9 +440,9 @@ def _spread_answer(
     ruled = route_by_rules(question, scene)
     if ruled.kind != "corpus" or plan.setup.options.closed_book:
         return None, ()
-    scope = room.CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
+    scope = answering.CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
     if scene.chats:
-        calls = yield from room.calls_of_corpus(target, scope)
+        calls = yield from answering.calls_of_corpus(target, scope)
         note = (
             f"{ruled.reason}: the answer may be spread over all documents, and only the best "
             f"passages were read; reading every chunk takes {calls}: "
@@ -426,7 +451,7 @@ def _spread_answer(
         return None, (note,)
     if any(persona.model for persona in personas):
         return None, ()
-    by_persona = yield from room.answer_from_structure(
+    by_persona = yield from answering.answer_from_structure(
         question, personas, target, plan.setup, scope
     )
     return (None if by_persona is None else (ruled, by_persona)), ()
@@ -439,8 +464,8 @@ def _answer_by_route(
     if chosen.kind == "none":
         return chosen, (yield from _without_documents(question, personas, plan))
     if chosen.kind == "corpus":
-        scope = room.CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
-        by_persona = yield from room.answer_from_corpus(
+        scope = answering.CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
+        by_persona = yield from answering.answer_from_corpus(
             question, personas, target, plan.setup, scope
         )
         return chosen, by_persona
@@ -517,7 +542,7 @@ def _without_documents(
 ) -> Flow[list[Answer]]:
     """The reply if nothing has to be looked up."""
     outcomes = yield from gather(
-        (room.reply_without_documents(question, persona, plan.setup) for persona in personas),
+        (answering.reply_without_documents(question, persona, plan.setup) for persona in personas),
         settle=True,
     )
     return [settled(outcome) for outcome in outcomes]

@@ -135,6 +135,7 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
         text = textwrap.shorten(" ".join(near.text.split()), 320, placeholder=" …")
         lines.append(textwrap.fill(text, width(), initial_indent="  - ", subsequent_indent="    "))
         lines.append(f"    {place(near.citation)}")
+    lines += [] if answer.promise is None else [answer.promise.line]
     # the first line already says how a quoted answer was made
     lines += [f"note: {note}" for note in answer.notes if not note.startswith("quoted offline")]
     return "\n".join(lines)

@@ -107,6 +107,7 @@ from ._people import current_user as current_user
 from ._plain import plain as plain
 from ._records import (
     Answer as Answer,
+    AnswerPromise as AnswerPromise,
     ChannelScore as ChannelScore,
     Chunk as Chunk,
     Citation as Citation,

@@ -184,6 +184,7 @@ PartKind: TypeAlias = Literal[
     "tables",
     "handlers",
     "people",
+    "guards",
 ]
 """Kind of thing that can be added; its entry points are in the group ``ragwright.<kind>``."""
 
@@ -210,6 +211,7 @@ class Part:
         handlers: What carries out requests of a kind: name of the request's class -> function of
             the project that returns a ``Handler``.
         people: Adapters of sets of people's verdicts, for passports of judges.
+        guards: Functions of an opened project that return the guard of its answers, or None.
     """
 
     name: str
@@ -229,6 +231,7 @@ class Part:
     tables: Mapping[str, str] = field(default_factory=dict)
     handlers: Mapping[str, str] = field(default_factory=dict)
     people: Mapping[str, str] = field(default_factory=dict)
+    guards: Mapping[str, str] = field(default_factory=dict)
     sentences: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -407,6 +407,25 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerPromise:
+    """What a certified risk of wrong answers says about one answer.
+
+    Attributes:
+        line: One sentence for the reader.
+        certificate: Name of the certificate in the folder ``promises``.
+        threshold: Least score of an answer that is shown.
+        score: Score of this answer; None for an abstention, and where it cannot be computed.
+        holds: True if the certificate covers this answer.
+    """
+
+    line: str
+    certificate: str
+    threshold: float
+    score: float | None = None
+    holds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """An answer with everything needed to check it.
 
@@ -424,6 +443,8 @@ class Answer:
         usage: Sum over the answer's calls.
         finish: How the model's reply ended: ``stop``, ``length`` where it was cut, ….
         notes: Notes for the reader on what was dropped, unresolved or substituted.
+        best_quote: Score of the best quoted sentence, 0 to 1; None if a model wrote the answer.
+        promise: The certified risk of wrong answers; None without a certificate.
     """
 
     question: str
@@ -441,6 +462,8 @@ class Answer:
     notes: tuple[str, ...] = ()
     finish: str = "stop"
     closest: tuple[ClosestPassage, ...] = ()
+    best_quote: float | None = None
+    promise: AnswerPromise | None = None
 
     def __repr__(self) -> str:
         """The beginning of the text, the persona, and the number of citations."""

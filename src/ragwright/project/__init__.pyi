@@ -8,6 +8,7 @@ from ._folder import (
     init_project as init_project,
     project_templates as project_templates,
 )
+from ._guards import answer_guard as answer_guard
 from ._ingesting import (
     forecast_ingest as forecast_ingest,
     ingest_sources as ingest_sources,

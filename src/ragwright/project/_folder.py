@@ -111,6 +111,11 @@ class ProjectFolder:
         return self.testsets / "openings.jsonl"
 
     @property
+    def promise(self) -> Path:
+        """The certified risk of wrong answers that is in force."""
+        return self.root / "promise.json"
+
+    @property
     def data(self) -> Path:
         """Store, runs and outputs."""
         return self.root / ".ragwright" / "data"

@@ -550,9 +550,11 @@ class Project:
         # Schemas are read only if a question may be routed to a database.
         routed = settings.retrieve.databases and settings.retrieve.route.method != "index"
         databases = self.databases.described() if routed else ()
-        return answer.AskPlan(
-            settings.retrieve, setup, tuple(history), self.partial_note(), databases
-        )
+        notes = self.partial_note()
+        plan = answer.AskPlan(settings.retrieve, setup, tuple(history), notes, databases)
+        # variants are measured as they are
+        guards = self._base is self and self.folder.promise.exists()
+        return replace(plan, guard=room.answer_guard(self)) if guards else plan
 
 
 def _with_session_filters(settings: Settings, session: Session) -> Settings:

@@ -50,6 +50,13 @@ from ._pack import (
     unpacked as unpacked,
 )
 from ._page import formatting as formatting, stylesheet as stylesheet
+from ._promise import (
+    certificate_json as certificate_json,
+    promise_json as promise_json,
+    promise_status_json as promise_status_json,
+    promise_status_text as promise_status_text,
+    promise_text as promise_text,
+)
 from ._readers import (
     generators_json as generators_json,
     generators_table as generators_table,

@@ -27,6 +27,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
             for near in answer.closest
         ],
         **fields_of(answer, *route),
+        **({} if answer.promise is None else fields_of(answer, "promise")),
         "hits": [hit_json(hit) for hit in answer.hits],
     }
 

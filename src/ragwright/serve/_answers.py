@@ -17,7 +17,7 @@ from ..drafting import Drafting, NewBatch, NewOutput
 from ..flow import Message
 from ..monitoring import brief_model
 from ._errors import ApiError
-from ._links import citation_json, linked
+from ._links import citation_json, linked, promise_json
 
 if TYPE_CHECKING:
     from ..drafting import DraftBatch, DraftRequest
@@ -138,7 +138,7 @@ def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> Ne
             prompt=0,
             uses=uses,
             share=paid,
-            details={"abstained": answer.abstained, "name": name},
+            details={"abstained": answer.abstained, "name": name, **promise_json(answer)},
         ),
     )
     request: dict[str, Any] = {"question": answer.question, "persona": answer.persona}

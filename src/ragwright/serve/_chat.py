@@ -29,7 +29,7 @@ from ._answers import (
 )
 from ._auxiliary import AuxiliaryReply, Purpose, auxiliary_reply, purpose_of
 from ._errors import api_error
-from ._links import citation_json, closest_spans, link_lines, linked
+from ._links import citation_json, closest_spans, link_lines, linked, promise_json
 from ._wire import ChatRequest
 
 if TYPE_CHECKING:
@@ -292,6 +292,7 @@ def details_json(answer: Answer, marks: Marks) -> dict[str, Any]:
         "model": answer.model,
         "cached": answer.cached,
         "notes": list(answer.notes),
+        **promise_json(answer),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from ..answer import CitedSpan, Link, quoted_text
-from ..core import Answer, Citation, text_hash
+from ..core import Answer, Citation, plain, text_hash
 
 _STAMP = 12
 """Digits of the hash by which a link knows whether the passage is still there."""
@@ -74,3 +74,8 @@ def closest_spans(answer: Answer, link: Link) -> list[CitedSpan]:
         quote = quoted_text(answer.hits, cited)
         spans.append(CitedSpan(number, link(cited, quote), cited, quote))
     return spans
+
+
+def promise_json(answer: Answer) -> dict[str, Any]:
+    """What a certified risk says about an answer, below ``promise``; empty without one."""
+    return {} if answer.promise is None else {"promise": plain(answer.promise)}

@@ -27,7 +27,7 @@ from ..core import Citation, near
 from ._admission import Admitted, Caller, Wanted, admitted
 from ._answers import answered, for_caller
 from ._errors import ApiError, api_error, error_reply
-from ._links import citation_json, closest_spans, source_url
+from ._links import citation_json, closest_spans, promise_json, source_url
 from ._reading import VisibleSource, list_sources, visible_source
 from ._service import Service, Serving
 from ._wire import Extras
@@ -196,6 +196,7 @@ class _Tools:
             citation_json(span) | {"url": self._passage_url(work, span.citation, span.quote)}
             for span in closest_spans(answer, marks.link)
         ]
+        lines += [] if answer.promise is None else [answer.promise.line]
         lines += [
             f"closest passage: {ref['title']}: {ref['url']}\n> {ref['quote']}" for ref in near
         ]
@@ -205,6 +206,7 @@ class _Tools:
             "citations": spans,
             "closest": near,
             "notes": list(for_caller(answer, work.caller).notes),
+            **promise_json(answer),
         }
         text = TextContent(type="text", text="\n\n".join([marks.text, *lines]))
         return CallToolResult(content=[text], structured_content=body)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import experiment, training
+from .. import experiment, promise, training
 
 if TYPE_CHECKING:
     from ..experiment import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..flow import Forecast, RunSummary
     from ..measure import Measure
     from ..project import Project
+    from ..promise import Promised, Promising
     from ..testsets import Testset
     from ..training import (
         AdapterTuning,
@@ -74,6 +75,14 @@ class TuningVerbs(ABC):
     def forecast_confirm(self, sweep: str = "latest", how: Confirming | None = None) -> Forecast:
         """Forecast the calls and cost of :meth:`confirm`; the confirm split stays closed."""
         return experiment.forecast_confirm(self.project, sweep, how)
+
+    def promise(self, how: Promising) -> Promised:
+        """Certify a risk of wrong answers; see :func:`ragwright.promise.make_promise`."""
+        return promise.make_promise(self.project, how)
+
+    def forecast_promise(self, how: Promising) -> Forecast:
+        """Forecast the calls and cost of :meth:`promise`; the confirm split stays closed."""
+        return promise.forecast_promise(self.project, how)
 
     def tune_adapter(self, testset: str, how: AdapterTuning | None = None) -> Tuned:
         """Fit an adapter of query vectors; see :func:`ragwright.training.tune_adapter`."""

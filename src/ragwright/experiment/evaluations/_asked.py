@@ -18,7 +18,7 @@ Answerer = Callable[[Row], Flow[Answer]]
 """Answers a row's question, after its history, for its persona (empty: the project's own)."""
 
 
-_OF_AN_ANSWER = frozenset({"abstained", "chunk_score", "model", "retrieved", "route"})
+_OF_AN_ANSWER = frozenset({"abstained", "best_quote", "chunk_score", "model", "retrieved", "route"})
 """Metadata that belongs to one answer, not to the question."""
 
 
@@ -43,7 +43,8 @@ def answered_by(row: Row, answer: Answer) -> Row:
     Resolved citation marks are removed from the text: they are not words of the answer, but text
     measures would count them. ``metadata`` gains ``abstained``, ``retrieved`` (an empty ranking
     then scores 0), ``route``, ``model`` and, if the passages have similarities, ``chunk_score``,
-    their mean. Nothing of an earlier answer is kept.
+    their mean, and ``best_quote``, the score of what is quoted. Nothing of an earlier answer is
+    kept.
     """
     row = with_hits(unanswered(row), answer.hits)
     marks = {citation.marker for citation in answer.citations}
@@ -56,6 +57,8 @@ def answered_by(row: Row, answer: Answer) -> Row:
     mean_similarity = avg_chunk_score(answer)
     if mean_similarity is not None:
         metadata["chunk_score"] = round(mean_similarity, 6)
+    if answer.best_quote is not None:
+        metadata["best_quote"] = round(answer.best_quote, 6)
     return replace(
         row,
         response=_without_marks(answer.text, marks),

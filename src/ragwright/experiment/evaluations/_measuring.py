@@ -186,6 +186,12 @@ def answering_settings(
     personas_by_name = project.personas if names else {}
     template = read_prompt(plan.setup.prompt).fingerprint
     files: dict[str, Any] = {"template": template} if template else {}
+    if plan.guard is not None:
+        files["promise"] = {
+            "line": plan.guard.line,
+            "score": plan.guard.score,
+            "threshold": plan.guard.threshold,
+        }
     if plan.databases:
         files["databases"] = project.databases.fingerprints()
     return files | {

@@ -127,6 +127,7 @@ def _answer_card(done: Delivered, caller: Caller) -> dict[str, Any]:
         "abstained": answer.abstained,
         "model": answer.model,
         "notes": answer.notes,
+        "promise": "" if answer.promise is None else answer.promise.line,
     }
 
 

@@ -1,0 +1,137 @@
+"""The gate on answers: what scores below a certified threshold becomes an abstention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ..core import Answer, AnswerPromise, Citation, ClosestPassage
+from ..flow import Flow
+from ..retrieve import RetrieveOptions
+from ._extract import CLOSEST
+from ._forms import refusal
+from ._options import AnswerOptions
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerGuard:
+    """A certified threshold for answers, and what to say about it.
+
+    Attributes:
+        certificate: Name of the certificate.
+        score: Name of the score, for notes.
+        threshold: Least score of an answer that is shown.
+        score_of: Scores an answer; None means that it has no such score, and is withheld.
+        line: The promise in one sentence, while it holds.
+        promised: The promise as part of a sentence: ``at most 5 % of answers wrong``.
+        snapshot: State of the index that was certified.
+        retrieve: Settings of the search that was certified.
+        personas: Names of the personas that were certified.
+        suspended: What changed since the certification; empty if nothing did.
+        broken: Why later labels contradict the promise; empty if they do not.
+    """
+
+    certificate: str
+    score: str
+    threshold: float
+    score_of: Callable[[Answer], Flow[float | None]]
+    line: str
+    promised: str
+    snapshot: str
+    retrieve: RetrieveOptions
+    personas: tuple[str, ...] = ("",)
+    suspended: str = ""
+    broken: str = ""
+
+    def answering(self, options: AnswerOptions) -> AnswerOptions:
+        """Settings of answering under this guard: every question gets an answer, none streams."""
+        return replace(options, threshold=0.0, stream=False)
+
+
+def guarded(
+    answers: Sequence[Answer], guard: AnswerGuard, snapshot: str, scope: str = ""
+) -> Flow[list[Answer]]:
+    """Answers with their promise; those that score below the threshold become abstentions.
+
+    Args:
+        answers: Answers to one question.
+        guard: Threshold and certificate.
+        snapshot: State of the index that was searched.
+        scope: What the question is that no certified question was; empty if it is one of them.
+    """
+    checked = []
+    for answer in answers:
+        score = None if answer.abstained else (yield from guard.score_of(answer))
+        promise = _promise_of(answer, guard, snapshot, scope)
+        answer = replace(answer, promise=replace(promise, score=score))
+        if not answer.abstained and (score is None or score < guard.threshold):
+            answer = _withheld(answer, guard, score)
+        checked.append(answer)
+    return checked
+
+
+def _promise_of(answer: Answer, guard: AnswerGuard, snapshot: str, scope: str) -> AnswerPromise:
+    """What the certificate says about an answer, without its score."""
+    changed = guard.suspended or ("" if snapshot == guard.snapshot else "the documents changed")
+    if not scope and answer.persona not in guard.personas:
+        scope = f"answers for the persona {answer.persona!r}" if answer.persona else "no persona"
+    line = guard.line
+    if guard.broken:
+        line = f"The promise of {guard.promised} is broken: {guard.broken}"
+    elif changed:
+        line = (
+            f"The promise of {guard.promised} is suspended: {changed}; "
+            "run `ragwright promise --again`"
+        )
+    elif scope:
+        line = f"The promise of {guard.promised} does not cover {scope}"
+    holds = not (changed or scope or guard.broken)
+    return AnswerPromise(line, guard.certificate, guard.threshold, holds=holds)
+
+
+def _withheld(answer: Answer, guard: AnswerGuard, score: float | None) -> Answer:
+    """An abstention in place of an answer; what it cited are the closest passages."""
+    reached = f"has no {guard.score}" if score is None else f"has {guard.score} {score:.4g}"
+    note = (
+        f"withheld: the answer {reached}, and {guard.threshold:.4g} is needed to keep the promise "
+        f"of {guard.promised}"
+    )
+    return replace(
+        answer,
+        text=refusal(answer.question),
+        abstained=True,
+        citations=(),
+        closest=_closest_of(answer),
+        notes=(note, *answer.notes),
+        best_quote=None,
+    )
+
+
+def _closest_of(answer: Answer) -> tuple[ClosestPassage, ...]:
+    """The passages that an answer cites, else the first of its context."""
+    hits = {hit.chunk_id: hit for hit in answer.hits}
+    cited = {
+        (citation.document_id, citation.start, citation.end): citation
+        for citation in answer.citations
+        if citation.chunk_id in hits
+    }
+    places = list(cited.values()) or [
+        Citation(
+            number,
+            hit.source,
+            hit.document_id,
+            hit.chunk_id,
+            hit.title,
+            hit.page,
+            hit.start,
+            hit.end,
+            hit.ocr_at(hit.page),
+        )
+        for number, hit in enumerate(answer.hits, 1)
+    ]
+    passages = []
+    for place in places[:CLOSEST]:
+        hit = hits[place.chunk_id]
+        text = hit.text[max(0, place.start - hit.start) : place.end - hit.start] or hit.text
+        passages.append(ClosestPassage(place, text, answer.best_quote or 0.0))
+    return tuple(passages)

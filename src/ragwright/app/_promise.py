@@ -1,0 +1,109 @@
+"""`ragwright promise`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from typer import Option
+
+from ..core import ConfigError
+from ..promise import (
+    SCORES,
+    Promising,
+    add_labels,
+    again,
+    suspending_changes,
+    watch_promise,
+    withdraw_promise,
+)
+from ..report import promise_json, promise_status_json, promise_status_text, promise_text
+from ..workbench import Workbench
+from ._console import EXIT_FAILED
+from ._flags import Flags, names_of, takes
+from ._show import show_forecast, show_progress
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseActions:
+    """What to do with the promise in force, instead of making one."""
+
+    again: bool = Option(False, "--again", help="Certify the promise in force again.")
+    status: bool = Option(False, "--status", help="Show the promise and what labels say of it.")
+    labels: Path | None = Option(
+        None,
+        metavar="FILE",
+        help='Add labels of a random sample: lines {"output": "12.1", "right": true}.',
+    )
+    withdraw: bool = Option(False, "--withdraw", help="Answer without a promise from now on.")
+
+
+@takes("project as_json quiet output jobs max_cost served dry_run")
+def command(
+    flags: Flags,
+    actions: PromiseActions,
+    testset: str = Option("", "--testset", "-t", help="Test set with a tune and a confirm split."),
+    risk: float = Option(0.05, help="Most of the answered questions that may be wrong, 0 to 1."),
+    confidence: float = Option(0.95, help="Least chance that the certificate is right, 0 to 1."),
+    measure: str = Option(
+        "", help="When an answer is right: TokenF1>=0.5; by default by the gold answers."
+    ),
+    scores: str = Option(
+        ",".join(SCORES), help="Scores to choose from; also judged measures such as Faithfulness."
+    ),
+) -> int:
+    """Certify on held-out questions that at most so many answers are wrong."""
+    with flags.open() as bench:
+        if actions.withdraw:
+            return _withdraw(flags, bench)
+        if actions.status or actions.labels is not None:
+            return _show_status(flags, bench, actions.labels)
+        if actions.again:
+            return _certify(flags, bench, again(bench.project))
+        if not testset:
+            raise ConfigError(
+                "no test set to certify on",
+                where="ragwright promise",
+                hint="give --testset FILE, or --again, --status, --labels FILE or --withdraw",
+            )
+        how = Promising(testset, risk, confidence, measure, names_of(scores))
+        return _certify(flags, bench, how)
+
+
+def _certify(flags: Flags, bench: Workbench, how: Promising) -> int:
+    console = flags.console
+    if flags.dry_run:
+        show_forecast(console, bench.forecast_promise(how))
+        return 0
+    with show_progress(console, bench):
+        promised = bench.promise(how)
+    if promised.again:
+        console.remark("nothing changed since: the stored result is shown, nothing is opened")
+    console.show(lambda: promise_json(promised), lambda: promise_text(promised, console.columns()))
+    return 0 if promised.certificate is not None else EXIT_FAILED
+
+
+def _withdraw(flags: Flags, bench: Workbench) -> int:
+    done = withdraw_promise(bench.project.folder)
+    text = "withdrawn: answers are given without a promise; certificates are kept in promises/"
+    flags.console.show(
+        lambda: {"withdrawn": done}, lambda: text if done else "there is no promise to withdraw"
+    )
+    return 0
+
+
+def _show_status(flags: Flags, bench: Workbench, labels: Path | None) -> int:
+    """Add labels, look at all of them, and show the promise; exit code 100 if it does not hold."""
+    project = bench.project
+    if labels is not None:
+        flags.console.remark(f"{add_labels(project, labels)} labels added")
+    watching = watch_promise(project)
+    if watching is None:
+        flags.console.show(lambda: {"certificate": None}, lambda: "there is no promise in force")
+        return 0
+    changes = suspending_changes(project, watching.certificate)
+    flags.console.show(
+        lambda: promise_status_json(watching, changes),
+        lambda: promise_status_text(watching, changes),
+    )
+    return EXIT_FAILED if changes or watching.standing.state == "broken" else 0

@@ -1,0 +1,310 @@
+"""Certificates and which one stands: files of the project folder, under version control.
+
+``promises/0001.json`` is written once and never changed. ``promise.json`` names the certificate in
+force, its threshold, and whether later labels broke it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from ..core import ConfigError, StoreError, replace_text
+from ..ledger import FileLock
+from ._certify import Candidate, Step
+
+if TYPE_CHECKING:
+    from ..project import ProjectFolder
+
+StandingState: TypeAlias = Literal["holds", "fell back", "broken"]
+
+_HINT = (
+    "restore it from version control, or run `ragwright promise --withdraw` to answer without a "
+    "promise"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certified risk of wrong answers.
+
+    Attributes:
+        number: ``0001`` and so on, the name of its file.
+        date: Day of the certification, ISO 8601, UTC.
+        risk: Most of the answered questions that are wrong, as a share.
+        confidence: Least chance that the certificate is right.
+        score: Score of answers that the threshold is applied to.
+        threshold: The loosest certified threshold.
+        rule: When an answer is right.
+        measure: The rule as given with ``--measure``; empty for gold answers.
+        testset: Address of the test set.
+        asked: Held-out questions.
+        answered: Those answered at the threshold.
+        errors: Wrong answers among them.
+        bound: Exact upper bound of the risk.
+        opening: How many times the confirm split was opened, this time included.
+        alpha: Level of the test: (1 - confidence) / 2^(opening - 1).
+        steps: All certified thresholds, from strict to loose.
+        candidates: Scores that were tried on the tune split.
+        personas: Names of the personas of the questions.
+        snapshot: State of the index.
+        parts: Hashes of settings and files.
+        splits: Hashes of the tune and of the confirm rows.
+        run: Run that holds the result.
+        notes: Remarks for the reader.
+    """
+
+    number: str
+    date: str
+    risk: float
+    confidence: float
+    score: str
+    threshold: float
+    rule: str
+    measure: str
+    testset: str
+    asked: int
+    answered: int
+    errors: int
+    bound: float
+    opening: int
+    alpha: float
+    steps: tuple[Step, ...]
+    candidates: tuple[Candidate, ...]
+    personas: tuple[str, ...]
+    snapshot: str
+    parts: Mapping[str, str]
+    splits: Mapping[str, str]
+    run: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def coverage(self) -> float:
+        """Share of the held-out questions that were answered."""
+        return self.answered / self.asked if self.asked else 0.0
+
+    @property
+    def promised(self) -> str:
+        """The promise as part of a sentence."""
+        return f"at most {percent(self.risk)} of answers wrong"
+
+    def step(self, threshold: float) -> Step:
+        """The result at one of the certified thresholds; the loosest for any other."""
+        return next((step for step in self.steps if step.threshold == threshold), self.steps[-1])
+
+    def line(self, threshold: float | None = None) -> str:
+        """The promise in one sentence, at one of the certified thresholds.
+
+        ``At most 5 % of answers wrong, certified on 212 held-out questions on 2026-11-24; answers
+        63 %``.
+        """
+        step = self.step(self.threshold if threshold is None else threshold)
+        share = percent(round(step.answered / self.asked, 2))
+        return (
+            f"{self.promised[0].upper()}{self.promised[1:]}, certified on {self.asked} held-out "
+            f"questions on {self.date}; answers {share}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The promise in force.
+
+    Attributes:
+        certificate: Number of the certificate.
+        threshold: The threshold in use.
+        state: ``holds``; ``fell back`` to a stricter certified threshold; or ``broken``.
+        reason: Why it no longer stands as certified; empty if it does.
+        since: Time of the last change, ISO 8601, UTC.
+    """
+
+    certificate: str
+    threshold: float
+    state: StandingState = "holds"
+    reason: str = ""
+    since: str = ""
+
+
+def percent(share: float) -> str:
+    """A share for readers: ``5 %``, ``0.5 %``."""
+    return f"{100 * share:.4g} %"
+
+
+def now_text() -> str:
+    """The time, ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def promise_lock(folder: ProjectFolder, what: str) -> FileLock:
+    """The lock of everything that changes the promise of a project."""
+    return FileLock(
+        folder.data / "promise.lock", what, busy="the promise of this project is being changed"
+    )
+
+
+def certificates(folder: ProjectFolder) -> tuple[Certificate, ...]:
+    """All certificates of a project, oldest first.
+
+    Raises:
+        StoreError: A file is damaged.
+    """
+    files = sorted((folder.root / "promises").glob("[0-9][0-9][0-9][0-9].json"))
+    return tuple(_certificate_of(path) for path in files)
+
+
+def certificate_named(folder: ProjectFolder, number: str) -> Certificate:
+    """A certificate by its number.
+
+    Raises:
+        StoreError: There is none, or its file is damaged.
+    """
+    return _certificate_of(folder.root / "promises" / f"{number}.json")
+
+
+def standing_of(folder: ProjectFolder) -> tuple[Certificate, Standing] | None:
+    """The promise in force with its certificate; None without a promise.
+
+    Raises:
+        StoreError: A file is damaged: without its threshold no answer may be shown.
+    """
+    if not folder.promise.exists():
+        return None
+    body = _read_object(folder.promise)
+    try:
+        values = {name.name: body[name.name] for name in fields(Standing)}
+        standing = Standing(**values)
+        if standing.state not in get_args(StandingState):
+            raise ValueError(standing.state)
+        threshold = float(standing.threshold)
+        certificate = certificate_named(folder, str(standing.certificate))
+        if threshold not in [step.threshold for step in certificate.steps]:
+            raise ValueError(threshold)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(folder.promise, error) from error
+    return certificate, replace(standing, threshold=threshold)
+
+
+def write_certificate(folder: ProjectFolder, certificate: Certificate) -> Certificate:
+    """Write a certificate under the next number, and put it in force; returns it with its number.
+
+    Raises:
+        StoreError: The files cannot be written.
+    """
+    place = folder.root / "promises"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        taken = [int(path.stem) for path in place.glob("[0-9][0-9][0-9][0-9].json")]
+        number = max(taken, default=0) + 1
+        while True:
+            numbered = replace(certificate, number=f"{number:04d}")
+            try:
+                path = place / f"{numbered.number}.json"
+                replace_text(path, _json_text(asdict(numbered)), fresh=True)
+                break
+            except FileExistsError:  # another checkout's certificate has just arrived
+                number += 1
+    except OSError as error:
+        raise StoreError(
+            f"the certificate cannot be written: {error.strerror}", where=str(place)
+        ) from error
+    put_in_force(folder, numbered)
+    return numbered
+
+
+def put_in_force(folder: ProjectFolder, certificate: Certificate) -> None:
+    """Make a written certificate the promise in force.
+
+    Raises:
+        StoreError: ``promise.json`` cannot be written.
+    """
+    write_standing(folder, Standing(certificate.number, certificate.threshold, since=now_text()))
+
+
+def write_standing(folder: ProjectFolder, standing: Standing) -> None:
+    """Replace ``promise.json``.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    try:
+        replace_text(folder.promise, _json_text(asdict(standing)))
+    except OSError as error:
+        raise StoreError(
+            f"the promise cannot be written: {error.strerror}", where=str(folder.promise)
+        ) from error
+
+
+def withdraw_promise(folder: ProjectFolder) -> bool:
+    """Answer without a promise from now on; certificates are kept. False if there was none.
+
+    Raises:
+        StoreError: Another process changes the promise.
+        ConfigError: The file cannot be removed.
+    """
+    with promise_lock(folder, "withdrawing"):
+        try:
+            folder.promise.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise ConfigError(
+                f"the promise cannot be removed: {error.strerror}", where=str(folder.promise)
+            ) from error
+    return True
+
+
+def certificate_body(certificate: Certificate) -> dict[str, Any]:
+    """JSON-able, for :func:`certificate_from`."""
+    return asdict(certificate)
+
+
+def certificate_from(body: Mapping[str, Any]) -> Certificate:
+    """The certificate that :func:`certificate_body` wrote; KeyError, TypeError, ValueError else."""
+    values = {name.name: body[name.name] for name in fields(Certificate)}
+    values["steps"] = tuple(Step(**step) for step in values["steps"])
+    values["candidates"] = tuple(Candidate(**candidate) for candidate in values["candidates"])
+    for name in ("personas", "notes"):
+        values[name] = tuple(values[name])
+    certificate = Certificate(**values)
+    if not certificate.steps or certificate.threshold != certificate.steps[-1].threshold:
+        raise ValueError("the threshold is not the last certified one")
+    if not 0 < certificate.risk < 1 or not 0 < certificate.confidence < 1:
+        raise ValueError("risk or confidence out of range")
+    return certificate
+
+
+def _certificate_of(path: Path) -> Certificate:
+    if not path.exists():
+        raise StoreError("the certificate in force is missing", where=str(path), hint=_HINT)
+    try:
+        certificate = certificate_from(_read_object(path))
+        if certificate.number != path.stem:
+            raise ValueError(f"number {certificate.number}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, error) from error
+    return certificate
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise _damaged(path, error) from error
+    if not isinstance(value, dict):
+        raise _damaged(path, TypeError(type(value).__name__))
+    return value
+
+
+def _damaged(path: Path, error: Exception) -> StoreError:
+    detail = f"{type(error).__name__}: {error}"
+    return StoreError(
+        f"this file of the promise is damaged ({detail})", where=str(path), hint=_HINT
+    )
+
+
+def _json_text(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, ensure_ascii=False, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,372 @@
+"""Making a promise: choose on the tune split, certify on the confirm split, write it down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ..core import ConfigError, TestsetError, counted, plain
+from ..experiment import Evaluating, Evaluation, evaluate_testset, forecast_testset
+from ..flow import RunRow
+from ..measure import Measure, parse_measures
+from ..project import at_work
+from ..testsets import Openings, Testset, project_testset, split_clusters
+from ._certificate import (
+    Certificate,
+    certificate_body,
+    certificate_from,
+    certificates,
+    now_text,
+    percent,
+    promise_lock,
+    put_in_force,
+    standing_of,
+    write_certificate,
+)
+from ._certify import Candidate, Plan, Step, best_plan, certified_steps, rows_needed
+from ._fingerprint import answering_settings_of, promised_parts
+from ._scores import SCORES, GradedRows, RightRule, graded, parse_right_rule, score_measures
+
+if TYPE_CHECKING:
+    from ..flow import Forecast
+    from ..project import Project
+
+KIND = "promise"
+"""Kind of the runs that hold promises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promising:
+    """What is to be promised.
+
+    Attributes:
+        testset: Address of the test set.
+        risk: Most of the answered questions that may be wrong, as a share between 0 and 1.
+        confidence: Least chance that the certificate is right, between 0 and 1.
+        measure: When an answer is right: a measure with a bound; empty for the gold answers.
+        scores: Scores among which the tune split chooses; see :data:`SCORES`.
+    """
+
+    testset: str
+    risk: float = 0.05
+    confidence: float = 0.95
+    measure: str = ""
+    scores: tuple[str, ...] = SCORES
+
+    def __post_init__(self) -> None:
+        """Refuse shares outside of (0, 1)."""
+        for name, share in (("risk", self.risk), ("confidence", self.confidence)):
+            if not 0 < share < 1:
+                raise ConfigError(
+                    f"the {name} must be a share between 0 and 1, not {share:g}",
+                    where=f"--{name}",
+                    hint="for example --risk 0.05 --confidence 0.95",
+                )
+        if not self.scores:
+            raise ConfigError(
+                "no score to choose from", where="--scores", hint=f"known: {', '.join(SCORES)}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """The outcome of :func:`make_promise`.
+
+    Attributes:
+        certificate: What was certified and is in force now; None if nothing could be.
+        candidates: The scores on the tune split.
+        reason: Why nothing was certified; empty if something was.
+        needed: Held-out questions that are needed at the error rates of the tune split; None if
+            no number is expected to be enough.
+        failed: The threshold at which the sequence of tests ended; None if all passed.
+        opened: True if the confirm split was opened, now or by an earlier call.
+        again: True if the stored result of an equal call is shown.
+        notes: Remarks for the reader.
+    """
+
+    certificate: Certificate | None
+    candidates: tuple[Candidate, ...]
+    reason: str = ""
+    needed: int | None = None
+    failed: Step | None = None
+    opened: bool = False
+    again: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@at_work("promise")
+def make_promise(project: Project, how: Promising) -> Promised:
+    """Certify that at most ``how.risk`` of the answered questions are wrong, and put it in force.
+
+    Every question of the tune split is answered once; score and thresholds are chosen there. If
+    they are promising, the confirm split is opened (which is logged), answered once, and tested.
+    Calling it again with nothing changed shows the stored result.
+
+    Raises:
+        ConfigError: A setting is out of range.
+        MeasureError: A measure is unknown.
+        StoppedError: The budget or the user stopped it; finished rows are kept.
+        StoreError: Another process changes the promise, or the files cannot be written.
+        TestsetError: A split is empty or too small, or no row says what is right.
+    """
+    with promise_lock(project.folder, "promise"):
+        return _Making(project, how).run()
+
+
+def again(project: Project) -> Promising:
+    """What the promise in force asked for, to make it again after a change.
+
+    Raises:
+        ConfigError: There is no promise.
+    """
+    standing = standing_of(project.folder)
+    if standing is None:
+        raise ConfigError(
+            "there is no promise to make again",
+            where=str(project.folder.promise),
+            hint="run: ragwright promise --testset T",
+        )
+    certificate, _ = standing
+    scores = tuple(candidate.score for candidate in certificate.candidates)
+    return Promising(
+        certificate.testset, certificate.risk, certificate.confidence, certificate.measure, scores
+    )
+
+
+def forecast_promise(project: Project, how: Promising) -> Forecast:
+    """Forecast the calls and cost of :func:`make_promise`; no opening is logged.
+
+    Raises as :func:`make_promise`.
+    """
+    making = _Making(project, how)
+    forecast = making.forecast(making.split("tune"))
+    return forecast + making.forecast(making.split("confirm", rehearsal=True))
+
+
+class _Making:
+    """One promise on its way."""
+
+    def __init__(self, project: Project, how: Promising) -> None:
+        self._project = project
+        self._how = how
+        self._rule: RightRule = parse_right_rule(how.measure, project.settings.judge.language)
+        measures = score_measures(how.scores)
+        if self._rule.rule is not None and self._rule.rule.measure not in measures:
+            measures = (*measures, self._rule.rule.measure)
+        # an evaluation wants at least one measure
+        self._measures: Sequence[Measure] = measures or parse_measures(SCORES[-1])
+        self._open_settings = project.variant(answering_settings_of(project.settings))
+        self._parts = promised_parts(project)
+
+    def split(self, name: str, *, rehearsal: bool = False) -> Testset:
+        """Load a split; opening the confirm split is logged unless it is a rehearsal."""
+        how = self._how
+        purpose = f"promise: at most {percent(how.risk)} of answers wrong"
+        return project_testset(
+            self._project.folder, how.testset, name, purpose=purpose, rehearsal=rehearsal
+        )
+
+    def forecast(self, testset: Testset) -> Forecast:
+        """Forecast the answers to a split."""
+        how = Evaluating(answers=True)
+        return forecast_testset(self._open_settings, testset, self._measures, how)
+
+    def run(self) -> Promised:
+        """Choose, then certify."""
+        how, alpha = self._how, 1 - self._how.confidence
+        closed = self.split("confirm", rehearsal=True)
+        least = rows_needed(how.risk, alpha)
+        if least is not None and len(closed.rows) < least:
+            raise TestsetError(
+                f"the confirm split has {counted(len(closed.rows), 'row')}: too few to certify a "
+                f"risk of {percent(how.risk)} with confidence {percent(how.confidence)}",
+                where=how.testset,
+                hint=f"{least} answered held-out questions without a single error are needed; the "
+                "split stays closed",
+            )
+        tune = self.split("tune")
+        choosing = self._graded(self._evaluated(tune))
+        plan, candidates = best_plan(
+            choosing.scores, choosing.wrong, risk=how.risk, alpha=alpha, rows=len(closed.rows)
+        )
+        notes = _ungraded_note(choosing, "tune")
+        if not plan.thresholds or plan.hopeless:
+            return self._refusal(plan, Promised(None, candidates, notes=notes))
+        return self._certified(plan, Promised(None, candidates, notes=notes), tune)
+
+    def _certified(self, plan: Plan, outcome: Promised, tune: Testset) -> Promised:
+        """Open the confirm split and test, or show what an equal call found."""
+        project, runs = self._project, self._project.runs
+        manifest = self._manifest(tune)
+        stored = runs.complete(KIND, manifest)
+        if stored is not None:
+            return self._stored(stored, plan, outcome)
+        run = runs.unfinished(KIND, manifest)
+        confirm = self.split("confirm", rehearsal=run is not None)
+        run = run or runs.start(KIND, manifest)
+        opening = len(Openings.touching(project.folder.openings, confirm.name, confirm.opened))
+        alpha = (1 - self._how.confidence) / 2 ** max(0, opening - 1)
+        rows = self._graded(self._evaluated(confirm))
+        steps, failed = certified_steps(
+            plan, rows.scores[plan.score], rows.wrong, risk=self._how.risk, alpha=alpha
+        )
+        notes = (*outcome.notes, *_ungraded_note(rows, "confirm"), *confirm.notes)
+        outcome = replace(
+            outcome, failed=failed, opened=True, notes=(*notes, *_dependence_note(confirm))
+        )
+        if steps:
+            certificate = self._certificate(plan.score, steps, outcome, len(rows.wrong))
+            certificate = replace(
+                certificate,
+                opening=max(1, opening),
+                alpha=alpha,
+                personas=self._personas(confirm),
+                snapshot=manifest["snapshot"],
+                splits={"tune": manifest["tune"], "confirm": confirm.opened},
+                run=run,
+            )
+            outcome = replace(outcome, certificate=write_certificate(project.folder, certificate))
+            body: dict[str, Any] = {"certificate": certificate_body(certificate)}
+        else:
+            outcome = self._refusal(plan, outcome)
+            body = {"failed": plain(failed), "notes": list(outcome.notes)}
+        runs.append(run, RunRow(0, KIND, "done", body))
+        runs.finish(run, "complete")
+        return outcome
+
+    def _certificate(
+        self, score: str, steps: tuple[Step, ...], outcome: Promised, asked: int
+    ) -> Certificate:
+        """A certificate without what is known of the opening and the project's state."""
+        how, last = self._how, steps[-1]
+        return Certificate(
+            number="",
+            date=now_text()[:10],
+            risk=how.risk,
+            confidence=how.confidence,
+            score=score,
+            threshold=last.threshold,
+            rule=str(self._rule),
+            measure=how.measure,
+            testset=how.testset,
+            asked=asked,
+            answered=last.answered,
+            errors=last.errors,
+            bound=last.bound,
+            opening=1,
+            alpha=1 - how.confidence,
+            steps=steps,
+            candidates=outcome.candidates,
+            personas=(),
+            snapshot="",
+            parts=self._parts,
+            splits={},
+            run="",
+            notes=outcome.notes,
+        )
+
+    def _stored(self, run: str, plan: Plan, outcome: Promised) -> Promised:
+        """The result of an equal call; its certificate is put in force again if it is not."""
+        [row] = self._project.runs.rows(run)
+        outcome = replace(outcome, opened=True, again=True)
+        if "certificate" not in row.body:
+            body = row.body
+            failed = Step(**body["failed"]) if body["failed"] else None
+            notes = tuple(body["notes"])
+            return self._refusal(plan, replace(outcome, failed=failed, notes=notes))
+        certificate = self._in_force(run, certificate_from(row.body["certificate"]))
+        return replace(outcome, certificate=certificate, notes=certificate.notes)
+
+    def _in_force(self, run: str, stored: Certificate) -> Certificate:
+        """The certificate of a stored run, in force."""
+        folder = self._project.folder
+        standing = standing_of(folder)
+        if standing is not None and standing[0].run == run:
+            return standing[0]
+        written = [known for known in certificates(folder) if known.run == run]
+        if not written:
+            return write_certificate(folder, stored)
+        put_in_force(folder, written[-1])  # the same number: labels that broke it still count
+        return written[-1]
+
+    def _refusal(self, plan: Plan, outcome: Promised) -> Promised:
+        """Why nothing is certified, and how many questions would be needed."""
+        state = "" if outcome.opened else "; the confirm split stays closed"
+        if not plan.thresholds:
+            return replace(outcome, reason=f"no question of the tune split was answered{state}")
+        risk = percent(self._how.risk)
+        if plan.needed is None:
+            reason = (
+                f"on the tune split no threshold keeps the share of wrong answers below {risk}: "
+                "the scores do not tell right answers from wrong ones well enough. Improve the "
+                "answers, or state a higher risk"
+            )
+        else:
+            reason = (
+                f"too few held-out questions for a risk of {risk}: about {plan.needed:,} are "
+                "needed at the error rates of the tune split"
+            )
+        return replace(outcome, reason=f"{reason}{state}", needed=plan.needed)
+
+    def _evaluated(self, testset: Testset) -> Evaluation:
+        """Answer every row once, at the lowest threshold; rows that are stored are not repeated."""
+        how = Evaluating(answers=True, resume=True)
+        evaluation, summary = evaluate_testset(self._open_settings, testset, self._measures, how)
+        if summary.reason is not None:
+            raise summary.reason
+        return evaluation
+
+    def _graded(self, evaluation: Evaluation) -> GradedRows:
+        """Grade the rows of a split.
+
+        Raises:
+            TestsetError: No row says what is right.
+        """
+        rows = graded(evaluation.results, self._how.scores, self._rule)
+        if not len(rows.wrong):
+            raise TestsetError(
+                "no row says whether its answer is right",
+                where=self._how.testset,
+                hint="add gold answers (reference), mark rows answerable: false, or give "
+                "--measure, such as --measure 'KPrecision>=0.8'",
+            )
+        return rows
+
+    def _manifest(self, tune: Testset) -> dict[str, Any]:
+        how = self._how
+        return {
+            "testset": how.testset,
+            "risk": how.risk,
+            "confidence": how.confidence,
+            "measure": how.measure,
+            "scores": list(how.scores),
+            "tune": tune.fingerprint,
+            "confirm": self.split("confirm", rehearsal=True).opened,
+            "parts": dict(self._parts),
+            "snapshot": self._open_settings.target().snapshot,
+        }
+
+    def _personas(self, testset: Testset) -> tuple[str, ...]:
+        names = {self._project.persona(row.persona_name).name for row in testset.rows}
+        return tuple(sorted(names))
+
+
+def _ungraded_note(rows: GradedRows, split: str) -> tuple[str, ...]:
+    if not rows.ungraded:
+        return ()
+    return (
+        f"{counted(rows.ungraded, 'answered row')} of the {split} split left out: no gold says "
+        "whether the answer is right",
+    )
+
+
+def _dependence_note(confirm: Testset) -> tuple[str, ...]:
+    """A note where rows share gold documents, so that they are no independent draws."""
+    groups = len(set(split_clusters(confirm.rows).values()))
+    if 2 * groups >= len(confirm.rows):
+        return ()
+    return (
+        f"the {len(confirm.rows)} held-out questions are about {counted(groups, 'document')}: the "
+        "certificate holds for more questions about these, not for other documents",
+    )
