@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from ..core import ConfigError
 from ..experiment import Evaluation, open_results, spreads_of
 from ..jobs import Gating, gate_evaluation
-from ..measure import TYPICAL_SPREADS, GateOptions, GateOutcome
+from ..measure import TYPICAL_SPREADS, GateOptions, GateOutcome, ScoreSpread
 from ..report import (
     failing_json,
     failing_text,
@@ -73,13 +73,9 @@ def command(
     if plan and not names:
         return _show_plan(flags, None, None, "")
     if not run:
-        raise ConfigError("RUN is missing", where="gate", hint="give the run to check, or --plan")
+        raise BadParameter("give the run to check, or --plan", param_hint="RUN")
     if not (plan or rules):
-        raise ConfigError(
-            "there is no rule to check",
-            where="--rule",
-            hint="give --rule 'nDCG@10>=0.7', or --plan",
-        )
+        raise BadParameter("give a rule such as 'nDCG@10>=0.7', or --plan", param_hint="--rule")
     evaluation, *others = open_results(flags.project, names, flags.seed)
     against = others[0] if others else None
     if plan:
@@ -93,7 +89,7 @@ def _show_plan(
     flags: Flags, evaluation: Evaluation | None, other: Evaluation | None, cluster: str
 ) -> int:
     """Show the rows that margins need: by typical spreads, or by those of a run."""
-    spreads = TYPICAL_SPREADS
+    spreads: tuple[ScoreSpread, ...] = TYPICAL_SPREADS
     if evaluation is not None:
         spreads = tuple(spreads_of(evaluation, other, cluster))
         if not spreads:
