@@ -189,8 +189,9 @@ def section(topics: Topics, simulations: int) -> Section:
             "is the mean of a population of such topics. `these 22 topics`: labelled topics are "
             "drawn without replacement and the truth is the mean of the 22; the plain interval is "
             "then too wide, the finite correction makes it fit.",
-            "With 5 labelled topics the finite correction does not reach 95 %: label 8 or more, or "
-            "use the plain interval.",
+            "The finite correction falls short of 95 % with 5 labelled topics (.921) and just "
+            "short with 8 (.944): label 11 or more, or use the plain interval. For topics like "
+            "these, 8 labelled topics give .946.",
             "Labels saved: share of the labels that labels alone would need for the same mean "
             "width. For `topics like these` it shrinks as nearly all graded topics are labelled, "
             "because the judge grades only 22: the second table assumes that it grades as many as "
