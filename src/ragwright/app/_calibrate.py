@@ -20,12 +20,15 @@ def command(
     system: str = Option("", help="The reviewed answers, if the run does not identify them."),
     measure: str = Option("", help="Measure of the run; optional where it has only one."),
     column: str = Option("", help="Column of the labels, in rows instead of a sheet."),
+    cluster: str = Option(
+        "", help="Rows that share this column (or document, passage) count as one observation."
+    ),
     record: bool = Option(True, help="Keep the outcome in calibrations/, for gates."),
 ) -> None:
     """Compare a judge's scores with people's: agreement, kappa, bias, and corrected mean."""
     console = flags.console
     (evaluation,) = open_results(flags.project, (run,), flags.seed)
-    options = Calibrating(measure, key, system, column, record, flags.seed)
+    options = Calibrating(measure, key, system, column, record, flags.seed, cluster)
     result = calibrate_run(flags.project, evaluation, labels, options, run=run)
     console.show(
         lambda: {"run": result.run, **calibration_json(result.calibration)},

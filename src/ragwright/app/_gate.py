@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
-from ..experiment import Evaluation, open_results
+from ..core import ConfigError
+from ..experiment import Evaluation, open_results, spreads_of
 from ..jobs import Gating, gate_evaluation
-from ..measure import GateOptions, GateOutcome
-from ..report import failing_json, failing_text, gate_json, gate_junit, gate_table
+from ..measure import TYPICAL_SPREADS, GateOptions, GateOutcome, ScoreSpread
+from ..report import (
+    failing_json,
+    failing_text,
+    gate_json,
+    gate_junit,
+    gate_table,
+    plan_json,
+    plan_table,
+)
 from ._console import EXIT_FAILED, EXIT_UNTRUSTED
 from ._flags import CLUSTER_HELP, RUN_HELP, Flags, takes
 
@@ -51,18 +60,47 @@ class GateFlags:
 def command(
     flags: Flags,
     gate: GateFlags,
-    run: str = Argument(help=RUN_HELP),
+    run: str = Argument("", help=RUN_HELP, show_default=False),
     rules: list[str] = Option(
-        ..., "--rule", help="nDCG@10>=0.7, or nDCG@10>=baseline-0.02 with --baseline; repeatable."
+        [], "--rule", help="nDCG@10>=0.7, or nDCG@10>=baseline-0.02 with --baseline; repeatable."
+    ),
+    plan: bool = Option(
+        False, "--plan", help="Show the rows that a margin needs; with RUN, from its scores."
     ),
 ) -> int:
     """Check a run against rules: exit code 0 passed, 100 failed, 101 not trustworthy."""
-    names = [run, *([gate.baseline] if gate.baseline else [])]
+    names = [name for name in (run, gate.baseline) if name]
+    if plan and not names:
+        return _show_plan(flags, None, None, "")
+    if not run:
+        raise BadParameter("give the run to check, or --plan", param_hint="RUN")
+    if not (plan or rules):
+        raise BadParameter("give a rule such as 'nDCG@10>=0.7', or --plan", param_hint="--rule")
     evaluation, *others = open_results(flags.project, names, flags.seed)
     against = others[0] if others else None
+    if plan:
+        return _show_plan(flags, evaluation, against, gate.cluster)
     outcome = gate_evaluation(flags.project, evaluation, rules, gate.gating(flags.seed), against)
     _show(flags, evaluation, outcome)
     return gate_code(outcome)
+
+
+def _show_plan(
+    flags: Flags, evaluation: Evaluation | None, other: Evaluation | None, cluster: str
+) -> int:
+    """Show the rows that margins need: by typical spreads, or by those of a run."""
+    spreads: tuple[ScoreSpread, ...] = TYPICAL_SPREADS
+    if evaluation is not None:
+        spreads = tuple(spreads_of(evaluation, other, cluster))
+        if not spreads:
+            raise ConfigError(
+                "no measure has two scored rows that differ",
+                where=evaluation.name,
+                hint="run gate --plan without RUN for typical scores",
+            )
+    console = flags.console
+    console.show(lambda: plan_json(spreads), lambda: plan_table(spreads, console.columns()))
+    return 0
 
 
 def gate_code(outcome: GateOutcome) -> int:

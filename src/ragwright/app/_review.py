@@ -36,5 +36,6 @@ def command(
         console.remark(f"created folder {output.parent}")
     console.result(f"{counted(len(written.items), 'answer')} on {output}")
     console.remark(f"key to the systems: {secret} (do not show it to the reviewers)")
+    console.remark("how many rows a margin needs: ragwright gate --plan")
     console.remark(f"then: ragwright calibrate RUN --labels {output} --key {secret}")
     return 0

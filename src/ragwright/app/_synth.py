@@ -123,6 +123,7 @@ def command(flags: Flags, own: SynthFlags) -> int:
     )
     if not flags.as_json and not output.name.endswith(_CHAT):
         console.remark(f"review the questions before you rely on them: ragwright review {output}")
+        console.remark("how many questions a margin needs: ragwright gate --plan")
     return 0 if run is None or run.reason is None else console.ended(run, scored=False)
 
 

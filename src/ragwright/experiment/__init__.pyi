@@ -163,6 +163,7 @@ from .evaluations import (
     score_stored as score_stored,
     scored_differently as scored_differently,
     slices as slices,
+    spreads_of as spreads_of,
     stored_evaluation as stored_evaluation,
     summarise as summarise,
     system_handler as system_handler,

@@ -111,17 +111,24 @@ from ._words import (
 from .agreement import (
     Agreement as Agreement,
     Calibration as Calibration,
+    Labelled as Labelled,
+    LabelsNeeded as LabelsNeeded,
     PeopleAgreement as PeopleAgreement,
     calibrate as calibrate,
+    corrected_mean as corrected_mean,
     judge_difference as judge_difference,
+    labels_needed as labels_needed,
     people_agreement as people_agreement,
     rank_agreement as rank_agreement,
 )
 from .statistics import (
     LEAST_P as LEAST_P,
+    PLAN_MARGINS as PLAN_MARGINS,
+    TYPICAL_SPREADS as TYPICAL_SPREADS,
     Drift as Drift,
     DriftVerdict as DriftVerdict,
     Estimate as Estimate,
+    ScoreSpread as ScoreSpread,
     Values as Values,
     Watched as Watched,
     clopper_pearson as clopper_pearson,
@@ -135,6 +142,7 @@ from .statistics import (
     period_alpha as period_alpha,
     permutation_p as permutation_p,
     resampled as resampled,
+    score_spread as score_spread,
     smallest_difference as smallest_difference,
     student_quantile as student_quantile,
 )

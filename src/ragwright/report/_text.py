@@ -322,6 +322,7 @@ def calibration_table(calibration: Calibration, width: int = WIDTH) -> str:
         ("bias (judge - people)", calibration.bias),
         ("Pearson", calibration.pearson),
         ("Spearman", calibration.spearman),
+        ("Kendall tau-b", calibration.kendall),
         *([("AUC", calibration.auc)] if calibration.auc.value is not None else []),
         ("mean by the judge", calibration.judge_mean),
         ("mean by people", calibration.human_mean),
@@ -336,6 +337,8 @@ def calibration_table(calibration: Calibration, width: int = WIDTH) -> str:
         f"{counted(calibration.unknown, 'label')} of other rows)",
         text_table(rows, right=(1,), width=width),
     ]
+    if calibration.clusters is not None:
+        lines.insert(1, f"intervals over {counted(calibration.clusters, 'cluster')} of rows")
     if calibration.labels > calibration.n:
         lines.insert(
             1,

@@ -75,6 +75,7 @@ from ._names import (
 )
 from ._notes import with_notes as with_notes
 from ._options import Evaluating as Evaluating, RunOptions as RunOptions
+from ._planning import spreads_of as spreads_of
 from ._result_files import read_results as read_results, results_jsonl as results_jsonl
 from ._results import (
     Evaluation as Evaluation,

@@ -12,6 +12,7 @@ from ...core import ConfigError, MetaValue, Row, Score, TestsetError, counted
 from ...measure import Calibration, calibrate
 from ...testsets import iter_rows
 from ._calibrations import record_calibration
+from ._comparing import clusters_of_results
 from ._grades import record_grades
 from ._results import Evaluation
 from ._review import (
@@ -37,6 +38,8 @@ class Calibrating:
         record: Store the outcome in `calibrations/`, for gates, and people's grades, for
             leaderboards.
         seed: Seed of the intervals.
+        cluster: What dependent rows have in common (``clusters_of_results``); empty where rows are
+            independent.
     """
 
     measure: str = ""
@@ -45,6 +48,7 @@ class Calibrating:
     column: str = ""
     record: bool = True
     seed: int = 0
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,10 @@ def calibrate_run(
         system = options.system or _reviewed_system(run, evaluation, review_key)
         check_labelled(marks, system, rows)
         labels_by_id = labels_by_row(marks, system, name)
-    calibration = calibrate(scores, labels_by_id, seed=options.seed, scale=scale)
+    clusters = clusters_of_results(evaluation.results, options.cluster) if options.cluster else None
+    calibration = calibrate(
+        scores, labels_by_id, seed=options.seed, scale=scale, clusters=clusters or None
+    )
     path = grades = None
     if options.record:
         path = record_calibration(root, evaluation, calibration, [str(path) for path in labels])

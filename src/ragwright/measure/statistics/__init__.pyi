@@ -44,6 +44,10 @@ from ._p_values import (
 )
 from ._power import (
     LEVEL as LEVEL,
+    PLAN_MARGINS as PLAN_MARGINS,
+    TYPICAL_SPREADS as TYPICAL_SPREADS,
     RowsNeeded as RowsNeeded,
+    ScoreSpread as ScoreSpread,
+    score_spread as score_spread,
     smallest_difference as smallest_difference,
 )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from ._intervals import FEW_SEEN, NORMAL
+import numpy as np
+
+from ._intervals import FEW_SEEN, NORMAL, Values, numbered, standard_error
 
 LEVEL = 0.05
 POWER = 0.8
@@ -83,3 +86,90 @@ class RowsNeeded:
             return None
         # at least one: the test has shown that these rows are not enough
         return max(1, math.ceil(math.ceil(units) * self.rows / self.units - self.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSpread:
+    """How much scores of a kind vary: what the number of rows for a margin depends on.
+
+    Attributes:
+        kind: Kind of score, or text of a measure.
+        sd: Standard deviation of a row's score, as a share of the scale's width if there is one.
+        correlation: Of the scores of two systems on the same rows.
+        design_effect: Variance of the mean over clusters divided by that over independent rows,
+            1 where rows are independent (Kish 1965).
+        source: Where the numbers come from.
+        n: Rows they were measured on; None if they were assumed.
+    """
+
+    kind: str
+    sd: float
+    correlation: float = 0.7
+    design_effect: float = 2.0
+    source: str = "assumed"
+    n: int | None = None
+
+    def rows(self, margin: float) -> tuple[int, int, int]:
+        """Rows that detect a difference of the margin: paired, unpaired (each), clustered pairs.
+
+        With 80 % power at the 5 % level, two-sided, by the normal approximation (Cohen 1988).
+        """
+        paired = 2 * (1 - self.correlation)
+        factor = (smallest_difference(self.sd) / margin) ** 2
+        return _whole_rows(factor * paired, factor * 2, factor * paired * self.design_effect)
+
+    @property
+    def smallest(self) -> float | None:
+        """Smallest difference that the measured rows detect if paired and clustered as measured."""
+        if self.n is None:
+            return None
+        variance = 2 * (1 - self.correlation) * self.design_effect / self.n
+        return smallest_difference(self.sd * math.sqrt(variance))
+
+
+def _whole_rows(paired: float, unpaired: float, clustered: float) -> tuple[int, int, int]:
+    """Numbers of rows, rounded up, at least two."""
+    least = (max(2, math.ceil(rows - 1e-9)) for rows in (paired, unpaired, clustered))
+    first, second, third = least
+    return first, second, third
+
+
+TYPICAL_SPREADS = (
+    ScoreSpread("share of right answers", 0.40, source="assumed: 80 % right"),
+    ScoreSpread("mean of 0 to 1", 0.25),
+    ScoreSpread("nDCG", 0.35),
+    ScoreSpread("grade of 1 to 5", 0.25, source="assumed: standard deviation of 1 grade"),
+)
+"""Assumed spreads; a run gives measured ones."""
+
+PLAN_MARGINS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.10)
+
+
+def score_spread(
+    kind: str,
+    values: Values,
+    other: Values | None = None,
+    *,
+    groups: Sequence[Hashable] | None = None,
+    width: float | None = None,
+) -> ScoreSpread | None:
+    """The spread of some scores; None below two rows, and where nothing varies.
+
+    Args:
+        kind: Text of the measure.
+        values: One per row.
+        other: Scores of another system on the same rows, for the correlation; else it is assumed.
+        groups: Cluster of each row, for the design effect; None where rows are independent.
+        width: Width of the scale; None if it is unbounded, then numbers are in points.
+    """
+    numbers = None if groups is None else numbered(groups)
+    if len(values) < 2 or not np.ptp(values):
+        return None
+    seen, source = values, "measured, correlation assumed"
+    sd, correlation = float(np.std(values, ddof=1)), ScoreSpread("", 0.0).correlation
+    if other is not None and np.ptp(other):
+        correlation = float(np.corrcoef(values, other)[0, 1])
+        seen, source = other - values, "measured"
+    plain, whole = standard_error(seen), standard_error(seen, numbers)
+    effect = (whole / plain) ** 2 if plain and whole else 1.0
+    return ScoreSpread(kind, sd / (width or 1.0), correlation, effect, source, len(values))
