@@ -467,14 +467,15 @@ def test_a_row_without_a_cluster_is_refused_and_one_cluster_has_no_interval() ->
     with pytest.raises(MeasureError, match="row '2' has no cluster"):
         calibrate(scores(1.0, 2.0, 3.0), labels, clusters={"0": "a", "1": "b"})
     lone = calibrate(scores(1.0, 2.0, 3.0), labels, clusters=dict.fromkeys("012", "a"))
-    assert lone.spearman == Estimate(pytest.approx(1.0))
-    assert lone.bias == Estimate(pytest.approx(-1 / 3))
+    assert lone.spearman.value == pytest.approx(1.0)
+    assert lone.bias.value == pytest.approx(-1 / 3)
+    assert lone.spearman.low is lone.bias.low is None
     assert lone.clusters == 1
 
 
 @pytest.mark.slow
 def test_the_clustered_interval_of_a_correlation_covers_and_the_blind_one_does_not() -> None:
-    """Topics on which the judge is too kind or too strict: 20 topics of 20 rows, 200 draws."""
+    """Topics on which the judge is too kind or too strict: 20 topics of 20 rows, 100 draws."""
     generator = np.random.default_rng(3)
 
     def drawn(topics: int) -> tuple[NDArray[np.float64], ...]:
@@ -486,11 +487,11 @@ def test_the_clustered_interval_of_a_correlation_covers_and_the_blind_one_does_n
     truth = scipy.stats.spearmanr(judge, human).statistic
     topics = np.repeat(np.arange(20), 20)
     covered = {"clusters": 0, "rows": 0}
-    for _ in range(200):
+    for _ in range(100):
         judge, human = drawn(20)
         statistic = spearman(ratings_of([[label] for label in human], judge))
         for name, clusters in (("clusters", topics), ("rows", None)):
             covered[name] += inside(resampled(statistic, 400, 0, clusters), truth)
     print(covered)
-    assert covered["clusters"] >= 0.87 * 200
-    assert covered["rows"] < 0.85 * 200
+    assert covered["clusters"] >= 0.86 * 100
+    assert covered["rows"] < 0.85 * 100

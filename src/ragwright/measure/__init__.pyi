@@ -111,9 +111,13 @@ from ._words import (
 from .agreement import (
     Agreement as Agreement,
     Calibration as Calibration,
+    Labelled as Labelled,
+    LabelsNeeded as LabelsNeeded,
     PeopleAgreement as PeopleAgreement,
     calibrate as calibrate,
+    corrected_mean as corrected_mean,
     judge_difference as judge_difference,
+    labels_needed as labels_needed,
     people_agreement as people_agreement,
     rank_agreement as rank_agreement,
 )

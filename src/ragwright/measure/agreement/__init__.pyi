@@ -1,6 +1,12 @@
 from ._calibration import (
     Calibration as Calibration,
     calibrate as calibrate,
+)
+from ._corrected import (
+    Labelled as Labelled,
+    LabelsNeeded as LabelsNeeded,
+    corrected_mean as corrected_mean,
+    labels_needed as labels_needed,
     shifted_mean as shifted_mean,
 )
 from ._people import (

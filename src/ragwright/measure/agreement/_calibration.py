@@ -30,14 +30,11 @@ from ..statistics import (
     ratings_of,
     resampled,
     spearman,
-    standard_error,
-    student_quantile,
 )
+from ._corrected import Labelled, corrected_mean, difference_range
 
 _MOST_POINTS = 11
 """Most different values that count as points of a scale, not as a continuum."""
-
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +141,7 @@ def calibrate(
     groups = groups_of([*labelled_keys, *rest_keys], clusters)
     labelled = None if groups is None else groups[: len(labelled_keys)]
     resampling, of_all = Resampling(seed, labelled), Resampling(seed, groups)
-    corrected = corrected_mean(judge, human, rest, scale)
+    sampled = Labelled(judge, human, rest, groups)
     ends = None if scale is None else scale.ends
     return Calibration(
         measure=name,
@@ -153,11 +150,10 @@ def calibrate(
         unscored=sum(key in ratings_by_row and key not in valued for key in scores),
         unlabelled=len(rest),
         unknown=sum(key not in scores for key in ratings_by_row),
-        bias=resampling.mean(judge - human, _difference_range(scale)),
+        bias=resampling.mean(judge - human, difference_range(scale)),
         judge_mean=of_all.mean(np.concatenate([judge, rest]), ends),
         human_mean=resampling.mean(human, ends),
-        # the interval of a mean over clusters is not that of rows
-        corrected=corrected if groups is None else Estimate(corrected.value),
+        corrected=corrected_mean(sampled, scale),
         seed=seed,
         scale=scale,
         clusters=None if labelled is None else len(np.unique(labelled)),
@@ -241,109 +237,6 @@ def is_binary(values: Values) -> bool:
     return bool(np.isin(values, (0.0, 1.0)).all())
 
 
-def corrected_mean(
-    judge: Values, human: Values, rest: Values, scale: MeasureScale | None = None
-) -> Estimate:
-    """Estimates the mean of people's labels from a few labels and many scores.
-
-    Prediction-powered inference (Angelopoulos et al. 2023, Science 382): the mean of the judge
-    over all m rows plus ``mean(human - judge)`` over the n labelled ones. The labelled rows must be
-    a random sample of all. They are part of both means, so the variance is
-
-        ``var(judge) / m + var(human - judge) / n + 2 cov(judge, human - judge) / m``
-
-    with Student's quantile (n - 1 degrees) for the interval. If every row is labelled, this is the
-    mean of the labels with its interval.
-
-    If all labels differ from the judge by the same amount, other rows may still differ: for the
-    share of rows without a label, the bound of :mod:`_intervals` replaces the variance. If the
-    judge does not vary either, the interval is that of the labels alone. Intervals are cut to the
-    scale, where the mean must lie, which does not reduce their coverage.
-
-    Args:
-        judge: Scores of the n labelled rows.
-        human: Labels of these rows; the mean if several people labelled a row.
-        rest: Scores of the m - n rows without a label.
-        scale: Scale of the measure, None if unbounded.
-    """
-    n, m = len(human), len(human) + len(rest)
-    if n < 2:
-        return Estimate()
-    every, off = np.concatenate([judge, rest]), human - judge
-    value = math.fsum(every) / m + math.fsum(off) / n
-    alike = _is_constant(off)
-    if not len(rest) or (alike and _is_constant(every)):
-        return within(_mean_of_labels(value, human, scale), scale)
-    quantile = student_quantile(n - 1)
-    of_judge = quantile * math.sqrt(float(np.var(every, ddof=1)) / m)
-    if alike:
-        low, high = mean_interval(np.full(n, off[0]), 0, scale=_difference_range(scale))[0] or (
-            off[0],
-            off[0],
-        )
-        below, above = (len(rest) / m * float(abs(end - off[0])) for end in (low, high))
-        ends = value - math.hypot(of_judge, below), value + math.hypot(of_judge, above)
-        return within(Estimate(value, *ends), scale)
-    of_people = quantile * math.sqrt(float(np.var(off, ddof=1)) / n)
-    shared = 0.0 if _is_constant(judge) else float(np.corrcoef(judge, off)[0, 1]) * math.sqrt(n / m)
-    half = math.sqrt(of_judge**2 + of_people**2 + 2 * shared * of_judge * of_people)
-    return within(Estimate(value, value - half, value + half), scale)
-
-
-def _is_constant(values: Values) -> bool:
-    """True if nothing varies except the last digits of differences and means."""
-    return float(np.ptp(values)) <= _ROUNDING * max(1.0, float(np.abs(values).max()))
-
-
-def _mean_of_labels(value: float, labels: Values, scale: MeasureScale | None) -> Estimate:
-    """A mean of labels with Student's interval; if nothing varies, with the bound for that."""
-    error = standard_error(labels) or 0.0
-    if _is_constant(labels):
-        ends = None if scale is None else scale.ends
-        bound, _ = mean_interval(np.full(len(labels), labels[0]), 0, scale=ends)
-        return Estimate(value, *(bound or (value, value)))
-    half = student_quantile(len(labels) - 1) * error
-    return Estimate(value, value - half, value + half)
-
-
-def within(estimate: Estimate, scale: MeasureScale | None) -> Estimate:
-    """An estimate of a mean, cut to its scale."""
-    if scale is None:
-        return estimate
-    high = math.inf if scale.high is None else scale.high
-    cut = [
-        None if end is None else min(max(end, scale.low), high)
-        for end in (estimate.value, estimate.low, estimate.high)
-    ]
-    return Estimate(*cut)
-
-
-def shifted_mean(mean: Estimate, bias: Estimate, scale: MeasureScale | None = None) -> Estimate:
-    """A mean minus the bias measured on other rows, by MOVER (Zou and Donner 2008), cut to the
-    scale.
-
-    For unlabelled rows, scored by a judge whose bias is known from similar rows.
-    """
-    turned = Estimate(
-        None if bias.value is None else -bias.value,
-        None if bias.high is None else -bias.high,
-        None if bias.low is None else -bias.low,
-    )
-    return within(_estimate_sum(mean, turned), scale)
-
-
-def _estimate_sum(first: Estimate, second: Estimate) -> Estimate:
-    """Sum of two independent estimates."""
-    if first.value is None or second.value is None:
-        return Estimate()
-    value = first.value + second.value
-    if first.low is None or first.high is None or second.low is None or second.high is None:
-        return Estimate(value)
-    below = math.hypot(first.value - first.low, second.value - second.low)
-    above = math.hypot(first.high - first.value, second.high - second.value)
-    return Estimate(value, value - below, value + above)
-
-
 def scale_points(ratings: Ratings) -> tuple[float, ...]:
     """Values of labels and scores, ascending; empty if they are too many for points of a scale."""
     points = np.unique(np.concatenate([ratings.score, ratings.label]))
@@ -367,13 +260,6 @@ def _only_name(scores: Mapping[str, Score]) -> str:
             hint="calibrate each measure separately",
         )
     return names[0]
-
-
-def _difference_range(scale: MeasureScale | None) -> tuple[float, float | None] | None:
-    """The range of differences on a measure's scale."""
-    if scale is None or scale.high is None:
-        return None
-    return scale.low - scale.high, scale.high - scale.low
 
 
 def _checked_labels(
