@@ -1,7 +1,15 @@
+from ._checks import passport_line as passport_line, with_passports as with_passports
 from ._compute import (
     dimension_about as dimension_about,
     measures_about as measures_about,
     passport_from as passport_from,
+)
+from ._making import (
+    PassportOptions as PassportOptions,
+    calls_a_model as calls_a_model,
+    forecast_passport as forecast_passport,
+    free_passport as free_passport,
+    judged_passport as judged_passport,
 )
 from ._passport import (
     FreeDifference as FreeDifference,
@@ -21,6 +29,12 @@ from ._people import (
     PeopleSet as PeopleSet,
     Rated as Rated,
     checked_people as checked_people,
+)
+from ._stored import (
+    known_passports as known_passports,
+    passport_of_judge as passport_of_judge,
+    read_passport as read_passport,
+    record_passport as record_passport,
 )
 from ._verdicts import (
     FREE as FREE,

@@ -66,6 +66,7 @@ class PeopleSet:
         scales: Name of recorded verdicts -> worst and best value; those without one have only
             statistics of ranks.
         source: The set as it was named, with its path.
+        runs: Runs of the project whose scores are recorded verdicts on the rows.
     """
 
     name: str
@@ -74,6 +75,7 @@ class PeopleSet:
     notes: tuple[str, ...] = ()
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     source: str = ""
+    runs: tuple[str, ...] = ()
 
     @property
     def pairs(self) -> bool:

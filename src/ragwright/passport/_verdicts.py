@@ -81,8 +81,8 @@ def free_verdicts(
 
     Args:
         people: The set.
-        measures: Measures without a model; by default those of :data:`FREE` that can score at least
-            half of the rows.
+        measures: Measures without a model; by default those of :data:`FREE` that score at least
+            half of the rows, and not all alike.
         setup: Language and cues.
     """
     chosen = tuple(measures) or parse_measures(", ".join(FREE))
@@ -94,7 +94,8 @@ def free_verdicts(
     for at, measure in enumerate(chosen):
         scores = of_pairs(people, {key: scores[at] for key, scores in by_row.items()})
         scored = sum(score.value is not None for score in scores.values())
-        if not measures and scored < _LEAST * len(scores):
+        differ = len({score.value for score in scores.values()}) > 1
+        if not measures and (scored < _LEAST * len(scores) or not differ):
             continue
         verdicts.append(
             Verdicts(

@@ -6,6 +6,10 @@ from ..core import Part
 
 PART = Part(
     "passport",
+    commands={"passport": "ragwright.app._passport:command"},
+    sentences={
+        "passport": "Show how far a judge, a free measure or recorded verdicts agree with people.",
+    },
     people={
         "climate_fever": "ragwright.passport.sets:climate_fever",
         "evouna": "ragwright.passport.sets:evouna",

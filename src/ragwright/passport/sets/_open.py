@@ -12,24 +12,28 @@ from .._people import PeopleSet, checked_people
 from ._column_map import read_column_map
 from ._columns import mapped_rows
 from ._files import SetFiles
+from ._sheets import review
 
-ROWS = "rows"
-"""Name of a file of rows whose columns are mapped."""
+ROWS, REVIEW = "rows", "review"
+"""Names of a file of rows whose columns are mapped, and of filled-in sheets."""
 
 
-def open_people(text: str, columns: Sequence[str] = ()) -> PeopleSet:
+def open_people(text: str, columns: Sequence[str] = (), *, root: Path = Path()) -> PeopleSet:
     """Read a set of people's verdicts.
 
     Args:
         text: ``NAME:PATH`` with the name of a known set, ``module:object:PATH`` with an adapter of
             your own, or the path of a file of rows.
         columns: For a file of rows: ``COLUMN=ROLE``, see :func:`read_column_map`.
+        root: Folder of the project, for ``review:SHEET``.
 
     Raises:
         ConfigError: The name is unknown, with the nearest one; or the path is missing.
         PluginError: The adapter cannot be imported.
         TestsetError: The files are not those of the set, or hold no usable label.
     """
+    if text.startswith(f"{REVIEW}:"):
+        return _named_source(review(SetFiles(text.removeprefix(f"{REVIEW}:")), root), text)
     adapter, path = _adapter_of(text)
     if adapter is None:
         return _named_source(mapped_rows(SetFiles(path), read_column_map(columns)), text)
@@ -55,7 +59,7 @@ def open_people(text: str, columns: Sequence[str] = ()) -> PeopleSet:
 
 def known_sets() -> tuple[str, ...]:
     """Names of the sets that can be read, sorted; those of installed packages too."""
-    return tuple(sorted((*added("people"), ROWS)))
+    return tuple(sorted((*added("people"), ROWS, REVIEW)))
 
 
 def _named_source(people: PeopleSet, text: str) -> PeopleSet:
