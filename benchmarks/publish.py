@@ -74,6 +74,13 @@ PAGES = {
         "beside the page. Rules and weights were chosen on development splits; the tables show the "
         "others unless they say so.",
     ),
+    "promise": Page(
+        "Promises, measured",
+        "How often a certified risk of wrong answers is exceeded, and how much is still answered.",
+        "Every figure on this page was computed by the commands named with it and is kept as JSON "
+        "beside the page. Answers are quoted offline, or were judged by people; no chat model "
+        "was asked.",
+    ),
     "real-model": Page(
         "A small real chat model, tried",
         "Calls, tokens, time limits and invalid judgments of every command that asks a chat model, "
