@@ -19,7 +19,7 @@ from ragwright.ledger import FileLock
 from ragwright.promise import Promising, again, certificates, standing_of, withdraw_promise
 from ragwright.retrieve import parse_filter
 from ragwright.testing import ScriptedServer, ServerRequest
-from ragwright.testsets import Openings
+from ragwright.testsets import Openings, load_testset
 from ragwright.workbench import Asking
 
 KNOWN = f"How many watts does the {things()[0]} need?"
@@ -73,7 +73,25 @@ def test_a_promise_is_certified_written_and_kept_by_every_door(folder: Path) -> 
         evaluation, _ = bench.evaluate("testsets/set.jsonl", "TokenF1", Evaluating(answers=True))
     silent = [r for r in evaluation.results if r.row and r.row.metadata["abstained"]]
     assert len(silent) >= 40, "an evaluation measures what is served"
-    assert evaluation.manifest["promise"]["line"] == document["line"]
+    assert document["line"] in evaluation.notes
+    ragwright(folder, "report", "-o", "report.html")
+    assert document["line"] in (folder / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("score", ["hit", "margin", "quote", "KPrecision(content+bigrams)"])
+def test_a_served_answer_scores_as_its_stored_row_did(folder: Path, score: str) -> None:
+    """What is answered under the guard is what was counted without it."""
+    how = Promising("testsets/set.jsonl", risk=0.5, scores=(score,))
+    with Workbench.open(folder) as bench:
+        certificate = bench.promise(how).certificate
+        assert certificate is not None
+        log = Openings(folder / "testsets" / "openings.jsonl", "test", rehearsal=True)
+        confirm = load_testset(
+            str(folder / "testsets" / "set.jsonl"), split="confirm", openings=log
+        )
+        evaluation, _ = bench.evaluate(confirm, "TokenF1", Evaluating(answers=True))
+    given = [r for r in evaluation.results if r.row and not r.row.metadata["abstained"]]
+    assert len(given) == certificate.answered <= certificate.asked
 
 
 def test_the_confirm_split_is_opened_once_for_an_equal_promise(folder: Path) -> None:
