@@ -80,6 +80,13 @@ PAGES = {
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. No model was called. Intervals are 95 % and resample whole tasks.",
     ),
+    "promise": Page(
+        "Promises, measured",
+        "How often a certified risk of wrong answers is exceeded, and how much is still answered.",
+        "Every figure on this page was computed by the commands named with it and is kept as JSON "
+        "beside the page. Answers are quoted offline, or were judged by people; no chat model "
+        "was asked.",
+    ),
     "real-model": Page(
         "A small real chat model, tried",
         "Calls, tokens, time limits and invalid judgments of every command that asks a chat model, "

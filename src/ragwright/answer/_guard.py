@@ -47,6 +47,35 @@ class AnswerGuard:
         """Settings of answering under this guard: every question gets an answer, none streams."""
         return replace(options, threshold=0.0, stream=False)
 
+    def sentence(self, snapshot: str) -> str:
+        """What the certificate says of answers from a state of the index."""
+        if self.broken:
+            return f"The promise of {self.promised} is broken: {self.broken}"
+        if changed := self._changed(snapshot):
+            return (
+                f"The promise of {self.promised} is suspended: {changed}; "
+                "run `ragwright promise --again`"
+            )
+        return self.line
+
+    def promise(self, answer: Answer, snapshot: str, scope: str = "") -> AnswerPromise:
+        """What the certificate says of an answer, without its score; ``scope`` as in `guarded`."""
+        holds = not (self.broken or self._changed(snapshot))
+        if not scope and answer.persona not in self.personas:
+            scope = (
+                f"answers for the persona {answer.persona!r}"
+                if answer.persona
+                else "answers without a persona"
+            )
+        line = self.sentence(snapshot)
+        if holds and scope:
+            line = f"The promise of {self.promised} does not cover {scope}"
+        return AnswerPromise(line, self.certificate, self.threshold, holds=holds and not scope)
+
+    def _changed(self, snapshot: str) -> str:
+        changes = (self.suspended, "" if snapshot == self.snapshot else "the documents changed")
+        return ", ".join(filter(None, changes))
+
 
 def guarded(
     answers: Sequence[Answer], guard: AnswerGuard, snapshot: str, scope: str = ""
@@ -62,31 +91,12 @@ def guarded(
     checked = []
     for answer in answers:
         score = None if answer.abstained else (yield from guard.score_of(answer))
-        promise = _promise_of(answer, guard, snapshot, scope)
+        promise = guard.promise(answer, snapshot, scope)
         answer = replace(answer, promise=replace(promise, score=score))
         if not answer.abstained and (score is None or score < guard.threshold):
             answer = _withheld(answer, guard, score)
         checked.append(answer)
     return checked
-
-
-def _promise_of(answer: Answer, guard: AnswerGuard, snapshot: str, scope: str) -> AnswerPromise:
-    """What the certificate says about an answer, without its score."""
-    changed = guard.suspended or ("" if snapshot == guard.snapshot else "the documents changed")
-    if not scope and answer.persona not in guard.personas:
-        scope = f"answers for the persona {answer.persona!r}" if answer.persona else "no persona"
-    line = guard.line
-    if guard.broken:
-        line = f"The promise of {guard.promised} is broken: {guard.broken}"
-    elif changed:
-        line = (
-            f"The promise of {guard.promised} is suspended: {changed}; "
-            "run `ragwright promise --again`"
-        )
-    elif scope:
-        line = f"The promise of {guard.promised} does not cover {scope}"
-    holds = not (changed or scope or guard.broken)
-    return AnswerPromise(line, guard.certificate, guard.threshold, holds=holds)
 
 
 def _withheld(answer: Answer, guard: AnswerGuard, score: float | None) -> Answer:

@@ -143,6 +143,7 @@ from .evaluations import (
     labels_by_row as labels_by_row,
     list_runs as list_runs,
     open_results as open_results,
+    promise_note as promise_note,
     questions_in as questions_in,
     ranking_search as ranking_search,
     read_grades as read_grades,

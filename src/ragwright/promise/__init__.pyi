@@ -31,7 +31,13 @@ from ._making import (
     forecast_promise as forecast_promise,
     make_promise as make_promise,
 )
-from ._scores import SCORES as SCORES, RightRule as RightRule, parse_right_rule as parse_right_rule
+from ._scores import (
+    SCORES as SCORES,
+    GradedRows as GradedRows,
+    RightRule as RightRule,
+    graded as graded,
+    parse_right_rule as parse_right_rule,
+)
 from ._watch import (
     Labels as Labels,
     Watching as Watching,

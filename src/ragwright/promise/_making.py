@@ -24,7 +24,7 @@ from ._certificate import (
     standing_of,
     write_certificate,
 )
-from ._certify import Candidate, Plan, Step, best_plan, certified_steps, rows_needed
+from ._certify import Candidate, Plan, Step, best_plan, certified_steps, risk_bound, rows_needed
 from ._fingerprint import answering_settings_of, promised_parts
 from ._scores import SCORES, GradedRows, RightRule, graded, parse_right_rule, score_measures
 
@@ -221,6 +221,7 @@ class _Making:
                 certificate,
                 opening=max(1, opening),
                 alpha=alpha,
+                bound=risk_bound(certificate.errors, certificate.answered, alpha),
                 personas=self._personas(confirm),
                 snapshot=manifest["snapshot"],
                 splits={"tune": manifest["tune"], "confirm": confirm.opened},
@@ -253,7 +254,7 @@ class _Making:
             asked=asked,
             answered=last.answered,
             errors=last.errors,
-            bound=last.bound,
+            bound=1.0,
             opening=1,
             alpha=1 - how.confidence,
             steps=steps,
@@ -296,7 +297,8 @@ class _Making:
         if not plan.thresholds:
             return replace(outcome, reason=f"no question of the tune split was answered{state}")
         risk = percent(self._how.risk)
-        if plan.needed is None:
+        needed = plan.questions_needed(self._how.risk, 1 - self._how.confidence)
+        if needed is None:
             reason = (
                 f"on the tune split no threshold keeps the share of wrong answers below {risk}: "
                 "the scores do not tell right answers from wrong ones well enough. Improve the "
@@ -304,10 +306,10 @@ class _Making:
             )
         else:
             reason = (
-                f"too few held-out questions for a risk of {risk}: about {plan.needed:,} are "
+                f"too few held-out questions for a risk of {risk}: about {needed:,} are "
                 "needed at the error rates of the tune split"
             )
-        return replace(outcome, reason=f"{reason}{state}", needed=plan.needed)
+        return replace(outcome, reason=f"{reason}{state}", needed=needed)
 
     def _evaluated(self, testset: Testset) -> Evaluation:
         """Answer every row once, at the lowest threshold; rows that are stored are not repeated."""

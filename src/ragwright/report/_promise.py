@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..promise import risk_bound
 from ._data import as_json, fields_of
 from ._text import WIDTH, number, text_table
 
@@ -68,12 +69,13 @@ def promise_status_json(watching: Watching, changes: str = "") -> dict[str, Any]
 def _certificate_lines(certificate: Certificate, standing: Standing | None = None) -> list[str]:
     threshold = certificate.threshold if standing is None else standing.threshold
     step = certificate.step(threshold)
+    bound = risk_bound(step.errors, step.answered, certificate.alpha)
     return [
         f"{certificate.line(threshold)}.",
         f"certificate   promises/{certificate.number}.json",
         f"threshold     {certificate.score} >= {threshold:.6g}",
         f"confirm split {step.errors} of {step.answered} answers wrong; upper bound "
-        f"{step.bound:.4f} with confidence {1 - certificate.alpha:.4g}",
+        f"{bound:.4f} with confidence {1 - certificate.alpha:.4g}",
         f"rule          {certificate.rule}",
     ]
 

@@ -35,6 +35,7 @@ from ..experiment import (
     objective_scores,
     objectives_of,
     pareto_front,
+    promise_note,
     read_grades,
     result_of,
     score_of,
@@ -155,6 +156,7 @@ class _Reader:
             title = f"{entries[0].label} and {entries[1].label}, side by side"
             facts |= _changed(chosen)
         notes = [f"run {run.id} is {run.state}" for run in chosen if run.state != "complete"]
+        notes += dict.fromkeys(line for run in chosen for line in promise_note(run.manifest))
         return Subject(
             title,
             "pair" if pair else "run",

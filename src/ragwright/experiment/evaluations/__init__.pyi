@@ -36,6 +36,7 @@ from ._evaluating import (
     answering_work as answering_work,
     has_result as has_result,
     named_run as named_run,
+    promise_note as promise_note,
     ranking_work as ranking_work,
     run_evaluation as run_evaluation,
     run_means as run_means,

@@ -285,8 +285,14 @@ def stored_evaluation(
         results, measures, name=run, seed=seed, clusters=groups.values() or None
     )
     old = counting_note(run, manifest, root)
-    notes = (*_stopped_note(stored, results), *([old] if old else []))
+    notes = (*_stopped_note(stored, results), *([old] if old else []), *promise_note(manifest))
     return replace(evaluation, manifest=manifest, notes=notes)
+
+
+def promise_note(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """The promise that the answers of a run were given under; empty without one."""
+    promise = manifest.get("promise")
+    return (str(promise["line"]),) if isinstance(promise, Mapping) else ()
 
 
 def _stopped_note(run: Run, results: Sequence[RowResult]) -> tuple[str, ...]:

@@ -37,7 +37,14 @@ from ...retrieve import Target
 from ...testsets import Testset, project_testset, with_current_gold
 from ._baselines import with_baselines
 from ._evaluate import turns_before
-from ._evaluating import EvaluatedProject, Work, answering_work, ranking_work, run_work
+from ._evaluating import (
+    EvaluatedProject,
+    Work,
+    answering_work,
+    promise_note,
+    ranking_work,
+    run_work,
+)
 from ._gold_notes import check_gold
 from ._gold_texts import with_gold_from_texts
 from ._notes import with_notes
@@ -62,6 +69,8 @@ def _with_notes_and_baselines(
     if project.models.is_unproven(model):
         note = f"embed.model: {model} is fine-tuned, and not proven better than its base"
         evaluation = replace(evaluation, notes=(*evaluation.notes, note))
+    if stated := promise_note(evaluation.manifest):
+        evaluation = replace(evaluation, notes=(*evaluation.notes, *stated))
     setup = judging(project, [summary.measure for summary in evaluation.summaries])
     return with_notes(with_baselines(evaluation, project.runner, setup, options.seed))
 
@@ -188,7 +197,7 @@ def answering_settings(
     files: dict[str, Any] = {"template": template} if template else {}
     if plan.guard is not None:
         files["promise"] = {
-            "line": plan.guard.line,
+            "line": plan.guard.sentence(project.target().snapshot),
             "score": plan.guard.score,
             "threshold": plan.guard.threshold,
         }

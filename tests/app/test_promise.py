@@ -1,0 +1,412 @@
+"""Making a promise in a project: what is certified, kept, suspended, refused and withdrawn."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from certified_project import certified_project, certified_rows, things, write_rows
+from command_line import ragwright
+from small_project import MakeProject
+
+from ragwright import Workbench
+from ragwright.core import ConfigError, MeasureError, StoreError, TestsetError
+from ragwright.experiment import Evaluating
+from ragwright.flow import Message
+from ragwright.ledger import FileLock
+from ragwright.promise import Promising, again, certificates, standing_of, withdraw_promise
+from ragwright.retrieve import parse_filter
+from ragwright.testing import ScriptedServer, ServerRequest
+from ragwright.testsets import Openings, load_testset
+from ragwright.workbench import Asking
+
+KNOWN = f"How many watts does the {things()[0]} need?"
+UNKNOWN = "Who designed the Quartz kettle?"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return certified_project(MakeProject(tmp_path))
+
+
+def promise_in(folder: Path, how: Promising | None = None, answer: str = "") -> str:
+    """Make a promise and return its line."""
+    with Workbench.open(folder) as bench:
+        promised = bench.promise(how or Promising("testsets/set.jsonl"))
+    assert promised.certificate is not None, promised.reason
+    return promised.certificate.line()
+
+
+def test_a_promise_is_certified_written_and_kept_by_every_door(folder: Path) -> None:
+    before = ragwright(folder, "ask", UNKNOWN, "--json", "--set", "answer.threshold=0").stdout
+    assert json.loads(before)["answers"][0]["abstained"] is False
+    done = ragwright(folder, "promise", "--testset", "testsets/set.jsonl", "--json")
+    document = json.loads(done.stdout)
+    certificate = document["certificate"]
+    assert document["certified"] is True
+    assert certificate["answered"] >= 59
+    assert certificate["errors"] == 0
+    assert certificate["bound"] <= 0.05
+    assert 0.5 < certificate["coverage"] < 0.8, "questions about unknown things are withheld"
+    assert (folder / "promises" / "0001.json").is_file()
+    share = round(100 * certificate["coverage"])
+    assert document["line"] == (
+        f"At most 5 % of answers wrong, certified on 121 held-out questions on "
+        f"{certificate['date']}; answers {share} %"
+    )
+    right, withheld = (
+        json.loads(ragwright(folder, "ask", question, "--json").stdout)["answers"][0]
+        for question in (KNOWN, UNKNOWN)
+    )
+    assert "100 watts" in right["text"]
+    assert right["promise"]["line"] == document["line"]
+    assert right["promise"]["holds"] is True
+    assert right["promise"]["score"] >= certificate["threshold"]
+    assert withheld["abstained"] is True
+    assert withheld["citations"] == []
+    assert withheld["closest"], "the passages it would have quoted are kept"
+    assert any(note.startswith("withheld: the answer has ") for note in withheld["notes"])
+    assert document["line"] in ragwright(folder, "ask", KNOWN).stdout
+    with Workbench.open(folder) as bench:
+        evaluation, _ = bench.evaluate("testsets/set.jsonl", "TokenF1", Evaluating(answers=True))
+    silent = [r for r in evaluation.results if r.row and r.row.metadata["abstained"]]
+    assert len(silent) >= 40, "an evaluation measures what is served"
+    assert document["line"] in evaluation.notes
+    ragwright(folder, "report", "-o", "report.html")
+    assert document["line"] in (folder / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("score", ["hit", "margin", "quote", "KPrecision(content+bigrams)"])
+def test_a_served_answer_scores_as_its_stored_row_did(folder: Path, score: str) -> None:
+    """What is answered under the guard is what was counted without it."""
+    how = Promising("testsets/set.jsonl", risk=0.5, scores=(score,))
+    with Workbench.open(folder) as bench:
+        certificate = bench.promise(how).certificate
+        assert certificate is not None
+        log = Openings(folder / "testsets" / "openings.jsonl", "test", rehearsal=True)
+        confirm = load_testset(
+            str(folder / "testsets" / "set.jsonl"), split="confirm", openings=log
+        )
+        evaluation, _ = bench.evaluate(confirm, "TokenF1", Evaluating(answers=True))
+    given = [r for r in evaluation.results if r.row and not r.row.metadata["abstained"]]
+    assert len(given) == certificate.answered <= certificate.asked
+
+
+def test_the_confirm_split_is_opened_once_for_an_equal_promise(folder: Path) -> None:
+    first = promise_in(folder)
+    log = Openings.of(folder / "testsets" / "openings.jsonl")
+    with Workbench.open(folder) as bench:
+        repeated = bench.promise(Promising("testsets/set.jsonl"))
+    assert repeated.again
+    assert repeated.certificate is not None
+    assert repeated.certificate.line() == first
+    assert Openings.of(folder / "testsets" / "openings.jsonl") == log
+    assert [opening.purpose for opening in log] == ["promise: at most 5 % of answers wrong"]
+    assert len(certificates_in(folder)) == 1
+
+
+def certificates_in(folder: Path) -> list[str]:
+    with Workbench.open(folder) as bench:
+        return [certificate.number for certificate in certificates(bench.project.folder)]
+
+
+def test_every_further_opening_halves_the_level(folder: Path) -> None:
+    promise_in(folder)
+    promise_in(folder, Promising("testsets/set.jsonl", risk=0.1))
+    with Workbench.open(folder) as bench:
+        first, second = certificates(bench.project.folder)
+        standing = standing_of(bench.project.folder)
+    assert (first.opening, second.opening) == (1, 2)
+    assert first.alpha == pytest.approx(0.05)
+    assert second.alpha == pytest.approx(0.025)
+    assert any("opened once before" in note for note in second.notes)
+    assert standing is not None
+    assert standing[0].number == second.number == "0002"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("documents", "the documents changed"),
+        ("settings", "settings changed (retrieve)"),
+        ("model", "the model changed"),
+        ("prompt", "the prompt changed"),
+    ],
+)
+def test_a_change_suspends_it_and_again_renews_it(folder: Path, change: str, reason: str) -> None:
+    promise_in(folder)
+    file = folder / "ragwright.yaml"
+    if change == "documents":
+        (folder / "docs" / "new.md").write_text("# New\n\nThe saw is blue.\n", "utf-8")
+        ragwright(folder, "ingest", "--quiet")
+    elif change == "settings":
+        file.write_text(file.read_text("utf-8") + "retrieve: {top_k: 3}\n", "utf-8")
+    elif change == "prompt":
+        file.write_text(file.read_text("utf-8") + "prompt: {company: Acme}\n", "utf-8")
+    else:
+        with ScriptedServer("100 watts [1].") as server:
+            override = f"answer.model={server.url}#m"
+            words = ("ask", KNOWN, "--json", "--set", override)
+            [answer] = json.loads(ragwright(folder, *words).stdout)["answers"]
+        assert reason in answer["promise"]["line"]
+        return
+    [answer] = json.loads(ragwright(folder, "ask", UNKNOWN, "--json").stdout)["answers"]
+    assert answer["promise"]["line"] == (
+        f"The promise of at most 5 % of answers wrong is suspended: {reason}; "
+        "run `ragwright promise --again`"
+    )
+    assert answer["promise"]["holds"] is False
+    assert answer["abstained"], "the threshold stays in force"
+    status = ragwright(folder, "promise", "--status", code=100)
+    assert f"suspended: {reason}" in status.stdout
+    ragwright(folder, "promise", "--again", "--quiet")
+    [answer] = json.loads(ragwright(folder, "ask", KNOWN, "--json").stdout)["answers"]
+    assert answer["promise"]["holds"] is True
+    assert answer["promise"]["certificate"] == "0002"
+
+
+def test_what_no_certified_question_was_like_is_not_covered(folder: Path) -> None:
+    promise_in(folder)
+    turns = (Message("user", KNOWN), Message("assistant", "100 watts [1]."))
+    with Workbench.open(folder) as bench:
+        follow_up = bench.ask_all(KNOWN, [""], Asking(history=turns))[0].promise
+        narrow = Asking(filters=(parse_filter("source!=docs/none.md"),))
+        filtered = bench.ask_all(KNOWN, [""], narrow)[0].promise
+        persona = bench.ask(KNOWN, "engineer").promise
+    assert filtered is not None
+    assert filtered.line.endswith("does not cover questions with filters of their own")
+    assert follow_up is not None
+    assert follow_up.line.endswith("does not cover follow-up questions")
+    assert persona is not None
+    assert "does not cover answers for the persona 'engineer'" in persona.line
+
+
+def test_studies_measure_the_settings_themselves(folder: Path) -> None:
+    """A trial has other settings; the threshold was not chosen for them."""
+    promise_in(folder)
+    with Workbench.open(folder) as bench:
+        assert bench.project.plan().guard is not None
+        variant = bench.project.variant(bench.project.settings)
+        assert variant.plan().guard is None
+
+
+def test_withdrawing_keeps_the_certificates(folder: Path) -> None:
+    promise_in(folder)
+    assert "withdrawn" in ragwright(folder, "promise", "--withdraw").stdout
+    assert "no promise" in ragwright(folder, "promise", "--withdraw").stdout
+    [answer] = json.loads(ragwright(folder, "ask", KNOWN, "--json").stdout)["answers"]
+    assert "promise" not in answer
+    assert certificates_in(folder) == ["0001"]
+    promise_in(folder)
+    assert certificates_in(folder) == ["0001"], "the stored certificate is in force again"
+
+
+def test_a_dry_run_opens_nothing(folder: Path) -> None:
+    done = ragwright(folder, "promise", "-t", "testsets/set.jsonl", "--dry-run", "--json")
+    assert json.loads(done.stdout)["calls"] is not None
+    assert not (folder / "testsets" / "openings.jsonl").exists()
+    assert not (folder / "promises").exists()
+
+
+# -- refusals --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("risk", ["0", "1", "-0.1", "1.5", "nan"])
+def test_a_risk_outside_of_0_to_1_is_refused(folder: Path, risk: str) -> None:
+    done = ragwright(folder, "promise", "-t", "testsets/set.jsonl", "--risk", risk, code=1)
+    assert "the risk must be a share between 0 and 1" in done.stderr
+
+
+def test_too_few_rows_are_refused_with_the_number_before_anything_is_opened(folder: Path) -> None:
+    rows = certified_rows("tune", known=20, unknown=0) + certified_rows(
+        "confirm", known=58, unknown=0
+    )
+    write_rows(folder, rows)
+    done = ragwright(folder, "promise", "-t", "testsets/set.jsonl", code=1)
+    assert "the confirm split has 58 rows: too few" in done.stderr
+    assert "59 answered held-out questions without a single error are needed" in done.stderr
+    assert not (folder / "testsets" / "openings.jsonl").exists()
+
+
+@pytest.mark.parametrize("split", ["tune", "confirm"])
+def test_an_empty_split_is_refused(folder: Path, split: str) -> None:
+    write_rows(folder, certified_rows(split, known=81, unknown=0))
+    with Workbench.open(folder) as bench, pytest.raises(TestsetError):
+        bench.promise(Promising("testsets/set.jsonl"))
+    assert standing_of_folder(folder) is None
+
+
+def standing_of_folder(folder: Path) -> object:
+    with Workbench.open(folder) as bench:
+        return standing_of(bench.project.folder)
+
+
+def test_a_test_set_without_splits_is_split(folder: Path) -> None:
+    rows = certified_rows("tune", known=81, unknown=40)
+    rows += certified_rows("confirm", known=81, unknown=40)
+    for row in rows:
+        del row["split"]
+    write_rows(folder, rows)
+    assert "answers" in promise_in(folder, Promising("testsets/set.jsonl", risk=0.1))
+
+
+def test_only_wrong_answers_leave_the_confirm_split_closed(folder: Path) -> None:
+    rows = certified_rows("tune", known=81, unknown=40)
+    rows += certified_rows("confirm", known=81, unknown=40)
+    for row in rows:
+        row["reference"] = "a purple elephant"
+        row.pop("answerable", None)
+    write_rows(folder, rows)
+    done = ragwright(folder, "promise", "-t", "testsets/set.jsonl", "--json", code=100)
+    document = json.loads(done.stdout)
+    assert document["certified"] is False
+    assert document["needed"] is None
+    assert "no threshold keeps the share of wrong answers below 5 %" in document["reason"]
+    assert document["reason"].endswith("the confirm split stays closed")
+    assert not (folder / "testsets" / "openings.jsonl").exists()
+    assert standing_of_folder(folder) is None
+
+
+def test_what_looked_good_on_tune_may_fail_on_confirm_and_stays_failed(folder: Path) -> None:
+    rows = certified_rows("tune", known=81, unknown=40)
+    confirm = certified_rows("confirm", known=81, unknown=40)
+    for row in confirm[::2]:
+        row["reference"] = "a purple elephant"
+        row.pop("answerable", None)
+    write_rows(folder, rows + confirm)
+    for _ in range(2):
+        done = ragwright(folder, "promise", "-t", "testsets/set.jsonl", "--json", code=100)
+        document = json.loads(done.stdout)
+        assert document["opened"] is True
+        assert document["failed"]["errors"] > 0
+        assert document["needed"] is not None
+    assert document["again"] is True
+    assert len(Openings.of(folder / "testsets" / "openings.jsonl")) == 1
+
+
+def test_rows_that_say_nothing_about_right_and_wrong_are_refused(folder: Path) -> None:
+    rows = certified_rows("tune", known=81, unknown=0) + certified_rows(
+        "confirm", known=81, unknown=0
+    )
+    for row in rows:
+        del row["reference"]
+    write_rows(folder, rows)
+    with Workbench.open(folder) as bench, pytest.raises(TestsetError) as caught:
+        bench.promise(Promising("testsets/set.jsonl"))
+    assert "no row says whether its answer is right" in str(caught.value)
+
+
+def test_a_measure_with_a_bound_says_what_is_right(folder: Path) -> None:
+    with Workbench.open(folder) as bench:
+        promised = bench.promise(Promising("testsets/set.jsonl", measure="Contains>=1"))
+    assert promised.certificate is not None
+    assert promised.certificate.rule == "Contains>=1"
+    with Workbench.open(folder) as bench:
+        assert again(bench.project).measure == "Contains>=1"
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "text"),
+    [
+        ({"measure": "TokenF1"}, MeasureError, "cannot read 'TokenF1' as a rule"),
+        ({"measure": "TokenF1>=baseline-0.1"}, ConfigError, "needs a fixed bound"),
+        ({"scores": ("TokenF1",)}, ConfigError, "needs reference"),
+        ({"scores": ("nonsense",)}, MeasureError, "nonsense"),
+        ({"scores": ()}, ConfigError, "no score to choose from"),
+        ({"confidence": 1.0}, ConfigError, "the confidence must be a share"),
+    ],
+)
+def test_wrong_options_are_refused(
+    folder: Path, how: dict[str, object], error: type[Exception], text: str
+) -> None:
+    with Workbench.open(folder) as bench, pytest.raises(error, match=text):
+        bench.promise(Promising("testsets/set.jsonl", **how))  # type: ignore[arg-type]
+
+
+def test_without_a_promise_there_is_nothing_to_renew_or_show(folder: Path) -> None:
+    assert "no promise to make again" in ragwright(folder, "promise", "--again", code=1).stderr
+    assert "no promise in force" in ragwright(folder, "promise", "--status").stdout
+    assert "no test set to certify on" in ragwright(folder, "promise", code=1).stderr
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"certificate": "9999"}'])
+def test_a_damaged_promise_withholds_everything_until_it_is_mended(folder: Path, text: str) -> None:
+    promise_in(folder)
+    (folder / "promise.json").write_text(text, "utf-8")
+    done = ragwright(folder, "ask", KNOWN, code=1)
+    assert "damaged" in done.stderr
+    assert "promise --withdraw" in done.stderr
+    ragwright(folder, "promise", "--withdraw")
+    assert "100 watts" in ragwright(folder, "ask", KNOWN).stdout
+
+
+def test_a_damaged_or_edited_certificate_is_refused(folder: Path) -> None:
+    promise_in(folder)
+    path = folder / "promises" / "0001.json"
+    body = json.loads(path.read_text("utf-8"))
+    for changed in ({**body, "threshold": 0.0}, {**body, "risk": 2}, {"number": "0001"}):
+        path.write_text(json.dumps(changed), "utf-8")
+        assert "damaged" in ragwright(folder, "ask", KNOWN, code=1).stderr
+    path.unlink()
+    assert "the certificate in force is missing" in ragwright(folder, "ask", KNOWN, code=1).stderr
+
+
+def test_two_processes_do_not_change_the_promise_at_once(folder: Path) -> None:
+    held = FileLock(folder / ".ragwright" / "data" / "promise.lock", "promise")
+    failures: list[Exception] = []
+
+    def other() -> None:
+        with Workbench.open(folder) as bench:
+            for act in (
+                lambda: bench.promise(Promising("testsets/set.jsonl")),
+                lambda: withdraw_promise(bench.project.folder),
+            ):
+                try:
+                    act()
+                except StoreError as error:
+                    failures.append(error)
+
+    with held:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert len(failures) == 2
+    assert "the promise of this project is being changed" in str(failures[0])
+    assert not (folder / "testsets" / "openings.jsonl").exists()
+
+
+# -- with a chat model -----------------------------------------------------------------------
+
+
+def test_a_chat_model_is_asked_once_for_each_question_and_nothing_streams_unchecked(
+    tmp_path: Path,
+) -> None:
+    def reply(request: ServerRequest) -> str:
+        prompt = request.prompt
+        name = next((n for n in things() if f"does the {n} need" in prompt), "")
+        if not name:
+            return "It was invented by Ada in 1801 [1]."
+        return f"The {name} needs {100 + things().index(name)} watts [1]."
+
+    with ScriptedServer(reply) as server:
+        folder = certified_project(
+            MakeProject(tmp_path), f"answer: {{model: '{server.url}#m', stream: true}}\n"
+        )
+        with Workbench.open(folder) as bench:
+            promised = bench.promise(Promising("testsets/set.jsonl"))
+        assert promised.certificate is not None
+        calls = len(server.requests)
+        assert calls == 242, "each question of both splits once"
+        write = (folder / "docs" / "new.md").write_text
+        write("# New\n\nNothing about any thing.\n", "utf-8")
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+            renewed = bench.promise(again(bench.project))
+            assert renewed.certificate is not None
+            assert len(server.requests) - calls < 40, "stored replies are used again"
+            pieces: list[str] = []
+            [answer] = bench.ask_all(UNKNOWN, [""], Asking(sink=pieces.append))
+        assert answer.abstained
+        assert pieces == [], "an answer is shown after it was checked"

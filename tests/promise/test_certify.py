@@ -1,0 +1,158 @@
+"""The arithmetic of a promise: exact bounds, rows needed, fixed sequences, evidence."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ragwright.promise import (
+    Plan,
+    auc,
+    best_plan,
+    broken_evidence,
+    certified_steps,
+    plan_of,
+    risk_bound,
+    risk_p,
+    rows_needed,
+)
+
+
+def binomial_p(errors: int, answered: int, risk: float) -> float:
+    """P(X <= errors), term by term."""
+    return math.fsum(
+        math.comb(answered, k) * risk**k * (1 - risk) ** (answered - k) for k in range(errors + 1)
+    )
+
+
+@given(st.integers(1, 150), st.integers(0, 150), st.sampled_from([0.01, 0.05, 0.2, 0.5]))
+@settings(deadline=None, max_examples=60)
+def test_the_p_value_is_the_sum_of_the_binomial(answered: int, errors: int, risk: float) -> None:
+    wrong = min(errors, answered)
+    assert risk_p(wrong, answered, risk) == pytest.approx(
+        binomial_p(wrong, answered, risk), abs=1e-9
+    )
+
+
+def test_no_answer_proves_nothing() -> None:
+    assert risk_p(0, 0, 0.05) == 1.0
+    assert risk_bound(0, 0, 0.05) == 1.0
+    assert risk_bound(7, 7, 0.05) == 1.0
+
+
+@pytest.mark.parametrize(("errors", "answered"), [(0, 59), (3, 212), (10, 40)])
+def test_the_bound_is_where_the_p_value_meets_the_level(errors: int, answered: int) -> None:
+    bound = risk_bound(errors, answered, 0.05)
+    assert binomial_p(errors, answered, bound) == pytest.approx(0.05, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("risk", "alpha", "rate", "rows"),
+    [(0.05, 0.05, 0.0, 59), (0.1, 0.05, 0.0, 29), (0.05, 0.01, 0.0, 90), (0.05, 0.05, 0.05, None)],
+)
+def test_rows_needed(risk: float, alpha: float, rate: float, rows: int | None) -> None:
+    assert rows_needed(risk, alpha, rate) == rows
+
+
+def test_the_number_of_rows_needed_is_the_smallest_that_passes() -> None:
+    needed = rows_needed(0.05, 0.05, 0.02)
+    assert needed is not None
+    assert risk_p(0.02 * needed, needed, 0.05) <= 0.05
+    assert risk_p(0.02 * (needed - 1), needed - 1, 0.05) > 0.05
+
+
+def test_auc_counts_ties_half_and_leaves_out_what_is_not_answered() -> None:
+    scores = np.array([3.0, 2.0, 2.0, 1.0, -np.inf])
+    wrong = np.array([False, False, True, True, False])
+    assert auc(scores, wrong) == pytest.approx(3.5 / 4)
+    assert auc(scores, np.zeros(5, np.bool_)) is None
+
+
+def test_thresholds_go_from_strict_to_loose_and_the_better_score_is_chosen() -> None:
+    rng = np.random.default_rng(1)
+    wrong = rng.random(400) < 0.3
+    good = np.where(wrong, rng.normal(0, 1, 400), rng.normal(4, 1, 400))
+    noise = rng.normal(0, 1, 400)
+    plan, candidates = best_plan(
+        {"noise": noise, "good": good}, wrong, risk=0.05, alpha=0.05, rows=400
+    )
+    assert plan.score == "good"
+    assert list(plan.thresholds) == sorted(plan.thresholds, reverse=True)
+    assert [candidate.score for candidate in candidates] == ["noise", "good"]
+    assert candidates[0].coverage == 0
+    assert candidates[1].coverage == plan.coverage > 0.5
+
+
+def test_a_sequence_ends_at_its_first_failure() -> None:
+    """A looser threshold that would pass by chance is not reached."""
+    scores = np.concatenate([np.full(100, 3.0), np.full(40, 2.0), np.full(2000, 1.0)])
+    right = np.zeros(len(scores), np.bool_)
+    plan = Plan("s", (3.0, 2.0, 1.0), 1.0, 0.0)
+    wrong = right.copy()
+    wrong[100:120] = True  # half of the second step
+    steps, failed = certified_steps(plan, scores, wrong, risk=0.05, alpha=0.05)
+    assert [step.threshold for step in steps] == [3.0]
+    assert failed is not None
+    assert (failed.threshold, failed.answered, failed.errors) == (2.0, 140, 20)
+    assert risk_p(20, 2140, 0.05) < 0.05, "the last one alone would have passed"
+
+
+def test_a_set_without_answers_has_no_sequence() -> None:
+    none = np.full(10, -np.inf)
+    plan = plan_of("s", none, np.zeros(10, np.bool_), risk=0.05, alpha=0.05, rows=100)
+    assert plan.thresholds == ()
+    assert plan.hopeless
+    assert plan.questions_needed(0.05, 0.05) is None
+
+
+def test_certificates_are_wrong_as_rarely_as_stated() -> None:
+    """Rows are drawn from a population whose risk at every threshold is known."""
+    rng, risk, alpha, rounds = np.random.default_rng(5), 0.1, 0.1, 300
+    grid = np.linspace(0, 1, 4001)
+    chance = 0.4 * (1 - grid) ** 2  # of being wrong, by score; the risk above t is its mean
+    wrong_certificates = naive_wrong = given_certificates = 0
+    for _ in range(rounds):
+        scores = rng.random(700)
+        wrong = rng.random(700) < 0.4 * (1 - scores) ** 2
+        plan, _ = best_plan({"s": scores[:250]}, wrong[:250], risk=risk, alpha=alpha, rows=450)
+        steps, _ = certified_steps(plan, scores[250:], wrong[250:], risk=risk, alpha=alpha)
+        if steps:
+            given_certificates += 1
+            wrong_certificates += chance[grid >= steps[-1].threshold].mean() > risk
+        order = np.argsort(-scores)
+        shares = np.cumsum(wrong[order]) / np.arange(1, 701)
+        threshold = scores[order][np.flatnonzero(shares <= risk)[-1]]
+        naive_wrong += chance[grid >= threshold].mean() > risk
+    assert given_certificates > 0.9 * rounds
+    # at most alpha; three standard errors above it would be .152
+    assert wrong_certificates / rounds <= 0.15
+    assert naive_wrong / rounds > 0.3, "the threshold that looks right on its own rows is not"
+
+
+def test_evidence_is_a_fair_bet_against_the_stated_risk() -> None:
+    """Its mean is 1 at the stated risk, exactly: summed over every number of errors."""
+    for answers in (1, 7, 40):
+        mean = math.fsum(
+            math.comb(answers, k)
+            * 0.05**k
+            * 0.95 ** (answers - k)
+            * broken_evidence([True] * k + [False] * (answers - k), 0.05)
+            for k in range(answers + 1)
+        )
+        assert mean == pytest.approx(1.0, abs=1e-9)
+
+
+def test_evidence_grows_with_errors_and_rarely_by_chance() -> None:
+    assert broken_evidence([], 0.05) == pytest.approx(1.0)
+    assert broken_evidence([True] * 8 + [False] * 32, 0.05) > 20
+    assert broken_evidence([True] * 2 + [False] * 38, 0.05) < 20
+    assert math.isfinite(broken_evidence([True] * 5000, 0.05))
+    rng = np.random.default_rng(3)
+    alarms = 0
+    for _ in range(200):
+        labels = list(rng.random(150) < 0.05)
+        alarms += any(broken_evidence(labels[:n], 0.05) >= 20 for n in range(5, 151, 5))
+    assert alarms / 200 <= 0.05

@@ -1,0 +1,47 @@
+"""A promise on the server: the API, its stream, the page, and what is stored for watching."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from certified_project import certified_project, things
+from served import served
+from small_project import MakeProject
+
+from ragwright import Workbench
+from ragwright.drafting import OutputQuery
+from ragwright.promise import Promising, watch_promise
+
+pytest.importorskip("fastapi")
+
+KNOWN = f"How many watts does the {things()[0]} need?"
+UNKNOWN = "Who designed the Quartz kettle?"
+
+
+@pytest.mark.slow
+def test_every_door_of_the_server_keeps_the_promise(tmp_path: Path) -> None:
+    folder = certified_project(MakeProject(tmp_path))
+    with Workbench.open(folder) as bench:
+        certificate = bench.promise(Promising("testsets/set.jsonl")).certificate
+    assert certificate is not None
+    with served(folder) as running:
+        given = running.ask(KNOWN).json()["ragwright"]
+        withheld = running.ask(UNKNOWN).json()
+        streamed = running.ask(UNKNOWN, stream=True).text
+        page = running.http.get("/ask", params={"q": KNOWN}).text
+    assert given["promise"]["line"] == certificate.line()
+    assert given["promise"]["score"] >= certificate.threshold
+    assert not given["abstained"]
+    assert withheld["ragwright"]["abstained"]
+    assert withheld["ragwright"]["closest"]
+    assert "watts" not in withheld["choices"][0]["message"]["content"]
+    assert "watts" not in streamed.partition('"finish_reason": "stop"')[0]
+    assert certificate.line() in page
+    with Workbench.open(folder) as bench:
+        [first, *_] = bench.outputs.find(OutputQuery(kind="text", scope=None))
+        assert first.details["promise"] == given["promise"]
+        bench.outputs.respond(first.id, by="user", verdict="rejected")
+        watching = watch_promise(bench.project)
+    assert watching is not None
+    assert (watching.votes.count, watching.votes.errors) == (1, 1)
