@@ -106,7 +106,7 @@ from ._parts import (
 )
 from ._patterns import late_pattern as late_pattern
 from ._people import current_user as current_user
-from ._plain import plain as plain
+from ._plain import plain as plain, plain_row as plain_row
 from ._plugins import (
     import_plugins_from as import_plugins_from,
     load_object as load_object,
@@ -116,6 +116,7 @@ from ._plugins import (
 )
 from ._records import (
     Answer as Answer,
+    Assignment as Assignment,
     ChannelScore as ChannelScore,
     Chunk as Chunk,
     Citation as Citation,
@@ -125,8 +126,10 @@ from ._records import (
     Filter as Filter,
     GoldSpan as GoldSpan,
     Hit as Hit,
+    Importance as Importance,
     Metadata as Metadata,
     MetaValue as MetaValue,
+    Nugget as Nugget,
     Page as Page,
     Persona as Persona,
     Relaxation as Relaxation,

@@ -6,6 +6,8 @@ from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from ._records import Row
+
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 _NAMES: dict[type, tuple[str, ...]] = {}
 
@@ -26,3 +28,11 @@ def plain(value: Any) -> Any:
         names = () if not is_dataclass(kind) else tuple(field.name for field in fields(kind))
         _NAMES[kind] = names
     return {name: plain(getattr(value, name)) for name in names} if names else deepcopy(value)
+
+
+def plain_row(row: Row) -> dict[str, Any]:
+    """Convert a row for hashing: without empty nuggets, so that old rows keep their hash."""
+    values: dict[str, Any] = plain(row)
+    if not row.nuggets:
+        del values["nuggets"]
+    return values

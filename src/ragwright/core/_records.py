@@ -465,6 +465,23 @@ class GoldSpan:
     text: str = ""
 
 
+Importance: TypeAlias = Literal["vital", "okay"]
+Assignment: TypeAlias = Literal["", "support", "partial_support", "not_support", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Nugget:
+    """A fact that a good answer must hold (``vital``) or may hold (``okay``).
+
+    ``assignment`` says how far the row's response supports it, as recorded by people or another
+    program; empty if nobody recorded it.
+    """
+
+    text: str
+    importance: Importance = "vital"
+    assignment: Assignment = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One evaluation row in ragas' names, plus gold that survives re-chunking.
@@ -472,7 +489,7 @@ class Row:
     An empty ``response`` is scored as an answer; None means that the answer is missing.
     ``reference_ids`` maps document ids to grades (BEIR, TREC); ``reference_spans`` holds spans in
     source documents, ``retrieved_spans`` the positions of the retrieved contexts in theirs, in the
-    same order.
+    same order; ``nuggets`` the facts that an answer must hold.
     """
 
     id: str
@@ -487,6 +504,7 @@ class Row:
     retrieved_spans: tuple[GoldSpan, ...] = ()
     persona_name: str = ""
     metadata: Metadata = field(default_factory=dict)
+    nuggets: tuple[Nugget, ...] = ()
 
     @property
     def said(self) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..core import Row, TestsetError, counted, text_hash, value_hash
+from ..core import Row, TestsetError, counted, plain_row, text_hash, value_hash
 from . import suites
 from ._openings import Openings, opening_note
 from ._questions import questions_of, rows_by_question
@@ -18,7 +18,7 @@ from .rows import half_note, holds_half, objects_of, read_rows, unread_columns, 
 _SHOWN = 5
 """Most ids in a note."""
 
-_REVIEW = ("review", "reviewed_by", "reviewed_at")
+_REVIEW = ("review", "reviewed_by", "reviewed_at", "nuggets_drafted")
 """Metadata keys of review marks."""
 
 
@@ -111,7 +111,7 @@ def rows_fingerprint(rows: Sequence[Row]) -> str:
         replace(row, metadata={k: v for k, v in row.metadata.items() if k not in _REVIEW})
         for row in rows
     )
-    return value_hash([asdict(row) for row in unreviewed])
+    return value_hash([plain_row(row) for row in unreviewed])
 
 
 def load_testset(

@@ -9,7 +9,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
 
-from ...core import Row, Score, ScoreState, StoreError, changed_options, plain, values_hash
+from ...core import (
+    Row,
+    Score,
+    ScoreState,
+    StoreError,
+    changed_options,
+    plain,
+    plain_row,
+    values_hash,
+)
 from ...flow import Flow, Job, Run, Runner, RunRow, Runs, RunSummary, run_job
 from ...measure import (
     Measure,
@@ -182,7 +191,7 @@ def _scored_row(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> F
 def _rows_manifest(rows: NamedRows, measures: Sequence[Measure]) -> dict[str, Any]:
     manifest: dict[str, Any] = {
         "testset": rows.name,
-        "rows": values_hash(plain(row) for row in rows.rows),
+        "rows": values_hash(plain_row(row) for row in rows.rows),
         "measures": [str(measure) for measure in measures],
     }
     # Only for custom rubrics: other texts define their scale.
