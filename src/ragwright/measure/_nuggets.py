@@ -30,7 +30,7 @@ _WEIGHTS: Mapping[str, Mapping[Importance, float]] = {
     "vital": {"vital": 1.0, "okay": 0.0},
     "weighted": {"vital": 1.0, "okay": 0.5},
 }
-_MARKS = {"support": "+", "partial_support": "~", "not_support": "-"}
+_MARKS: Mapping[Assignment, str] = {"support": "+", "partial_support": "~", "not_support": "-"}
 _WINDOW = 10
 """Most nuggets in one call, as in AutoNuggetizer."""
 
@@ -66,9 +66,9 @@ def nuggets_supported(row: Row, measure: Measure, setup: MeasureSetup, sample: i
         f"{_MARKS[assignment]} {nugget.importance}: {nugget.text} ({reasoning})"
         for nugget, (assignment, reasoning) in zip(row.nuggets, verdicts, strict=True)
     )
-    credits = [_CREDIT[assignment] for assignment, _ in verdicts]
+    credit_of_each = [_CREDIT[assignment] for assignment, _ in verdicts]
     return Score(
-        str(measure), "scored", _weighted_share(row.nuggets, credits, measure), detail=detail
+        str(measure), "scored", _weighted_share(row.nuggets, credit_of_each, measure), detail=detail
     )
 
 
@@ -82,14 +82,14 @@ def nuggets_value(row: Row, measure: Measure, language: str) -> Found:
     if missing:
         return missing
     if "words" in _parts(measure):
-        credits = [_word_share(nugget.text, row.said, language) for nugget in row.nuggets]
-        return _weighted_share(row.nuggets, credits, measure)
+        credit_of_each = [_word_share(nugget.text, row.said, language) for nugget in row.nuggets]
+        return _weighted_share(row.nuggets, credit_of_each, measure)
     for number, nugget in enumerate(row.nuggets, 1):
         if nugget.assignment not in _CREDIT:
             state = "failed" if nugget.assignment else "is not recorded"
             return f"the assignment of nugget {number} {state}"
-    credits = [_CREDIT[nugget.assignment] for nugget in row.nuggets]
-    return _weighted_share(row.nuggets, credits, measure)
+    credit_of_each = [_CREDIT[nugget.assignment] for nugget in row.nuggets]
+    return _weighted_share(row.nuggets, credit_of_each, measure)
 
 
 def with_assignments(row: Row, score: Score) -> Row | None:
@@ -120,14 +120,14 @@ def _none_counts(nuggets: Sequence[Nugget], measure: Measure) -> NoGold | None:
 
 
 def _weighted_share(
-    nuggets: Sequence[Nugget], credits: Sequence[float], measure: Measure
+    nuggets: Sequence[Nugget], credit_of_each: Sequence[float], measure: Measure
 ) -> float:
     parts = _parts(measure)
     weights = _WEIGHTS[next((name for name in _WEIGHTS if name in parts), "all")]
     if "strict" in parts:
-        credits = [float(credit == 1) for credit in credits]
+        credit_of_each = [float(credit == 1) for credit in credit_of_each]
     counted = [weights[nugget.importance] for nugget in nuggets]
-    return sum(w * c for w, c in zip(counted, credits, strict=True)) / sum(counted)
+    return sum(w * c for w, c in zip(counted, credit_of_each, strict=True)) / sum(counted)
 
 
 def _word_share(nugget: str, response: str, language: str) -> float:

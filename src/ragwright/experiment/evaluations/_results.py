@@ -12,8 +12,8 @@ from typing import Any
 from ...core import (
     Counted,
     GoldSpan,
-    Nugget,
     MetaValue,
+    Nugget,
     Row,
     Score,
     TestsetError,

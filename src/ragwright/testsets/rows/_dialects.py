@@ -64,6 +64,7 @@ _OBJECTS = {
     "expectations",
     "inputs",
     "metadata",
+    "nuggets",
     "outputs",
     "reference_context_ids",
     "reference_ids",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core import Row, TestsetError, replace_text
+from ._nuggets import nugget_record
 
 
 def row_record(row: Row) -> dict[str, Any]:
@@ -16,6 +17,7 @@ def row_record(row: Row) -> dict[str, Any]:
     record = {field.name: getattr(row, field.name) for field in fields(Row)}
     record["reference_spans"] = [asdict(span) for span in row.reference_spans]
     record["retrieved_spans"] = [asdict(span) for span in row.retrieved_spans]
+    record["nuggets"] = [nugget_record(nugget) for nugget in row.nuggets]
     record["metadata"] = dict(row.metadata)
     record["reference_ids"] = dict(row.reference_ids)
     nonempty = {
