@@ -36,6 +36,7 @@ ROOMS = (
     "testsets",
     "drafting",
     "experiment",
+    "passport",
     "monitoring",
     "training",
     "report",

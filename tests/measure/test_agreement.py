@@ -21,6 +21,7 @@ from ragwright.measure import (
     calibrate,
     gate,
 )
+from ragwright.measure.statistics import kendall, ratings_of, resampled, spearman
 
 LIKERT = MeasureScale(1, 5)
 PAIRS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=3, max_size=40)
@@ -405,3 +406,92 @@ def test_weights_are_distances_of_values_where_points_lie_between() -> None:
     chance = sum((a - b) ** 2 for a in judge for b in human) / len(human) ** 2
     assert found.weighted_kappa.value == pytest.approx(1 - apart / chance)
     assert found.weighted_kappa.value == pytest.approx(0.451, abs=5e-4)
+
+
+@settings(deadline=None, max_examples=30)
+@given(PAIRS)
+def test_kendalls_tau_is_scipys(pairs: list[tuple[int, int]]) -> None:
+    human, judge = np.array(pairs, dtype=np.float64).T
+    found = held(judge, human).kendall.value
+    if len(set(human)) == 1 or len(set(judge)) == 1:
+        assert found is None
+        return
+    assert found == pytest.approx(scipy.stats.kendalltau(human, judge).statistic, abs=1e-9)
+
+
+def test_kendalls_tau_of_a_resample_is_that_of_the_drawn_rows() -> None:
+    generator = np.random.default_rng(6)
+    human, judge = generator.normal(size=60).round(1), generator.normal(size=60)
+    statistic = kendall(ratings_of([[label] for label in human], judge))
+    times = generator.integers(0, 3, 60)
+    drawn = np.repeat(np.arange(60), times)
+    assert statistic(times[None].astype(float))[0] == pytest.approx(
+        scipy.stats.kendalltau(human[drawn], judge[drawn]).statistic
+    )
+
+
+def clustered(generator: np.random.Generator, size: int) -> tuple[NDArray[np.float64], ...]:
+    """Judge and people on 12 topics of some rows, on which a topic shifts both alike."""
+    topic = np.repeat(generator.normal(0, 1, 12), size)
+    human = topic + generator.normal(0, 0.5, topic.size)
+    return human + generator.normal(0, 0.5, topic.size), human
+
+
+def test_clusters_are_resampled_as_wholes() -> None:
+    """Copies of a row say nothing new: over clusters of them, intervals are those of 12 rows."""
+    generator = np.random.default_rng(2)
+    judge, human = clustered(generator, 1)
+    copies = {str(at): f"topic {at // 10}" for at in range(120)}
+    wide = calibrate(
+        scores(*np.repeat(judge, 10)),
+        {str(at): label for at, label in enumerate(np.repeat(human, 10))},
+        clusters=copies,
+    )
+    few = calibrate(
+        scores(*judge),
+        {str(at): label for at, label in enumerate(human)},
+        clusters={str(at): at for at in range(12)},
+    )
+    assert (wide.clusters, few.clusters, wide.n) == (12, 12, 120)
+    for name in ("spearman", "kendall", "pearson", "bias", "human_mean", "judge_mean"):
+        one, two = getattr(wide, name), getattr(few, name)
+        assert (one.low, one.high) == (pytest.approx(two.low), pytest.approx(two.high))
+    blind = held(np.repeat(judge, 10), np.repeat(human, 10))
+    assert blind.spearman.low is not None
+    assert wide.spearman.low is not None
+    assert wide.spearman.low < blind.spearman.low
+
+
+def test_a_row_without_a_cluster_is_refused_and_one_cluster_has_no_interval() -> None:
+    labels = {"0": 1.0, "1": 2.0, "2": 4.0}
+    with pytest.raises(MeasureError, match="row '2' has no cluster"):
+        calibrate(scores(1.0, 2.0, 3.0), labels, clusters={"0": "a", "1": "b"})
+    lone = calibrate(scores(1.0, 2.0, 3.0), labels, clusters=dict.fromkeys("012", "a"))
+    assert lone.spearman.value == pytest.approx(1.0)
+    assert lone.bias.value == pytest.approx(-1 / 3)
+    assert lone.spearman.low is lone.bias.low is None
+    assert lone.clusters == 1
+
+
+@pytest.mark.slow
+def test_the_clustered_interval_of_a_correlation_covers_and_the_blind_one_does_not() -> None:
+    """Topics on which the judge is too kind or too strict: 20 topics of 20 rows, 100 draws."""
+    generator = np.random.default_rng(3)
+
+    def drawn(topics: int) -> tuple[NDArray[np.float64], ...]:
+        lean = np.repeat(generator.normal(0, 0.6, topics), 20)
+        human = generator.normal(0, 1, lean.size)
+        return human + lean + generator.normal(0, 0.5, lean.size), human
+
+    judge, human = drawn(20_000)
+    truth = scipy.stats.spearmanr(judge, human).statistic
+    topics = np.repeat(np.arange(20), 20)
+    covered = {"clusters": 0, "rows": 0}
+    for _ in range(100):
+        judge, human = drawn(20)
+        statistic = spearman(ratings_of([[label] for label in human], judge))
+        for name, clusters in (("clusters", topics), ("rows", None)):
+            covered[name] += inside(resampled(statistic, 400, 0, clusters), truth)
+    print(covered)
+    assert covered["clusters"] >= 0.86 * 100
+    assert covered["rows"] < 0.85 * 100

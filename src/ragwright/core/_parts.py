@@ -32,6 +32,7 @@ PartKind: TypeAlias = Literal[
     "pages",
     "steps",
     "promoted",
+    "people",
 ]
 """Kind of thing that can be added; its entry points are in the group ``ragwright.<kind>``."""
 
@@ -54,6 +55,7 @@ class Part:
         promoted: What a promoted configuration contains beside sections of the project file: key
             -> function of project folder and settings that returns plain settings, and paths of
             files relative to the folder.
+        people: Adapters of sets of people's verdicts, for passports of judges.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Part:
     pages: Mapping[str, str] = field(default_factory=dict)
     steps: Mapping[str, str] = field(default_factory=dict)
     promoted: Mapping[str, str] = field(default_factory=dict)
+    people: Mapping[str, str] = field(default_factory=dict)
     sentences: Mapping[str, str] = field(default_factory=dict)
 
 

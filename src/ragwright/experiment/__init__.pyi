@@ -137,6 +137,7 @@ from .evaluations import (
     grade_means as grade_means,
     has_result as has_result,
     judge_checks as judge_checks,
+    judge_identity as judge_identity,
     judging as judging,
     known_runs as known_runs,
     labels_by_row as labels_by_row,

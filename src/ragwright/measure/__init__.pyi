@@ -1,4 +1,3 @@
-from ._agreement import Calibration as Calibration, calibrate as calibrate
 from ._alignment import (
     BertScorer as BertScorer,
     MoverScorer as MoverScorer,
@@ -109,6 +108,19 @@ from ._words import (
     answer_words as answer_words,
     content_words as content_words,
     plain_words as plain_words,
+)
+from .agreement import (
+    Agreement as Agreement,
+    Calibration as Calibration,
+    Labelled as Labelled,
+    LabelsNeeded as LabelsNeeded,
+    PeopleAgreement as PeopleAgreement,
+    calibrate as calibrate,
+    corrected_mean as corrected_mean,
+    judge_difference as judge_difference,
+    labels_needed as labels_needed,
+    people_agreement as people_agreement,
+    rank_agreement as rank_agreement,
 )
 from .statistics import (
     LEAST_P as LEAST_P,

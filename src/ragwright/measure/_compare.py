@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -315,7 +315,7 @@ def compare_rows(
             hint="compare two runs of the same rows by the same measures",
         )
     ids = list(dict.fromkeys([*a, *b]))
-    _check_clusters(ids, clusters)
+    check_clusters(ids, clusters)
     known_scales, reasons = scales or {}, incomparable or {}
     answered, counted_all = [], []
     for name in shared:
@@ -339,7 +339,8 @@ def compare_rows(
     )
 
 
-def _check_clusters(ids: Sequence[str], clusters: Mapping[str, Hashable] | None) -> None:
+def check_clusters(ids: Iterable[str], clusters: Mapping[str, Hashable] | None) -> None:
+    """Raise a MeasureError if a row has no cluster while others have one."""
     unclustered = [] if clusters is None else [key for key in ids if key not in clusters]
     if unclustered:
         raise MeasureError(

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ..core import MeasureError, counted, option
-from ._agreement import Calibration, shifted_mean
 from ._compare import Comparison, Comparisons
 from ._definition import MeasureScale
 from ._equivalence import least_rows
 from ._measure import Measure, on_scale, parse_measure
 from ._statistics import Summary
+from .agreement import Calibration, shifted_mean
 from .statistics import Estimate
 
 GateState: TypeAlias = Literal["passed", "failed", "untrusted"]

@@ -50,6 +50,7 @@ from ._pack import (
     unpacked as unpacked,
 )
 from ._page import formatting as formatting, stylesheet as stylesheet
+from ._passport_table import passport_table as passport_table
 from ._readers import (
     generators_json as generators_json,
     generators_table as generators_table,

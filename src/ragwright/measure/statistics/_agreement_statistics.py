@@ -6,14 +6,15 @@ times each row was drawn. It returns R values, NaN if the statistic is undefined
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._intervals import RESAMPLES, TAIL, Values
+from ._intervals import NORMAL, RESAMPLES, TAIL, Values, student_quantile
 
 AlphaLevel: TypeAlias = Literal["", "nominal", "ordinal", "interval"]
 Statistic: TypeAlias = Callable[[Values], Values]
@@ -70,28 +71,56 @@ def ratings_of(labels: Sequence[Sequence[float]], scores: Values) -> Ratings:
     return Ratings(row, label, scores[row], 1.0 / counts[row], len(labels))
 
 
-def resampled(statistic: Statistic, rows: int, seed: int) -> Estimate:
+def resampled(
+    statistic: Statistic, rows: int, seed: int, clusters: NDArray[np.int64] | None = None
+) -> Estimate:
     """A statistic with the percentiles of 2,000 resamples of the rows (Efron 1979).
 
     Without an interval if it is undefined in more than one resample of twenty.
+
+    Args:
+        statistic: Values from row weights.
+        rows: Number of rows.
+        seed: Seed of the resamples.
+        clusters: Number of each row's cluster; None where rows are independent. Whole clusters are
+            drawn (Cameron, Gelbach and Miller 2008), at least two, and the percentiles are
+            expanded to Student's quantile for their number (Hesterberg 2015), because a bootstrap
+            of few clusters is too narrow.
     """
     value = float(statistic(np.ones((1, rows)))[0])
+    units = rows if clusters is None else len(np.unique(clusters))
     if np.isnan(value):
         return Estimate()
-    generator = np.random.default_rng(seed)
-    block = max(1, _BLOCK // rows)
-    statistics = []
-    for start in range(0, RESAMPLES, block):
-        size = min(block, RESAMPLES - start)
-        drawn = generator.integers(0, rows, (size, rows)) + np.arange(size)[:, None] * rows
-        times = np.bincount(drawn.ravel(), minlength=size * rows).astype(np.float64)
-        statistics.append(statistic(times.reshape(size, rows)))
-    values = np.concatenate(statistics)
+    if clusters is not None and units < 2:
+        return Estimate(value)
+    values = np.concatenate([statistic(times) for times in _drawn(rows, seed, clusters)])
     values = values[~np.isnan(values)]
     if len(values) < 0.95 * RESAMPLES:
         return Estimate(value)
-    low, high = np.quantile(values, [TAIL, 1 - TAIL])
+    tail = TAIL
+    if clusters is not None:
+        tail = NORMAL.cdf(-math.sqrt(units / (units - 1)) * student_quantile(units - 1))
+    low, high = np.quantile(values, [tail, 1 - tail])
     return Estimate(value, float(low), float(high))
+
+
+def _drawn(rows: int, seed: int, clusters: NDArray[np.int64] | None) -> Iterator[Values]:
+    """Yield how often each row was drawn, in blocks of resamples."""
+    place = None if clusters is None else np.unique(clusters, return_inverse=True)[1].ravel()
+    units = rows if place is None else int(place.max()) + 1
+    generator = np.random.default_rng(seed)
+    block = max(1, _BLOCK // rows)
+    for start in range(0, RESAMPLES, block):
+        size = min(block, RESAMPLES - start)
+        drawn = generator.integers(0, units, (size, units)) + np.arange(size)[:, None] * units
+        times = np.bincount(drawn.ravel(), minlength=size * units).astype(np.float64)
+        times = times.reshape(size, units)
+        yield times if place is None else times[:, place]
+
+
+def difference(first: Statistic, second: Statistic) -> Statistic:
+    """The first statistic minus the second on the same rows and the same resamples: paired."""
+    return lambda of_rows: first(of_rows) - second(of_rows)
 
 
 def kappa(ratings: Ratings, levels: Sequence[float], *, quadratic: bool = False) -> Statistic:
@@ -141,6 +170,62 @@ def spearman(ratings: Ratings) -> Statistic:
         return _correlation_of(n, aa, bb, ab, largest)
 
     return statistic
+
+
+def kendall(ratings: Ratings) -> Statistic:
+    """Kendall's tau-b: pairs in the same order less pairs in the opposite one (Kendall 1945).
+
+    ``2 (C - D) / sqrt((n^2 - sum t^2) (n^2 - sum u^2))`` with ``t`` and ``u`` the sizes of groups
+    of equal labels and scores. Undefined if labels or scores do not vary. All pairs are counted:
+    for every bit of the rank of one side, those that share the higher bits, in n log n steps.
+    """
+    sides = [np.unique(side, return_inverse=True) for side in (ratings.label, ratings.score)]
+    (_, x), (_, y) = sorted(sides, key=lambda side: -len(side[0]))
+    x, y = x.ravel(), y.ravel()
+    cells, cell = np.unique(x * (int(y.max()) + 1) + y, return_inverse=True)
+    order, x_cell, y_cell = _Ranking(cell.ravel()), cells // (y.max() + 1), cells % (y.max() + 1)
+    passes = [_BitPass(x_cell, y_cell, bit) for bit in range(int(y.max()).bit_length())]
+    groups = _Ranking(x_cell), _Ranking(y_cell)
+
+    def statistic(of_rows: Values) -> Values:
+        weights = order.counts(ratings.weights(of_rows))
+        square = weights.sum(axis=1) ** 2
+        xx, yy = (square - (group.counts(weights) ** 2).sum(axis=1) for group in groups)
+        surplus: Values = np.zeros(len(weights))
+        for bit_pass in passes:
+            surplus = surplus + bit_pass.surplus(weights)
+        return _correlation_of(square, xx, yy, 2 * surplus, (1.0, 1.0))
+
+    return statistic
+
+
+class _BitPass:
+    """Pairs whose ranks y differ first in one bit: in the order of x less in the opposite one."""
+
+    def __init__(self, x: NDArray[np.int64], y: NDArray[np.int64], bit: int) -> None:
+        prefix = y >> (bit + 1)
+        self._order = np.lexsort((x, prefix))
+        prefix, x = prefix[self._order], x[self._order]
+        one = ((y[self._order] >> bit) & 1).astype(bool)
+        self._zeros = (~one).astype(np.float64)
+        self._ones = np.flatnonzero(one)
+        key = prefix * (int(x.max()) + 1) + x
+        ends = [
+            np.searchsorted(keys, keys[self._ones], side)
+            for keys in (key, prefix)
+            for side in ("left", "right")
+        ]
+        self._ties, self._group = (ends[0], ends[1]), (ends[2], ends[3])
+
+    def surplus(self, weights: Values) -> Values:
+        """Sum of the products of weights, opposite orders counting negative."""
+        weights = weights[:, self._order]
+        sums = np.zeros((len(weights), weights.shape[1] + 1))
+        np.cumsum(weights * self._zeros, axis=1, out=sums[:, 1:])
+        (tie, tie_end), (start, end) = self._ties, self._group
+        balance = sums[:, tie] + sums[:, tie_end] - sums[:, start] - sums[:, end]
+        total: Values = (weights[:, self._ones] * balance).sum(axis=1)
+        return total
 
 
 def auc(ratings: Ratings) -> Statistic:

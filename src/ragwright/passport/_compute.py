@@ -1,0 +1,357 @@
+"""The computation: judges beside people in every dimension of a set."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core import value_hash
+from ..measure import (
+    Agreement,
+    Estimate,
+    MeasureScale,
+    clopper_pearson,
+    flip_rate,
+    judge_difference,
+    judge_spread,
+    mean_interval,
+    people_agreement,
+    rank_agreement,
+)
+from ._advice import advised
+from ._passport import (
+    FreeDifference,
+    GroupBias,
+    JudgeFigures,
+    JudgePassport,
+    Passport,
+    PeopleFigures,
+)
+from ._people import Dimension, PeopleSet, divided, labels_of
+from ._verdicts import Verdicts
+
+_LENGTHS = ("short", "medium", "long")
+_FEWEST, _MOST = 5, 60
+"""Rows of a group for which a bias is shown; most groups of one kind."""
+
+_ABOUT: Mapping[str, tuple[str, ...]] = {
+    "faithfulness": ("Faithfulness", "Groundedness", "Claims", "Q2", "KPrecision", "KF1"),
+    "support": ("Faithfulness", "Groundedness", "Claims", "Q2", "KPrecision", "KF1"),
+    "relevance": ("ContextRelevance", "JudgedPrecision", "JudgedAveragePrecision"),
+    "correctness": ("AnswerCorrectness", "Pairwise", "Contains", "TokenF1", "ExactMatch"),
+    "completeness": ("Comprehensive", "ROUGE"),
+    "overall": ("Pairwise", "Comprehensive"),
+    "appropriateness": ("AnswerRelevance",),
+}
+"""Dimension -> names of the measures that are about it."""
+
+
+def dimension_about(measure: str, names: Sequence[str]) -> str:
+    """The dimension that a measure is about: by its own name, else the first of the set."""
+    name = measure.partition("(")[0].partition("@")[0].strip()
+    same = [dimension for dimension in names if dimension.casefold() == name.casefold()]
+    fitting = [dimension for dimension in names if name in _ABOUT.get(dimension.casefold(), ())]
+    return next(iter((*same, *fitting, *names)), "")
+
+
+def measures_about(dimension: str) -> tuple[str, ...]:
+    """The names of measures that are about a dimension, the usual one first."""
+    return _ABOUT.get(dimension.casefold(), ())
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """People's labels in one dimension, and what the rows share."""
+
+    people: PeopleSet
+    dimension: Dimension
+    seed: int
+
+    @cached_property
+    def by_rater(self) -> dict[str, dict[str, float]]:
+        return labels_of(self.people, self.dimension)
+
+    @cached_property
+    def labels(self) -> dict[str, tuple[float, ...]]:
+        return {key: tuple(by_rater.values()) for key, by_rater in self.by_rater.items()}
+
+    @cached_property
+    def means(self) -> dict[str, float]:
+        return {key: sum(labels) / len(labels) for key, labels in self.labels.items()}
+
+    @cached_property
+    def tasks(self) -> dict[str, str]:
+        return {item.row.id: item.task for item in self.people.rated}
+
+    @property
+    def scale(self) -> MeasureScale:
+        return MeasureScale(self.dimension.low, self.dimension.high)
+
+    @property
+    def single(self) -> bool:
+        """True if every row has one label."""
+        return all(len(labels) == 1 for labels in self.labels.values())
+
+    def values(self, judge: Verdicts) -> tuple[dict[str, float], MeasureScale | None]:
+        """The verdicts on labelled rows, and their scale; divided where labels are."""
+        scale = judge.scale or self._points(judge)
+        values = {
+            key: score.value
+            for key, score in judge.scores.items()
+            if score.value is not None and key in self.labels
+        }
+        if self.dimension.of and scale is None:
+            own = self._undivided(values)
+            if own:
+                values = {key: divided(value, self.dimension) for key, value in values.items()}
+                scale = self.scale
+        return values, scale
+
+    def _points(self, judge: Verdicts) -> MeasureScale | None:
+        """The people's scale, if all verdicts are among its whole points."""
+        values = {score.value for score in judge.scores.values() if score.value is not None}
+        low, high = self.dimension.low, self.dimension.high
+        fits = all(low <= value <= high and value == round(value) for value in values)
+        return self.scale if values and fits and high - low <= 10 else None
+
+    def _undivided(self, values: Mapping[str, float]) -> bool:
+        dimension = next(one for one in self.people.dimensions if one.name == self.dimension.of)
+        return all(dimension.low <= value <= dimension.high for value in values.values())
+
+
+def passport_from(
+    people: PeopleSet, verdicts: Sequence[Verdicts], *, seed: int = 0, notes: Iterable[str] = ()
+) -> Passport:
+    """Compute the passport of judges on a set.
+
+    All intervals are 95 % and resample whole tasks (2,000 resamples by the seed).
+    """
+    frames = [_Frame(people, dimension, seed) for dimension in people.dimensions]
+    frames = [frame for frame in frames if frame.labels]
+    names = [frame.dimension.name for frame in frames]
+    judges: dict[str, JudgePassport] = {}
+    for judge in verdicts:
+        judges[judge.name] = _about(judge, names, people)
+    for frame in frames:
+        for name, figures in _dimension_figures(frame, verdicts).items():
+            known = judges[name]
+            dimensions = {**known.dimensions, frame.dimension.name: figures}
+            judges[name] = replace(known, dimensions=dimensions)
+    return Passport(
+        people.name,
+        people.source,
+        len(people.rated),
+        people.tasks,
+        tuple(_people_figures(frame) for frame in frames),
+        tuple(sorted(judges.values(), key=_judge_order)),
+        (*people.notes, *notes),
+        seed,
+        time.strftime("%Y-%m-%d"),
+        value_hash(
+            [[i.row.id, i.task, {k: dict(v) for k, v in i.labels.items()}] for i in people.rated]
+        ),
+    )
+
+
+def _judge_order(judge: JudgePassport) -> tuple[Any, ...]:
+    """Models, then recorded verdicts, then free measures; the best of each first."""
+    figures = judge.dimensions.get(judge.dimension)
+    best = -1.0 if figures is None or figures.spearman.value is None else figures.spearman.value
+    return (("model", "recorded", "free").index(judge.kind), -best, judge.name)
+
+
+def _about(judge: Verdicts, names: Sequence[str], people: PeopleSet) -> JudgePassport:
+    """What is about the judge as a whole."""
+    states = Counter(score.state for score in judge.scores.values())
+    tried = sum(count for state, count in states.items() if state != "not_applicable")
+    lost = states["judge_invalid"] + states["errored"]
+    unusable = Estimate(lost / tried, *clopper_pearson(lost, tried)) if tried else Estimate()
+    scores = judge.scores.values()
+    spread, flips = judge_spread(scores), flip_rate(scores)
+    return JudgePassport(
+        judge.name,
+        judge.kind,
+        judge.measure,
+        judge.model,
+        judge.identity,
+        dict(sorted(states.items())),
+        unusable,
+        spread if spread.rows else None,
+        flips if flips.rows else None,
+        judge.cost,
+        dimension_about(judge.measure or judge.name, names),
+        judge.run,
+    )
+
+
+def _people_figures(frame: _Frame) -> PeopleFigures:
+    """People's labels, and their agreement with each other."""
+    dimension, labels = frame.dimension, frame.labels
+    agreement = people_agreement(labels, clusters=frame.tasks, seed=frame.seed).people
+    return PeopleFigures(
+        dimension.name,
+        dimension.low,
+        dimension.high,
+        dimension.mapping,
+        len(labels),
+        sum(map(len, labels.values())),
+        len({rater for by_rater in frame.by_rater.values() for rater in by_rater}),
+        len({frame.tasks[key] for key in labels}),
+        _mean_by_task(frame.means, frame),
+        agreement.n,
+        **_shared(agreement),
+    )
+
+
+def _shared(agreement: Agreement) -> dict[str, Any]:
+    names = ("spearman", "kendall", "kappa", "weighted_kappa", "auc")
+    return {name: getattr(agreement, name) for name in names}
+
+
+def _mean_by_task(values: Mapping[str, float], frame: _Frame) -> Estimate:
+    numbers = np.array(list(values.values()), dtype=np.float64)
+    _, clusters = np.unique([frame.tasks[key] for key in values], return_inverse=True)
+    ends, _ = mean_interval(numbers, frame.seed, clusters=clusters.ravel())
+    return Estimate(float(numbers.mean()), *(ends or (None, None)))
+
+
+def _dimension_figures(frame: _Frame, verdicts: Sequence[Verdicts]) -> dict[str, JudgeFigures]:
+    """The figures of every judge with a verdict on a labelled row."""
+    figures: dict[str, JudgeFigures] = {}
+    free: dict[str, dict[str, float]] = {}
+    for judge in verdicts:
+        values, scale = frame.values(judge)
+        if not values:
+            continue
+        figures[judge.name] = _judge_figures(frame, values, scale)
+        if judge.kind == "free" and figures[judge.name].spearman.value is not None:
+            free[judge.name] = _turned(values, scale)
+    best = max(free, key=lambda name: figures[name].spearman.value or 0.0, default="")
+    for judge in verdicts:
+        if judge.name not in figures:
+            continue
+        values, scale = frame.values(judge)
+        others = [name for name in free if name != judge.name]
+        others = [name for name in others if judge.kind != "free" or name == best]
+        versus = _differences(frame, _turned(values, scale), {name: free[name] for name in others})
+        figures[judge.name] = advised(
+            replace(figures[judge.name], versus=versus), judge.name, frame.dimension.name, best
+        )
+    return figures
+
+
+def _turned(values: Mapping[str, float], scale: MeasureScale | None) -> dict[str, float]:
+    sign = 1.0 if scale is None or scale.higher_is_better else -1.0
+    return {key: sign * value for key, value in values.items()}
+
+
+def _judge_figures(
+    frame: _Frame, values: Mapping[str, float], scale: MeasureScale | None
+) -> JudgeFigures:
+    """Agreement and bias of one judge; correlations with people's means, the rest with each."""
+    options: dict[str, Any] = {
+        "clusters": frame.tasks,
+        "seed": frame.seed,
+        "scale": scale,
+        "label_scale": frame.scale,
+    }
+    common = {key: frame.means[key] for key in frame.means if key in values}
+    if frame.single:
+        agreement = rank_agreement(values, frame.labels, **options)
+        one_person = agreement.spearman
+    else:
+        each = rank_agreement(
+            values,
+            frame.labels,
+            only=("spearman", "kappa", "weighted_kappa", "auc"),
+            **options,
+        )
+        agreement = rank_agreement(values, common, only=("spearman", "kendall"), **options)
+        one_person = each.spearman
+        agreement = replace(
+            agreement, kappa=each.kappa, weighted_kappa=each.weighted_kappa, auc=each.auc
+        )
+    return JudgeFigures(
+        agreement.n,
+        agreement.clusters or agreement.n,
+        **_shared(agreement),
+        one_person=one_person,
+        bias=agreement.bias,
+        mapped=agreement.mapped,
+        groups=_group_biases(frame, values, scale),
+    )
+
+
+def _differences(
+    frame: _Frame, values: Mapping[str, float], free: Mapping[str, Mapping[str, float]]
+) -> tuple[FreeDifference, ...]:
+    differences = []
+    for name, others in free.items():
+        common = {key: mean for key, mean in frame.means.items() if key in values and key in others}
+        if not common:
+            continue
+        apart = judge_difference(
+            values, others, common, clusters=frame.tasks, seed=frame.seed, only=("spearman",)
+        )
+        differences.append(FreeDifference(name, apart.n, apart.spearman))
+    return tuple(differences)
+
+
+def _group_biases(
+    frame: _Frame, values: Mapping[str, float], scale: MeasureScale | None
+) -> dict[str, tuple[GroupBias, ...]]:
+    """Bias by system, by topic, and by the length of the response."""
+    own = frame.scale
+    if scale is None or not scale.width or not own.width:
+        return {}
+    low = scale.low if scale.higher_is_better else -(scale.high or 0.0)
+    off = {
+        key: (value - low) * own.width / scale.width + own.low - frame.means[key]
+        for key, value in _turned(values, scale).items()
+    }
+    members: dict[str, dict[str, list[str]]] = {"system": {}, "topic": {}, "length": {}}
+    lengths = _length_names(frame.people, off)
+    for item in frame.people.rated:
+        if item.row.id in off:
+            key = item.row.id
+            for kind, name in (
+                ("system", item.system),
+                ("topic", item.topic or item.task),
+                ("length", lengths.get(key, "")),
+            ):
+                if name:
+                    members[kind].setdefault(name, []).append(key)
+    shown = {}
+    for kind, groups in members.items():
+        large = {name: keys for name, keys in groups.items() if len(keys) >= _FEWEST}
+        if 1 < len(large) <= _MOST:
+            order = _LENGTHS if kind == "length" else sorted(large)
+            shown[kind] = tuple(
+                GroupBias(
+                    name,
+                    len(large[name]),
+                    _mean_by_task({key: off[key] for key in large[name]}, frame),
+                )
+                for name in order
+                if name in large
+            )
+    return shown
+
+
+def _length_names(people: PeopleSet, off: Mapping[str, float]) -> dict[str, str]:
+    """Row id -> third of the responses by number of words; empty without responses or for pairs."""
+    words = {
+        item.row.id: len(item.row.said.split())
+        for item in people.rated
+        if item.row.said and item.row.id in off and item.second is None
+    }
+    if len(set(words.values())) < len(_LENGTHS):
+        return {}
+    first, second = np.quantile(list(words.values()), [1 / 3, 2 / 3])
+    return {key: _LENGTHS[int(count > first) + int(count > second)] for key, count in words.items()}

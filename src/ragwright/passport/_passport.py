@@ -1,0 +1,369 @@
+"""The passport of judges on one set of people's verdicts, as frozen records and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from ..measure import Estimate, FlipRate, JudgeSpread
+
+JudgeKind: TypeAlias = Literal["free", "model", "recorded"]
+"""``free``: a measure that calls no model; ``model``: one that does; ``recorded``: verdicts that
+the set or a file holds."""
+
+_FIGURES = ("spearman", "kendall", "kappa", "weighted_kappa", "auc")
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleFigures:
+    """People in one dimension: their labels, and how far they agree with each other.
+
+    Attributes:
+        name: Name of the dimension.
+        low: Worst label; ``high`` the best one.
+        high: See ``low``.
+        mapping: How labels of the set became numbers; empty if they are unchanged.
+        rows: Rows with a label.
+        labels: Labels of these rows.
+        raters: Different people; 1 if the set does not say who judged.
+        tasks: Different tasks of these rows.
+        mean: Mean label.
+        twice: Rows with two labels or more, on which the next figures rest; without value if there
+            are none.
+        spearman: Each label against the mean of the others of its row (leave one out): the ceiling
+            for ``one_person`` of a judge. Likewise ``kendall`` and ``auc``.
+        kendall: See ``spearman``.
+        kappa: Labels of a row, pair by pair; ``weighted_kappa`` with quadratic weights.
+        weighted_kappa: See ``kappa``.
+        auc: See ``spearman``.
+    """
+
+    name: str
+    low: float
+    high: float
+    mapping: str = ""
+    rows: int = 0
+    labels: int = 0
+    raters: int = 1
+    tasks: int = 0
+    mean: Estimate = Estimate()
+    twice: int = 0
+    spearman: Estimate = Estimate()
+    kendall: Estimate = Estimate()
+    kappa: Estimate = Estimate()
+    weighted_kappa: Estimate = Estimate()
+    auc: Estimate = Estimate()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBias:
+    """Bias of a judge in some of the rows: mean of its verdict minus people's mean label.
+
+    Attributes:
+        name: Value that the rows share: a system, a topic, ``short`` responses.
+        rows: Number of rows.
+        bias: In points of the people's scale.
+    """
+
+    name: str
+    rows: int
+    bias: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class FreeDifference:
+    """Agreement of a judge minus that of a free measure, on the same rows and resamples.
+
+    Attributes:
+        name: Text of the free measure.
+        rows: Rows that both scored.
+        spearman: Difference of the rank correlations with people; above 0 the judge is better.
+    """
+
+    name: str
+    rows: int
+    spearman: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPlan:
+    """Labels of people that a gate needs so that this judge's mean counts.
+
+    Attributes:
+        margin: Half width of the 95 % interval of the mean, as a share of the people's scale.
+        labels: Labelled rows that are needed beside the judge's scores of all rows; None if more
+            than the set has.
+        alone: Labelled rows that are needed without a judge.
+        saving: Share of the labels that the judge saves, 0 to 1; below 0 it costs some.
+    """
+
+    margin: float
+    labels: int | None
+    alone: int | None
+    saving: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeFigures:
+    """One judge beside people in one dimension.
+
+    Correlations are with the mean of people's labels of a row; kappa and AUC compare the judge with
+    each label, and the labels of a row share the weight 1. All intervals are 95 % and resample
+    whole tasks.
+
+    Attributes:
+        rows: Rows with a label and a verdict.
+        tasks: Different tasks of these rows.
+        spearman: Correlation of ranks (Spearman 1904).
+        kendall: Tau-b (Kendall 1945).
+        kappa: Agreement beyond chance (Cohen 1960), where both use the same points; else None.
+        weighted_kappa: With quadratic weights (Cohen 1968).
+        auc: For labels 0 and 1: how often a row labelled 1 gets the higher verdict.
+        one_person: Rank correlation with single labels, to be read beside ``spearman`` of people.
+        bias: Mean of verdict minus people's mean, in points of their scale; None if the scale of
+            the verdicts is unknown or open.
+        mapped: How verdicts were mapped to the people's scale, in words.
+        groups: ``system``, ``topic``, ``length`` -> bias in each group of rows.
+        versus: Paired differences to each free measure; empty for the best of them.
+        advice: Which judge to use for this dimension, in one sentence.
+        trusted: True if the agreement is above chance, and not below the best free measure.
+        plan: Labels needed until its mean counts; None if it cannot be said.
+    """
+
+    rows: int
+    tasks: int
+    spearman: Estimate = Estimate()
+    kendall: Estimate = Estimate()
+    kappa: Estimate = Estimate()
+    weighted_kappa: Estimate = Estimate()
+    auc: Estimate = Estimate()
+    one_person: Estimate = Estimate()
+    bias: Estimate = Estimate()
+    mapped: str = ""
+    groups: Mapping[str, tuple[GroupBias, ...]] = field(default_factory=dict)
+    versus: tuple[FreeDifference, ...] = ()
+    advice: str = ""
+    trusted: bool = False
+    plan: LabelPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePassport:
+    """A judge on a set of people's verdicts.
+
+    Attributes:
+        name: ``KPrecision``; ``Faithfulness by openai:gpt-4o``; name of recorded verdicts.
+        kind: Free measure, measure of a model, or recorded verdicts.
+        measure: Text of the measure; empty for recorded verdicts.
+        model: The chat model; empty if none was called.
+        identity: Everything that determines its verdicts: measure, model, settings, prompts.
+        states: State of a score -> rows: ``scored``, ``judge_invalid``, ….
+        unusable: Share of the rows whose verdict cannot be used: invalid replies and errors.
+        spread: Spread of repeated judgments (``--repeat``); None without repeats.
+        flips: How often the order of two texts decides; None if it was not judged in both orders.
+        cost: Cost of judging 100 rows; 0 for free measures, None if no price is known.
+        dimension: The dimension that the measure is about, which gates read.
+        run: Stored run of the scores; empty if there is none.
+        dimensions: Figures by dimension; a dimension without common rows is missing.
+    """
+
+    name: str
+    kind: JudgeKind
+    measure: str = ""
+    model: str = ""
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    states: Mapping[str, int] = field(default_factory=dict)
+    unusable: Estimate = Estimate()
+    spread: JudgeSpread | None = None
+    flips: FlipRate | None = None
+    cost: float | None = None
+    dimension: str = ""
+    run: str = ""
+    dimensions: Mapping[str, JudgeFigures] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Passport:
+    """Judges beside people on one set.
+
+    Attributes:
+        set: Name of the set.
+        source: The set as it was named, with its path.
+        rows: Answers or pairs with a label.
+        tasks: Their tasks, which the intervals resample.
+        people: People by dimension, in the order of the set.
+        judges: Judges: models and recorded verdicts first, then free measures, best first.
+        notes: What was left out and how labels were read.
+        seed: Seed of the resamples.
+        date: Day of the computation, ISO 8601.
+        fingerprint: Hash of the rows and labels.
+    """
+
+    set: str
+    source: str
+    rows: int
+    tasks: int
+    people: tuple[PeopleFigures, ...]
+    judges: tuple[JudgePassport, ...]
+    notes: tuple[str, ...] = ()
+    seed: int = 0
+    date: str = ""
+    fingerprint: str = ""
+
+    def judge(self, name: str) -> JudgePassport | None:
+        """The judge of a name; None if it is not in the passport."""
+        return next((judge for judge in self.judges if judge.name == name), None)
+
+
+def passport_json(passport: Passport) -> dict[str, Any]:
+    """The passport as a JSON document: ``judges`` -> name -> dimension -> figures.
+
+    Every figure is ``{"value", "low", "high"}``, null where undefined. What is about a judge as a
+    whole, such as its cost, is under ``about``.
+    """
+    return {
+        "set": passport.set,
+        "source": passport.source,
+        "rows": passport.rows,
+        "tasks": passport.tasks,
+        "people": {figures.name: _people_json(figures) for figures in passport.people},
+        "judges": {
+            judge.name: {name: _figures_json(figures) for name, figures in judge.dimensions.items()}
+            for judge in passport.judges
+        },
+        "about": {judge.name: _about_json(judge) for judge in passport.judges},
+        "notes": list(passport.notes),
+        "seed": passport.seed,
+        "date": passport.date,
+        "fingerprint": passport.fingerprint,
+    }
+
+
+def _people_json(figures: PeopleFigures) -> dict[str, Any]:
+    body = {
+        name: getattr(figures, name)
+        for name in ("low", "high", "mapping", "rows", "labels", "raters", "tasks", "twice")
+    }
+    return body | {name: _estimate_json(getattr(figures, name)) for name in ("mean", *_FIGURES)}
+
+
+def _figures_json(figures: JudgeFigures) -> dict[str, Any]:
+    return {
+        "rows": figures.rows,
+        "tasks": figures.tasks,
+        **{name: _estimate_json(getattr(figures, name)) for name in _FIGURES},
+        "one_person": _estimate_json(figures.one_person),
+        "bias": {**_estimate_json(figures.bias), "mapped": figures.mapped},
+        "groups": {
+            name: [
+                {"name": group.name, "rows": group.rows, **_estimate_json(group.bias)}
+                for group in groups
+            ]
+            for name, groups in figures.groups.items()
+        },
+        "versus": {
+            free.name: {"rows": free.rows, **_estimate_json(free.spearman)}
+            for free in figures.versus
+        },
+        "advice": figures.advice,
+        "trusted": figures.trusted,
+        "labels_needed": None if figures.plan is None else asdict(figures.plan),
+    }
+
+
+def _about_json(judge: JudgePassport) -> dict[str, Any]:
+    return {
+        "kind": judge.kind,
+        "measure": judge.measure,
+        "model": judge.model,
+        "identity": dict(judge.identity),
+        "states": dict(judge.states),
+        "unusable": _estimate_json(judge.unusable),
+        "spread": None if judge.spread is None else asdict(judge.spread),
+        "flips": None if judge.flips is None else asdict(judge.flips),
+        "cost_100": judge.cost,
+        "dimension": judge.dimension,
+        "run": judge.run,
+    }
+
+
+def _estimate_json(estimate: Estimate) -> dict[str, float | None]:
+    """Value and ends, rounded to 4 digits."""
+    return {
+        name: None if number is None else round(number, 4)
+        for name, number in asdict(estimate).items()
+    }
+
+
+def passport_of(body: Mapping[str, Any]) -> Passport:
+    """The passport that :func:`passport_json` wrote.
+
+    Raises:
+        KeyError: The document is not one; likewise TypeError and ValueError.
+    """
+    people = tuple(
+        PeopleFigures(name, **_with_estimates(figures, ("mean", *_FIGURES)))
+        for name, figures in body["people"].items()
+    )
+    judges = tuple(
+        _judge_of(name, body["about"][name], dimensions)
+        for name, dimensions in body["judges"].items()
+    )
+    plain = {name: body[name] for name in ("set", "source", "rows", "tasks", "seed", "date")}
+    return Passport(
+        people=people,
+        judges=judges,
+        notes=tuple(body["notes"]),
+        fingerprint=body["fingerprint"],
+        **plain,
+    )
+
+
+def _judge_of(
+    name: str, about: Mapping[str, Any], dimensions: Mapping[str, Mapping[str, Any]]
+) -> JudgePassport:
+    rest = {key: about[key] for key in ("kind", "measure", "model", "identity", "states", "run")}
+    return JudgePassport(
+        name,
+        unusable=_read_estimate(about["unusable"]),
+        spread=None if about["spread"] is None else JudgeSpread(**about["spread"]),
+        flips=None if about["flips"] is None else FlipRate(**about["flips"]),
+        cost=about["cost_100"],
+        dimension=about["dimension"],
+        dimensions={key: _judge_figures_of(figures) for key, figures in dimensions.items()},
+        **rest,
+    )
+
+
+def _judge_figures_of(body: Mapping[str, Any]) -> JudgeFigures:
+    estimates: dict[str, Any] = {
+        name: _read_estimate(body[name]) for name in (*_FIGURES, "one_person", "bias")
+    }
+    return JudgeFigures(
+        body["rows"],
+        body["tasks"],
+        advice=body["advice"],
+        trusted=body["trusted"],
+        mapped=body["bias"]["mapped"],
+        groups={
+            name: tuple(
+                GroupBias(group["name"], group["rows"], _read_estimate(group)) for group in groups
+            )
+            for name, groups in body["groups"].items()
+        },
+        versus=tuple(
+            FreeDifference(name, free["rows"], _read_estimate(free))
+            for name, free in body["versus"].items()
+        ),
+        plan=None if body["labels_needed"] is None else LabelPlan(**body["labels_needed"]),
+        **estimates,
+    )
+
+
+def _with_estimates(body: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {key: _read_estimate(value) if key in names else value for key, value in body.items()}
+
+
+def _read_estimate(body: Mapping[str, Any]) -> Estimate:
+    return Estimate(body["value"], body["low"], body["high"])

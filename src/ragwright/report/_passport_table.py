@@ -1,0 +1,99 @@
+"""The passport of judges as a table for the terminal."""
+
+from __future__ import annotations
+
+from ..core import counted
+from ..measure import Estimate
+from ..passport import JudgePassport, Passport, PeopleFigures
+from ._text import WIDTH, text_table
+
+
+def passport_table(passport: Passport, width: int = WIDTH) -> str:
+    """A passport as text: per dimension one line for people and one for each judge."""
+    head = (
+        f"{passport.set}: {counted(passport.rows, 'row')} of {counted(passport.tasks, 'task')} "
+        "judged by people; 95 % intervals resample tasks"
+    )
+    blocks = [head]
+    blocks += [_dimension_block(passport, people, width) for people in passport.people]
+    blocks.append(_whole_judges(passport, width))
+    blocks += [f"note: {note}" for note in passport.notes]
+    return "\n\n".join(filter(None, blocks))
+
+
+def _dimension_block(passport: Passport, people: PeopleFigures, width: int) -> str:
+    lines = [["", "rows", "Spearman", "kappa", "AUC", "bias", "use it"]]
+    if people.twice:
+        lines.append(
+            [
+                "people (one against the others)",
+                str(people.twice),
+                _short(people.spearman),
+                _short(people.weighted_kappa),
+                _short(people.auc),
+                "",
+                "",
+            ]
+        )
+    judges = [judge for judge in passport.judges if people.name in judge.dimensions]
+    for judge in judges:
+        figures = judge.dimensions[people.name]
+        lines.append(
+            [
+                judge.name,
+                str(figures.rows),
+                _short(figures.spearman),
+                _short(figures.weighted_kappa),
+                _short(figures.auc),
+                _short(figures.bias, sign=True),
+                "yes" if figures.trusted else "no",
+            ]
+        )
+    title = f"{people.name} ({people.low:g}-{people.high:g})"
+    advice = [
+        figures.advice
+        for judge in judges
+        if judge.kind != "free" and (figures := judge.dimensions[people.name])
+    ]
+    advice = advice or [
+        judge.dimensions[people.name].advice
+        for judge in judges
+        if " agrees best " in judge.dimensions[people.name].advice
+    ]
+    table = text_table(lines, right=(1,), width=width)
+    return "\n".join([title, table, *advice])
+
+
+def _whole_judges(passport: Passport, width: int) -> str:
+    """Unusable replies, repeats, positions and cost of judges that called a model."""
+    judges = [judge for judge in passport.judges if judge.kind == "model"]
+    if not judges:
+        return ""
+    lines = [["judge", "unusable", "spread of repeats", "order decides", "100 rows cost"]]
+    lines += [
+        [
+            judge.name,
+            "" if judge.unusable.value is None else f"{judge.unusable.value:.1%}",
+            "" if judge.spread is None or judge.spread.sd is None else f"{judge.spread.sd:.3f}",
+            "" if judge.flips is None or judge.flips.rate is None else f"{judge.flips.rate:.1%}",
+            _cost_text(judge),
+        ]
+        for judge in judges
+    ]
+    return text_table(lines, width=width)
+
+
+def _cost_text(judge: JudgePassport) -> str:
+    return "unknown" if judge.cost is None else f"{judge.cost:.4f}"
+
+
+def _short(estimate: Estimate, *, sign: bool = False) -> str:
+    """A figure with its interval: ``.725 (.648 to .787)``; empty if undefined."""
+    if estimate.value is None:
+        return ""
+    numbers = [estimate.value, estimate.low, estimate.high]
+    texts = [
+        "" if number is None else format(number, "+.3f" if sign else ".3f").replace("0.", ".")
+        for number in numbers
+    ]
+    return f"{texts[0]} ({texts[1]} to {texts[2]})" if texts[1] else texts[0]
