@@ -6,10 +6,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..core import ConfigError, Row, counted, current_user
-from ..testsets import TestsetReview, review_status, write_review_sheet
+from ..core import ConfigError, Row, TestsetError, counted, current_user
+from ..testsets import TestsetReview, nuggets_of_lines, review_status, write_review_sheet
 from ._console import EXIT_ERROR, Console, visible, write
 
+_IMPORTANCES = {key: word for word in ("vital", "okay", "wrong") for key in (word[0], word)}
 _KEYS = "[a]ccept  [e]dit  [r]eject  [s]kip  [u]ndo  [q]uit"
 
 
@@ -101,10 +102,31 @@ def _decided(review: TestsetReview, row: Row, key: str) -> bool:
     elif key == "e":
         _print("press Enter to keep the text as it is")
         question, answer = _read_line("question > "), _read_line("answer   > ")
-        review.decide(row, "accepted", question=question, answer=answer)
+        nuggets = _edited_nuggets(row)
+        review.decide(row, "accepted", question=question, answer=answer, nuggets=nuggets)
     else:
         return False
     return True
+
+
+def _edited_nuggets(row: Row) -> str:
+    """Ask about every nugget, then for further ones; return them one per line."""
+    lines = []
+    if row.nuggets:
+        _print("nuggets: Enter keeps one; v vital, o okay, w wrong; other text replaces it")
+    for number, nugget in enumerate(row.nuggets, 1):
+        text = _read_line(f"{number}/{len(row.nuggets)} {nugget.importance}: {nugget.text} > ")
+        word = _IMPORTANCES.get(text.strip().casefold(), "")
+        fact = nugget.text if word or not text.strip() else text.strip()
+        lines.append(f"{word or nugget.importance}: {fact}")
+    while row.nuggets and (text := _read_line("another nugget (vital: … or okay: …) > ").strip()):
+        try:
+            nuggets_of_lines("\n".join([*lines, text]))
+        except TestsetError as error:
+            _print(str(error))
+        else:
+            lines.append(text)
+    return "\n".join(lines)
 
 
 def _undone(review: TestsetReview, skipped: set[str]) -> Row | None:
@@ -131,6 +153,7 @@ def _shown(row: Row, number: int, total: int) -> str:
         + "\n  ".join(span.text.splitlines())
         for span in row.reference_spans
     ]
+    lines += [f"nugget {nugget.importance}: {nugget.text}" for nugget in row.nuggets]
     if status := review_status(row):
         lines.append(f"so far: {status}")
     return "\n".join(lines)

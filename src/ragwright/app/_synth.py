@@ -22,6 +22,7 @@ from ..testsets import (
 )
 from ._flags import WORK, Flags, names_of, takes
 from ._show import show_forecast, show_progress
+from ._synth_nuggets import add_nuggets
 
 _CHAT = ".chat.jsonl"
 
@@ -42,6 +43,11 @@ class SynthFlags:
     questions: int = Option(50, "-n", "--questions", min=1, help="Number of questions.")
     source: Path | None = Option(
         None, "--from", help="Take the rows of this file: locate their gold, label and split them."
+    )
+    nuggets: Path | None = Option(
+        None,
+        help="Draft nuggets for the rows of this testset, or take those of --from FILE "
+        "(castorini/nuggetizer); -o may be the testset itself, or NAME.nuggets.jsonl.",
     )
     kinds: str = Option(
         "",
@@ -90,12 +96,15 @@ class SynthFlags:
 def command(flags: Flags, own: SynthFlags) -> int:
     """Make a testset from the indexed documents: with a model, offline, or from given rows."""
     console, output = flags.console, own.output
-    if output.exists() and not own.may_replace(flags):
+    in_place = own.nuggets is not None and output.exists() and output.samefile(own.nuggets)
+    if output.exists() and not in_place and not own.may_replace(flags):
         raise ConfigError(
             "the testset exists already; nothing was changed",
             where=str(output),
             hint="choose another name, or --force to overwrite it, reviews included",
         )
+    if own.nuggets is not None:
+        return add_nuggets(flags, own.nuggets, output, source=own.source, model=own.model)
     run: RunSummary | None = None
     with flags.open() as bench:
         if flags.dry_run and own.source is None:

@@ -108,6 +108,7 @@ from ._plain import plain as plain
 from ._records import (
     Answer as Answer,
     AnswerPromise as AnswerPromise,
+    Assignment as Assignment,
     ChannelScore as ChannelScore,
     Chunk as Chunk,
     Citation as Citation,
@@ -117,8 +118,10 @@ from ._records import (
     Filter as Filter,
     GoldSpan as GoldSpan,
     Hit as Hit,
+    Importance as Importance,
     Metadata as Metadata,
     MetaValue as MetaValue,
+    Nugget as Nugget,
     Page as Page,
     Persona as Persona,
     Relaxation as Relaxation,

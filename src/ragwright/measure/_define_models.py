@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from ._definition import Cutoff, Definition
+
+_VARIANTS = tuple(
+    "+".join(part for part in parts if part)
+    for parts in product(("", "words", "assigned"), ("", "vital", "weighted"), ("", "strict"))
+)
 
 _SCRIPTED = "scripted judges; not validated on people"
 _GRADED = "reasoning before the grade as in G-Eval (Liu et al. 2023)"
@@ -154,6 +161,26 @@ JUDGED = (
         source="answer correctness of ragas (docs.ragas.io), with its weights",
         model="chat, embed",
         validated=_SCRIPTED,
+    ),
+    Definition(
+        name="Nuggets",
+        kind="judged",
+        summary="Share of the row's nuggets, the facts that an answer must hold, that the response "
+        "supports; in part counts half. `strict`: full support alone; `vital`: vital nuggets "
+        "alone; `weighted`: okay ones half; `words`: content words in place of the judge; "
+        "`assigned`: the recorded assignments.",
+        needs=("user_input", "nuggets", "response"),
+        low=0,
+        high=1,
+        higher_is_better=True,
+        source="All, Vital and Weighted, and their strict forms, of TREC RAG 2024 (Pradeep et al. "
+        "2024, AutoNuggetizer; 2025, The Great Nugget Recall), after Voorhees 2003; TREC RAG 2025 "
+        "(Upadhyay et al. 2026); `words`: of our own",
+        parameters=("all", *_VARIANTS[1:]),
+        default="all",
+        model="chat",
+        validated="nuggetizer's formulas by hand; scripted judges; not validated on people",
+        offline=("words", "assigned"),
     ),
     Definition(
         name="QuestionSimilarity",

@@ -64,6 +64,7 @@ class Definition:
         parameters: Allowed parameters in brackets; ``N`` is a whole number from 1.
         default: Default parameter, several with commas; not written out. Without a default, a
             parameter is required.
+        offline: Parts of the parameter, between ``+``, with which it needs no model.
         instead: Alternative fields to ``needs``, read first if a row has both.
         model: Kind of model that it uses.
         extra: Extra of ragwright that it needs, empty if the core is enough.
@@ -85,6 +86,7 @@ class Definition:
     model: ModelUse = "none"
     extra: str = ""
     validated: str = "cases worked by hand"
+    offline: tuple[str, ...] = ()
 
     @property
     def scale(self) -> MeasureScale:

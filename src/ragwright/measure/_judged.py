@@ -15,6 +15,7 @@ from ._correctness import answer_correctness
 from ._definition import MeasureScale
 from ._judge import by_rubric
 from ._measure import Measure, on_scale
+from ._nuggets import nuggets_supported
 from ._questions import q2, question_similarity
 from ._rubric import Rubric, find_rubric, shipped_rubrics
 from ._setup import MeasureSetup
@@ -25,7 +26,10 @@ Sampling: TypeAlias = Callable[[Row, Measure, MeasureSetup, int], Flow[Score]]
 
 _LIKERT = ("ContextRelevance", "Faithfulness", "AnswerRelevance", "Pairwise")
 _NO_RUBRIC = frozenset(
-    {"AnswerCorrectness", "Claims", "Comprehensive", "JudgedRecall", "Q2", "QuestionSimilarity"}
+    {
+        *("AnswerCorrectness", "Claims", "Comprehensive", "JudgedRecall", "Nuggets", "Q2"),
+        "QuestionSimilarity",
+    }
 )
 _BY_PASSAGE = ("JudgedPrecision", "JudgedAveragePrecision")
 
@@ -167,6 +171,7 @@ _FLOWS: Mapping[str, Sampling] = {
     "JudgedAveragePrecision": _precision_flow,
     "JudgedPrecision": _precision_flow,
     "JudgedRecall": judged_recall,
+    "Nuggets": nuggets_supported,
     "Q2": q2,
     "QuestionSimilarity": question_similarity,
 }

@@ -68,6 +68,8 @@ class Measure:
         """Its needs, range, direction and source."""
         definition = find(self.name)
         assert definition is not None  # checked in __post_init__
+        if definition.offline and set(definition.offline) & set(self.parameter.split("+")):
+            definition = replace(definition, kind="text", model="none")
         own = self.scale
         if own is None:
             return definition
@@ -151,7 +153,10 @@ def _parameter(definition: Definition, given: str, text: str) -> str:
     parameter = ",".join(part for part in parameter.split(",") if part not in usual)
     if not parameter:
         return ""
+    parts = sorted(parameter.split("+"))
     for form in definition.parameters:
+        if "+" in form and sorted(form.split("+")) == parts:
+            return form
         if re.fullmatch(re.escape(form).replace("N", "[1-9][0-9]*"), parameter):
             return parameter
     hint = f"write {definition.form}"

@@ -49,6 +49,9 @@ from .rows import (
     half_note as half_note,
     holds_half as holds_half,
     iter_rows as iter_rows,
+    nugget_lines as nugget_lines,
+    nuggetizer_lines as nuggetizer_lines,
+    nuggets_of_lines as nuggets_of_lines,
     objects_of as objects_of,
     opened as opened,
     plain_row as plain_row,
@@ -77,6 +80,8 @@ from .suites import (
 )
 from .synthesis import (
     Candidate as Candidate,
+    NuggetDraft as NuggetDraft,
+    NuggetDrafts as NuggetDrafts,
     Passage as Passage,
     Stratum as Stratum,
     Survey as Survey,
@@ -87,6 +92,8 @@ from .synthesis import (
     balanced as balanced,
     cloze_questions as cloze_questions,
     context_fault as context_fault,
+    draft_nuggets as draft_nuggets,
+    forecast_nuggets as forecast_nuggets,
     forecast_synthesis as forecast_synthesis,
     heading_questions as heading_questions,
     import_testset as import_testset,
@@ -99,5 +106,6 @@ from .synthesis import (
     synthesis_of as synthesis_of,
     synthesize as synthesize,
     template_questions as template_questions,
+    with_nuggets_of as with_nuggets_of,
     without_near_duplicates as without_near_duplicates,
 )

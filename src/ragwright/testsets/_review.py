@@ -8,22 +8,43 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
-from ..core import MetaValue, Row, TestsetError, csv_lines, replace_text, text_hash, value_hash
+from ..core import (
+    MetaValue,
+    Nugget,
+    Row,
+    TestsetError,
+    csv_lines,
+    replace_text,
+    text_hash,
+    value_hash,
+)
 from ..ledger import folder_locked
 from ._labels import Decision, ReviewLabels, ReviewLog
-from .rows import read_rows, records_of, row_record, write_rows
+from .rows import (
+    nugget_lines,
+    nugget_record,
+    nuggets_of_lines,
+    read_rows,
+    records_of,
+    row_record,
+    write_rows,
+)
 
 ReviewStatus: TypeAlias = Literal["accepted", "edited", "rejected"]
 
 _STATUSES = get_args(ReviewStatus)
-_MARKS = ("review", "reviewed_by", "reviewed_at")
+_DRAFTED = "nuggets_drafted"
+"""Metadata key: the model that drafted the row's nuggets, until a person decides on them."""
+
+_MARKS = ("review", "reviewed_by", "reviewed_at", _DRAFTED)
 _COLUMNS = (
     "id",
     "review",
     "user_input",
     "reference",
+    "nuggets",
     "evidence",
     "persona_name",
     "kind",
@@ -37,6 +58,8 @@ _ROUND_TRIP = (".jsonl", ".json")
 def review_status(row: Row) -> str:
     """Return ``accepted``, ``edited`` or ``rejected``; empty if the row is not reviewed.
 
+    A row that was kept is to be reviewed again after a model has drafted nuggets for it.
+
     Raises:
         TestsetError: The row has another value.
     """
@@ -45,7 +68,7 @@ def review_status(row: Row) -> str:
         raise TestsetError(
             f"row {row.id!r} has the review {status!r}", hint=f"one of {', '.join(_STATUSES)}"
         )
-    return str(status)
+    return "" if _DRAFTED in row.metadata and status != "rejected" else str(status)
 
 
 def reviewed(
@@ -55,6 +78,7 @@ def reviewed(
     *,
     question: str = "",
     answer: str = "",
+    nuggets: str | None = None,
     time: str = "",
 ) -> Row:
     """Return a row with a decision: reviewer, time, and a new question or answer.
@@ -67,20 +91,33 @@ def reviewed(
         by: Reviewer.
         question: New question, empty to keep.
         answer: New gold answer, empty to keep.
+        nuggets: New nuggets, one per line (``vital: FACT``, ``okay: FACT``); None to keep.
         time: ISO 8601; now by default.
+
+    Raises:
+        TestsetError: A line of ``nuggets`` cannot be read.
     """
-    new = (question.strip() or row.user_input, answer.strip() or row.reference)
+    old = (row.user_input, row.reference, row.nuggets)
+    facts = row.nuggets if nuggets is None else _edited_nuggets(row, nuggets)
+    new = (question.strip() or row.user_input, answer.strip() or row.reference, facts)
     if status == "rejected":
-        new = (row.user_input, row.reference)
-    elif new != (row.user_input, row.reference):
+        new = old
+    elif new != old:
         status = "edited"
     marks: dict[str, MetaValue] = {
         "review": status,
         "reviewed_by": by,
         "reviewed_at": time or datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    metadata = {**row.metadata, **marks}
-    return replace(row, user_input=new[0], reference=new[1], metadata=metadata)
+    metadata = {**{k: v for k, v in row.metadata.items() if k != _DRAFTED}, **marks}
+    return replace(row, user_input=new[0], reference=new[1], nuggets=new[2], metadata=metadata)
+
+
+def _edited_nuggets(row: Row, text: str) -> tuple[Nugget, ...]:
+    """Parse edited nuggets; an unchanged text keeps its recorded assignment."""
+    recorded = {nugget.text: nugget.assignment for nugget in row.nuggets}
+    edited = nuggets_of_lines(text, f"row {row.id!r}")
+    return tuple(replace(nugget, assignment=recorded.get(nugget.text, "")) for nugget in edited)
 
 
 class TestsetReview:
@@ -133,7 +170,13 @@ class TestsetReview:
         return self._log.labels()
 
     def decide(
-        self, row: Row, status: ReviewStatus, *, question: str = "", answer: str = ""
+        self,
+        row: Row,
+        status: ReviewStatus,
+        *,
+        question: str = "",
+        answer: str = "",
+        nuggets: str | None = None,
     ) -> Row:
         """Store a decision on a row; return the new row.
 
@@ -142,15 +185,18 @@ class TestsetReview:
             status: The decision.
             question: New question, empty to keep.
             answer: New gold answer, empty to keep.
+            nuggets: New nuggets, one per line; None to keep. See :func:`reviewed`.
 
         Raises:
-            TestsetError: Another process changed or removed the row meanwhile, or the file cannot
-                be written; the file is left as it is.
+            TestsetError: Another process changed or removed the row meanwhile, a nugget cannot be
+                read, or the file cannot be written; the file is left as it is.
             StoreBusyError: Another process holds the folder.
         """
         with self._newest_locked():
             now = self._current_row(row)
-            decided = reviewed(now, status, self.by, question=question, answer=answer)
+            decided = reviewed(
+                now, status, self.by, question=question, answer=answer, nuggets=nuggets
+            )
             # The log comes first: a decision that is only in the file could not be undone.
             # If the file cannot be written, the decision is removed from the log.
             review = str(decided.metadata["review"])
@@ -233,10 +279,11 @@ def _without_review(row: Row) -> Row:
     return replace(row, metadata={k: v for k, v in row.metadata.items() if k not in _MARKS})
 
 
-def _reviewable_fields(row: Row) -> dict[str, MetaValue]:
+def _reviewable_fields(row: Row) -> dict[str, Any]:
     """Return the fields that a decision may change."""
     marks = {name: row.metadata[name] for name in _MARKS if name in row.metadata}
-    return {"user_input": row.user_input, "reference": row.reference, **marks}
+    facts = {"nuggets": [nugget_record(n) for n in row.nuggets]} if row.nuggets else {}
+    return {"user_input": row.user_input, "reference": row.reference, **facts, **marks}
 
 
 def _row_before(now: Row, last: Decision) -> Row | None:
@@ -253,10 +300,16 @@ def _row_before(now: Row, last: Decision) -> Row | None:
         for name in _MARKS:
             metadata.pop(name, None)
         metadata |= {name: last.before[name] for name in _MARKS if name in last.before}
+    facts = now.nuggets
+    former, later = (last.before.get("nuggets", []), last.after.get("nuggets", []))
+    if former != later:
+        if [nugget_record(nugget) for nugget in now.nuggets] not in (former, later):
+            return None
+        facts = tuple(Nugget(**nugget) for nugget in former)
     question, answer = (
         str(last.before[name]) if name in changed else getattr(now, name) for name in texts
     )
-    return replace(now, user_input=question, reference=answer, metadata=metadata)
+    return replace(now, user_input=question, reference=answer, nuggets=facts, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +329,7 @@ class SheetOutcome:
 
 
 def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
-    """Write rows as a table to fill in: ``review``, and question and answer to be edited in place.
+    """Write rows as a table to fill in: ``review``; question, answer, nuggets to edit in place.
 
     The last column is a hash of the row; text that a spreadsheet would read as a formula gets an
     apostrophe, which :func:`read_review_sheet` removes.
@@ -291,6 +344,7 @@ def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
             "review": review_status(row),
             "user_input": row.user_input,
             "reference": row.reference,
+            "nuggets": nugget_lines(row.nuggets),
             "evidence": _evidence_text(row),
             "persona_name": row.persona_name,
             "row": _row_hash(row),
@@ -312,7 +366,7 @@ def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
 def read_review_sheet(path: str | Path, rows: Sequence[Row], by: str) -> SheetOutcome:
     """Apply a sheet to the rows it was written from; reading it twice changes nothing.
 
-    A changed question or answer makes the row ``edited``. Lines that cannot be applied are
+    A changed question, answer or nugget makes the row ``edited``. Lines that cannot be applied are
     reported: a row that is not in the testset, is twice on the sheet, was changed in the testset
     since the sheet was written, or whose evidence was changed on the sheet.
 
@@ -348,8 +402,11 @@ def _with_line_applied(
 ) -> tuple[Row | None, str]:
     """Apply a line to its row; return the row and the kind of change, or None and the reason."""
     question, answer = cells.get("user_input", "").strip(), cells.get("reference", "").strip()
-    edited = question != _normalised_lines(row.user_input) or answer != _normalised_lines(
-        row.reference
+    facts = cells.get("nuggets", "").strip() or None
+    edited = (
+        question != _normalised_lines(row.user_input)
+        or answer != _normalised_lines(row.reference)
+        or (facts is not None and _edited_nuggets(row, facts) != row.nuggets)
     )
     own = review_status(row)
     if cells.get("row", "") != _row_hash(row):
@@ -367,13 +424,14 @@ def _with_line_applied(
     if edited and (not question or (row.reference and not answer)):
         return None, "has lost its question or its answer: reject it instead"
     if edited:
-        return reviewed(row, "edited", by, question=question, answer=answer), "edited"
+        new = reviewed(row, "edited", by, question=question, answer=answer, nuggets=facts)
+        return new, "edited"
     if status is None:
         return row, "open"
     if own == status:
         return row, "unchanged"
     if status == "edited":
-        return None, "is marked as edited, but neither question nor answer was changed"
+        return None, "is marked as edited, but nothing was changed"
     return reviewed(row, status, by), status
 
 

@@ -26,7 +26,7 @@ from .rows import (
 _SHOWN = 5
 """Most ids in a note."""
 
-_REVIEW = ("review", "reviewed_by", "reviewed_at")
+_REVIEW = ("review", "reviewed_by", "reviewed_at", "nuggets_drafted")
 """Metadata keys of review marks."""
 
 

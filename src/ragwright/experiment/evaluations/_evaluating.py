@@ -9,7 +9,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
 
-from ...core import Row, Score, ScoreState, StoreError, changed_options, plain, values_hash
+from ...core import (
+    Row,
+    Score,
+    ScoreState,
+    StoreError,
+    changed_options,
+    plain,
+    values_hash,
+)
 from ...flow import Flow, Job, Run, Runner, RunRow, Runs, RunSummary, run_job
 from ...measure import (
     Measure,

@@ -17,6 +17,7 @@ from ...testsets import (
     TestsetReview,
     answer_in_evidence,
     holds_reviews,
+    nugget_lines,
     review_status,
     row_record,
     stale_rows,
@@ -156,7 +157,7 @@ def _review_values(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any
     labels = review.labels()
     own, agreement = labels.of(queue.by), labels.agreement()
     queues = {
-        "open": [row for row in review.rows if row.id not in own],
+        "open": [row for row in review.rows if row.id not in own or _has_draft(row)],
         "all": list(review.rows),
         "disputed": [row for row in review.rows if row.id in agreement.disputed],
     }
@@ -200,6 +201,11 @@ def _review_values(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any
     }
 
 
+def _has_draft(row: Row) -> bool:
+    """True if a model drafted nuggets on which nobody has decided."""
+    return "nuggets_drafted" in row.metadata and not review_status(row)
+
+
 def _visible_decisions(decisions: Any, by: str) -> list[tuple[str, str]]:
     """Return what people decided; hidden from those who have not decided yet, to sway nobody."""
     return sorted(decisions.items()) if by in decisions else []
@@ -211,6 +217,7 @@ def _row_values(bench: Workbench, row: Row, queue: _Queue) -> dict[str, Any]:
         "row": row,
         "shown": _shown_row_hash(row),
         "status": review_status(row),
+        "nuggets": nugget_lines(row.nuggets),
         "facts": [
             (key, str(row.metadata[key]))
             for key in ("kind", "level", "split", "suite", "language")
@@ -280,6 +287,7 @@ class Given(BaseModel):
     decision: str = ""
     question: str = Field("", max_length=_LONGEST)
     answer: str = Field("", max_length=_LONGEST)
+    nuggets: str | None = Field(None, max_length=_LONGEST)
     shown: str = ""
     only: str = "open"
 
@@ -299,7 +307,11 @@ async def decide(request: Request, name: str, given: Annotated[Given, Form()]) -
         async with service.using(opened):
             following, outcome = await service.for_page(_store_decision, path, queue, given)
     except TestsetError as error:
-        edits = {"question": given.question, "answer": given.answer}
+        edits = {
+            "question": given.question,
+            "answer": given.answer,
+            "nuggets": given.nuggets or "",
+        }
         edited = edits if given.decision == "edited" else {}
         return await _review_page(request, queue, {"conflict": error.what, "kept": edited})
     except (RagwrightError, ApiError) as error:
@@ -315,13 +327,19 @@ def _store_decision(path: Path, queue: _Queue, form: Given) -> tuple[str, str]:
         raise TestsetError(
             "Somebody changed this row after you opened it. Nothing was stored; look at it again."
         )
-    edits = {"question": form.question, "answer": form.answer}
-    decided = review.decide(
-        row, _DECISIONS[form.decision], **(edits if form.decision == "edited" else {})
-    )
+    if form.decision == "edited":
+        decided = review.decide(
+            row,
+            _DECISIONS[form.decision],
+            question=form.question,
+            answer=form.answer,
+            nuggets=form.nuggets,
+        )
+    else:
+        decided = review.decide(row, _DECISIONS[form.decision])
     labels = review.labels()
     own = labels.of(queue.by)
-    waiting = {candidate.id for candidate in review.rows if candidate.id not in own}
+    waiting = {c.id for c in review.rows if c.id not in own or _has_draft(c)}
     if queue.only == "all":
         waiting = {candidate.id for candidate in review.rows} - {row.id}
     elif queue.only == "disputed":

@@ -11,8 +11,18 @@ _READ = frozenset(
         *("answerability", "conversation_id", "standalone", "turn"),
         *("abstained", "answerable", "ask", "base", "chunk_score", "dose", "fake", "falsified"),
         *("feedback_score", "gold_rank", "half_characters", "hard", "kind", "language", "leak"),
-        *("level", "limits", "model", "references", "relevant", "retrieved", "review"),
-        *("reviewed_at", "reviewed_by", "route", "served", "split", "suite", "system", "accepted"),
+        *("level", "limits", "model", "nuggets_drafted", "references", "relevant", "retrieved"),
+        *(
+            "review",
+            "reviewed_at",
+            "reviewed_by",
+            "route",
+            "served",
+            "split",
+            "suite",
+            "system",
+            "accepted",
+        ),
     }
 )
 """Metadata that ragwright reads, or wrote itself."""
