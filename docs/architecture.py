@@ -35,6 +35,9 @@ WINGS = {
 }
 """Rooms of one purpose."""
 
+PROMISES = 82
+"""Promises of the specification; `docs/decisions/0027-size.md` has the aims."""
+
 
 def sentence(room: str) -> str:
     """First line of a room's docstring."""
@@ -83,6 +86,8 @@ def drawing() -> Iterator[str]:
         yield f"{head} {files} | {lines:,} | {statements:,} |\n"
     files, lines, statements = (sum(column) for column in zip(*sizes, strict=True))
     yield f"| | | **all** | | {files} | {lines:,} | {statements:,} |\n"
+    yield "\n"
+    yield from _figures({room: sized[2] for room, sized in zip(ROOMS, sizes, strict=True)})
     yield "\n```text\n"
     numbers = " ".join(f"{number:>2}" for number in range(1, len(ROOMS)))
     yield f"{'imports from':<14}{numbers}\n"
@@ -90,6 +95,19 @@ def drawing() -> Iterator[str]:
         marks = " ".join(" ●" if other in to else " ·" for other in ROOMS[: number - 1])
         yield f"{number:>2} {room:<11}{marks}".rstrip() + "\n"
     yield "```\n"
+
+
+def _figures(statements: dict[str, int]) -> Iterator[str]:
+    """The figures that have aims, rounded, so that not every commit changes them."""
+    parts = sum(statements[name] for name in HOUSE["PARTS"])
+    total = sum(statements.values())
+    outside = total - parts - statements["testing"]
+    yield (
+        f"Of the statements, {parts / total:.0%} are in parts. Rooms that are not parts have about "
+        f"{round(outside, -3):,}; for each of the {PROMISES} promises of the specification there "
+        f"are about {round(total / PROMISES / 10) * 10}. [Decision 27](decisions/0027-size.md) has the "
+        "aims.\n"
+    )
 
 
 def drifted(old: str, new: str) -> bool:

@@ -102,14 +102,6 @@ def test_a_gate_on_a_file_says_that_the_direction_is_not_known(folder: Path) -> 
     shown = ragwright(folder, "gate", "scores.jsonl", *rule).stdout
     assert "which values of mymeasures:length are better is not known here" in shown
     assert "higher values pass" in shown
-    assert (
-        "is not known here"
-        not in ragwright(
-            folder, "gate", "scores.jsonl", "--rule", "mymeasures:length>=10", "--json", code=0
-        )
-        .stdout.split('"checks"')[0]
-        .split('"warnings"')[0]
-    )
 
 
 @pytest.mark.parametrize("text", ["mymeasures:none", "no_such_module:x", "mymeasures:number"])

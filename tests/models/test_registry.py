@@ -161,7 +161,7 @@ def test_waiting_for_a_place_does_not_eat_the_time_limit(server: ScriptedServer)
 
 def test_a_place_is_asked_for_taken_and_given_back(server: ScriptedServer) -> None:
     request = Chat("acme:m", ())
-    handler: Any = model_handlers(priced(server, requests_per_minute=60))[Chat](request)
+    handler: Any = model_handlers(priced(server, requests_per_minute=60))[Chat](request)  # type: ignore[operator]
 
     async def waits() -> None:
         assert handler.pause(request) == handler.pause(request) == 0.0
@@ -175,14 +175,14 @@ def test_a_place_is_asked_for_taken_and_given_back(server: ScriptedServer) -> No
 
 
 def test_paid_or_not() -> None:
-    handler: Any = model_handlers(Models())[Chat](Chat("openai:gpt", ()))
+    handler: Any = model_handlers(Models())[Chat](Chat("openai:gpt", ()))  # type: ignore[operator]
     assert handler.paid(Chat("openai:gpt", ()))
     assert not handler.paid(Chat("ollama:llama3", ()))
 
 
 def test_identities_tell_servers_models_and_parameters_apart(server: ScriptedServer) -> None:
     def identity(models: Models, name: str) -> str:
-        handler: Any = model_handlers(models)[Chat](Chat(name, ()))
+        handler: Any = model_handlers(models)[Chat](Chat(name, ()))  # type: ignore[operator]
         return str(handler.identity(Chat(name, ())))
 
     plain = priced(server)

@@ -133,7 +133,10 @@ def _sentence(new: Addition) -> str:
     except PluginError:
         return _BROKEN
     if isinstance(loaded, typer.Typer):
-        declared = [loaded.info.help, *(one.callback.__doc__ for one in _documented(loaded))]
+        declared = [
+            loaded.info.help,
+            *(documented.callback.__doc__ for documented in _documented(loaded)),
+        ]
         text = next((text for text in declared if isinstance(text, str)), "")
     else:
         text = loaded.__doc__ or ""
@@ -156,7 +159,7 @@ class _Command(TyperCommand):
             return super().parse_args(ctx, args)
         except TyperException as error:
             if "unexpected extra argument" in error.message:
-                own = {word for one in self.params for word in one.opts}
+                own = {word for parameter in self.params for word in parameter.opts}
                 meant = " or ".join(name for name in _MEANT if name in own)
                 error.message += f". If you mean {meant}, write it before the value" * bool(meant)
             raise

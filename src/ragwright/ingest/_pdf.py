@@ -31,7 +31,7 @@ def read_pdf(
 
     PDFium must not be entered by two threads at once: a worker process reads one file at a time.
 
-    ``scans`` are pages read by OCR; empty before that, so that no text is no error yet; None never.
+    ``scans`` are pages read by OCR; empty before that: no text is not an error yet; None never.
 
     Raises:
         EmptySourceError: No text layer: a scan.

@@ -120,21 +120,21 @@ class ProjectJob:
         Raises:
             ConfigError: The flag is unknown, or the value is not true or false.
         """
-        found = dict(self.options.flags)
+        flags = dict(self.options.flags)
         for text in given:
             name, sign, value = text.partition("=")
-            if name not in found:
+            if name not in flags:
                 raise ConfigError(
                     f"the job {self.name!r} has no flag {name!r}",
                     where="--flag",
-                    hint=near(name, found) if found else "it has no flags",
+                    hint=near(name, flags) if flags else "it has no flags",
                 )
             if sign and value.lower() not in _TRUTH:
                 raise ConfigError(
                     f"{text!r} must be true or false", where="--flag", hint=f"write {name}=false"
                 )
-            found[name] = _TRUTH[value.lower()] if sign else True
-        return found
+            flags[name] = _TRUTH[value.lower()] if sign else True
+        return flags
 
 
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True}

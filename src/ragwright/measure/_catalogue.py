@@ -162,7 +162,7 @@ def custom_scale(name: str) -> MeasureScale | None:
 
     Raises:
         PluginError: No such module or function.
-        MeasureError: The attributes are no scale.
+        MeasureError: The attributes are not a scale.
     """
     function = custom_function(name)
     declared = getattr(function, _DECLARED, None)

@@ -26,7 +26,7 @@ def most_lost(
     for large losses too rare to be in the sample (see :func:`least_rows`). A margin above it is a
     proof of non-inferiority at 2.5 % (Wellek 2010). A row without a score in ``less`` but with one
     in ``whole`` counts as a loss over the whole scale, and so does a row on which only one of the
-    two abstained. Abstaining on a row marked unanswerable is no loss.
+    two abstained. Abstaining on a row marked unanswerable is not a loss.
 
     Args:
         whole: Row id -> score of the present system.

@@ -69,7 +69,7 @@ def on_rubric_scales(
 
     Raises:
         PluginError: There is no such ``module:function``.
-        MeasureError: The attributes of a function are no scale.
+        MeasureError: The attributes of a function are not a scale.
     """
     rubrics_known = {**shipped_rubrics(), **rubrics}
     return tuple(

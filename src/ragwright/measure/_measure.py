@@ -126,15 +126,15 @@ def parse_measures(texts: str | Iterable[str | Measure]) -> tuple[Measure, ...]:
         MeasureError: One is wrong or named twice, or there is none.
     """
     parts: Iterable[str | Measure] = _COMMA.split(texts) if isinstance(texts, str) else texts
-    found: list[Measure] = []
+    measures: list[Measure] = []
     for part in parts:
         measure = part if isinstance(part, Measure) else parse_measure(part)
-        if measure in found:
+        if measure in measures:
             raise MeasureError(f"{measure} is given twice", hint="write each measure once")
-        found.append(measure)
-    if not found:
+        measures.append(measure)
+    if not measures:
         raise MeasureError("no measure is given", hint="for example nDCG@10, Recall@100")
-    return tuple(found)
+    return tuple(measures)
 
 
 def _parameter(definition: Definition, given: str, text: str) -> str:

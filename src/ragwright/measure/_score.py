@@ -168,14 +168,14 @@ def _computed(row: Row, measure: Measure, setup: MeasureSetup) -> Score:
         blocked = _blocked(row, measure, setup)
         if blocked is not None:
             return blocked
-        found = COMPUTED[measure.definition.kind](row, measure, setup)
+        value = COMPUTED[measure.definition.kind](row, measure, setup)
     except Exception as error:
         return _errored(measure, error)
-    if isinstance(found, str):
-        no_gold = isinstance(found, NoGold)
-        return Score(str(measure), "not_applicable", reason=str(found), no_gold=no_gold)
+    if isinstance(value, str):
+        no_gold = isinstance(value, NoGold)
+        return Score(str(measure), "not_applicable", reason=str(value), no_gold=no_gold)
     return _finite(
-        Score(str(measure), "scored", found, counted=counted_in(row, measure.definition))
+        Score(str(measure), "scored", value, counted=counted_in(row, measure.definition))
     )
 
 
@@ -265,8 +265,8 @@ def _asking(measure: Measure) -> JudgedScorer:
 
 
 def _errored(measure: Measure, error: Exception) -> Score:
-    said = error.what if isinstance(error, RagwrightError) else str(error)
-    return Score(str(measure), "errored", reason=f"{type(error).__name__}: {said}")
+    reason = error.what if isinstance(error, RagwrightError) else str(error)
+    return Score(str(measure), "errored", reason=f"{type(error).__name__}: {reason}")
 
 
 def _finite(score: Score) -> Score:

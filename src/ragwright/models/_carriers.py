@@ -159,7 +159,7 @@ class LocalRerankHandler(ReadsOnly, BatchHandler[Rerank, RerankReply]):
         return RerankReply(scores, scale=reranker.scale)
 
 
-def model_handlers(models: Models) -> Mapping[type, Callable[[Any], AnyHandler]]:
+def model_handlers(models: Models) -> Mapping[type, AnyHandler | Callable[[Any], AnyHandler]]:
     """Handlers for one runner, by kind of request; those of servers share its connections.
 
     ``Embed`` and ``Rerank`` are routed by model: local ones go in batches off the loop,

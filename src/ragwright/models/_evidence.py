@@ -4,7 +4,7 @@ A question names the property in one word (*tall*, *founded*, *CEO*), and its an
 (*metres*, *established*, *chief executive*). Each row pairs the words of questions with the words
 of answers, in the languages that are stemmed. Closed classes only: measures, events, roles.
 
-The things of a question are its nouns with what stands before them, without its verbs. No lexicon:
+The things of a question are its nouns with the words before them, without its verbs. No lexicon:
 German nouns have capitals, those of Romance languages follow an article, and in an English question
 all is a thing but the verb, which its place shows.
 """
@@ -481,7 +481,7 @@ def compounds(question: str) -> tuple[tuple[str, str], ...]:
     """Neighbouring words for things in an English question: *sick leave*, *client library*.
 
     Both stand for one thing, so that a sentence with one of them may be about another thing. Names
-    are no compounds: a text may shorten them.
+    are not compounds: a text may shorten them.
     """
     if not _is_english(question):
         return ()

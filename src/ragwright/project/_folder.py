@@ -142,7 +142,7 @@ class ProjectFolder:
 
     @property
     def settings(self) -> Path:
-        """The file that settings are read from: the project file, or what stands in for it."""
+        """The file that settings are read from: the project file, or its replacement."""
         alone = not self.file.is_file() and self.without_file.is_file()
         return self.without_file if alone else self.file
 

@@ -48,7 +48,10 @@ def batch_json(batch: DraftBatch) -> dict[str, Any]:
             }
             for prompt in batch.prompts
         ],
-        "texts": [{**fields_of(one, *text), "cost": one.usage.cost} for one in batch.texts],
+        "texts": [
+            {**fields_of(text_item, *text), "cost": text_item.usage.cost}
+            for text_item in batch.texts
+        ],
         **fields_of(batch, "notes", "usage"),
         "cost": batch.usage.cost,
         **fields_of(batch, "cached", "snapshot", "partial"),

@@ -86,7 +86,7 @@ def _place_named(name: str, places: Mapping[str, str]) -> str:
     """Return the place that a word of ``--rows`` names; ``none`` means that nothing is lost.
 
     Raises:
-        ConfigError: It is no place.
+        ConfigError: It is not a place.
     """
     if name in places or name == "none":
         return "" if name == "none" else name

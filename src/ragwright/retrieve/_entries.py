@@ -299,7 +299,7 @@ def _entry_starts(text: str) -> Iterator[_Start]:
 
 
 def _may_be_weak(code: str) -> bool:
-    """True for a number of four to six digits that is no year, and for ``F 10``."""
+    """True for a number of four to six digits that is not a year, and for ``F 10``."""
     if code.isdigit():
         return 4 <= len(code) <= 6 and not _YEAR.match(code)
     letters, _, number = code.partition(" ")

@@ -289,7 +289,7 @@ def _in_row(cells: list[str], line: _Line) -> Iterator[_Definition]:
 
 
 def _is_worded(text: str) -> bool:
-    """True for a text with a word of three letters or more that is no code."""
+    """True for a text with a word of three letters or more that is not a code."""
     return any(
         sum(map(str.isalpha, word)) > 2 and not is_code(word, written=True)
         for word in words(_clean_text(text))

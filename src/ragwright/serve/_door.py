@@ -164,7 +164,7 @@ class Door:
 
 
 def _require_readable_host(request: Request) -> None:
-    """Refuse a Host header that is no host, for which Starlette puts the server's own address.
+    """Refuse a Host header that is not a host, for which Starlette puts the server's own address.
 
     Raises:
         ApiError: 400.

@@ -83,7 +83,7 @@ class ServeOptions:
     max_body: int = option(4_000_000, "Most bytes of a request's body.", ge=1000)
 
     def __post_init__(self) -> None:
-        """Refuse to measure answers that are not stored, and what is no path or origin."""
+        """Refuse to measure answers that are not stored, and what is not a path or an origin."""
         if self.root_path and not _PATH.fullmatch(self.root_path):
             raise ConfigError(
                 f"serve.root_path: {self.root_path!r} is not a path",

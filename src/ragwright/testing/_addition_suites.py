@@ -67,7 +67,7 @@ class MeasureSuite:
                 assert scale.low <= score.value <= (math.inf if scale.high is None else scale.high)
 
     def test_missing_input_is_not_applicable(self) -> None:
-        """A row without a field that it needs has no value, and a reason; it is no error."""
+        """A row without a field that it needs has no value, and a reason; it is not an error."""
         for name in parse_measure(self.measure).definition.needs:
             for row in self.rows:
                 empty: Any = () if isinstance(getattr(row, name), tuple) else None

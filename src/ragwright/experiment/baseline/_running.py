@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MEASURE = "TokenF1"
 _YARDSTICK = "judge."
-"""Settings that measure the experiment but are no part of it."""
+"""Settings that measure the experiment but are not part of it."""
 _INDEXED = ("chunk.", "embed.", "keyword.", "store.")
 
 

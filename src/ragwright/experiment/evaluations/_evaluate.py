@@ -243,7 +243,7 @@ def score_run(
     """Score a stored run against judgments, one row per judged query.
 
     A judged query that is not in the run scores as an empty ranking (``trec_eval -c``), so that
-    leaving out hard queries is no advantage; the notes count such queries.
+    leaving out hard queries is not an advantage; the notes count such queries.
     """
     results = []
     groups = clusters_of_gold(

@@ -239,7 +239,7 @@ def _input_keys(runnable: Any) -> tuple[str, ...] | None:
     properties = schema.get("properties")
     if isinstance(properties, Mapping) and set(properties) - {"root"}:
         return tuple(map(str, properties))
-    # Parts without types, such as lambdas, leave nothing, or a `root` that is no key.
+    # Parts without types, such as lambdas, leave nothing, or a `root` that is not a key.
     return () if schema.get("type") == "string" or "anyOf" in schema else None
 
 

@@ -149,7 +149,7 @@ async def _joined_async(pieces: Any) -> Any:
 
 
 def _joined_pieces(pieces: list[Any]) -> Any:
-    """Pieces of a text as the text; where the last one is no piece of a text, it is the reply."""
+    """Pieces of a text as the text; a last one that is not a piece of a text is the reply."""
     if pieces and not isinstance(pieces[-1], str) and not hasattr(pieces[-1], "content"):
         return pieces[-1]
     return "".join(map(room.text_of, pieces))

@@ -87,7 +87,7 @@ class DelimitedFile(RowFile):
         )
         if plain:
             return True
-        # Quotes within values are no fault, but only a reader of records can tell.
+        # Quotes within values are not a fault, but only a reader of records can tell.
         widths, line = set(), 1
         try:
             for begin, fields in self._records(quoted=True):

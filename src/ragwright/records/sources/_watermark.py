@@ -107,7 +107,7 @@ class Watermark:
 
     Nulls and empty texts are always wanted. A column of texts is compared as the watermark is:
     as numbers, as ISO 8601 times with a zone, as times without one, else as texts. Texts that
-    are no such value are always wanted, and never become the watermark.
+    cannot be compared so are always wanted, and never become the watermark.
 
     Args:
         since: Text of the highest value that was met before; empty for all.

@@ -27,7 +27,7 @@ class BronzeRows:
     Of rows with equal key and equal content one goes on. Of rows with equal key and different
     content the first or the last goes on, or the reading ends, as ``on_duplicate`` says; for
     the last one all rows wait in a temporary file until the source is at its end. Rows that lack
-    a value of ``require`` do not go on, and are no rival to others of their key.
+    a value of ``require`` do not go on, and do not compete with others of their key.
 
     Args:
         source: Where rows come from.

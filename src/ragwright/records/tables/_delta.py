@@ -307,7 +307,7 @@ def _refuse_foreign(folder: Path) -> None:
     """Refuse a folder with files of somebody else.
 
     Raises:
-        RecordsError: It holds files and is no export; nothing in it was touched.
+        RecordsError: It holds files and is not an export; nothing in it was touched.
     """
     if folder.exists() and not folder.is_dir():
         raise RecordsError(
@@ -318,7 +318,7 @@ def _refuse_foreign(folder: Path) -> None:
     others = sorted({path.name for path in folder.iterdir()} - {"lock"})
     if others:
         raise RecordsError(
-            f"the folder holds other files ({others[0]}) and is no export of ragwright",
+            f"the folder holds other files ({others[0]}) and is not an export of ragwright",
             where=str(folder),
             hint="name a folder that is empty or not there yet",
         )

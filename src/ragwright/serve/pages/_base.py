@@ -186,6 +186,6 @@ def _is_section_of(path: str, href: str) -> bool:
 
 
 def local_path(wanted: str) -> str:
-    """A path of this server that is no part of signing in, else the first page."""
+    """A path of this server that is not part of signing in, else the first page."""
     foreign = not wanted.startswith("/") or wanted.startswith(("//", "/\\", "/login"))
     return "/" if foreign else wanted

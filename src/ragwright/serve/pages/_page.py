@@ -20,7 +20,7 @@ class Page:
 
     Attributes:
         title: Its heading, and its name in the navigation.
-        template: Jinja source of what stands below the heading. Values are escaped.
+        template: Jinja source of what is below the heading. Values are escaped.
         values: Gives the values of the template, from the project and the query of the address;
             called outside the event loop.
     """

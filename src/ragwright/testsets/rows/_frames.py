@@ -15,7 +15,7 @@ _READERS = ("to_dicts", "to_pylist", "to_list")
 def records_in(rows: Any) -> Iterable[Row | Mapping[str, Any]]:
     """Return the rows of a list, a data frame (pandas, polars), an Arrow table or a data set.
 
-    A frame's missing values (None, NaN, NaT) are no values; arrays become lists.
+    A frame's missing values (None, NaN, NaT) are left out; arrays become lists.
 
     Raises:
         TestsetError: The object is none of these.

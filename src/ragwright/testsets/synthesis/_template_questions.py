@@ -24,7 +24,7 @@ KIND = "template"
 
 _MOST_WORDS = 24
 _COMMON = re.compile(r"(?<![\w-])[^\W\d_A-ZÀ-Þ][^\W\d_]+")
-"""Words in lower case: at the beginning of a sentence they are no names."""
+"""Words in lower case: at the beginning of a sentence they are not names."""
 
 _CODE = re.compile(r"#?\b(?:[A-Z]{1,6}[-_ ]?\d{2,6}|[A-Z]+_[A-Za-z0-9_]+|\d{4,6})\b")
 _ERROR = re.compile(
