@@ -46,6 +46,7 @@ class AskPlan:
         notes: Notes added to every answer.
         databases: Databases of the route ``sql``, with their schemas.
         between: Hooks between the stages of the search, for diagnosis.
+        keywords: Text for the keyword channel in place of the question; see :class:`Condensed`.
     """
 
     retrieve: RetrieveOptions
@@ -54,6 +55,7 @@ class AskPlan:
     notes: tuple[str, ...] = ()
     databases: tuple[Database, ...] = ()
     between: StageHooks | None = None
+    keywords: str = ""
 
 
 def ask(
@@ -78,7 +80,7 @@ def ask(
     if plan.history:
         turns = [replace(turn, content=well_formed(turn.content)) for turn in plan.history]
         condensed = yield from room.condense(question, turns, model, plan.setup.window(model))
-        standalone = condensed.text
+        standalone, plan = condensed.text, replace(plan, keywords=condensed.keywords)
         notes += condensed.notes
         if standalone != question:
             notes = (*notes, f"read as: {standalone} ({condensed.how})")
@@ -190,7 +192,8 @@ def _route_context(
         chosen = replace(
             chosen, kind="index", reason=f"{chosen.reason}; it failed, so the index answers"
         )
-    retrieved = yield from retrieve(question, target, searching(plan, chosen), plan.between)
+    options = searching(plan, chosen)
+    retrieved = yield from retrieve(question, target, options, plan.between, plan.keywords)
     method = f"{retrieved.mode} search" if retrieved.mode else "own retriever"
     routed = plan.retrieve.route.method not in ("auto", "index")
     reason = f"{chosen.reason}; {method}" if routed else method
