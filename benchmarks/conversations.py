@@ -176,12 +176,14 @@ def main() -> None:
     """Measure the development half, or publish both."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--publish", action="store_true", help="both halves, write docs/results/")
+    parser.add_argument("--keyword", action="store_true", help="keyword search only, no vectors")
     given = parser.parse_args()
+    channels = ("keyword",) if given.keyword else ("keyword", "dense", "hybrid")
     rows, documents = load()
     kept: list[Table] = []
     for half in ("test", "development") if given.publish else ("development",):
         own = [row for row in rows if in_half(row) == half]
-        for table in tables(own, documents, ("keyword", "dense", "hybrid")):
+        for table in tables(own, documents, channels):
             kept.append(Table(table.rows, f"{half} half: {table.caption}"))
             print(kept[-1].caption)
             for line in table.rows:
@@ -197,7 +199,7 @@ def main() -> None:
             "Conversations (MTRAG-UN)",
             kept,
             notes,
-            "python -m benchmarks.conversations --publish",
+            f"python -m benchmarks.conversations{' --keyword' * given.keyword} --publish",
             page="conversations",
         )
         print(publish("conversations", section))
