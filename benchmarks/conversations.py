@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from benchmarks.data_sets import DATA
-from benchmarks.publish import Section, Table, publish
+from benchmarks.publish import Row as Line, Section, Table, publish
 from benchmarks.retrieval import Corpus, opened
 from benchmarks.vectors import vectors
 from ragwright.answer import Condensed, condense_by_rule
@@ -135,18 +135,21 @@ def tables(
         documents, queries = with_vectors(rows, documents)
     corpus = Corpus(Testset("mtrag", tuple(rows)), tuple(documents), (), None, queries)  # type: ignore[arg-type]
     kept = []
-    with tempfile.TemporaryDirectory() as folder, opened(corpus, Path(folder)) as (routes, target):
-        with Runner(routes) as runner:
-            for channel in channels:
-                options = RetrieveOptions(search=channel, top_k=5)  # type: ignore[arg-type]
-                by_wording = {
-                    name: list(runner.map(searched(row, wording, target, options) for row in rows))
-                    for name, wording in WORDINGS.items()
-                }
-                lines = [{"searched": n, **figures(r)} for n, r in by_wording.items()]
-                kept.append(Table(lines, f"{channel} search, {len(rows)} turns"))
-                if channel == "keyword":
-                    kept += by_class(rows, by_wording)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        opened(corpus, Path(folder)) as (routes, target),
+        Runner(routes) as runner,
+    ):
+        for channel in channels:
+            options = RetrieveOptions(search=channel, top_k=5)  # type: ignore[arg-type]
+            by_wording = {
+                name: list(runner.map(searched(row, wording, target, options) for row in rows))
+                for name, wording in WORDINGS.items()
+            }
+            lines: list[Line] = [{"searched": n, **figures(r)} for n, r in by_wording.items()]
+            kept.append(Table(lines, f"{channel} search, {len(rows)} turns"))
+            if channel == "keyword":
+                kept += by_class(rows, by_wording)
     return kept
 
 
@@ -162,7 +165,7 @@ def by_class(rows: Sequence[Row], by_wording: Mapping[str, Sequence[Row]]) -> li
         )
         for name in names:
             classes.setdefault(name, set()).add(row.id)
-    lines = []
+    lines: list[Line] = []
     for name, ids in sorted(classes.items()):
         means = {
             wording: figures([row for row in found if row.id in ids])["Recall@5"]
@@ -193,7 +196,7 @@ def main() -> None:
             f"{len(documents)} passages of all rows are the corpus; {len(rows)} turns have gold.",
             "The weights were chosen on the development half by keyword search; the test half was "
             "measured once, for this page.",
-            "No chat model rewrote a question here: that road is tested with scripted replies only.",
+            "No chat model rewrote a question here: tests do so with scripted replies.",
         )
         section = Section(
             "Conversations (MTRAG-UN)",

@@ -60,7 +60,7 @@ PAGES = {
     ),
     "conversations": Page(
         "Conversations, measured",
-        "What is found for a turn of a conversation: by its words alone, with all turns, condensed.",
+        "What is found for a turn of a conversation by its words, with all turns, and condensed.",
         "Every figure on this page was computed by the command named with it and is kept as JSON "
         "beside the page.",
     ),

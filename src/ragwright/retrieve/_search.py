@@ -101,7 +101,8 @@ def _round(
         )
         notes = (*cut, *variant_notes)
     elif keywords:
-        text, notes = prepared(query, options.max_query_chars)
+        text, cut = prepared(query, options.max_query_chars)
+        notes = tuple(cut)
         variants = (Variant(keywords[: options.max_query_chars], text),)
     depth = _depth(target, options)
     learned = 0 if target.ranker is None else target.ranker.depth

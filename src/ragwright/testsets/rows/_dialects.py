@@ -128,10 +128,10 @@ def from_cells(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     parsed: dict[str, Any] = {}
     for column, cell in record.items():
         bracket = cell.lstrip()[:1] if isinstance(cell, str) else ""
-        if column in ("input", "user_input") and _TURNS.match(str(cell)):
-            parsed[column] = list_of(cell.strip(), where)
-        elif (column in _LISTS | _OBJECTS and bracket == "[") or (
-            column in _OBJECTS and bracket == "{"
+        if (
+            (column in ("input", "user_input") and _TURNS.match(str(cell)))
+            or (column in _LISTS | _OBJECTS and bracket == "[")
+            or (column in _OBJECTS and bracket == "{")
         ):
             parsed[column] = list_of(cell.strip(), where)
         elif isinstance(cell, str) and column in _ID_LISTS | _SEVERAL:
