@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.data_sets import DATA
 from benchmarks.publish import Row as Line, Section, Table, publish
 from benchmarks.retrieval import Corpus, opened
-from benchmarks.vectors import vectors
+from benchmarks.vectors import Matrix, vectors
 from ragwright.answer import Condensed, condense_by_rule
 from ragwright.core import Chunk, Document, Row, Score, Span
 from ragwright.flow import Flow, Message, Runner
@@ -86,17 +86,28 @@ def load(path: Path = FILE) -> tuple[tuple[Row, ...], tuple[IndexedDocument, ...
     return tuple(row for row in rows if row.reference_ids), tuple(documents)
 
 
+class QueryVectors(dict[str, Matrix]):
+    """Vectors of queries; that of a text which the search changed (a long one) is made late."""
+
+    def __missing__(self, text: str) -> Matrix:
+        """The vector of one text."""
+        vector: Matrix = vectors("mtrag", [text])[0]
+        self[text] = vector
+        return vector
+
+
 def with_vectors(
     rows: Sequence[Row], documents: Sequence[IndexedDocument]
-) -> tuple[tuple[IndexedDocument, ...], Mapping[str, object]]:
+) -> tuple[tuple[IndexedDocument, ...], QueryVectors]:
     """The documents with their vectors, and the vectors of everything that is searched for."""
     texts = [embedded_text(d.chunks[0], d.document.title) for d in documents]
     made = vectors("mtrag", texts)
     placed = tuple(
         IndexedDocument(d.document, d.chunks, v[None]) for d, v in zip(documents, made, strict=True)
     )
-    asked = list(dict.fromkeys(wording(row).text for row in rows for wording in WORDINGS.values()))
-    return placed, dict(zip(asked, vectors("mtrag", asked), strict=True))
+    texts = [wording(row).text.strip() for row in rows for wording in WORDINGS.values()]
+    asked = list(dict.fromkeys(texts))
+    return placed, QueryVectors(zip(asked, vectors("mtrag", asked), strict=True))
 
 
 def searched(row: Row, wording: Wording, target: Target, options: RetrieveOptions) -> Flow[Row]:
@@ -130,10 +141,10 @@ def tables(
     rows: Sequence[Row], documents: Sequence[IndexedDocument], channels: Sequence[str]
 ) -> list[Table]:
     """One table per channel, and one by class of turn for keyword search."""
-    queries: Mapping[str, object] = {}
-    if channels != ("keyword",):
+    queries = QueryVectors()
+    if tuple(channels) != ("keyword",):
         documents, queries = with_vectors(rows, documents)
-    corpus = Corpus(Testset("mtrag", tuple(rows)), tuple(documents), (), None, queries)  # type: ignore[arg-type]
+    corpus = Corpus(Testset("mtrag", tuple(rows)), tuple(documents), (), None, queries)
     kept = []
     with (
         tempfile.TemporaryDirectory() as folder,
