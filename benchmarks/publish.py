@@ -58,6 +58,12 @@ PAGES = {
         "test fails where the two differ. Nothing here was chosen by looking at these queries "
         "unless a note says so.",
     ),
+    "conversations": Page(
+        "Conversations, measured",
+        "What is found for a turn of a conversation by its words, with all turns, and condensed.",
+        "Every figure on this page was computed by the command named with it and is kept as JSON "
+        "beside the page.",
+    ),
     "judging": Page(
         "Judged measures, measured",
         "What judged measures cost in time, and their ratios beside those of ragas, with scripted "

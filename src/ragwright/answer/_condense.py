@@ -20,11 +20,14 @@ class Condensed:
         text: The question to retrieve and answer with.
         how: ``as asked``, ``rule`` (terms of an earlier question were added), or the model.
         notes: Which turns were left out.
+        keywords: Text for the keyword channel in place of ``text``: words of the question and of
+            earlier turns, each repeated by its weight; empty if it is searched as ``text``.
     """
 
     text: str
     how: str
     notes: tuple[str, ...] = ()
+    keywords: str = ""
 
 
 _POINTING = late_pattern(
@@ -49,6 +52,8 @@ _IMPERSONAL = late_pattern(
 
 
 _MAX_TOKENS = 200
+_OF_QUESTION, _EARLIER, _DECAY = 10, 3, 0.7
+_MOST_WORDS = 300
 
 CONVERSATION = "ragwright:conversation"
 """Source of replies to prompts that hold earlier answers: whatever those quoted."""
@@ -93,8 +98,11 @@ def condense_by_rule(question: str, history: Sequence[Message]) -> Condensed:
     words of the last user question that the new one lacks, in their order.
     """
     questions = [turn.content for turn in history if turn.role == "user"]
-    if not questions or not points_back(question):
+    if not questions:
         return Condensed(question, "as asked")
+    keywords = weighted_words(question, history)
+    if not points_back(question):
+        return Condensed(question, "as asked", keywords=keywords)
     analyzer = Analyzer()
     present = set(analyzer.tokens(question))
     terms: list[str] = []
@@ -103,8 +111,36 @@ def condense_by_rule(question: str, history: Sequence[Message]) -> Condensed:
         if tokens and not present.intersection(tokens) and word not in terms:
             terms.append(word)
     if not terms:
-        return Condensed(question, "as asked")
-    return Condensed(f"{question} ({' '.join(terms[:8])})", "rule")
+        return Condensed(question, "as asked", keywords=keywords)
+    return Condensed(f"{question} ({' '.join(terms[:8])})", "rule", keywords=keywords)
+
+
+def weighted_words(question: str, history: Sequence[Message]) -> str:
+    """The words of a question and of the turns before it, each repeated by its weight.
+
+    A word of the question counts 10 times. One that only earlier questions hold counts 3 times, by
+    0.7 less for each question that lies between; one of the last answer counts once. BM25 adds the
+    weight of a rare word to this one. Chosen on the development half of MTRAG-UN
+    (``benchmarks/conversations.py``). Empty if the earlier turns add no word.
+    """
+    analyzer = Analyzer()
+    present = set(analyzer.tokens(question))
+    counts: dict[str, int] = {}
+    questions = [turn.content for turn in history if turn.role == "user"]
+    answers = [turn.content for turn in history if turn.role == "assistant"]
+    weighted = [(text, round(_EARLIER * _DECAY**age)) for age, text in enumerate(questions[::-1])]
+    for text, weight in (*weighted, *((text, 1) for text in answers[-1:])):
+        for word in dict.fromkeys(words(text)):
+            tokens = analyzer.tokens(word)
+            if weight and tokens and not present.issuperset(tokens):
+                present.update(tokens)
+                counts[word] = weight
+        if len(counts) >= _MOST_WORDS:
+            break
+    if not counts:
+        return ""
+    own = [word for word in words(question) if analyzer.tokens(word)]
+    return " ".join((*own * _OF_QUESTION, *(w for w, n in counts.items() for _ in range(n))))
 
 
 def stands_alone(question: str, history: Sequence[Message]) -> bool:

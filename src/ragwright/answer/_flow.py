@@ -338,6 +338,7 @@ class AskPlan:
         databases: Databases of the route ``sql``, with their schemas.
         between: Hooks between the stages of the search, for diagnosis.
         guard: Withholds answers that score too low; None shows all.
+        keywords: Text for the keyword channel in place of the question; see :class:`Condensed`.
     """
 
     retrieve: RetrieveOptions
@@ -347,6 +348,7 @@ class AskPlan:
     databases: tuple[Database, ...] = ()
     between: StageHooks | None = None
     guard: AnswerGuard | None = None
+    keywords: str = ""
 
 
 def ask(
@@ -386,7 +388,7 @@ def _all_answers(
     if plan.history:
         turns = [replace(turn, content=well_formed(turn.content)) for turn in plan.history]
         condensed = yield from answering.condense(question, turns, model, plan.setup.window(model))
-        standalone = condensed.text
+        standalone, plan = condensed.text, replace(plan, keywords=condensed.keywords)
         notes += condensed.notes
         if standalone != question:
             notes = (*notes, f"read as: {standalone} ({condensed.how})")
@@ -498,7 +500,8 @@ def _route_context(
         chosen = replace(
             chosen, kind="index", reason=f"{chosen.reason}; it failed, so the index answers"
         )
-    retrieved = yield from retrieve(question, target, searching(plan, chosen), plan.between)
+    options = searching(plan, chosen)
+    retrieved = yield from retrieve(question, target, options, plan.between, plan.keywords)
     method = f"{retrieved.mode} search" if retrieved.mode else "own retriever"
     routed = plan.retrieve.route.method not in ("auto", "index")
     reason = f"{chosen.reason}; {method}" if routed else method

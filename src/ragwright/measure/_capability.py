@@ -1,4 +1,4 @@
-"""Capabilities shown by the response: refusing, detecting an error, correcting it.
+"""Capabilities shown by the response: refusing, asking back, detecting an error, correcting it.
 
 A response is recognised by cues: their words must occur in sequence, ignoring case, punctuation and
 spacing; ``a|b`` is either of two words, and a cue that begins with ``=`` is the whole response.
@@ -53,6 +53,10 @@ def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     """
     if measure.name in _ANSWERABLE:
         return _rejection_value(row, setup, _ANSWERABLE[measure.name])
+    if measure.name == "AskBackRate":
+        if row.metadata.get("answerability") != "underspecified":
+            return NoGold("the row is not marked `answerability: underspecified`")
+        return float(recognised(row.said, setup.ask_back_cues))
     if marked(row, "falsified") is not True:
         return NoGold("the row is not marked `falsified: true`")
     detected = recognised(row.said, setup.error_cues)

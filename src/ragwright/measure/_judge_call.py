@@ -145,8 +145,14 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
 
 
 def texts_of(row: Row, needs: Sequence[str]) -> Texts:
-    """The texts of a row's fields, named as the judge sees them; passages numbered from 1."""
+    """The texts of a row's fields, named as the judge sees them; passages numbered from 1.
+
+    The turns before the question come first, where the question itself is needed.
+    """
     texts: list[tuple[str, str]] = []
+    if row.history and "user_input" in needs:
+        turns_text = "\n".join(f"{turn.role}: {turn.content}" for turn in row.history)
+        texts.append(("conversation before the question", turns_text))
     for field in needs:
         value = getattr(row, field)
         if isinstance(value, str):

@@ -20,6 +20,39 @@ ERRORS = (
 )
 
 
+ASK_BACK = (
+    "are you asking about|for",
+    "are you interested in",
+    "are you looking for",
+    "are you referring to",
+    "are you talking about",
+    "can|could you be more specific",
+    "can|could you clarify|specify",
+    "can|could|would you please|kindly clarify|specify",
+    "did you mean",
+    "do you mean",
+    "do you want to know",
+    "please clarify|specify",
+    "which one",
+    "would you like me to",
+    "would you like to know about",
+    "you could|may|might be referring to",
+    "faites-vous référence",
+    "parlez-vous",
+    "pouvez-vous préciser",
+    "pourriez-vous préciser",
+    "voulez-vous dire|parler",
+    "beziehen Sie sich",
+    "können|könnten Sie präzisieren",
+    "meinen Sie",
+    "meinst du",
+    "puede|puedes|podría aclarar|especificar",
+    "quiere|quieres decir",
+    "se refiere a",
+    "te refieres a",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class MeasureSetup:
     """The settings of measures; a measure without its model is not applicable.
@@ -54,6 +87,9 @@ class MeasureSetup:
     )
     error_cues: tuple[str, ...] = option(
         ERRORS, "Words by which a response is recognised as reporting an error in the passages."
+    )
+    ask_back_cues: tuple[str, ...] = option(
+        ASK_BACK, "Words by which a response is recognised as asking what the user means."
     )
     format: JudgeFormat = option(
         "auto",

@@ -29,14 +29,19 @@ if TYPE_CHECKING:
 
 
 def retrieve(
-    query: str, target: Target, options: RetrieveOptions, between: StageHooks | None = None
+    query: str,
+    target: Target,
+    options: RetrieveOptions,
+    between: StageHooks | None = None,
+    keywords: str = "",
 ) -> Flow[Retrieved]:
     """The ``top_k`` chunks that answer a query best, ranks from 1.
 
     The stages, all optional: rewording, search and fusion, reranking, selection, expansion; and
     iterations of these. Each hit carries, per channel that found it, its rank and score there. A
     custom retriever (``options.retriever``) is called with the first three arguments and is itself
-    a flow. ``between`` may observe or change the hits between stages.
+    a flow. ``between`` may observe or change the hits between stages. ``keywords`` is
+    searched by the keyword channel in place of the query, unless a method rewords the query.
 
     Raises:
         RetrieveError: The query is empty, or needs vectors that the index does not have.
@@ -60,7 +65,7 @@ def retrieve(
             else replace(result, hits=through.kept(hits))
         )
     if options.iterate.method == "none":
-        result = yield from _round(query, target, options, through)
+        result = yield from _round(query, target, options, through, keywords)
     else:
         # A hop's query was written for the search: only the question is reworded.
         hop = replace(options, query=replace(options.query, methods=()))
@@ -74,7 +79,11 @@ def retrieve(
 
 
 def _round(
-    query: str, target: Target, options: RetrieveOptions, through: StageHooks
+    query: str,
+    target: Target,
+    options: RetrieveOptions,
+    through: StageHooks,
+    keywords: str = "",
 ) -> Flow[Retrieved]:
     """One search: rewording, channels, reranking; as many hits as selection reads."""
     variants: str | tuple[Variant, ...] = query
@@ -88,13 +97,17 @@ def _round(
             text, target, options.query, known, options.max_query_chars
         )
         notes = (*cut, *variant_notes)
+    elif keywords:
+        text, cut = prepared(query, options.max_query_chars)
+        notes = tuple(cut)
+        variants = (Variant(keywords[: options.max_query_chars], text),)
     depth = _depth(target, options)
     learned = 0 if target.ranker is None else target.ranker.depth
     wide = max(rerank_depth(options.top_k, options.rerank), depth, through.depth, learned)
     deep = options if wide == options.top_k else replace(options, top_k=wide)
     fused = yield from candidates(variants, target, deep)
     # Wordings are for the search only: later stages use the question as asked.
-    question = text if options.query.methods else fused.query
+    question = fused.query if isinstance(variants, str) else text
     hits, shares, more = yield from _fetched(question, fused, target)
     notes += more
     hits = through.pooled(hits)

@@ -45,10 +45,10 @@ def gold_documents(row: Row) -> tuple[str, ...]:
 def split_clusters(rows: Sequence[Row]) -> dict[str, str]:
     """Return the cluster of each row; rows of a cluster stay in one split.
 
-    Rows that share a gold document, a question or a conversation, directly or through other rows, are one cluster.
-    Its name is its first gold document by id; without gold, its first row id. If a cluster would
-    hold more than half of the rows (multi-hop collections), only the first gold document of each
-    row is used.
+    Rows that share a gold document, a question or a conversation, directly or through other rows,
+    are one cluster. Its name is its first gold document by id; without gold, its first row id. If a
+    cluster would hold more than half of the rows (multi-hop collections), only the first gold
+    document of each row is used.
     """
     clusters = joined({row.id: _linking_keys(row) for row in rows})
     largest = max(Counter(clusters.values()).values(), default=0)

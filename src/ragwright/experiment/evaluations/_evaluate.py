@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ...answer import condense
+from ...answer import Condensed
 from ...core import (
     GoldSpan,
     Hit,
@@ -41,9 +41,14 @@ Search = Callable[[str], Flow[Sequence[Hit]]]
 
 
 def ranking_search(
-    target: Target, options: RetrieveOptions, measures: Sequence[Measure] = ()
+    target: Target,
+    options: RetrieveOptions,
+    measures: Sequence[Measure] = (),
+    condensing: Callable[[str], Flow[Condensed]] | None = None,
 ) -> Search:
     """Return a search as deep as the measures require.
+
+    ``condensing`` makes a question that has history stand alone before it is searched for.
 
     Fetches ``pool`` hits, not only ``top_k`` of them; the pool is raised to the largest cutoff if
     it is smaller. Where documents are counted, several hits of one document count once, so the
@@ -63,7 +68,11 @@ def ranking_search(
     deep_options = replace(options, pool=pool, top_k=pool)
 
     def search(query: str) -> Flow[Sequence[Hit]]:
-        return (yield from retrieve(query, target, deep_options)).hits
+        if condensing is None:
+            return (yield from retrieve(query, target, deep_options)).hits
+        alone = yield from condensing(query)
+        retrieved = yield from retrieve(alone.text, target, deep_options, None, alone.keywords)
+        return retrieved.hits
 
     return search
 
@@ -73,26 +82,13 @@ def turns_before(row: Row) -> tuple[Message, ...]:
     return tuple(Message(turn.role, turn.content) for turn in row.history)
 
 
-def asked_by_rule(row: Row) -> Flow[str]:
-    """The question of a row, rewritten to stand alone by rule if it has history."""
-    return (yield from condense(row.user_input, turns_before(row))).text
-
-
-def retrieval_row(
-    row: Row,
-    search: Search,
-    measures: Sequence[Measure],
-    asked: Callable[[Row], Flow[str]] = asked_by_rule,
-) -> Flow[RowResult]:
+def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
     """Search for one row and score its hits; raises errors of the search.
-
-    ``asked`` returns the question that is searched for, which depends on the row's history.
 
     Hits are scored as the passages of an answer are. The result holds the ranking of documents,
     not the hits. For callers that handle failures separately; see ``errors`` of :func:`summarise`.
     """
-    question = (yield from asked(row)) if row.history else row.user_input
-    hits = yield from search(question)
+    hits = yield from search(row.user_input)
     [scores] = score_rows([with_hits(row, hits)], measures)
     ranking = tuple(dict.fromkeys(hit.document_id for hit in hits))
     return RowResult(row.id, ranking, scores, shared=shared_by(row))

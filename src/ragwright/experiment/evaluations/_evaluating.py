@@ -9,16 +9,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
 
-from ...core import (
-    Row,
-    Score,
-    ScoreState,
-    StoreError,
-    changed_options,
-    plain,
-    values_hash,
-)
-from ...flow import Flow, Job, Run, Runner, RunRow, Runs, RunSummary, run_job
+from ...answer import Condensed
+from ...core import Row, Score, ScoreState, StoreError, changed_options, plain, values_hash
+from ...flow import Flow, Job, Message, Run, Runner, RunRow, Runs, RunSummary, run_job
 from ...measure import (
     Measure,
     MeasureScale,
@@ -34,7 +27,14 @@ from ._asked import Answerer, asked_row
 from ._comparing import clusters_of_results
 from ._counting import COUNTED, counted_in_rows, counting_note
 from ._distance_runs import distance_evaluation
-from ._evaluate import answer_row, ranking_search, retrieval_row, summarise
+from ._evaluate import (
+    Search,
+    answer_row,
+    ranking_search,
+    retrieval_row,
+    summarise,
+    turns_before,
+)
 from ._names import BASELINE, check_run_name, find_run
 from ._options import Evaluating, RunOptions
 from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of
@@ -116,14 +116,23 @@ def ranking_work(
     system: EvaluatedProject,
     testset: Testset,
     measures: Sequence[Measure],
-    asked: Callable[[Row], Flow[str]],
+    condensing: Callable[[Sequence[Message], str], Flow[Condensed]],
 ) -> Work:
     """Plan the search for every row and the scoring of its hits, without answers.
 
-    ``asked`` returns the question of a row that is searched for.
+    ``condensing`` makes a question after these turns stand alone.
     """
-    search = ranking_search(system.target, system.options, measures)
-    items = [(row.id, partial(retrieval_row, row, search, measures, asked)) for row in testset.rows]
+    plain_search = ranking_search(system.target, system.options, measures)
+
+    def search_for(row: Row) -> Search:
+        if not row.history:
+            return plain_search
+        alone = partial(condensing, turns_before(row))
+        return ranking_search(system.target, system.options, measures, alone)
+
+    items = [
+        (row.id, partial(retrieval_row, row, search_for(row), measures)) for row in testset.rows
+    ]
     unit = {COUNTED: counted_in_rows(testset.rows)}
     return Work("eval", _rows_manifest(testset, measures) | system.manifest() | unit, items)
 

@@ -10,6 +10,7 @@ from ._results import Evaluation
 
 _NO_JUDGING = frozenset(
     {
+        "ask_back_cues",
         "bytes_per_token",
         "completer",
         "error_cues",

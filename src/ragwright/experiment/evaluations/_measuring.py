@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from ...answer import AskPlan, ask, condense, read_prompt
+from ...answer import AskPlan, Condensed, ask, condense, read_prompt
 from ...core import (
     Answer,
     GoldSpan,
@@ -18,7 +18,7 @@ from ...core import (
     text_hash,
     value_hash,
 )
-from ...flow import Flow, Forecast, RunSummary
+from ...flow import Flow, Forecast, Message, RunSummary
 from ...measure import (
     ChosenMeasures,
     Measure,
@@ -109,8 +109,8 @@ def planned(
         if any(row.history for row in rows.rows):
             searched = {**searched, "condensed": plan.setup.options.model}
         system = EvaluatedProject(target, project.pair.key, options, searched)
-        asked = partial(_question_of, plan)
-        return rows, wanted_measures, ranking_work(system, rows, wanted_measures, asked)
+        condensing = partial(_condensed, plan)
+        return rows, wanted_measures, ranking_work(system, rows, wanted_measures, condensing)
     setup = judging(project, measures)
     answered_rows = _as_answered(rows.rows, near=bool(target.model) or how.vectors_vary)
     choice = chosen_measures(measures, answered_rows, setup, options.top_k)
@@ -160,11 +160,10 @@ def _answer_question(
     return (yield from ask(row.user_input, [persona], target, after))[0]
 
 
-def _question_of(plan: AskPlan, row: Row) -> Flow[str]:
-    """The question of a row as it is searched for: rewritten to stand alone if it has history."""
+def _condensed(plan: AskPlan, history: Sequence[Message], question: str) -> Flow[Condensed]:
+    """A question as it is searched for after these turns: rewritten to stand alone."""
     model = plan.setup.options.model
-    window = plan.setup.window(model) if row.history else None
-    return (yield from condense(row.user_input, turns_before(row), model, window)).text
+    return (yield from condense(question, history, model, plan.setup.window(model)))
 
 
 def _searching_settings(project: Project, target: Target) -> Mapping[str, Any]:

@@ -26,8 +26,8 @@ class SystemOptions:
     question: str = option("", "Name of the question in a pipeline's input; found out if empty.")
     body: Mapping[str, Any] = option(
         dict,
-        "JSON that `url` gets; {question} in its texts becomes the question, the text {messages} all "
-        "turns.",
+        "JSON that `url` gets; {question} in its texts becomes the question, the text {messages} "
+        "all turns.",
     )
     answer: str = option("", "Place of the answer in the reply: keys with dots, a.0.b.")
     contexts: str = option("", "Place of the passages: documents.*.text.")
