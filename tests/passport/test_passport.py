@@ -85,8 +85,7 @@ def test_bias_is_in_points_of_people_and_by_group() -> None:
 
 def test_kappa_only_on_peoples_points_and_auc_only_of_binary_labels() -> None:
     rated = tuple(
-        Rated(Row(f"r{at}", "q"), {"relevance": {"p": float(at < 5)}}, f"t{at}")
-        for at in range(10)
+        Rated(Row(f"r{at}", "q"), {"relevance": {"p": float(at < 5)}}, f"t{at}") for at in range(10)
     )
     people = PeopleSet("binary", rated, (Dimension("relevance", 0, 1),))
     # 4 of 5 relevant and 4 of 5 others are right: observed .8, by chance .5
@@ -98,9 +97,13 @@ def test_kappa_only_on_peoples_points_and_auc_only_of_binary_labels() -> None:
     spread = {f"r{at}": 1 - at / 20 for at in range(10)}
     [judge] = passport_from(people, [verdicts_of(spread, MeasureScale(0, 1))]).judges
     assert judge.dimensions["relevance"].auc.value == 1
-    assert passport_from(people_set(), recorded_verdicts(people_set())).judges[0].dimensions[
-        "faithfulness"
-    ].auc.value is None
+    assert (
+        passport_from(people_set(), recorded_verdicts(people_set()))
+        .judges[0]
+        .dimensions["faithfulness"]
+        .auc.value
+        is None
+    )
 
 
 def test_lower_is_better_is_turned() -> None:
@@ -225,6 +228,7 @@ def test_an_empty_set_and_a_double_id_are_refused() -> None:
 @pytest.mark.slow
 def test_the_figures_of_mtrag() -> None:
     from benchmarks.data_sets import DATA
+
     from ragwright.passport import PassportOptions
 
     how = PassportOptions(measures="KPrecision(content+bigrams)")
@@ -245,6 +249,7 @@ def test_the_figures_of_mtrag() -> None:
 @pytest.mark.needs_data
 def test_the_kappa_of_umbrela() -> None:
     from benchmarks.data_sets import DATA
+
     from ragwright.passport import PassportOptions
 
     judge = f"{DATA}/rag25/qrels.rag25.test-umbrela2.txt"
