@@ -29,7 +29,16 @@ WINGS = {
     "base": ("core", "engines", "ledger", "flow", "models"),
     "search": ("ingest", "index", "retrieve", "answer"),
     "records": ("records", "drafting"),
-    "lab": ("measure", "testsets", "experiment", "promise", "monitoring", "training", "report"),
+    "lab": (
+        "measure",
+        "testsets",
+        "experiment",
+        "passport",
+        "promise",
+        "monitoring",
+        "training",
+        "report",
+    ),
     "service": ("project", "jobs", "workbench", "serve", "app"),
     "tests": ("testing",),
 }

@@ -146,7 +146,7 @@ def test_several_inputs_of_which_none_is_the_question_are_an_error() -> None:
     runnables = langchain("langchain_core.runnables")
     chain = prompt.partial(anrede="Sie") | runnables.RunnableLambda(lambda p: p.to_string())
     named = open_system(chain, SystemOptions(question="frage"))
-    assert "Wo?" in named.ask("Wo?").response
+    assert "Wo?" in named.ask("Wo?", ()).response
 
 
 def test_a_chain_that_takes_no_question_says_how_to_name_its_input() -> None:

@@ -54,8 +54,9 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
     retrieved contexts, in their order. A list of turns under ``user_input`` or ``messages`` (ragas,
     OpenAI, MTRAG) is read by :func:`one_question_each`. Rows of ragas v1, DeepEval, MLflow and
     RAGChecker are read by their names; a pair of RAGChecker's (``model1``, ``model2``) is two rows,
-    distinguished by ``system``. An unknown column becomes metadata, unless its name is nearly a known one. Half of a
-    surrogate pair becomes U+FFFD; ``half_characters`` in the metadata names the columns.
+    distinguished by ``system``. An unknown column becomes metadata, unless its name is nearly a
+    known one. Half of a surrogate pair becomes U+FFFD; ``half_characters`` in the metadata names
+    the columns.
 
     An empty ``response`` is an empty answer; null, or a missing column, means no answer. In a table
     an empty cell is an empty answer.
