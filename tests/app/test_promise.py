@@ -50,7 +50,8 @@ def test_a_promise_is_certified_written_and_kept_by_every_door(folder: Path) -> 
     assert certificate["errors"] == 0
     assert certificate["bound"] <= 0.05
     assert 0.5 < certificate["coverage"] < 0.8, "questions about unknown things are withheld"
-    assert (folder / "promises" / "0001.json").is_file()
+    stored = (folder / "promises" / "0001.json").read_text("utf-8")
+    assert str(folder) not in stored, "certificates are shared: no path of this machine"
     share = round(100 * certificate["coverage"])
     assert document["line"] == (
         f"At most 5 % of answers wrong, certified on 121 held-out questions on "
@@ -181,6 +182,16 @@ def test_what_no_certified_question_was_like_is_not_covered(folder: Path) -> Non
     assert follow_up.line.endswith("does not cover follow-up questions")
     assert persona is not None
     assert "does not cover answers for the persona 'engineer'" in persona.line
+
+
+def test_a_courtesy_gets_its_reply(folder: Path) -> None:
+    """Nothing is asked, so that nothing can be wrong or withheld."""
+    promise_in(folder)
+    with Workbench.open(folder) as bench:
+        answer = bench.ask("Thanks!")
+    assert answer.route == "none"
+    assert answer.promise is None
+    assert not any(note.startswith("withheld") for note in answer.notes)
 
 
 def test_studies_measure_the_settings_themselves(folder: Path) -> None:

@@ -29,7 +29,7 @@ def test_every_door_of_the_server_keeps_the_promise(tmp_path: Path) -> None:
         given = running.ask(KNOWN).json()["ragwright"]
         withheld = running.ask(UNKNOWN).json()
         streamed = running.ask(UNKNOWN, stream=True).text
-        page = running.http.get("/ask", params={"q": KNOWN}).text
+        page = running.http.post("/", data={"q": KNOWN}).text
     assert given["promise"]["line"] == certificate.line()
     assert given["promise"]["score"] >= certificate.threshold
     assert not given["abstained"]

@@ -363,7 +363,7 @@ def ask(
         RagwrightError: The error of the first failed persona, after all have ended.
     """
     question, guard = well_formed(question), plan.guard
-    if guard is None:
+    if guard is None or _courtesy_route(question, plan) is not None:
         return (yield from _all_answers(question, personas, target, plan))
     setup = replace(plan.setup, options=guard.answering(plan.setup.options))
     answers = yield from _all_answers(question, personas, target, replace(plan, setup=setup))
@@ -378,11 +378,10 @@ def _all_answers(
 ) -> Flow[list[Answer]]:
     """The answers before any of them is withheld."""
     notes = plan.notes
-    if plan.retrieve.route.method in ("auto", "rules") and not plan.setup.options.closed_book:
-        polite = courtesy(question)  # before earlier turns would make a question of it
-        if polite is not None:
-            chosen, answers = yield from _answer_by_route(question, personas, target, plan, polite)
-            return _with_route(answers, question, chosen, notes)
+    polite = _courtesy_route(question, plan)  # before earlier turns would make a question of it
+    if polite is not None:
+        chosen, answers = yield from _answer_by_route(question, personas, target, plan, polite)
+        return _with_route(answers, question, chosen, notes)
     standalone = question
     model = plan.setup.options.model
     if plan.history:
@@ -410,6 +409,12 @@ def _all_answers(
             return _with_route(answers, question, chosen, notes)
     chosen, answers = yield from _answer_by_route(standalone, personas, target, plan, chosen)
     return _with_route(answers, question, chosen, notes)
+
+
+def _courtesy_route(question: str, plan: AskPlan) -> Route | None:
+    """The route of a courtesy such as "Thanks", which asks for nothing; None for a question."""
+    ruled = plan.retrieve.route.method in ("auto", "rules")
+    return courtesy(question) if ruled and not plan.setup.options.closed_book else None
 
 
 def _with_route(

@@ -27,8 +27,8 @@ _MOST_STEPS = 50
 _SURE = 0.001
 """A sequence begins at the strictest threshold whose expected p is this share of the level.
 
-Chosen on PIAF's and SQuAD 2's development parts: .02 answers 5 % fewer questions; 0, which starts
-at the least p, 3 % more, and leaves fewer stricter thresholds to fall back to.
+Chosen on development parts of PIAF and SQuAD 2: more answers fewer questions; 0, which begins at
+the least p, answers a little more, and leaves fewer stricter thresholds to fall back to.
 """
 
 _HOPELESS = 0.3

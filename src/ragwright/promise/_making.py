@@ -211,7 +211,9 @@ class _Making:
         steps, failed = certified_steps(
             plan, rows.scores[plan.score], rows.wrong, risk=self._how.risk, alpha=alpha
         )
-        notes = (*outcome.notes, *_ungraded_note(rows, "confirm"), *confirm.notes)
+        place = str(project.folder.openings)  # differs by machine; certificates are shared
+        remarks = [note for note in confirm.notes if place not in note]
+        notes = (*outcome.notes, *_ungraded_note(rows, "confirm"), *remarks)
         outcome = replace(
             outcome, failed=failed, opened=True, notes=(*notes, *_dependence_note(confirm))
         )
