@@ -8,12 +8,13 @@ from typing import Any
 from ..core import counted
 from ..measure import Estimate
 from ..passport import JudgeFigures, JudgePassport, Passport, PeopleFigures
-from ._charts import Chart, intervals, whisker
+from ._charts import Chart, Spec, intervals, kind, whisker
 from ._headline import Headline
 from ._page import chart_data, figure_of, page_parts, page_template
 from ._relations import between
 
 _PEOPLE = "people with each other"
+_CHANCE = "better than chance"
 _MOST_BIASED = 2
 """Judges whose bias is drawn."""
 
@@ -33,7 +34,11 @@ def passport_html(passport: Passport) -> str:
         sections=[*((name, title) for name, title, _, _ in blocks), ("method", "Method")],
         facts=_facts(passport),
         blocks=blocks,
-        method=_METHOD,
+        method=[
+            *_METHOD,
+            f"Seed {passport.seed}; fingerprint of rows and labels "
+            f"{passport.fingerprint or 'unknown'}.",
+        ],
         charts=[figure_of(chart) for chart in charts],
         data={
             "kind": "passport",
@@ -101,8 +106,16 @@ def _sentence_for(
     free = _best_free(passport, about)
     against = next((f.spearman for f in figures.versus if free and f.name == free.name), None)
     if free is None or judge is free or against is None or against.value is None:
-        extent = f"it agrees with people {_beside_people(figures, people)}"
-        return f"Use {name} for {about}: {extent}.", "better"
+        extent = _beside_people(figures, people)
+        state = "open" if extent == _CHANCE and judge is not free else "better"
+        start = (
+            f"Use {name} for {about}: of the free measures here it agrees best with people"
+            if judge is free
+            else f"{name} agrees with people on {about}"
+        )
+        comma = "," if judge is free else ""
+        ends = f"rank correlation {agreement.value or 0:.2f}, 95 % {agreement.low:.2f} to "
+        return f"{start}{comma} {extent} ({ends}{agreement.high or 0:.2f}).", state
     if against.high is not None and against.high < 0:
         return (
             f"Use the free measure {free.name} instead of {name} for {about}: it agrees better "
@@ -136,7 +149,7 @@ def _difference_text(estimate: Estimate, sign: int) -> str:
 def _beside_people(figures: JudgeFigures, people: PeopleFigures) -> str:
     mine, theirs = figures.one_person, people.spearman
     if mine.value is None or theirs.low is None or theirs.high is None:
-        return "better than chance"
+        return _CHANCE
     if mine.value < theirs.low:
         return "better than chance, but less well than people agree with each other"
     if mine.value > theirs.high:
@@ -150,12 +163,13 @@ def _agreement_charts(passport: Passport) -> Iterator[Chart]:
         single = people.twice > 0
         points = []
         if single and people.spearman.value is not None:
-            points.append(_point(_PEOPLE, people.spearman))
+            points.append({**_point(_PEOPLE, people.spearman), "of": "people"})
         for judge in judges:
             figures = judge.dimensions[people.name]
             estimate = figures.one_person if single else figures.spearman
             if estimate.value is not None:
-                points.append(_point(judge.name, estimate))
+                kind_name = "free measure" if judge.kind == "free" else "judge"
+                points.append({**_point(judge.name, estimate), "of": kind_name})
         if not points:
             continue
         ceiling = " The first line is how well people agree with each other." if single else ""
@@ -163,9 +177,8 @@ def _agreement_charts(passport: Passport) -> Iterator[Chart]:
             f"agreement-{people.name}",
             f"Agreement on {people.name}",
             f"Further right is better; 0 is chance, 1 perfect.{ceiling}",
-            intervals(
-                points,
-                x=f"rank correlation with {'one person' if single else 'people'}",
+            _coloured_kinds(
+                intervals(points, x=f"rank correlation with {'one person' if single else 'people'}")
             ),
             _AGREEMENT_HEAD,
             tuple(_agreement_rows(people, judges)),
@@ -183,8 +196,8 @@ def _agreement_rows(
     people: PeopleFigures, judges: Sequence[JudgePassport]
 ) -> Iterator[tuple[str, ...]]:
     if people.twice:
-        known = (people.kendall, people.kappa, people.weighted_kappa, people.auc)
-        cells = map(_figure_text, known)
+        theirs = (people.kendall, people.kappa, people.weighted_kappa, people.auc)
+        cells = map(_figure_text, theirs)
         yield (_PEOPLE, str(people.twice), _figure_text(people.spearman), "-", *cells, "")
     for judge in judges:
         own = judge.dimensions[people.name]
@@ -230,20 +243,32 @@ def _bias_charts(passport: Passport) -> Iterator[Chart]:
         if people is None:
             continue
         figures = judge.dimensions[people.name]
-        for kind, groups in figures.groups.items():
+        for grouping, groups in figures.groups.items():
             known = [group for group in groups if group.bias.value is not None][:_MOST_GROUPS]
             if len(known) < 2:
                 continue
             yield Chart(
-                f"bias-{passport.judges.index(judge)}-{kind}",
-                f"{judge.name} by {kind}",
+                f"bias-{passport.judges.index(judge)}-{grouping}",
+                f"{judge.name} by {grouping}",
                 f"Its mean verdict on {people.name} minus people's, in points of the scale "
                 f"{people.low:g} to {people.high:g}. Right of 0 it is too generous.",
                 intervals([_point(g.name, g.bias) for g in known], x="bias"),
-                (kind, "rows", "bias"),
+                (grouping, "rows", "bias"),
                 tuple((g.name, str(g.rows), _figure_text(g.bias, "+")) for g in known),
                 "bias",
             )
+
+
+_KINDS = {"people": "@second", "judge": "@accent", "free measure": "@good"}
+
+
+def _coloured_kinds(spec: Spec) -> Spec:
+    """Colour the lines of a chart by people, judges and free measures."""
+    scale = {"domain": [*_KINDS], "range": [*_KINDS.values()]}
+    for drawn in spec["layer"]:
+        if "color" in drawn["encoding"]:
+            drawn["encoding"]["color"] = kind("of", title=None, scale=scale)
+    return spec
 
 
 def _point(name: str, estimate: Estimate) -> dict[str, Any]:
@@ -263,7 +288,7 @@ def _blocks(passport: Passport) -> Iterator[Block]:
         "Each judge against the best free measure, on the same rows.",
         [],
     )
-    overall = [
+    overall: list[tuple[str, ...]] = [
         (judge.name, name, _figure_text(figures.bias, "+"), figures.mapped or "-")
         for judge in passport.judges
         for name, figures in judge.dimensions.items()
@@ -346,8 +371,6 @@ def _facts(passport: Passport) -> list[tuple[str, str]]:
         ("dimensions", ", ".join(figures.name for figures in passport.people)),
         ("judges", str(len(passport.judges))),
         ("date", passport.date or "unknown"),
-        ("fingerprint of the labels", passport.fingerprint or "unknown"),
-        ("seed", str(passport.seed)),
     ]
 
 
