@@ -126,7 +126,7 @@ def test_the_page_holds_every_part_and_escapes_names() -> None:
     specs = json.loads(data)["charts"]
     assert list(specs) == ["agreement-faithfulness", "difference-faithfulness", "bias-0-system"]
     drawn = specs["agreement-faithfulness"]["data"]["values"]
-    assert [point["of"] for point in drawn] == ["people", "judge", "free measure"]
+    assert [point["of"] for point in drawn] == ["people", "judge", "free"]
     free = passport_html(replace(passport, judges=(FREE,)))
     assert '<section id="replies"' not in free
     assert passport_html(passport) == page

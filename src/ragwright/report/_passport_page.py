@@ -168,18 +168,21 @@ def _agreement_charts(passport: Passport) -> Iterator[Chart]:
             figures = judge.dimensions[people.name]
             estimate = figures.one_person if single else figures.spearman
             if estimate.value is not None:
-                kind_name = "free measure" if judge.kind == "free" else "judge"
+                kind_name = "free" if judge.kind == "free" else "judge"
                 points.append({**_point(judge.name, estimate), "of": kind_name})
         if not points:
             continue
-        ceiling = " The first line is how well people agree with each other." if single else ""
+        ceiling = (
+            " Each is held against one person; the first line is how well people agree with each "
+            "other."
+            if single
+            else ""
+        )
         yield Chart(
             f"agreement-{people.name}",
             f"Agreement on {people.name}",
             f"Further right is better; 0 is chance, 1 perfect.{ceiling}",
-            _coloured_kinds(
-                intervals(points, x=f"rank correlation with {'one person' if single else 'people'}")
-            ),
+            _coloured_kinds(intervals(points, x="rank correlation")),
             _AGREEMENT_HEAD,
             tuple(_agreement_rows(people, judges)),
             "agreement",
@@ -259,7 +262,7 @@ def _bias_charts(passport: Passport) -> Iterator[Chart]:
             )
 
 
-_KINDS = {"people": "@second", "judge": "@accent", "free measure": "@good"}
+_KINDS = {"people": "@second", "judge": "@accent", "free": "@good"}
 
 
 def _coloured_kinds(spec: Spec) -> Spec:
