@@ -74,6 +74,12 @@ PAGES = {
         "beside the page. Rules and weights were chosen on development splits; the tables show the "
         "others unless they say so.",
     ),
+    "people": Page(
+        "Judges beside people, measured",
+        "Agreement of free measures and recorded judges with people on eight published sets.",
+        "Every figure on this page was computed by the commands named with it and is kept as JSON "
+        "beside the page. No model was called. Intervals are 95 % and resample whole tasks.",
+    ),
     "real-model": Page(
         "A small real chat model, tried",
         "Calls, tokens, time limits and invalid judgments of every command that asks a chat model, "

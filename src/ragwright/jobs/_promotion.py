@@ -18,6 +18,7 @@ from ..experiment import (
     stored_evaluation,
 )
 from ..measure import GateOptions, GateOutcome, JudgeCheck, gate, parse_measure
+from ..passport import with_passports
 from ..project import (
     Change,
     Configuration,
@@ -99,7 +100,7 @@ def gate_evaluation(
     """Apply rules to an evaluation; calibrations of its judges are read if required.
 
     Args:
-        root: Folder of the project, whose ``calibrations/`` are read.
+        root: Folder of the project, whose ``calibrations/`` and ``passports/`` are read.
         evaluation: The evaluation to check.
         rules: See ``parse_rule``.
         gating: Options, clusters and seed.
@@ -118,14 +119,16 @@ def gate_evaluation(
     measures = [summary.measure for summary in evaluation.summaries]
     checked: Mapping[str, JudgeCheck] = {}
     try:
-        checked = judge_checks(root, evaluation, measures)
+        checked = with_passports(root, evaluation, judge_checks(root, evaluation, measures))
     except TestsetError:
         if gating.options.needs_people:
             raise
     outcome = gate(evaluation.summaries, rules, gating.options, against=against, checked=checked)
     sides = [evaluation] if baseline is None else [evaluation, baseline]
     old = [counting_note(side.name, side.manifest, root) for side in sides]
-    return replace(outcome, notes=tuple(filter(None, old)))
+    judged = dict.fromkeys(check.measure for check in outcome.checks)
+    named = [checked[name].passport for name in judged if name in checked]
+    return replace(outcome, notes=tuple(filter(None, [*old, *named])))
 
 
 def promote(

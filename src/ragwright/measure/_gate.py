@@ -94,6 +94,8 @@ class JudgeCheck:
             without a value if they labelled others.
         why_not: Why there is no usable calibration; empty if there is one.
         hint: What to do about it.
+        passport: The passport that the judge has, in one line; empty if it has none.
+        trusted: That passport shows agreement above chance, and not below the best free measure.
     """
 
     n: int = 0
@@ -102,11 +104,13 @@ class JudgeCheck:
     corrected: Estimate = Estimate()
     why_not: str = ""
     hint: str = ""
+    passport: str = ""
+    trusted: bool = False
 
     @property
     def above_chance(self) -> bool:
-        """True where the whole 95 % interval of kappa is above 0."""
-        return self.kappa.low is not None and self.kappa.low > 0
+        """True where the whole 95 % interval of kappa is above 0, or the passport says so."""
+        return self.trusted or (self.kappa.low is not None and self.kappa.low > 0)
 
     @property
     def at_chance(self) -> str:

@@ -15,11 +15,13 @@ from ..core import value_hash
 from ..measure import (
     Agreement,
     Estimate,
+    Labelled,
     MeasureScale,
     clopper_pearson,
     flip_rate,
     judge_difference,
     judge_spread,
+    labels_needed,
     mean_interval,
     people_agreement,
     rank_agreement,
@@ -30,6 +32,7 @@ from ._passport import (
     GroupBias,
     JudgeFigures,
     JudgePassport,
+    LabelPlan,
     Passport,
     PeopleFigures,
 )
@@ -37,6 +40,8 @@ from ._people import Dimension, PeopleSet, divided, labels_of
 from ._verdicts import Verdicts
 
 _LENGTHS = ("short", "medium", "long")
+_MARGIN = 0.05
+"""Half width of a gate's interval for which labels are counted, as a share of the scale."""
 _FEWEST, _MOST = 5, 60
 """Rows of a group for which a bias is shown; most groups of one kind."""
 
@@ -285,6 +290,7 @@ def _judge_figures(
         bias=agreement.bias,
         mapped=agreement.mapped,
         groups=_group_biases(frame, values, scale),
+        plan=_label_plan(frame, _mapped_values(frame, values, scale)),
     )
 
 
@@ -303,18 +309,43 @@ def _differences(
     return tuple(differences)
 
 
-def _group_biases(
+def _mapped_values(
     frame: _Frame, values: Mapping[str, float], scale: MeasureScale | None
-) -> dict[str, tuple[GroupBias, ...]]:
-    """Bias by system, by topic, and by the length of the response."""
+) -> dict[str, float]:
+    """Verdicts on the people's scale; none if their own scale is unknown or open."""
     own = frame.scale
     if scale is None or not scale.width or not own.width:
         return {}
     low = scale.low if scale.higher_is_better else -(scale.high or 0.0)
-    off = {
-        key: (value - low) * own.width / scale.width + own.low - frame.means[key]
-        for key, value in _turned(values, scale).items()
-    }
+    factor = own.width / scale.width
+    turned = _turned(values, scale)
+    return {key: (value - low) * factor + own.low for key, value in turned.items()}
+
+
+def _label_plan(frame: _Frame, mapped: Mapping[str, float]) -> LabelPlan | None:
+    """Labels until the judge's mean, corrected by people, is known well enough for a gate."""
+    tasks = [frame.tasks[key] for key in mapped]
+    if len(set(tasks)) < _FEWEST:
+        return None
+    _, groups = np.unique(tasks, return_inverse=True)
+    pilot = Labelled(
+        np.array(list(mapped.values())),
+        np.array([frame.means[key] for key in mapped]),
+        np.array([]),
+        groups.ravel(),
+    )
+    needed = labels_needed(pilot, _MARGIN * (frame.scale.width or 1.0), unit="task")
+    return LabelPlan(_MARGIN, needed.labels, needed.labels_alone, needed.saving, needed.text)
+
+
+def _group_biases(
+    frame: _Frame, values: Mapping[str, float], scale: MeasureScale | None
+) -> dict[str, tuple[GroupBias, ...]]:
+    """Bias by system, by topic, and by the length of the response."""
+    mapped = _mapped_values(frame, values, scale)
+    off = {key: value - frame.means[key] for key, value in mapped.items()}
+    if not off:
+        return {}
     members: dict[str, dict[str, list[str]]] = {"system": {}, "topic": {}, "length": {}}
     lengths = _length_names(frame.people, off)
     for item in frame.people.rated:

@@ -46,6 +46,7 @@ from ..experiment import (
 )
 from ..flow import Run, RunRow, Runs
 from ..measure import parse_measures
+from ..passport import passport_line
 from ..project import ABLATE, CONFIRM, SWEEP, TRIAL, ProjectFolder
 from ..testsets import Openings
 from ._baseline_subject import baseline_subject
@@ -164,9 +165,20 @@ class _Reader:
             openings=self._openings(first),
             stopped=_stopped(first),
             curves=() if pair else self._curves(first),
-            notes=(*notes, *self._counting_notes(chosen)),
+            notes=(*notes, *self._counting_notes(chosen), *self._passport_notes(chosen)),
             clusters=self._clusters(entries[0].run) if pair else {},
         )
+
+    def _passport_notes(self, runs: Iterable[Run]) -> Iterable[str]:
+        """The passport of every judged measure, or that it has none."""
+        lines: dict[str, None] = {}
+        for run in runs:
+            for measure in parse_measures(run.manifest.get("measures", [])):
+                if measure.definition.kind == "judged":
+                    evaluation = Evaluation(run.id, (), (), manifest=run.manifest)
+                    line = passport_line(self.folder.root, evaluation, str(measure))
+                    lines.setdefault(line)
+        return lines
 
     def _counting_notes(self, runs: Iterable[Run]) -> list[str]:
         """Notes on runs of earlier versions that counted documents where gold is spans."""

@@ -1,0 +1,110 @@
+"""`ragwright passport` with a scripted chat judge, and the gate that reads its passport."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import ragwright
+
+from ragwright.testing import ScriptedServer
+
+ROWS = [
+    {
+        "id": f"r{at}",
+        "question": f"What is {at}?",
+        "response": f"It is {'right' if at % 3 else 'wrong'} {at}.",
+        "passage": f"It is right {at}.",
+        "human": 4 if at % 3 else 1,
+    }
+    for at in range(24)
+]
+SET = (
+    "rows.jsonl",
+    "--map",
+    "human=label.faithfulness(1..4)",
+    "--map",
+    "passage=retrieved_contexts",
+)
+
+
+def reply(body: dict[str, Any]) -> str:
+    """A judge that is right, but answers three rows with prose."""
+    text = json.dumps(body["messages"])
+    if any(f"What is {at}?" in text for at in (7, 8, 10)):
+        return "I cannot say."
+    return json.dumps({"reasoning": "Seen.", "score": 1 if "It is wrong" in text else 5})
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(lambda request: reply(request.body)) as scripted:
+        yield scripted
+
+
+def project_at(folder: Path, server: ScriptedServer) -> Path:
+    model = f"{server.url}#judge"
+    (folder / "ragwright.yaml").write_text(
+        f"sources: [docs]\njudge: {{model: '{model}'}}\n"
+        f"models: {{'{model}': {{price_in: 1.0, price_out: 1.0}}}}\n"
+    )
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    return folder
+
+
+@pytest.mark.slow
+def test_a_chat_judge_gets_a_passport_that_the_gate_reads(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    project = project_at(tmp_path, server)
+    model = f"{server.url}#judge"
+    command = ("passport", *SET, "--judge", model, "--measures", "Faithfulness,KPrecision")
+    before = len(server.requests)
+    dry = json.loads(ragwright(project, *command, "--dry-run", "--json").stdout)
+    assert dry["calls"]["expected"] >= len(ROWS)
+    assert len(server.requests) == before
+    document = json.loads(ragwright(project, *command, "--json").stdout)
+    assert (document["set"], document["rows"]) == ("rows", 24)
+    name = f"Faithfulness by {model}"
+    figures = document["judges"][name]["faithfulness"]
+    assert figures["rows"] == 21
+    assert figures["spearman"]["value"] == 1
+    about = document["about"][name]
+    assert about["states"] == {"judge_invalid": 3, "scored": 21}
+    assert about["unusable"]["value"] == pytest.approx(0.125)
+    assert about["cost_100"] > 0
+    assert document["about"]["KPrecision"]["cost_100"] == 0
+    assert figures["versus"].keys() == {"KPrecision"}
+
+    made = len(server.requests)
+    ragwright(project, *command, "--quiet")  # every reply is known: nothing is paid twice
+    assert len(server.requests) - made <= 6  # the three unusable replies are asked for again
+    [path] = (project / "passports").glob("*.json")
+
+    rows = [{**row, "retrieved_contexts": [row["passage"]]} for row in ROWS]
+    (project / "answers.jsonl").write_text(
+        "\n".join(
+            json.dumps({name: row[name] for name in row if name not in ("passage", "human")})
+            for row in rows
+        )
+    )
+    ragwright(project, "score", "answers.jsonl", "--measures", "Faithfulness", "--quiet")
+    gate = ("gate", "latest", "--rule", "Faithfulness>=2", "--floor", "0.5", "--calibrated")
+    shown = ragwright(project, *gate).stdout
+    assert f"passport on rows (faithfulness, {path.name})" in shown
+    path.unlink()
+    refused = ragwright(project, *gate, code=101).stdout
+    assert "has no passport either" in refused
+
+
+def test_outside_a_project_nothing_is_stored(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    shown = ragwright(tmp_path, "passport", *SET, "--measures", "KPrecision").stdout
+    assert "rows: 24 rows of 24 tasks judged by people" in shown
+    assert "KPrecision agrees best with people on faithfulness" in shown
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+    error = ragwright(tmp_path, "passport", "qagz:rows.jsonl", code=1).stderr
+    assert "did you mean 'qags'?" in error
