@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from measure_fakes import Equal, Told, WordEmbed, run
 
-from ragwright.core import GoldSpan, MeasureError, Row
+from ragwright.core import GoldSpan, MeasureError, Nugget, Row
 from ragwright.flow import CompleteReply, Runner
 from ragwright.measure import (
     Measure,
@@ -51,6 +51,7 @@ FULL = Row(
     retrieved_spans=(GoldSpan("a", 0, 9), GoldSpan("b", 0, 9)),
     reference_spans=(GoldSpan("b", 0, 5),),
     metadata={"answerable": False, "falsified": True, "column": 1},
+    nuggets=(Nugget("Molière wrote it", "vital", "support"),),
 )
 ECHO = CompleteReply(FULL.said, tokens=(("b", -1.0), ("c", -3.0)))
 

@@ -19,7 +19,7 @@ from ..passport import (
     record_passport,
 )
 from ..project import ProjectFolder, settings_without_file
-from ..report import passport_table
+from ..report import passport_html, passport_table, passport_verdict
 from ._flags import WORK, Flags, takes
 from ._outcome import say_price
 from ._show import show_forecast, show_progress
@@ -62,7 +62,10 @@ def command(
         passport = free_passport(people, how, setup=_free_setup(flags), root=flags.project)
     if passport is None:
         return
-    if flags.writes_json:
+    if flags.output is not None and flags.output.suffix.lower() in (".html", ".htm"):
+        console.result(passport_html(passport).rstrip("\n"))
+        console.remark(passport_verdict(passport).text)
+    elif flags.writes_json:
         console.json(passport_json(passport))
     else:
         console.result(passport_table(passport, console.columns()))

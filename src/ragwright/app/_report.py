@@ -7,7 +7,8 @@ from pathlib import Path
 from typer import Argument, Option
 
 from ..core import ConfigError, counted, replace_text
-from ..report import Report, Reporting, report_subject
+from ..passport import passport_json, read_passport
+from ..report import Report, Reporting, passport_html, passport_verdict, report_subject
 from ._console import Console
 from ._flags import Flags, takes
 
@@ -18,7 +19,10 @@ _SUFFIXES = (".html", ".htm", ".json", ".csv")
 @takes("project as_json quiet output seed")
 def command(
     flags: Flags,
-    run: str = Argument("latest", help="A run or a study: latest, a name, the beginning of an id."),
+    run: str = Argument(
+        "latest",
+        help="A run or a study: latest, a name, the beginning of an id; or a file of a passport.",
+    ),
     other: str = Argument("", help="A second run to show beside it; an ablation beside its study."),
     trials: list[str] | None = Option(
         None, "--trial", metavar="T007", help="Keep the complete rows of this trial; repeatable."
@@ -38,6 +42,9 @@ def command(
             hint=f"use {', '.join(_SUFFIXES)}; rows as a table: ragwright score {run} -o rows.xlsx",
         )
     console = flags.console
+    if run.endswith(".json") and Path(run).is_file():
+        _of_passport(flags, Path(run))
+        return
     with flags.open() as bench:
         options = Reporting(tuple(trials or ()), flags.seed)
         subject = report_subject(bench.project.folder, bench.project.runs, names, options)
@@ -52,6 +59,23 @@ def command(
             console.remark("a line for each run and measure; rows: ragwright score RUN -o rows.csv")
         else:
             _write(console, report, flags.output or Path("report.html"))
+
+
+def _of_passport(flags: Flags, path: Path) -> None:
+    """Write the page of a stored passport; print its verdict."""
+    passport, output = read_passport(path), flags.output or Path("passport.html")
+    if flags.as_json or output.suffix.lower() == ".json":
+        flags.console.json(passport_json(passport))
+        return
+    if output.suffix.lower() == ".csv":
+        raise ConfigError(
+            "a passport cannot be written as CSV", where=f"-o {output}", hint="use .html or .json"
+        )
+    text = passport_html(passport)
+    flags.console.make_folder_of(output)
+    replace_text(output, text)
+    flags.console.remark(passport_verdict(passport).text)
+    flags.console.remark(f"written to {output} ({len(text.encode()) / 1e6:.1f} MB)")
 
 
 def _write(console: Console, report: Report, path: Path) -> None:

@@ -50,6 +50,10 @@ from ._pack import (
     unpacked as unpacked,
 )
 from ._page import formatting as formatting, stylesheet as stylesheet
+from ._passport_page import (
+    passport_html as passport_html,
+    passport_verdict as passport_verdict,
+)
 from ._passport_table import passport_table as passport_table
 from ._plan import plan_json as plan_json, plan_table as plan_table
 from ._promise import (

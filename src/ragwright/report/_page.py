@@ -51,8 +51,7 @@ def html_document(
     subject: Subject, verdict: Headline, charts: Sequence[Chart], packed: Packed, weak: Weak
 ) -> str:
     """Return the whole file."""
-    script, library = formatting() + _asset("report.js"), _library()
-    text = _template().render(
+    text = page_template("report.html").render(
         subject=subject,
         verdict=verdict,
         sections=_sections(subject, charts, weak),
@@ -63,28 +62,45 @@ def html_document(
         measures=_measures(subject),
         usage=_usage(subject.entries),
         weak=weak,
-        charts=[_figure(chart) for chart in charts],
+        charts=[figure_of(chart) for chart in charts],
         left_out=_left_out(subject, packed.left_out),
-        policy="default-src 'none'; "
-        f"script-src {_source(script)} {_source(library)}; "
-        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
-        style=stylesheet(),
-        script=script,
-        library=_packed_library(),
-        licences=_asset("VEGA-LICENSES.txt"),
         data=_page_data(subject, charts, packed),
+        **page_parts(),
         blocks=packed.blocks,
     )
     # Characters that cannot be encoded become "?".
     return text.encode("utf-8", "replace").decode("utf-8") + "\n"
 
 
+def page_parts() -> dict[str, str]:
+    """Return what every page holds: style, scripts, licences, and the policy that allows them."""
+    script, library = formatting() + _asset("report.js"), _library()
+    return {
+        "policy": "default-src 'none'; "
+        f"script-src {_source(script)} {_source(library)}; "
+        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
+        "style": stylesheet(),
+        "script": script,
+        "library": _packed_library(),
+        "licences": _asset("VEGA-LICENSES.txt"),
+    }
+
+
+def chart_data(charts: Sequence[Chart]) -> dict[str, Any]:
+    """Return the specs of charts and their themes, for the scripts of a page."""
+    return {
+        "charts": {chart.name: chart.spec for chart in charts},
+        "themes": {"light": theme_data(LIGHT), "dark": theme_data(DARK)},
+    }
+
+
 @cache
-def _template() -> Template:
+def page_template(name: str) -> Template:
+    """Return a template of this room, ``report.html`` or ``passport.html``."""
     from jinja2 import DictLoader, Environment, StrictUndefined
 
     environment = Environment(
-        loader=DictLoader({"report.html": _asset("report.html")}),
+        loader=DictLoader({file: _asset(file) for file in ("macros.html", name)}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -104,7 +120,7 @@ def _template() -> Template:
         row_head=ROW_HEAD,
         slice_head=SLICE_HEAD,
     )
-    return environment.get_template("report.html")
+    return environment.get_template(name)
 
 
 def _page_data(subject: Subject, charts: Sequence[Chart], packed: Packed) -> Mapping[str, Any]:
@@ -124,8 +140,7 @@ def _page_data(subject: Subject, charts: Sequence[Chart], packed: Packed) -> Map
         "labels": {entry.id: entry.label for entry in subject.entries if entry.label},
         "settings": {entry.id: dict(entry.values) for entry in subject.entries if entry.values},
         "index": packed.index,
-        "charts": {chart.name: chart.spec for chart in charts},
-        "themes": {"light": theme_data(LIGHT), "dark": theme_data(DARK)},
+        **chart_data(charts),
     }
 
 
@@ -270,7 +285,7 @@ def _usage(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
     return [("run", *(FACT_NAMES[name] for name in names)), *rows] if names else []
 
 
-def _figure(chart: Chart) -> dict[str, Any]:
+def figure_of(chart: Chart) -> dict[str, Any]:
     """A chart, with the columns of its table that hold numbers."""
     numbers = [
         at

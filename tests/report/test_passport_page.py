@@ -1,0 +1,132 @@
+"""The page of a passport: whom to trust comes first, and one file holds everything."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ragwright.measure import Estimate
+from ragwright.passport import (
+    FreeDifference,
+    GroupBias,
+    JudgeFigures,
+    JudgePassport,
+    LabelPlan,
+    Passport,
+    PeopleFigures,
+)
+from ragwright.report import passport_html, passport_verdict
+
+PEOPLE = PeopleFigures(
+    "faithfulness", 1, 4, rows=90, labels=270, raters=3, tasks=45, twice=90,
+    spearman=Estimate(0.5, 0.4, 0.6),
+)  # fmt: skip
+FREE = JudgePassport(
+    "KPrecision", "free", "KPrecision", cost=0.0,
+    dimensions={
+        "faithfulness": JudgeFigures(
+            90, 45, Estimate(0.6, 0.5, 0.7), one_person=Estimate(0.5, 0.4, 0.6)
+        )
+    },
+)  # fmt: skip
+
+
+def judged(difference: Estimate, agreement: Estimate, one: float = 0.5) -> Passport:
+    """A passport of a model and a free measure."""
+    figures = JudgeFigures(
+        90,
+        45,
+        agreement,
+        one_person=Estimate(one, one - 0.1, one + 0.1),
+        bias=Estimate(0.2, 0.1, 0.3),
+        groups={"system": (
+            GroupBias("<b>a", 45, Estimate(0.4, 0.2, 0.6)),
+            GroupBias("b", 45, Estimate(0.0, -0.2, 0.2)),
+        )},
+        versus=(FreeDifference("KPrecision", 90, difference),),
+        plan=LabelPlan(0.05, 120, 200, 0.4),
+    )  # fmt: skip
+    model = JudgePassport(
+        "Faithfulness by openai:x", "model", "Faithfulness", "openai:x",
+        unusable=Estimate(0.02, 0.0, 0.05), cost=0.25, dimension="faithfulness",
+        dimensions={"faithfulness": figures},
+    )  # fmt: skip
+    return Passport("mine", "mine.jsonl", 90, 45, (PEOPLE,), (model, FREE), ("left out: 3 rows",))
+
+
+HIGH = Estimate(0.7, 0.6, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("passport", "state", "text"),
+    [
+        (
+            judged(Estimate(-0.09, -0.18, -0.01), HIGH),
+            "worse",
+            "Use the free measure KPrecision instead of Faithfulness by openai:x for faithfulness: "
+            "it agrees better with people (difference 0.09, 95 % 0.01 to 0.18).",
+        ),
+        (
+            judged(Estimate(0.1, 0.02, 0.2), HIGH),
+            "better",
+            "Trust Faithfulness by openai:x for faithfulness: it agrees with people about as well "
+            "as people agree with each other, and better than any free measure here (difference "
+            "0.10, 95 % 0.02 to 0.20).",
+        ),
+        (
+            judged(Estimate(-0.02, -0.1, 0.06), HIGH),
+            "open",
+            "Faithfulness by openai:x is not proven better than the free measure KPrecision for "
+            "faithfulness: the free one will do (difference -0.02, 95 % -0.10 to 0.06).",
+        ),
+        (
+            judged(Estimate(), Estimate(0.1, -0.05, 0.2)),
+            "worse",
+            "Faithfulness by openai:x is not proven better than chance on faithfulness.",
+        ),
+        (
+            replace(judged(Estimate(), HIGH), judges=(FREE,)),
+            "better",
+            "Use KPrecision for faithfulness: of the free measures here it agrees best with "
+            "people, about as well as people agree with each other (rank correlation 0.60, 95 % "
+            "0.50 to 0.70).",
+        ),
+        (
+            replace(judged(Estimate(), HIGH), judges=()),
+            "open",
+            "No judge and no person scored the same rows.",
+        ),
+    ],
+)
+def test_the_verdict_says_whom_to_trust(passport: Passport, state: str, text: str) -> None:
+    verdict = passport_verdict(passport)
+    assert (verdict.text, verdict.state) == (text, state)
+
+
+def test_less_well_than_people() -> None:
+    verdict = passport_verdict(judged(Estimate(0.1, 0.02, 0.2), HIGH, one=0.2))
+    assert "but less well than people agree with each other" in verdict.text
+
+
+def test_the_page_holds_every_part_and_escapes_names() -> None:
+    passport = judged(Estimate(-0.09, -0.18, -0.01), HIGH)
+    page = passport_html(passport)
+    for part in ("agreement", "differences", "bias", "replies", "labels", "method"):
+        assert f'<section id="{part}"' in page
+    assert "people with each other" in page
+    assert "2.0%" in page
+    assert "0.25" in page
+    assert "5% of the scale" in page
+    assert "left out: 3 rows" in page
+    assert "<b>a" not in page
+    assert "&lt;b&gt;a" in page
+    data = page.partition('id="report-data">')[2].partition("</script>")[0]
+    specs = json.loads(data)["charts"]
+    assert list(specs) == ["agreement-faithfulness", "difference-faithfulness", "bias-0-system"]
+    drawn = specs["agreement-faithfulness"]["data"]["values"]
+    assert [point["of"] for point in drawn] == ["people", "judge", "free"]
+    free = passport_html(replace(passport, judges=(FREE,)))
+    assert '<section id="replies"' not in free
+    assert passport_html(passport) == page
