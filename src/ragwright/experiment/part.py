@@ -12,7 +12,7 @@ PART = Part(
         "compare": "ragwright.app._compare:command",
         "gate": "ragwright.app._gate:command",
         "diagnose": "ragwright.app._diagnose:command",
-        "calibrate": "ragwright.app._calibrate:command",
+        "calibrate": "ragwright.app.checking._calibrate:command",
         "sweep": "ragwright.app.tuning._sweep:command",
         "confirm": "ragwright.app.tuning._confirm:command",
         "ablate": "ragwright.app._ablate:command",

@@ -6,7 +6,7 @@ from ..core import Part
 
 PART = Part(
     "passport",
-    commands={"passport": "ragwright.app._passport:command"},
+    commands={"passport": "ragwright.app.checking._passport:command"},
     sentences={
         "passport": "Show how far a judge, a free measure or recorded verdicts agree with people.",
     },

@@ -6,7 +6,7 @@ from ..core import Part
 
 PART = Part(
     "promise",
-    commands={"promise": "ragwright.app._promise:command"},
+    commands={"promise": "ragwright.app.checking._promise:command"},
     sentences={
         "promise": "Certify on held-out questions that at most so many answers are wrong, and "
         "withhold the others.",

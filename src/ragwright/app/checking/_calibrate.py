@@ -6,9 +6,9 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from ..experiment import Calibrating, calibrate_run, open_results
-from ..report import calibration_json, calibration_table
-from ._flags import RUN_HELP, Flags, takes
+from ...experiment import Calibrating, calibrate_run, open_results
+from ...report import calibration_json, calibration_table
+from .._flags import RUN_HELP, Flags, takes
 
 
 @takes("project as_json output seed")

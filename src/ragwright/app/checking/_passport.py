@@ -7,8 +7,8 @@ from functools import partial
 
 from typer import Argument, Option
 
-from ..measure import MeasureSetup
-from ..passport import (
+from ...measure import MeasureSetup
+from ...passport import (
     Passport,
     PassportOptions,
     calls_a_model,
@@ -18,11 +18,11 @@ from ..passport import (
     passport_json,
     record_passport,
 )
-from ..project import ProjectFolder, settings_without_file
-from ..report import passport_html, passport_table, passport_verdict
-from ._flags import WORK, Flags, takes
-from ._outcome import say_price
-from ._show import show_forecast, show_progress
+from ...project import ProjectFolder, settings_without_file
+from ...report import passport_html, passport_table, passport_verdict
+from .._flags import WORK, Flags, takes
+from .._outcome import say_price
+from .._show import show_forecast, show_progress
 
 _ALONE = ("judge",)
 """Settings that mean something without a project."""

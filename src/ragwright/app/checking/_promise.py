@@ -7,8 +7,8 @@ from pathlib import Path
 
 from typer import Option
 
-from ..core import ConfigError
-from ..promise import (
+from ...core import ConfigError
+from ...promise import (
     SCORES,
     Promising,
     add_labels,
@@ -17,11 +17,11 @@ from ..promise import (
     watch_promise,
     withdraw_promise,
 )
-from ..report import promise_json, promise_status_json, promise_status_text, promise_text
-from ..workbench import Workbench
-from ._console import EXIT_FAILED
-from ._flags import Flags, names_of, takes
-from ._show import show_forecast, show_progress
+from ...report import promise_json, promise_status_json, promise_status_text, promise_text
+from ...workbench import Workbench
+from .._console import EXIT_FAILED
+from .._flags import Flags, names_of, takes
+from .._show import show_forecast, show_progress
 
 
 @dataclass(frozen=True, slots=True)

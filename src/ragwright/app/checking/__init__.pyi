@@ -1,0 +1,1 @@
+# Commands are loaded by name; no other file imports from here.

@@ -1,0 +1,131 @@
+"""The frozen records of evaluation: a row with its gold, and its score by one measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ._records import Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class GoldSpan:
+    """Gold evidence: characters of a source document, with their text as a check."""
+
+    document_id: str
+    start: int
+    end: int
+    text: str = ""
+
+
+Importance: TypeAlias = Literal["vital", "okay"]
+Assignment: TypeAlias = Literal["", "support", "partial_support", "not_support", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Nugget:
+    """A fact that a good answer must hold (``vital``) or may hold (``okay``).
+
+    ``assignment`` says how far the row's response supports it, as recorded by people or another
+    program; empty if nobody recorded it.
+    """
+
+    text: str
+    importance: Importance = "vital"
+    assignment: Assignment = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of a conversation: its role, ``user`` or ``assistant``, and its text."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One evaluation row in ragas' names, plus gold that survives re-chunking.
+
+    An empty ``response`` is scored as an answer; None means that the answer is missing.
+    ``reference_ids`` maps document ids to grades (BEIR, TREC); ``reference_spans`` holds spans in
+    source documents, ``retrieved_spans`` the positions of the retrieved contexts in theirs, in the
+    same order. ``history`` holds the turns before ``user_input``, oldest first, and is empty for a
+    question that stands alone; ``nuggets`` the facts that an answer must hold.
+    """
+
+    id: str
+    user_input: str
+    response: str | None = None
+    reference: str = ""
+    retrieved_contexts: tuple[str, ...] = ()
+    reference_contexts: tuple[str, ...] = ()
+    retrieved_context_ids: tuple[str, ...] = ()
+    reference_ids: Mapping[str, int] = field(default_factory=dict)
+    reference_spans: tuple[GoldSpan, ...] = ()
+    retrieved_spans: tuple[GoldSpan, ...] = ()
+    persona_name: str = ""
+    metadata: Metadata = field(default_factory=dict)
+    history: tuple[Turn, ...] = ()
+    nuggets: tuple[Nugget, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """The text of the response, empty where it is blank or there is none."""
+        text = self.response or ""
+        return text if text.strip() else ""
+
+
+ScoreState: TypeAlias = Literal[
+    "scored", "abstained", "not_applicable", "judge_invalid", "errored", "skipped"
+]
+
+
+Counted: TypeAlias = Literal["", "spans", "documents"]
+"""The unit that a measure of retrieval counted: gold spans or gold documents; empty for others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The score of one row by one measure: it has a value only in the state ``scored``.
+
+    Attributes:
+        reason: Why there is no value.
+        detail: A judge's output: its reasoning, the claims it checked.
+        parts: Named numbers whose mean is the value, if it is a mean: ``sample 1``, ….
+        no_gold: The row lacks gold that the measure needs (reference, relevant document), so no
+            system could be scored on it.
+        unanswerable: The row is marked ``answerable: false``, so abstaining was right.
+        counted: What a measure of retrieval counted in this row: gold ``spans`` or gold
+            ``documents``; empty for other measures, and without a value.
+        missed: The system abstained although the row has gold: comparisons and rankings count it
+            as the worst value.
+    """
+
+    measure: str
+    state: ScoreState
+    value: float | None = None
+    reason: str = ""
+    detail: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict, hash=False)
+    no_gold: bool = False
+    unanswerable: bool = False
+    counted: Counted = ""
+    missed: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a value in another state than ``scored``, and ``scored`` without a value."""
+        if (self.value is not None) != (self.state == "scored"):
+            raise ValueError(f"state {self.state!r} cannot have the value {self.value!r}")
+        if self.no_gold and self.state != "not_applicable":
+            raise ValueError(f"state {self.state!r} cannot be combined with missing gold")
+        if self.unanswerable and self.state != "abstained":
+            raise ValueError(f"state {self.state!r} cannot be combined with an unanswerable row")
+        if self.missed and (self.state != "abstained" or self.unanswerable):
+            raise ValueError(f"state {self.state!r} cannot be combined with a missed answer")
+
+    @property
+    def lost(self) -> bool:
+        """True if the row has no value although a system could have got one."""
+        return self.value is None and not (self.no_gold or self.unanswerable)
