@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..core import ConfigError, TestsetError, counted, plain
+from ..core import ConfigError, StoreError, TestsetError, counted, plain
 from ..experiment import Evaluating, Evaluation, evaluate_testset, forecast_testset
 from ..flow import RunRow
 from ..measure import Measure, parse_measures
@@ -278,7 +278,15 @@ class _Making:
             failed = Step(**body["failed"]) if body["failed"] else None
             notes = tuple(body["notes"])
             return self._refusal(plan, replace(outcome, failed=failed, notes=notes))
-        certificate = self._in_force(run, certificate_from(row.body["certificate"]))
+        try:
+            stored = certificate_from(row.body["certificate"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(
+                "the stored result of this promise cannot be read",
+                where=f"run {run}",
+                hint="it is of another version of ragwright: change the promise, or add questions",
+            ) from error
+        certificate = self._in_force(run, stored)
         return replace(outcome, certificate=certificate, notes=certificate.notes)
 
     def _in_force(self, run: str, stored: Certificate) -> Certificate:
