@@ -45,17 +45,16 @@ def endpoint(options: SystemOptions) -> Callable[[str, Sequence[Message]], Syste
     headers = {"accept": "application/json"}
     if options.token:
         if not os.environ.get(options.token):
-            raise ConfigError(
-                f"the environment variable {options.token} is not set", hint="export it first"
-            )
+            missing = f"the environment variable {options.token} is not set"
+            raise ConfigError(missing, hint="export it first")
         headers["authorization"] = f"Bearer {os.environ[options.token]}"
     import httpx2
 
     client = httpx2.Client(headers=headers, timeout=options.timeout, follow_redirects=False)
 
     def ask(question: str, history: Sequence[Message]) -> SystemReply:
-        sent = {**body, "messages": _TURNS} if history and not options.body else body
-        content = filled(sent, question, history)
+        with_turns = {**body, "messages": _TURNS} if history and not options.body else body
+        content = filled(with_turns, question, history)
         try:
             with client.stream("POST", options.url, json=content) as reply:
                 data = b""

@@ -48,8 +48,8 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
     With ``questions``, ``question, answer`` are read as question and reference.
     Case and punctuation of column names are ignored. A single id is a list of one.
 
-    ``user_input`` is required; ``id`` is the row's number by default. ``reference_ids`` is
-    an object of grades or a list of ids (grade 1 each); ``reference_spans`` a list of
+    ``user_input`` is required; ``id`` is the row's number by default. ``reference_ids`` is an
+    object of grades or a list of ids (grade 1 each); ``reference_spans`` a list of
     ``{document_id, start, end, text}``, and so is ``retrieved_spans``, the positions of the
     retrieved contexts, in their order. A list of turns under ``user_input`` or ``messages`` (ragas,
     OpenAI, MTRAG) is read by :func:`one_question_each`. Rows of ragas v1, DeepEval, MLflow and
