@@ -168,7 +168,7 @@ JUDGED = (
         summary="Share of the row's nuggets, the facts that an answer must hold, that the response "
         "supports; in part counts half. `strict`: full support alone; `vital`: vital nuggets "
         "alone; `weighted`: okay ones half; `words`: content words in place of the judge; "
-        "`assigned`: the recorded assignments.",
+        "`assigned`: the recorded assignments. Parts are joined by `+`: `vital+strict`.",
         needs=("user_input", "nuggets", "response"),
         low=0,
         high=1,

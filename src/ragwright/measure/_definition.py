@@ -105,10 +105,19 @@ class Definition:
 
     @property
     def form(self) -> str:
-        """How to write it, with optional parts in square brackets: ``Recall[(rel=N)]@k``."""
-        brackets = f"({'|'.join(self.parameters)})" if self.parameters else ""
+        """How to write it, with optional parts in square brackets: ``Recall[(rel=N)]@k``.
+
+        Parameters that only join others are not listed: ``…+…`` stands for them.
+        """
+        single = [name for name in self.parameters if not set(name.split("+")[1:]) & _single(self)]
+        names = [*single, *(["…+…"] if len(single) < len(self.parameters) else [])]
+        brackets = f"({'|'.join(names)})" if names else ""
         if brackets and self.default:
             brackets = f"[{brackets}]"
         return (
             self.name + brackets + {"required": "@k", "optional": "[@k]", "none": ""}[self.cutoff]
         )
+
+
+def _single(definition: Definition) -> set[str]:
+    return {name for name in definition.parameters if "+" not in name}
