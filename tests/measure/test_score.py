@@ -50,7 +50,12 @@ FULL = Row(
     reference_ids={"b": 2},
     retrieved_spans=(GoldSpan("a", 0, 9), GoldSpan("b", 0, 9)),
     reference_spans=(GoldSpan("b", 0, 5),),
-    metadata={"answerable": False, "falsified": True, "column": 1},
+    metadata={
+        "answerable": False,
+        "answerability": "underspecified",
+        "falsified": True,
+        "column": 1,
+    },
     nuggets=(Nugget("Molière wrote it", "vital", "support"),),
 )
 ECHO = CompleteReply(FULL.said, tokens=(("b", -1.0), ("c", -3.0)))
