@@ -40,11 +40,17 @@ def _advice_text(
     if name == best:
         return f"{name} agrees best with people on {dimension} of the free measures here."
     if against is None:
-        return f"Use {name} for {dimension}: no free measure was computed on these rows."
+        return (
+            f"{name} agrees with people on {dimension} above chance "
+            f"({_estimate_text(agreement)}); no free measure was computed on these rows."
+        )
     difference = against.spearman
     text = f"difference of Spearman {_estimate_text(difference, sign=True)}"
     if difference.high is not None and difference.high < 0:
-        return f"Use {best} for {dimension}: it is free and agrees better with people ({text})."
+        return (
+            f"Use {best} for {dimension}: it is free and agrees better with people than {name} "
+            f"({text})."
+        )
     if difference.low is not None and difference.low > 0:
         return f"Use {name} for {dimension}: it agrees better with people than {best} ({text})."
     return (

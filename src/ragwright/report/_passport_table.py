@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..core import counted
 from ..measure import Estimate
 from ..passport import JudgePassport, Passport, PeopleFigures
@@ -22,7 +24,18 @@ def passport_table(passport: Passport, width: int = WIDTH) -> str:
 
 
 def _dimension_block(passport: Passport, people: PeopleFigures, width: int) -> str:
-    lines = [["", "rows", "Spearman", "kappa", "AUC", "bias", "use it"]]
+    judges = [judge for judge in passport.judges if people.name in judge.dimensions]
+    best = max(
+        (judge for judge in judges if judge.kind == "free"),
+        key=lambda judge: judge.dimensions[people.name].spearman.value or 0.0,
+        default=None,
+    )
+    compared = best is not None and len(judges) > 1
+    lines = [
+        ["", "rows", "Spearman", "kappa", "AUC", "bias"]
+        + (["minus best free"] if compared else [])
+        + ["gate"]
+    ]
     if people.twice:
         lines.append(
             [
@@ -31,13 +44,12 @@ def _dimension_block(passport: Passport, people: PeopleFigures, width: int) -> s
                 _short(people.spearman),
                 _short(people.weighted_kappa),
                 _short(people.auc),
-                "",
-                "",
+                *[""] * (len(lines[0]) - 5),
             ]
         )
-    judges = [judge for judge in passport.judges if people.name in judge.dimensions]
     for judge in judges:
         figures = judge.dimensions[people.name]
+        versus = (free.spearman for free in figures.versus if best and free.name == best.name)
         lines.append(
             [
                 judge.name,
@@ -46,22 +58,36 @@ def _dimension_block(passport: Passport, people: PeopleFigures, width: int) -> s
                 _short(figures.weighted_kappa),
                 _short(figures.auc),
                 _short(figures.bias, sign=True),
-                "yes" if figures.trusted else "no",
+                *([_short(next(versus, Estimate()), sign=True)] if compared else []),
+                "counts" if figures.trusted else "does not",
             ]
         )
+    filled = [column for column in zip(*lines, strict=True) if any(column[1:])]
+    table = text_table([list(line) for line in zip(*filled, strict=True)], right=(1,), width=width)
     title = f"{people.name} ({people.low:g}-{people.high:g})"
-    advice = [
-        figures.advice
-        for judge in judges
-        if judge.kind != "free" and (figures := judge.dimensions[people.name])
+    return "\n".join([title, *_advice_lines(judges, people.name, best), table])
+
+
+def _advice_lines(
+    judges: Sequence[JudgePassport], dimension: str, best: JudgePassport | None
+) -> list[str]:
+    """Which judge to use: each judge that is worth it, else the free measure in one sentence."""
+    others = [judge for judge in judges if judge.kind != "free"]
+    if len(others) == 1 or (best is None and others):
+        return [judge.dimensions[dimension].advice for judge in others]
+    better = [
+        judge.dimensions[dimension].advice
+        for judge in others
+        if judge.dimensions[dimension].advice.startswith(f"Use {judge.name} ")
     ]
-    advice = advice or [
-        judge.dimensions[people.name].advice
-        for judge in judges
-        if " agrees best " in judge.dimensions[people.name].advice
+    if better or best is None:
+        return better
+    if not others:
+        return [best.dimensions[dimension].advice]
+    return [
+        f"Use {best.name} for {dimension}: it is free, and none of the {len(others)} judges is "
+        "shown to agree better with people."
     ]
-    table = text_table(lines, right=(1,), width=width)
-    return "\n".join([title, table, *advice])
 
 
 def _whole_judges(passport: Passport, width: int) -> str:
