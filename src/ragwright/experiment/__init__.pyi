@@ -141,6 +141,7 @@ from .evaluations import (
     known_runs as known_runs,
     labels_by_row as labels_by_row,
     list_runs as list_runs,
+    named_run as named_run,
     open_results as open_results,
     questions_in as questions_in,
     ranking_search as ranking_search,

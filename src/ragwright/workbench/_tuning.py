@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import experiment, training
+from .. import audit, experiment, training
 
 if TYPE_CHECKING:
+    from ..audit import Audit, Auditing
     from ..experiment import (
         Ablating,
         AblationResult,
@@ -142,3 +143,19 @@ class TuningVerbs(ABC):
     ) -> Forecast:
         """Forecast the calls and cost of comparing generators."""
         return experiment.forecast_generators(self.project, testset, measures, how)
+
+    def audit(self, how: Auditing | None = None) -> tuple[Audit, RunSummary]:
+        """Find what is wrong with the documents; see :func:`ragwright.audit.run_audit`."""
+        return audit.run_audit(self.project, how or audit.Auditing())
+
+    def forecast_audit(self, how: Auditing | None = None) -> Forecast:
+        """Forecast the calls and cost of an audit: only the judge is paid."""
+        return audit.forecast_audit(self.project, how or audit.Auditing())
+
+    def stored_audit(self, run: str = "latest", *, every: bool = False) -> Audit:
+        """A stored audit again; ``every`` includes findings of rules that are often wrong."""
+        return audit.stored_audit(self.project, run, every=every)
+
+    def dismiss_finding(self, finding: str, reason: str) -> Path:
+        """Dismiss a finding by its id; returns the file that remembers it."""
+        return audit.dismiss(self.project, finding, reason)
