@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,16 @@ from ..measure import MeasureSetup
 from ..project import Project, at_work
 from ._judge import judged_finding
 from ._options import AuditOptions, check_kinds
+from ._price import priced
+from ._questions import (
+    own_questions,
+    search_questions,
+    served_questions,
+    testset_questions,
+)
+from ._reach import out_of_reach, unanswered
 from ._records import KINDS, Audit, Finding, finding_body, finding_of, ranked_findings
-from ._scan import scan_documents
+from ._scan import Scan, scan_documents
 
 KIND = "audit"
 _RULES = 1
@@ -34,12 +42,14 @@ class Auditing(RunOptions):
         since: Show only findings that an earlier audit does not have: its run, its name, the
             snapshot that it read, or ``latest``.
         testset: Address of a test set: costs are points lost on its questions.
+        today: Day against which dates are held, ISO 8601; that of the clock if empty.
     """
 
     kinds: tuple[str, ...] = ()
     every: bool = False
     since: str = ""
     testset: str = ""
+    today: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +146,17 @@ def _audit_work(project: Project, how: Auditing) -> _Work:
     kinds = tuple(kind for kind in KINDS if kind in wanted)
     snapshot = project.target().snapshot  # raises with a hint if nothing is indexed
     root = project.folder.root
+    today = date.fromisoformat(how.today) if how.today else datetime.now(UTC).date()
     scan = scan_documents(
         project.documents,
         project.store.document,
         options,
         kinds,
         lambda path: (root / path).exists(),
+        today,
     )
-    ranked = ranked_findings(scan.findings)
+    findings, notes = _searched_for(project, scan, how, kinds)
+    ranked = ranked_findings(findings)
     audit = Audit(
         (),
         kinds,
@@ -151,7 +164,7 @@ def _audit_work(project: Project, how: Auditing) -> _Work:
         len(scan.corpus.briefs),
         scan.pages,
         scan.characters,
-        notes=project.partial_note(),
+        notes=(*project.partial_note(), *notes),
         since=how.since,
     )
     setup = judging(project)
@@ -165,9 +178,33 @@ def _audit_work(project: Project, how: Auditing) -> _Work:
         "judge": setup.model if judges else "",
         "every": how.every and judges,
         "testset": how.testset,
-        "day": datetime.now(UTC).date().isoformat(),
+        "day": today.isoformat() if "age" in kinds else "",
+        "seed": how.seed,
     }
     return _Work(audit, manifest, items)
+
+
+def _searched_for(
+    project: Project, scan: Scan, how: Auditing, kinds: Sequence[str]
+) -> tuple[list[Finding], list[str]]:
+    """Findings with their cost, and those that only a search can tell; with notes."""
+    options: AuditOptions = project.settings.section("audit")
+    questions = testset_questions(project, how.testset) if how.testset else []
+    served = served_questions(project)
+    questions += served
+    if "reach" in kinds or not questions:
+        documents = len(scan.corpus.briefs)
+        questions += own_questions(project, documents, options.questions, how.seed)
+    results = search_questions(project, questions, options.reach_depth)
+    findings = list(scan.findings)
+    notes = []
+    if "reach" in kinds:
+        findings += out_of_reach(scan.corpus, results, options.reach_depth)
+    if "unanswered" in kinds:
+        findings += unanswered(scan.corpus, results)
+        if not served:
+            notes.append("no served questions: unanswered ones are known once `serve` is used")
+    return priced(findings, results), notes
 
 
 def _settled(finding: Finding, setup: MeasureSetup, judges: bool, how: Auditing) -> Flow[Finding]:

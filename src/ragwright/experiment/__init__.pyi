@@ -167,6 +167,7 @@ from .evaluations import (
     summarise as summarise,
     weak_rows as weak_rows,
     weak_slices as weak_slices,
+    with_hits as with_hits,
     with_reply as with_reply,
     write_blind_sheet as write_blind_sheet,
     write_key as write_key,
