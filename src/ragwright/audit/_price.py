@@ -80,9 +80,8 @@ def _points_lost(
         numbers = {
             number
             for number in among
-            if any(
-                _is_gold(place, results.searched[number].question.row) for place in finding.places
-            )
+            for row in (results.searched[number].question.row,)
+            if any(_is_gold(place, row) for place in finding.places)
         }
     for number in sorted(numbers & among):
         row, hits = results.searched[number].question.row, results.searched[number].hits

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from ..core import Document
+from ..core import Document, counted
 from ._records import Finding
 from ._text import Brief, Corpus, Line
 
@@ -43,17 +43,12 @@ _CAPTION = re.compile(
     r"(?P<number>\d{1,3}(?:[.-]\d{1,3}){0,3})\s*(?:[.:|)*_–—-]|$|\s)",
     re.IGNORECASE,
 )
+_PLACES, _MANY = 20, 5
+"""Links to one dead address that a finding lists, and from how many on it is more severe."""
 _LEAST_NUMBERED = 3
 """Numbered headings or captions from which a document numbers them throughout."""
 _KINDS = {"t": "table", "f": "figure", "a": "section", "s": "section", "c": "section"}
 _SECTION_WORDS = {"abschnitt", "kapitel", "anhang", "appendix", "annex"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """What a document offers to references: its anchors, numbers of headings, of captions."""
-
-    anchors: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,21 +168,27 @@ class References:
         """References by number, then links."""
         yield from self._ready
         stems = {posixpath.splitext(source)[0] for source in self._anchors}
+        dead: dict[tuple[str, str, bool], list[_Link]] = {}
         for link in self._links:
             fault = self._fault_of(link, stems)
-            if fault is None:
-                continue
-            name, why, sure = fault
-            place = self._corpus.place(link.document, link.start, link.end)
+            if fault is not None:
+                dead.setdefault(fault, []).append(link)
+        for (name, why, sure), links in dead.items():
+            places = [self._corpus.place(k.document, k.start, k.end) for k in links[:_PLACES]]
+            others = f" {counted(len(links), 'link leads', 'links lead')} there."
             yield Finding(
                 "references",
                 name,
-                "low",
-                (place,),
-                why,
+                "medium" if len(links) >= _MANY else "low",
+                tuple(places),
+                why + (others if len(links) > 1 else ""),
                 "Correct the address, or add the page to the sources.",
                 sure,
-                {"reference": f"{link.path}#{link.anchor}".rstrip("#")},
+                {
+                    "reference": f"{links[0].path}#{links[0].anchor}".rstrip("#"),
+                    "links": len(links),
+                },
+                subject=why,
             )
 
     def _fault_of(self, link: _Link, stems: set[str]) -> tuple[str, str, bool] | None:
@@ -205,7 +206,7 @@ class References:
             local = target.startswith("..") or not posixpath.splitext(target)[1]
             return "dead link", f"The link leads to {target}, which is not there.", not local
         if link.anchor and link.anchor.casefold() not in self._anchors[target]:
-            where = "this document" if target == own else target
+            where = target
             known = self._anchors[target]
             return (
                 "dead anchor",
