@@ -11,7 +11,7 @@ from ..core import Document
 from ..models import is_code, stop_words, words
 from ..retrieve import Glossary, Meaning
 from ._records import Finding, Place
-from ._text import Brief, Corpus, Line
+from ._text import Brief, Corpus, Line, cells_of
 
 _FAMILY = 4
 """Defined codes of one shape from which another one of that shape should be defined too."""
@@ -25,6 +25,7 @@ _STRONG = ("row", "line", "below", "heading")
 _ACRONYM = re.compile(r"(?<![\w./@#&-])[A-Z]{2,5}s?(?![\w/@&-]|\.\w)")
 _NUMBERS = re.compile(r"\d+")
 _FAMILIAR = (
+    "FIFA UEFA UNESCO UNICEF NHL MLB NCAA CBS NBC CNN EXE DLL IDE "
     "AC AD AI AM API APR ASAP ASCII ATM AUG AWS BBC BC BIOS BMP BST CA CD CEO CET CFO CIA CM CO "
     "CPU CSS CSV CTO DC DEC DIN DIY DNA DNS DOC DOS DVD EDT EN EPUB ES EST ETC EU EUR FAQ FBI "
     "FEB FF FM FR FTP GB GBP GDP GIF GIT GMT GPS GPU GUI HD HDMI HIV HR HTML HTTP HTTPS IBM ID "
@@ -60,6 +61,8 @@ class Codes:
         self._codes: dict[str, _Use] = {}
         self._acronyms: dict[str, _Use] = {}
         self._lower: Counter[str] = Counter()
+        self._rows: set[str] = set()
+        self._expanded: set[str] = set()
 
     def read(self, document: Document, brief: Brief, lines: Sequence[Line]) -> None:
         """Count the codes and acronyms of a document's prose."""
@@ -67,14 +70,21 @@ class Codes:
             if line.code or not line.text.strip():
                 continue
             shouted = line.text.isupper()
+            if line.row and not line.rule:
+                first = cells_of(line)[0].split()
+                self._rows.update(word.strip("`*") for word in (*first[:1], *first[-1:]))
             for match in re.finditer(r"(?<![\w./@#-])[^\W_][\w-]*[^\W_](?![\w/@])", line.text):
                 word = match[0]
+                if _in_range(line.text, match.start(), match.end()):
+                    continue
                 if any(c.isdigit() for c in word) and is_code(word, written=True):
                     start = line.start + match.start()
                     _count(self._codes, word, brief.number, start, line.start + match.end())
             if not shouted:
                 for match in _ACRONYM.finditer(line.text):
                     word = match[0].removesuffix("s")
+                    if word not in self._expanded and _is_expanded(word, line.text):
+                        self._expanded.add(word)
                     start = line.start + match.start()
                     _count(self._acronyms, word, brief.number, start, start + len(word))
         self._lower.update({word for word in words(document.text) if word.islower()})
@@ -93,7 +103,7 @@ class Codes:
         strong = {term for term, all_of in glossary.entries.items() if all_of[0].rule in _STRONG}
         families = Counter(_shape(term) for term in strong if _shape(term))
         used = Counter(_shape(code) for code in self._codes)
-        defined = {term.casefold() for term in glossary.entries}
+        defined = {term.casefold() for term in (*glossary.entries, *self._rows)}
         for code, use in self._codes.items():
             shape = _shape(code)
             if not shape or code.casefold() in defined or families[shape] < _FAMILY:
@@ -117,6 +127,8 @@ class Codes:
         for term, use in self._acronyms.items():
             if use.uses < _USES or term in _KNOWN or term.casefold() in known:
                 continue
+            if term in self._expanded:
+                continue
             if self._lower[term.casefold()] or self._lower[f"{term.casefold()}s"]:
                 continue  # a word that is also written in small letters
             yield Finding(
@@ -127,7 +139,7 @@ class Codes:
                 f"{term} is used {_times(use.uses)} in {use.documents} "
                 f"document{'s' * (use.documents > 1)} and written out nowhere.",
                 f"Write {term} out where it is used first, or add it to the glossary.",
-                use.uses >= 2 * _USES,
+                use.uses >= 2 * _USES and use.documents > 1,
                 {"term": term, "uses": use.uses, "documents": use.documents},
                 subject=term,
             )
@@ -142,6 +154,9 @@ class Codes:
                 if first.document_id not in numbers or second.document_id not in numbers:
                     continue
                 if not _differ(first.text, second.text):
+                    continue
+                briefs = [self._corpus.briefs[numbers[m.document_id]] for m in (first, second)]
+                if briefs[0].language != briefs[1].language:
                     continue
                 places = tuple(
                     self._corpus.place(numbers[m.document_id], m.start, m.end, m.text)
@@ -187,12 +202,33 @@ def _shape(code: str) -> str:
 
 
 def _differ(first: str, second: str) -> bool:
-    """True if two meanings have few content words in common."""
+    """True if two meanings, whole ones, have few words in common; endings do not count."""
+    if any(text.count("(") != text.count(")") or len(text.split()) < 2 for text in (first, second)):
+        return False
     stop = stop_words("en")
     a, b = (
-        {word for word in words(text.casefold()) if word not in stop} for text in (first, second)
+        {word[:5] for word in re.findall(r"[^\W_]+", text.casefold()) if word not in stop}
+        for text in (first, second)
     )
     return bool(a and b) and len(a & b) <= _ALIKE * min(len(a), len(b))
+
+
+_BEFORE_RANGE = re.compile(r"(?:\bthrough|\bto|\bbis|[-–—])\s*[`*(]*$")
+_AFTER_RANGE = re.compile(r"^[`*)]*\s*(?:through\b|to\b|bis\b|[-–—])")
+
+
+def _in_range(line: str, start: int, end: int) -> bool:
+    """True for an end of a range: *C2000 through C3999* names all of them, not this code."""
+    return bool(_BEFORE_RANGE.search(line[:start]) or _AFTER_RANGE.match(line[end:]))
+
+
+def _is_expanded(acronym: str, line: str) -> bool:
+    """True if the first letters of words in a row on the line spell the acronym."""
+    parts = [part for part in re.findall(r"[^\W\d_]+", line) if part != acronym]
+    for kept in (parts, [part for part in parts if len(part) > 3 or part[0].isupper()]):
+        if acronym.casefold() in "".join(part[0] for part in kept).casefold():
+            return True
+    return False
 
 
 def _times(count: int) -> str:

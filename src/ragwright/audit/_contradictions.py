@@ -133,12 +133,14 @@ class Contradictions:
             if a != b
         ]
         subject = self._subject(first, second, one_shape)
+        shape_words = [word for word in one_shape.content if word not in _STOP]
         sure = (
             bool(subject)
             and len(entries) <= _MOST_SHARED
             and len({entry.values for entry in entries}) <= _MOST_VALUES
             and not self._separate(first, second, one_shape)
             and len(differing) <= 2
+            and (_is_sentence(left.text) or len(shape_words) > _LEAST_WORDS)
         )
         changed = [
             [one_shape.written[number] for number in differing],
@@ -219,6 +221,11 @@ class Contradictions:
 
     def _is_rare(self, word: str) -> bool:
         return 0 < self._documents_of[word] <= _RARE
+
+
+def _is_sentence(text: str) -> bool:
+    """True if a statement ends as a sentence does; headers of pages do not."""
+    return text.rstrip().rstrip('*_`)"”').endswith((".", "!", "?", ":", ";"))
 
 
 def hash_of(skeleton: Sequence[str]) -> _Key:

@@ -24,6 +24,8 @@ _HANGING = frozenset(_SUSPENDED.split())
 """Words after a hyphen that is meant: "long- and short-term"."""
 _FEWEST = 12
 """Words of a sentence whose language is asked for."""
+_LEAST_SHARE = 0.3
+"""Share of a paragraph that each of two languages has."""
 _SHORT = 5
 """Letters of a page up to which it has no text."""
 _LEAST_LINE = 5
@@ -170,10 +172,13 @@ class Damage:
             text = document.text[start:end]
             if "|" in text or "```" in text or "](" in text:
                 continue
-            languages: dict[str, str] = {}
+            languages: Counter[str] = Counter()
             for sentence in re.split(r"(?<=[.!?])\s+", text):
                 if len(words(sentence)) >= _FEWEST and (spoken := guess_language(sentence)):
-                    languages.setdefault(spoken, sentence)
+                    languages[spoken] += len(sentence)
+            languages = Counter(
+                {name: size for name, size in languages.items() if size >= _LEAST_SHARE * len(text)}
+            )
             if len(languages) > 1:
                 names = sorted(languages)
                 yield _damaged(

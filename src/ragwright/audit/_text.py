@@ -13,7 +13,7 @@ from ._records import Place
 
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _ROW = re.compile(r"^\s*\|.*\|\s*$")
-_RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
+_RULE = re.compile(r"^\s*\|\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _LISTED = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+")
 _BLANK = re.compile(r"\n[ \t]*\n")
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
