@@ -213,8 +213,8 @@ def _differ(first: str, second: str) -> bool:
     return bool(a and b) and len(a & b) <= _ALIKE * min(len(a), len(b))
 
 
-_BEFORE_RANGE = re.compile(r"(?:\bthrough|\bto|\bbis|[-–—])\s*[`*(]*$")
-_AFTER_RANGE = re.compile(r"^[`*)]*\s*(?:through\b|to\b|bis\b|[-–—])")
+_BEFORE_RANGE = re.compile(r"(?:\bthrough|\bto|\bbis|[-–—])\s*[`*(]*$", re.IGNORECASE)
+_AFTER_RANGE = re.compile(r"^[`*)]*\s*(?:through\b|to\b|bis\b|[-–—])", re.IGNORECASE)
 
 
 def _in_range(line: str, start: int, end: int) -> bool:
