@@ -38,6 +38,8 @@ READING = ("contradictions", "copies", "codes", "references", "damage", "age")
 TODAY = date(2026, 11, 24)
 DRAWN = 100
 PAGES = 10_000
+_WINDOW = 25
+"""Characters that a place and a planted text share."""
 
 
 def findings_of(documents: Sequence[Document]) -> list[Finding]:
@@ -64,13 +66,17 @@ def is_of(finding: Finding, fault: Fault) -> bool:
 
 def _shares(text: str, planted_text: str) -> bool:
     a, b = (" ".join(t.split()) for t in (text, planted_text))
-    return bool(a and b) and (a in b or b in a)
+    return (
+        any(a[at : at + _WINDOW] in b for at in range(0, max(1, len(a) - _WINDOW), 5))
+        if a
+        else False
+    )
 
 
 def _signature(finding: Finding) -> tuple[object, ...]:
     """What a finding of the untouched documents has in common with that of a copy of them."""
     texts = sorted(" ".join(place.text.split())[:200] for place in finding.places)
-    return finding.kind, finding.fault, *texts
+    return finding.kind, finding.fault, *([finding.subject] if finding.subject else texts)
 
 
 def measured(half: str) -> tuple[list[Row], list[Row], list[Finding]]:
@@ -222,8 +228,9 @@ def main() -> None:
         if options.publish:
             note = "Pages of the sets, cut at 3,000 characters; after the first round every "
             note += "seventh word is replaced by another one. No model, every kind, both levels."
-            print(publish("audit-time", Section("Time and memory", [Table([row])], [note],
-                  "python -m benchmarks.audit --time --publish", page="audit", order=30)))  # fmt: skip
+            command = "python -m benchmarks.audit --time --publish"
+            section = Section("Time and memory", [Table([row])], [note], command, "audit", 30)
+            print(publish("audit-time", section))
         return
     recall, precision, wrong = measured("test" if options.publish else "development")
     _print([*recall, *precision])

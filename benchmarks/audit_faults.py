@@ -199,7 +199,7 @@ def _sentence(document: Document, chosen: random.Random, holds: str) -> str:
 
 def _reworded(text: str, chosen: random.Random) -> str:
     """A sentence that has lost or gained one small word."""
-    small = [m for m in re.finditer(r" (?:the|a|an|also|then|is|are|der|die|das|und) ", text)]
+    small = list(re.finditer(r" (?:the|a|an|also|then|is|are|der|die|das|und) ", text))
     if small and chosen.random() < 0.5:
         match = chosen.choice(small)
         return f"{text[: match.start()]} {text[match.end() :]}"
@@ -214,7 +214,7 @@ def _contradicting(
     holds = r"(?<![\w.,-])\d{1,4}(?![\w.,-])" if kind == "number" else r"\b(?:is|are|can|must) \w"
     document = _any(state, chosen)
     sentence = _sentence(document, chosen, holds)
-    if not sentence:
+    if not sentence or not document.title:
         return None
     changed = change(sentence)
     if changed == sentence:
@@ -222,7 +222,7 @@ def _contradicting(
     if reworded:
         changed = _reworded(changed, chosen)
     other = _other(state, chosen, document)
-    _append(state, other.id, changed, chosen)
+    _append(state, other.id, f"## {document.title}\n\n{changed}", chosen)
     return Fault(kind, (document.id, other.id), (sentence, changed), reworded)
 
 

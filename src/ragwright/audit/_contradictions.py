@@ -30,6 +30,15 @@ _NEAR = 1_500
 """Characters within one document in which alike statements are an enumeration."""
 _STOP = stop_words("en") | stop_words("de") | stop_words("fr") | stop_words("es")
 
+_KEPT = frozenset(
+    ("with", "without", "no", "only", "all", "some", "few", "more", "less", "most", "up", "down")
+)
+"""Stop words that change what a statement says."""
+_LONG = 8
+"""Content words from which two equal statements need no further sign of a common subject."""
+_FEW = 3
+"""Statements under the key of such a pair."""
+
 _Key: TypeAlias = int
 
 
@@ -68,6 +77,7 @@ class Contradictions:
                 self._store(shape, _Stated(brief.number, start, end, headings.at(start), ()))
         for table in tables_of(lines):
             self._read_table(table, brief, headings)
+            seen.update(word for line in table for word in words(cells_of(line)[0].casefold()))
         self._documents_of.update(seen)
 
     def _read_table(self, table: Sequence[Line], brief: Brief, headings: Headings) -> None:
@@ -93,7 +103,7 @@ class Contradictions:
         content = [word for word in shape.content if word not in _STOP and len(word) > 1]
         if len(content) < _LEAST_WORDS - 2:
             return
-        key = hash_of(shape.skeleton)
+        key = hash_of(_telling(shape.skeleton))
         entries = self._by_key.setdefault(key, [])
         if len(entries) <= 4 * _MOST_SHARED:  # a template: the rest says no more
             entries.append(
@@ -132,7 +142,7 @@ class Contradictions:
             for number, (a, b) in enumerate(zip(one_shape.values, other_shape.values, strict=True))
             if a != b
         ]
-        subject = self._subject(first, second, one_shape)
+        subject = self._subject(first, second, one_shape, len(entries))
         shape_words = [word for word in one_shape.content if word not in _STOP]
         sure = (
             bool(subject)
@@ -188,22 +198,27 @@ class Contradictions:
             {"changed": changed},
         )
 
-    def _subject(self, first: _Stated, second: _Stated, shape: Shape) -> str:
+    def _subject(self, first: _Stated, second: _Stated, shape: Shape, count: int) -> str:
         """What both statements speak of; empty if nothing shows that."""
         content = [word for word in shape.content if word not in _STOP and len(word) > 1]
         codes = [word for word in content if is_code(word, written=True) and self._is_rare(word)]
         if codes:
             return f"«{codes[0]}»"
-        heading = _plain(first.heading)
-        if heading and heading == _plain(second.heading) and self._titles[heading] <= _RARE:
-            return f"«{first.heading}»"
-        title, other = (self._corpus.briefs[e.document].title for e in (first, second))
-        if title and _plain(title) == _plain(other):
-            return f"«{title}»"
+        for name in self._names(second):
+            if name in self._names(first) and self._titles[name] <= _RARE:
+                return f"«{name}»"
         if len(content) < _LEAST_WORDS:
             return ""
         rare = [word for word in content if self._is_rare(word) and len(word) > 3]
-        return f"«{rare[0]}»" if len(rare) >= 2 else ""
+        if len(rare) >= 2:
+            return f"«{rare[0]}»"
+        alone = first.document != second.document and count <= _FEW
+        return f"«{' '.join(content[:4])}»" if alone and len(content) >= _LONG else ""
+
+    def _names(self, stated: _Stated) -> list[str]:
+        """What a statement stands under: its heading and the title of its document."""
+        names = (stated.heading, self._corpus.briefs[stated.document].title)
+        return [plain for plain in map(_plain, names) if plain]
 
     def _separate(self, first: _Stated, second: _Stated, shape: Shape) -> bool:
         """True if the headings name two different things and the statement itself none."""
@@ -217,10 +232,21 @@ class Contradictions:
             }
             for e in (first, second)
         ]
-        return bool(names[0] and names[1] and names[0] != names[1])
+        return bool(names[0] and names[1]) and names[0].isdisjoint(names[1])
 
     def _is_rare(self, word: str) -> bool:
         return 0 < self._documents_of[word] <= _RARE
+
+
+def _telling(skeleton: Sequence[str]) -> list[str]:
+    """The words of a skeleton that say something: no articles, no adverbs in -ly."""
+    return [
+        word
+        for word in skeleton
+        if word.startswith("<")
+        or word in _KEPT
+        or not (word in _STOP or (len(word) > 4 and word.endswith("ly")))
+    ]
 
 
 def _is_sentence(text: str) -> bool:
