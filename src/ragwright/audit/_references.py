@@ -75,6 +75,7 @@ class References:
         self._links: list[_Link] = []
         self._anchors: dict[str, frozenset[str]] = {}
         self._ready: list[Finding] = []
+        self._folded: set[str] = set()
 
     def read(self, document: Document, brief: Brief, lines: Sequence[Line]) -> None:
         """Check a document's references to itself, and remember its links."""
@@ -168,6 +169,7 @@ class References:
         """References by number, then links."""
         yield from self._ready
         stems = {posixpath.splitext(source)[0] for source in self._anchors}
+        self._folded = {source.casefold() for source in self._anchors}
         dead: dict[tuple[str, str, bool], list[_Link]] = {}
         for link in self._links:
             fault = self._fault_of(link, stems)
@@ -203,6 +205,9 @@ class References:
         if target not in self._anchors:
             if target in stems or self._exists(target):
                 return None
+            if target.casefold() in self._folded:
+                why = f"The link leads to {target}, which differs in capitals from the file."
+                return "link in other capitals", why, False
             local = target.startswith("..") or not posixpath.splitext(target)[1]
             return "dead link", f"The link leads to {target}, which is not there.", not local
         if link.anchor and link.anchor.casefold() not in self._anchors[target]:
