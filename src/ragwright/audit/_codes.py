@@ -24,6 +24,8 @@ _ALIKE = 0.3
 _STRONG = ("row", "line", "below", "heading")
 _ACRONYM = re.compile(r"(?<![\w./@#&-])[A-Z]{2,5}s?(?![\w/@&-]|\.\w)")
 _NUMBERS = re.compile(r"\d+")
+_DIGIT = re.compile(r"\d")
+_NAME = re.compile(r"(?<![\w./@#-])[^\W_][\w-]*[^\W_](?![\w/@])")
 _FAMILIAR = (
     "FIFA UEFA UNESCO UNICEF NHL MLB NCAA CBS NBC CNN EXE DLL IDE "
     "AC AD AI AM API APR ASAP ASCII ATM AUG AWS BBC BC BIOS BMP BST CA CD CEO CET CFO CIA CM CO "
@@ -73,11 +75,11 @@ class Codes:
             if line.row and not line.rule:
                 first = cells_of(line)[0].split()
                 self._rows.update(word.strip("`*") for word in (*first[:1], *first[-1:]))
-            for match in re.finditer(r"(?<![\w./@#-])[^\W_][\w-]*[^\W_](?![\w/@])", line.text):
+            for match in _NAME.finditer(line.text):
                 word = match[0]
-                if _in_range(line.text, match.start(), match.end()):
+                if _DIGIT.search(word) is None or not is_code(word, written=True):
                     continue
-                if any(c.isdigit() for c in word) and is_code(word, written=True):
+                if not _in_range(line.text, match.start(), match.end()):
                     start = line.start + match.start()
                     _count(self._codes, word, brief.number, start, line.start + match.end())
             if not shouted:
