@@ -249,9 +249,11 @@ def test_an_older_document_beside_a_newer_one_of_its_title() -> None:
 
 def test_an_audit_of_the_same_documents_is_the_same() -> None:
     documents = (
-        page("a.md", HOT.format("215 °C")), page("b.md", HOT.format("230 °C")), page("c.md", words(60)),
+        page("a.md", HOT.format("215 °C")),
+        page("b.md", HOT.format("230 °C")),
+        page("c.md", words(60)),
         page("d.md", words(60)),
-    )  # fmt: skip
+    )
     runs = [
         [f.id for kind in ("contradictions", "copies") for f in audited(kind, *documents)]
         for _ in range(2)
@@ -263,5 +265,5 @@ def test_an_audit_of_the_same_documents_is_the_same() -> None:
 def test_an_unknown_kind_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(ConfigError, match="did you mean 'copies'"):
         check_kinds(("copis",), "--kinds")
-    with pytest.raises(ConfigError, match="audit.kinds"):
+    with pytest.raises(ConfigError, match=r"audit\.kinds"):
         AuditOptions(kinds=("pages",))
