@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..core import ConfigError, counted, near, replace_text
+from ..core import ConfigError, counted, replace_text
 from ..experiment import RunOptions, judging, named_run
 from ..flow import Flow, Forecast, Job, Run, Runs, RunSummary
 from ..measure import MeasureSetup
@@ -18,8 +18,10 @@ from ._judge import judged_finding
 from ._options import AuditOptions, check_kinds
 from ._price import priced
 from ._questions import (
+    Question,
     own_questions,
     search_questions,
+    searches,
     served_questions,
     testset_questions,
 )
@@ -59,6 +61,7 @@ class _Work:
     audit: Audit
     manifest: Mapping[str, Any]
     items: Sequence[tuple[str, Callable[[], Flow[Finding]]]]
+    questions: Sequence[Question]
 
 
 @at_work(KIND)
@@ -90,9 +93,11 @@ def run_audit(project: Project, how: Auditing) -> tuple[Audit, RunSummary]:
 
 
 def forecast_audit(project: Project, how: Auditing) -> Forecast:
-    """Forecast the calls and cost of the judge; the documents are really read."""
-    work = _audit_work(project, how)
-    return project.runner.forecast(make for _, make in work.items)
+    """Forecast the calls and cost of judge and searches; the documents are really read."""
+    work = _audit_work(project, how, search=False)
+    depth = project.settings.section("audit").reach_depth
+    makers: list[Callable[[], Flow[Any]]] = [make for _, make in work.items]
+    return project.runner.forecast([*makers, *searches(project, work.questions, depth)])
 
 
 def stored_audit(project: Project, run: str = "latest", *, every: bool = False) -> Audit:
@@ -129,7 +134,9 @@ def dismiss(project: Project, finding: str, reason: str) -> Path:
         raise ConfigError(
             f"no stored audit has the finding {finding!r}",
             where="--dismiss",
-            hint=near(finding, known) if known else "run `ragwright audit` first",
+            hint="its id is in brackets in the table, and `id` in the JSON"
+            if known
+            else "run `ragwright audit` first",
         )
     path = _dismissed_file(project)
     before = path.read_text("utf-8") if path.is_file() else ""
@@ -138,8 +145,8 @@ def dismiss(project: Project, finding: str, reason: str) -> Path:
     return path
 
 
-def _audit_work(project: Project, how: Auditing) -> _Work:
-    """Read the documents, and plan what is left to judge."""
+def _audit_work(project: Project, how: Auditing, *, search: bool = True) -> _Work:
+    """Read the documents, search unless it is a forecast, and plan what is left to judge."""
     options: AuditOptions = project.settings.section("audit")
     check_kinds(how.kinds, "--kinds")
     wanted = how.kinds or options.kinds or KINDS
@@ -155,7 +162,11 @@ def _audit_work(project: Project, how: Auditing) -> _Work:
         lambda path: (root / path).exists(),
         today,
     )
-    findings, notes = _searched_for(project, scan, how, kinds)
+    questions = _questions_for(project, how, kinds, len(scan.corpus.briefs))
+    findings: Sequence[Finding] = scan.findings
+    notes: Sequence[str] = ()
+    if search:
+        findings, notes = _searched_for(project, scan, questions, kinds)
     ranked = ranked_findings(findings)
     audit = Audit(
         (),
@@ -181,20 +192,26 @@ def _audit_work(project: Project, how: Auditing) -> _Work:
         "day": today.isoformat() if "age" in kinds else "",
         "seed": how.seed,
     }
-    return _Work(audit, manifest, items)
+    return _Work(audit, manifest, items, questions)
+
+
+def _questions_for(
+    project: Project, how: Auditing, kinds: Sequence[str], documents: int
+) -> list[Question]:
+    """The questions that are searched for: given, served, and of the documents themselves."""
+    options: AuditOptions = project.settings.section("audit")
+    questions = testset_questions(project, how.testset) if how.testset else []
+    questions += served_questions(project)
+    if "reach" in kinds or not questions:
+        questions += own_questions(project, documents, options.questions, how.seed)
+    return questions
 
 
 def _searched_for(
-    project: Project, scan: Scan, how: Auditing, kinds: Sequence[str]
+    project: Project, scan: Scan, questions: Sequence[Question], kinds: Sequence[str]
 ) -> tuple[list[Finding], list[str]]:
     """Findings with their cost, and those that only a search can tell; with notes."""
     options: AuditOptions = project.settings.section("audit")
-    questions = testset_questions(project, how.testset) if how.testset else []
-    served = served_questions(project)
-    questions += served
-    if "reach" in kinds or not questions:
-        documents = len(scan.corpus.briefs)
-        questions += own_questions(project, documents, options.questions, how.seed)
     results = search_questions(project, questions, options.reach_depth)
     findings = list(scan.findings)
     notes = []
@@ -202,8 +219,8 @@ def _searched_for(
         findings += out_of_reach(scan.corpus, results, options.reach_depth)
     if "unanswered" in kinds:
         findings += unanswered(scan.corpus, results)
-        if not served:
-            notes.append("no served questions: unanswered ones are known once `serve` is used")
+        if not results.of("served"):
+            notes.append("no served questions yet: unanswered ones come from the server's answers")
     return priced(findings, results), notes
 
 

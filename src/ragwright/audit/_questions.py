@@ -7,8 +7,9 @@ question there is on it. Where even that does not find the chunk, a reader's que
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, TypeAlias
 
 from ..core import Hit, Row, text_hash
@@ -84,6 +85,15 @@ class Results:
 
 def search_questions(project: Project, questions: Sequence[Question], depth: int) -> Results:
     """Ask every question by search alone; no model rewrites it or answers."""
+    flows = (make() for make in searches(project, questions, depth))
+    first = min(project.settings.retrieve.top_k, depth)
+    return Results(list(project.runner.map(flows)), first)
+
+
+def searches(
+    project: Project, questions: Sequence[Question], depth: int
+) -> list[Callable[[], Flow[Searched]]]:
+    """Makers of the flows that search for each question."""
     settings = project.settings.retrieve
     options = replace(
         settings,
@@ -94,8 +104,7 @@ def search_questions(project: Project, questions: Sequence[Question], depth: int
         pool=max(settings.pool, depth),
     )
     target = project.target()
-    flows = (_searched(question, target, options) for question in questions)
-    return Results(list(project.runner.map(flows)), min(settings.top_k, depth))
+    return [partial(_searched, question, target, options) for question in questions]
 
 
 def _searched(question: Question, target: Target, options: RetrieveOptions) -> Flow[Searched]:

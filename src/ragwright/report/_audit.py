@@ -119,13 +119,14 @@ def cost_text(finding: Finding) -> str:
     """The cost of a finding with its unit; empty if it was not measured."""
     if finding.cost is None:
         return ""
-    return f"{finding.cost:.3g} {finding.cost_of}".strip()
+    share = finding.cost_of.startswith("of ")
+    number = f"{finding.cost:.0%}" if share else f"{finding.cost:.3g}"
+    return f"{number} {finding.cost_of}".strip()
 
 
 def _finding_text(finding: Finding, width: int) -> str:
-    cost = f"  cost {cost_text(finding)}" if finding.cost else ""
     unsure = "" if finding.sure else "  less certain"
-    lines = [f"{finding.severity}  {finding.kind}: {finding.fault}  [{finding.id}]{cost}{unsure}"]
+    lines = [f"{finding.severity}  {finding.kind}: {finding.fault}  [{finding.id}]{unsure}"]
     lines.append(fill(finding.why, width, initial_indent="  ", subsequent_indent="  "))
     for place in finding.places[:4]:
         lines.append(f"  {place_text(place)}")
@@ -134,6 +135,8 @@ def _finding_text(finding: Finding, width: int) -> str:
             excerpt = f"{excerpt[:_EXCERPT]}…"
         if excerpt:
             lines.append(fill(excerpt, width, initial_indent="    ", subsequent_indent="    "))
+    if finding.cost:
+        lines.append(f"  cost: {cost_text(finding)}")
     if finding.verdict:
         lines.append(fill(f"judge: {finding.verdict}", width, initial_indent="  ",
                           subsequent_indent="    "))  # fmt: skip

@@ -149,7 +149,7 @@ class TuningVerbs(ABC):
         return audit.run_audit(self.project, how or audit.Auditing())
 
     def forecast_audit(self, how: Auditing | None = None) -> Forecast:
-        """Forecast the calls and cost of an audit: only the judge is paid."""
+        """Forecast the calls and cost of an audit, without calling any model."""
         return audit.forecast_audit(self.project, how or audit.Auditing())
 
     def stored_audit(self, run: str = "latest", *, every: bool = False) -> Audit:
