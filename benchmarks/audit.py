@@ -194,7 +194,8 @@ NOTES = (
     "documents of both halves give had been looked at before, and corrected some rules.",
     "Half of the faults of the kinds *number*, *negation* and *copy* also lose, gain or change a "
     "word; *verbatim* counts the others. Of the contradictions these are articles, adverbs and "
-    "auxiliaries, most of which the rule ignores by design. A contradiction between sentences of different words is "
+    "auxiliaries, most of which the rule ignores by design. A contradiction between "
+    "sentences of different words is "
     "not looked for without a model, so that this recall says nothing of those.",
     "Planted faults are cleaner than those of life: the precision on untouched documents, read by "
     "eye, is below.",
@@ -202,7 +203,8 @@ NOTES = (
 READ_NOTES = (
     "Drawn with seed 2711 from the untouched documents, kinds of faults and corpora by turns, so "
     "that frequent faults do not fill the sample. A language model read each finding once, beside "
-    "its passages, and dead links against the files of the set; no second reader checked it. Some rules had been corrected after an earlier "
+    "its passages, and dead links against the files of the set; no second reader checked it. "
+    "Some rules had been corrected after an earlier "
     "look at findings of the same corpora.",
     "*Trivial*: true, but nobody would change anything for it. The pages that Microsoft's "
     "reference links to outside of its error messages are not part of the set: such links count "

@@ -120,7 +120,7 @@ def cost_text(finding: Finding) -> str:
     if finding.cost is None:
         return ""
     share = finding.cost_of.startswith("of ")
-    number = f"{finding.cost:.0%}" if share else f"{finding.cost:.3g}"
+    number = f"{finding.cost:.1%}" if share else f"{finding.cost:.3g}"
     return f"{number} {finding.cost_of}".strip()
 
 
