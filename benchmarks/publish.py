@@ -50,6 +50,13 @@ class Page:
 
 
 PAGES = {
+    "audit": Page(
+        "Audits, measured",
+        "How many planted faults of documents an audit finds, how often its findings are wrong, "
+        "and how long it takes.",
+        "Every figure on this page was computed by the commands named with it and is kept as JSON "
+        "beside the page. No model is used.",
+    ),
     "retrieval": Page(
         "Retrieval, measured",
         "Ranking quality and speed of ragwright beside other tools, computed by its benchmarks.",

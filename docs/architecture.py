@@ -33,6 +33,7 @@ WINGS = {
         "measure",
         "testsets",
         "experiment",
+        "audit",
         "passport",
         "promise",
         "monitoring",

@@ -36,6 +36,7 @@ ROOMS = (
     "testsets",
     "drafting",
     "experiment",
+    "audit",
     "passport",
     "promise",
     "monitoring",

@@ -35,8 +35,8 @@ _BASE = {
 
 _ORDER = (
     "init ingest maintain records retrieve ask draft eval score compare outputs gate promote "
-    "diagnose synth review calibrate passport sweep confirm tune ablate report measures baseline "
-    "suite serve mcp keys job cache shared forget models doctor demo "
+    "diagnose audit synth review calibrate passport promise sweep confirm tune ablate report "
+    "measures baseline suite serve mcp keys job cache shared forget models doctor demo "
 )
 """Our commands in the order of the help page; those of other packages follow."""
 

@@ -64,6 +64,7 @@ from ._nuggets import with_assignments as with_assignments
 from ._own_judge import Judge as Judge, Verdict as Verdict, opened_judge as opened_judge
 from ._ragas import name_in_ragas as name_in_ragas
 from ._reply import (
+    Declined as Declined,
     ReplyForm as ReplyForm,
     ordered as ordered,
     read_object as read_object,

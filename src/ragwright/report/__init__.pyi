@@ -7,6 +7,12 @@ from ._answers import (
     batch_json as batch_json,
     hit_json as hit_json,
 )
+from ._audit import (
+    audit_json as audit_json,
+    audit_table as audit_table,
+    audit_verdict as audit_verdict,
+)
+from ._audit_page import audit_page as audit_page
 from ._baseline import (
     baseline_json as baseline_json,
     baseline_table as baseline_table,

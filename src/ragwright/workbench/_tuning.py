@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import experiment, promise, training
+from .. import audit, experiment, promise, training
 
 if TYPE_CHECKING:
+    from ..audit import Audit, Auditing
     from ..experiment import (
         Ablating,
         AblationResult,
@@ -151,3 +152,19 @@ class TuningVerbs(ABC):
     ) -> Forecast:
         """Forecast the calls and cost of comparing generators."""
         return experiment.forecast_generators(self.project, testset, measures, how)
+
+    def audit(self, how: Auditing | None = None) -> tuple[Audit, RunSummary]:
+        """Find what is wrong with the documents; see :func:`ragwright.audit.run_audit`."""
+        return audit.run_audit(self.project, how or audit.Auditing())
+
+    def forecast_audit(self, how: Auditing | None = None) -> Forecast:
+        """Forecast the calls and cost of an audit, without calling any model."""
+        return audit.forecast_audit(self.project, how or audit.Auditing())
+
+    def stored_audit(self, run: str = "latest", *, every: bool = False) -> Audit:
+        """A stored audit again; ``every`` includes findings of rules that are often wrong."""
+        return audit.stored_audit(self.project, run, every=every)
+
+    def dismiss_finding(self, finding: str, reason: str) -> Path:
+        """Dismiss a finding by its id; returns the file that remembers it."""
+        return audit.dismiss(self.project, finding, reason)

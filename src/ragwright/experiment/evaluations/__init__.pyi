@@ -29,6 +29,7 @@ from ._evaluate import (
     retrieval_row as retrieval_row,
     score_run as score_run,
     summarise as summarise,
+    with_hits as with_hits,
 )
 from ._evaluating import (
     RunMean as RunMean,

@@ -1,0 +1,5 @@
+"""The corpus doctor: faults of documents that no setting repairs, ranked by their cost."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,301 @@
+"""Audits of a project: stored runs of findings, compared with earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, date, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..core import ConfigError, counted, replace_text
+from ..experiment import RunOptions, judging, named_run
+from ..flow import Flow, Forecast, Job, Run, Runs, RunSummary
+from ..measure import MeasureSetup
+from ..project import Project, at_work
+from ._judge import judged_finding
+from ._options import AuditOptions, check_kinds
+from ._price import priced
+from ._questions import (
+    Question,
+    own_questions,
+    search_questions,
+    searches,
+    served_questions,
+    testset_questions,
+)
+from ._reach import out_of_reach, unanswered
+from ._records import KINDS, Audit, Finding, finding_body, finding_of, ranked_findings
+from ._scan import Scan, scan_documents
+
+KIND = "audit"
+_RULES = 1
+"""Version of the rules: audits of different ones are not resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Auditing(RunOptions):
+    """Options of an audit.
+
+    Attributes:
+        kinds: Kinds to look for; those of the settings, else all, if empty.
+        every: Also show findings of rules that are often wrong.
+        since: Show only findings that an earlier audit does not have: its run, its name, the
+            snapshot that it read, or ``latest``.
+        testset: Address of a test set: costs are points lost on its questions.
+        today: Day against which dates are held, ISO 8601; that of the clock if empty.
+    """
+
+    kinds: tuple[str, ...] = ()
+    every: bool = False
+    since: str = ""
+    testset: str = ""
+    today: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The findings of an audit before they are judged, and the job that stores them."""
+
+    audit: Audit
+    manifest: Mapping[str, Any]
+    items: Sequence[tuple[str, Callable[[], Flow[Finding]]]]
+    questions: Sequence[Question]
+
+
+@at_work(KIND)
+def run_audit(project: Project, how: Auditing) -> tuple[Audit, RunSummary]:
+    """Read the documents of the index, gather what is wrong with them, and store it as a run.
+
+    Without a judge model nothing is paid.
+
+    Raises:
+        RetrieveError: Nothing has been ingested.
+        ConfigError: A kind is unknown, or there is no audit to compare with.
+    """
+    earlier = _earlier(project.runs, how.since) if how.since else None
+    work = _audit_work(project, how)
+    job = Job(
+        kind=KIND,
+        manifest=work.manifest,
+        items=work.items,
+        encode=finding_body,
+        sources=lambda finding: tuple({place.document_id for place in finding.places}),
+    )
+    summary = named_run(project.runner, project.runs, job, how)
+    audit = replace(work.audit, run=summary.run)
+    findings, errors = _stored_findings(project.runs, summary.run)
+    if errors:
+        more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+        audit = replace(audit, notes=(*audit.notes, f"not judged: {errors[0]}{more}"))
+    return _shown(project, audit, findings, how, earlier), summary
+
+
+def forecast_audit(project: Project, how: Auditing) -> Forecast:
+    """Forecast the calls and cost of judge and searches; the documents are really read."""
+    work = _audit_work(project, how, search=False)
+    depth = project.settings.section("audit").reach_depth
+    makers: list[Callable[[], Flow[Any]]] = [make for _, make in work.items]
+    return project.runner.forecast([*makers, *searches(project, work.questions, depth)])
+
+
+def stored_audit(project: Project, run: str = "latest", *, every: bool = False) -> Audit:
+    """A stored audit again, as it is shown: ``latest``, its id or name, or its snapshot.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    stored = _earlier(project.runs, run)
+    findings, _ = _stored_findings(project.runs, stored.id)
+    audit = Audit(
+        (), tuple(stored.manifest["kinds"]), str(stored.manifest["snapshot"]), run=stored.id
+    )
+    return _shown(project, audit, findings, Auditing(every=every), None)
+
+
+def known_audits(project: Project) -> tuple[Run, ...]:
+    """Stored audits, newest first."""
+    return tuple(sorted(project.runs.list(KIND), key=lambda run: run.started, reverse=True))
+
+
+def dismiss(project: Project, finding: str, reason: str) -> Path:
+    """Dismiss a finding: later audits do not show it. Returns the file, meant to be committed.
+
+    Raises:
+        ConfigError: No stored audit has a finding of this id, or there is no reason.
+    """
+    if not reason.strip():
+        raise ConfigError("a dismissal needs a reason", where="--dismiss", hint="add --why TEXT")
+    known: set[str] = set()
+    for run in known_audits(project):
+        known.update(row.id for row in project.runs.rows(run.id))
+    if finding not in known:
+        raise ConfigError(
+            f"no stored audit has the finding {finding!r}",
+            where="--dismiss",
+            hint="its id is in brackets in the table, and `id` in the JSON"
+            if known
+            else "run `ragwright audit` first",
+        )
+    path = _dismissed_file(project)
+    before = path.read_text("utf-8") if path.is_file() else ""
+    if finding not in _dismissed(project):
+        replace_text(path, f"{before}{finding}  {' '.join(reason.split())}\n")
+    return path
+
+
+def _audit_work(project: Project, how: Auditing, *, search: bool = True) -> _Work:
+    """Read the documents, search unless it is a forecast, and plan what is left to judge."""
+    options: AuditOptions = project.settings.section("audit")
+    check_kinds(how.kinds, "--kinds")
+    wanted = how.kinds or options.kinds or KINDS
+    kinds = tuple(kind for kind in KINDS if kind in wanted)
+    snapshot = project.target().snapshot  # raises with a hint if nothing is indexed
+    root = project.folder.root
+    today = date.fromisoformat(how.today) if how.today else datetime.now(UTC).date()
+    scan = scan_documents(
+        project.documents,
+        project.store.document,
+        options,
+        kinds,
+        lambda path: (root / path).exists(),
+        today,
+    )
+    questions = _questions_for(project, how, kinds, len(scan.corpus.briefs))
+    findings: Sequence[Finding] = scan.findings
+    notes: Sequence[str] = ()
+    if search:
+        findings, notes = _searched_for(project, scan, questions, kinds)
+    ranked = ranked_findings(findings)
+    audit = Audit(
+        (),
+        kinds,
+        snapshot,
+        len(scan.corpus.briefs),
+        scan.pages,
+        scan.characters,
+        notes=(*project.partial_note(), *notes),
+        since=how.since,
+    )
+    setup = judging(project)
+    judges = options.judge and bool(setup.model)
+    items = [(finding.id, partial(_settled, finding, setup, judges, how)) for finding in ranked]
+    manifest = {
+        "rules": _RULES,
+        "snapshot": snapshot,
+        "kinds": list(kinds),
+        "options": {key: value for key, value in asdict(options).items() if key != "dismissed"},
+        "judge": setup.model if judges else "",
+        "every": how.every and judges,
+        "testset": how.testset,
+        "day": today.isoformat() if "age" in kinds else "",
+        "seed": how.seed,
+    }
+    return _Work(audit, manifest, items, questions)
+
+
+def _questions_for(
+    project: Project, how: Auditing, kinds: Sequence[str], documents: int
+) -> list[Question]:
+    """The questions that are searched for: given, served, and of the documents themselves."""
+    options: AuditOptions = project.settings.section("audit")
+    questions = testset_questions(project, how.testset) if how.testset else []
+    questions += served_questions(project)
+    if "reach" in kinds or not questions:
+        questions += own_questions(project, documents, options.questions, how.seed)
+    return questions
+
+
+def _searched_for(
+    project: Project, scan: Scan, questions: Sequence[Question], kinds: Sequence[str]
+) -> tuple[list[Finding], list[str]]:
+    """Findings with their cost, and those that only a search can tell; with notes."""
+    options: AuditOptions = project.settings.section("audit")
+    results = search_questions(project, questions, options.reach_depth)
+    findings = list(scan.findings)
+    notes = []
+    if "reach" in kinds:
+        findings += out_of_reach(scan.corpus, results, options.reach_depth)
+    if "unanswered" in kinds:
+        findings += unanswered(scan.corpus, results)
+        if not results.of("served"):
+            notes.append("no served questions yet: unanswered ones come from the server's answers")
+    return priced(findings, results), notes
+
+
+def _settled(finding: Finding, setup: MeasureSetup, judges: bool, how: Auditing) -> Flow[Finding]:
+    """A finding as it is stored: a candidate with its verdict, another one as it is."""
+    if judges and finding.kind == "contradictions" and (finding.sure or how.every):
+        return (yield from judged_finding(finding, setup))
+    return finding
+
+
+def _stored_findings(runs: Runs, run: str) -> tuple[list[Finding], list[str]]:
+    """Findings of a run, and the reasons why rows have none."""
+    findings, errors = [], []
+    for row in runs.rows(run):
+        if row.state == "done":
+            findings.append(finding_of(row.body))
+        else:
+            errors.append(f"{row.id} {row.state}: {row.body.get('what', 'not reached')}")
+    return findings, errors
+
+
+def _shown(
+    project: Project, audit: Audit, findings: Sequence[Finding], how: Auditing, since: Run | None
+) -> Audit:
+    """An audit with the findings to be shown; the others are counted."""
+    dismissed = _dismissed(project)
+    open_ones = [finding for finding in findings if finding.id not in dismissed]
+    visible = [finding for finding in open_ones if finding.sure or how.every]
+    known = {row.id for row in project.runs.rows(since.id)} if since else set()
+    fresh = [finding for finding in visible if finding.id not in known]
+    notes = list(audit.notes)
+    if since is not None and set(audit.kinds) - set(since.manifest["kinds"]):
+        missing = ", ".join(sorted(set(audit.kinds) - set(since.manifest["kinds"])))
+        notes.append(f"the earlier audit did not look for {missing}: all of these are new")
+    return replace(
+        audit,
+        findings=ranked_findings(fresh),
+        hidden=len(open_ones) - len(visible),
+        dismissed=len(findings) - len(open_ones),
+        known=len(visible) - len(fresh),
+        notes=tuple(notes),
+    )
+
+
+def _earlier(runs: Runs, name: str) -> Run:
+    """A stored audit by run, name, snapshot or the beginning of one; ``latest`` is the newest.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    audits = sorted(runs.list(KIND), key=lambda run: run.started, reverse=True)
+    ended = [run for run in audits if run.state == "complete"] or audits
+    for run in ended:
+        snapshot = str(run.manifest["snapshot"])
+        if name in ("latest", run.name) or run.id.startswith(name) or snapshot.startswith(name):
+            return run
+    listed = ", ".join(dict.fromkeys(str(run.manifest["snapshot"]) for run in ended[:5]))
+    raise ConfigError(
+        f"there is no audit of {name!r}",
+        where="--since",
+        hint=f"{counted(len(ended), 'audit')}, of the snapshots {listed}"
+        if ended
+        else "run `ragwright audit` before the change, then again with --since latest",
+    )
+
+
+def _dismissed_file(project: Project) -> Path:
+    options: AuditOptions = project.settings.section("audit")
+    return project.folder.root / options.dismissed
+
+
+def _dismissed(project: Project) -> frozenset[str]:
+    """Ids of the dismissed findings: the first word of each line."""
+    path = _dismissed_file(project)
+    if not path.is_file():
+        return frozenset()
+    lines = path.read_text("utf-8").splitlines()
+    return frozenset(line.split()[0] for line in lines if line.split())

@@ -1,0 +1,58 @@
+"""Settings of an audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..core import ConfigError, near, option
+from ._records import KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """Which faults of documents are looked for, and from when on they count."""
+
+    kinds: tuple[str, ...] = option((), f"Kinds of findings: {', '.join(KINDS)}; all if empty.")
+    dismissed: str = option(
+        "audit-dismissed.txt", "File of dismissed findings, in the project folder."
+    )
+    copy_similarity: float = option(
+        0.8, "Share of common runs of five words from which two texts are near copies.", gt=0, le=1
+    )
+    ocr_confidence: float = option(
+        0.8, "Mean confidence of OCR below which a document is reported.", ge=0, le=1
+    )
+    boilerplate_pages: int = option(
+        10, "Documents or pages from which a repeated line is boilerplate.", ge=3
+    )
+    age_years: float = option(
+        3.0, "Age in years from which a date counts as old beside a newer document.", gt=0
+    )
+    reach_depth: int = option(
+        20, "Hits of a question among which a chunk must be to count as reached.", ge=1
+    )
+    questions: int = option(
+        2_000, "Most questions that an audit makes from the documents themselves.", ge=0
+    )
+    judge: bool = option(
+        True, "Let the judge model (`judge.model`), if one is set, decide on contradictions."
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse a kind that does not exist."""
+        check_kinds(self.kinds, "audit.kinds")
+
+
+def check_kinds(names: tuple[str, ...], where: str) -> None:
+    """Refuse a name that is not one of the kinds of findings.
+
+    Raises:
+        ConfigError: With the nearest name.
+    """
+    for name in names:
+        if name not in KINDS:
+            raise ConfigError(
+                f"unknown kind of finding {name!r}",
+                where=where,
+                hint=f"{near(name, KINDS)} (kinds: {', '.join(KINDS)})",
+            )

@@ -1,0 +1,260 @@
+"""References into nothing: sections, tables, figures and pages, relative links and anchors."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from ..core import Document, counted
+from ._records import Finding
+from ._text import Brief, Corpus, Line
+
+_SEE = re.compile(
+    r"(?<![\w/])(?P<kind>sections?|chapters?|tables?|fig(?:ure|\.)s?|appendix|annex|"
+    r"Abschnitt|Kapitel|Tabelle|Abbildung|Anhang|chapitre|tableau)\s+"
+    r"(?P<number>\d{1,3}(?:[.-]\d{1,3}){0,4}|[A-H](?:\.\d+){0,3})(?![\w-]|\.\d)",
+    re.IGNORECASE,
+)
+_PAGE = re.compile(
+    r"\b(?:see|on|siehe|auf|voir)\s+(?:page|Seite|p\.)\s+(?P<number>\d{1,4})\b", re.I
+)
+_POINTING = re.compile(
+    r"\b(?:see|refer to|in|of|described|shown|listed|given|according to|under|from|cf\.|siehe|"
+    r"voir|in)\s*(?:also\s+)?\(?$",
+    re.IGNORECASE,
+)
+_ELSEWHERE = re.compile(
+    r"^\W{0,2}\s*(?:of|in)\s+(?:the\s+|this\s+|that\s+)?(?P<what>[A-Z]|act|law|code|regulation|"
+    r"manual|directive|treaty|standard|RFC|ISO)",
+    re.IGNORECASE,
+)
+_LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]{1,200})\]\((?P<to>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
+_SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_NUMBERED = re.compile(
+    r"^\s{0,3}(?:#{1,6}\s+)?(?:\*\*)?(?:(?:section|chapter|appendix|annex|kapitel|abschnitt|anhang"
+    r"|chapitre)\s+)?(?P<number>\d{1,3}(?:\.\d{1,3}){0,4}|[A-H](?:\.\d+){0,3})[.):]?(?:\s+|$)",
+    re.IGNORECASE,
+)
+_CAPTION = re.compile(
+    r"^\s*(?:[*_]{0,3}|#{1,6}\s+|\|\s*)(?P<kind>table|fig(?:ure|\.)?|tabelle|abbildung|tableau)\s+"
+    r"(?P<number>\d{1,3}(?:[.-]\d{1,3}){0,3})\s*(?:[.:|)*_–—-]|$|\s)",
+    re.IGNORECASE,
+)
+_PLACES, _MANY = 20, 5
+"""Links to one dead address that a finding lists, and from how many on it is more severe."""
+_LEAST_NUMBERED = 3
+"""Numbered headings or captions from which a document numbers them throughout."""
+_KINDS = {"t": "table", "f": "figure", "a": "section", "s": "section", "c": "section"}
+_SECTION_WORDS = {"abschnitt", "kapitel", "anhang", "appendix", "annex"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A relative link, to be resolved once all documents are known."""
+
+    document: int
+    start: int
+    end: int
+    path: str
+    anchor: str
+
+
+class References:
+    """Collects links and checks references within each document.
+
+    Args:
+        corpus: The documents.
+        exists: True for a path, relative to the project, of a file that is there.
+    """
+
+    def __init__(self, corpus: Corpus, exists: Callable[[str], bool]) -> None:
+        self._corpus, self._exists = corpus, exists
+        self._links: list[_Link] = []
+        self._anchors: dict[str, frozenset[str]] = {}
+        self._ready: list[Finding] = []
+        self._folded: set[str] = set()
+
+    def read(self, document: Document, brief: Brief, lines: Sequence[Line]) -> None:
+        """Check a document's references to itself, and remember its links."""
+        prose = [line for line in lines if not line.code and line.text.strip()]
+        self._anchors[posixpath.normpath(brief.source)] = _anchors_of(document, prose)
+        for line in prose:
+            for match in _LINK.finditer(line.text):
+                to = match["to"].strip("<>")
+                if _SCHEME.match(to) or to.startswith(("/", "//", "{", "$")):
+                    continue
+                path, _, anchor = to.partition("#")
+                path = unquote(path.partition("?")[0])
+                if path or anchor:
+                    start, end = line.start + match.start(), line.start + match.end()
+                    self._links.append(_Link(brief.number, start, end, path, unquote(anchor)))
+        self._ready += self._numbers_within(document, brief, prose)
+
+    def _numbers_within(
+        self, document: Document, brief: Brief, prose: Sequence[Line]
+    ) -> Iterator[Finding]:
+        """References by number to sections, tables, figures and pages that are not there."""
+        numbers = _numbers_of(document, prose)
+        reported: set[tuple[str, str]] = set()
+        for line in prose:
+            for match in _SEE.finditer(line.text):
+                word = match["kind"].casefold()
+                kind = "section" if word in _SECTION_WORDS or word[0] in "sc" else _KINDS[word[0]]
+                kind = "table" if word.startswith("tab") else kind
+                kind = "figure" if word.startswith(("fig", "abb")) else kind
+                number = match["number"].replace("-", ".").upper()
+                known = numbers[kind]
+                if number in known or (kind, number) in reported or _CAPTION.match(line.text):
+                    continue
+                if any(other.startswith(f"{number}.") for other in known):
+                    continue
+                if _ELSEWHERE.match(line.text[match.end() :]):
+                    continue
+                numbered = [n for n in known if n[0].isdigit() == number[0].isdigit()]
+                pointing = _POINTING.search(line.text[: match.start()]) is not None
+                reported.add((kind, number))
+                yield self._dead(
+                    brief,
+                    line,
+                    (match.start(), match.end()),
+                    f"dead {kind}",
+                    f"The text refers to {match[0]}, but the document has no {kind} {number}"
+                    + (f" (it has {len(numbered)} numbered ones)." if numbered else "."),
+                    pointing and len(numbered) >= _LEAST_NUMBERED and _same_depth(number, numbered),
+                )
+        yield from self._pages_within(document, brief, prose)
+
+    def _pages_within(
+        self, document: Document, brief: Brief, prose: Sequence[Line]
+    ) -> Iterator[Finding]:
+        if len(document.pages) < 2:
+            return
+        last = max(page.number for page in document.pages)
+        labels = {page.label for page in document.pages if page.label}
+        for line in prose:
+            for match in _PAGE.finditer(line.text):
+                if int(match["number"]) > last and match["number"] not in labels:
+                    yield self._dead(
+                        brief,
+                        line,
+                        (match.start(), match.end()),
+                        "dead page",
+                        f"The text refers to page {match['number']}, but the document has {last} "
+                        "pages.",
+                        not labels,
+                    )
+
+    def _dead(
+        self, brief: Brief, line: Line, span: tuple[int, int], fault: str, why: str, sure: bool
+    ) -> Finding:
+        start, end = max(0, span[0] - 150), min(len(line.text), span[1] + 150)
+        place = self._corpus.place(
+            brief.number, line.start + start, line.start + end, line.text[start:end]
+        )
+        return Finding(
+            "references",
+            fault,
+            "low",
+            (place,),
+            why,
+            "Correct the reference, or add what it refers to.",
+            sure,
+            {"reference": line.text[span[0] : span[1]]},
+        )
+
+    def findings(self) -> Iterator[Finding]:
+        """References by number, then links."""
+        yield from self._ready
+        stems = {posixpath.splitext(source)[0] for source in self._anchors}
+        self._folded = {source.casefold() for source in self._anchors}
+        dead: dict[tuple[str, str, bool], list[_Link]] = {}
+        for link in self._links:
+            fault = self._fault_of(link, stems)
+            if fault is not None:
+                dead.setdefault(fault, []).append(link)
+        for (name, why, sure), links in dead.items():
+            places = [self._corpus.place(k.document, k.start, k.end) for k in links[:_PLACES]]
+            others = f" {counted(len(links), 'link leads', 'links lead')} there."
+            yield Finding(
+                "references",
+                name,
+                "medium" if len(links) >= _MANY else "low",
+                tuple(places),
+                why + (others if len(links) > 1 else ""),
+                "Correct the address, or add the page to the sources.",
+                sure,
+                {
+                    "reference": f"{links[0].path}#{links[0].anchor}".rstrip("#"),
+                    "links": len(links),
+                },
+                subject=why,
+            )
+
+    def _fault_of(self, link: _Link, stems: set[str]) -> tuple[str, str, bool] | None:
+        """Name, sentence and certainty of a link's fault; None if it leads somewhere."""
+        brief = self._corpus.briefs[link.document]
+        own = posixpath.normpath(brief.source)
+        if _SCHEME.match(own):
+            return None  # relative to an address on the web: not fetched here
+        target = own
+        if link.path:
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(own), link.path))
+        if target not in self._anchors:
+            if target in stems or self._exists(target):
+                return None
+            if target.casefold() in self._folded:
+                why = f"The link leads to {target}, which differs in capitals from the file."
+                return "link in other capitals", why, False
+            local = target.startswith("..") or not posixpath.splitext(target)[1]
+            return "dead link", f"The link leads to {target}, which is not there.", not local
+        if link.anchor and link.anchor.casefold() not in self._anchors[target]:
+            where = target
+            known = self._anchors[target]
+            return (
+                "dead anchor",
+                f"The link leads to #{link.anchor}, a heading that {where} does not have.",
+                len(known) >= 2 and link.anchor.casefold() not in ("top", ""),
+            )
+        return None
+
+
+def _anchors_of(document: Document, prose: Sequence[Line]) -> frozenset[str]:
+    """Anchors of headings as GitHub makes them, and those that the text names."""
+    titles = [section.title for section in document.sections]
+    titles += [line.text.lstrip("# ") for line in prose if line.text.startswith("#")]
+    anchors: list[str] = []
+    for title in titles:
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", title)
+        explicit = re.search(r"\{#([\w-]+)\}\s*$", plain)
+        if explicit:
+            anchors.append(explicit[1].casefold())
+        slug = re.sub(r"[^\w\- ]", "", plain.strip().casefold()).replace(" ", "-")
+        anchors += [slug, re.sub(r"-+", "-", slug).strip("-")]
+        anchors += [f"{slug}-{n}" for n in range(1, 4)]
+    named = re.compile(r"(?:id|name)=[\"']([^\"']+)[\"']|\{#([\w-]+)\}")
+    for line in prose:
+        anchors += [(m[1] or m[2]).casefold() for m in named.finditer(line.text)]
+    return frozenset(anchors)
+
+
+def _numbers_of(document: Document, prose: Sequence[Line]) -> dict[str, set[str]]:
+    """Numbers of a document's sections, tables and figures."""
+    numbers: dict[str, set[str]] = {"section": set(), "table": set(), "figure": set()}
+    titles = [section.title for section in document.sections]
+    lines = [line.text for line in prose if len(line.text) < 120]
+    for text in (*titles, *lines):
+        if (heading := _NUMBERED.match(text)) is not None:
+            numbers["section"].add(heading["number"].upper())
+    for line in prose:
+        if (caption := _CAPTION.match(line.text)) is not None:
+            kind = "figure" if caption["kind"].casefold().startswith(("fig", "abb")) else "table"
+            numbers[kind].add(caption["number"].replace("-", "."))
+    return numbers
+
+
+def _same_depth(number: str, known: Sequence[str]) -> bool:
+    """True if the document numbers something as deep as this number."""
+    return any(other.count(".") == number.count(".") for other in known)

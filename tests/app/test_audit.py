@@ -1,0 +1,55 @@
+"""`ragwright audit` from the command line, offline."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import ragwright
+
+HOT = "The nozzle of the X5-HOT printer is heated to {} °C before the filament is loaded."
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(f"# Heating\n\n{HOT.format(215)}\n", "utf-8")
+    (tmp_path / "docs" / "b.md").write_text(f"# Bulletin\n\n{HOT.format(230)}\n", "utf-8")
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n")
+    ragwright(tmp_path, "ingest", "--quiet")
+    return tmp_path
+
+
+def test_the_command_gates_writes_json_and_a_page(folder: Path) -> None:
+    shown = ragwright(folder, "audit", "--gate", "contradictions=0, copies<=3", "--json", code=100)
+    document = json.loads(shown.stdout)
+    assert "1 contradictions, at most 0 allowed" in shown.stderr
+    finding = document["findings"][0]
+    assert {"kind", "severity", "places", "why", "what_to_do", "cost"} <= set(finding)
+    assert {"source", "start", "end", "text"} <= set(finding["places"][0])
+    place = finding["places"][0]
+    text = (folder / place["source"]).read_text("utf-8")
+    assert text[place["start"] : place["end"]] == place["text"]
+    ragwright(folder, "audit", "-o", "audit.html", "--gate", "contradictions<=1")
+    page = (folder / "audit.html").read_text("utf-8")
+    assert "<mark>215</mark>" in page
+    assert "<mark>230</mark>" in page
+    assert "http" not in page.split("</style>")[1].replace("http-equiv", "")
+    shown = ragwright(folder, "audit", "--kinds", "refrences", code=1)
+    assert "did you mean 'references'" in shown.stderr
+    assert "default or all" in ragwright(folder, "audit", "--level", "most", code=1).stderr
+
+
+def test_the_table_names_both_places_and_a_finding_can_be_dismissed(folder: Path) -> None:
+    shown = ragwright(folder, "audit", "--kinds", "contradictions").stdout
+    assert shown.startswith("1 finding in 2 documents, 1 of them severe.")
+    assert "docs/a.md" in shown
+    assert "docs/b.md" in shown
+    name = shown.partition("[")[2].partition("]")[0]
+    ragwright(folder, "audit", "--dismiss", name, "--why", "two models")
+    assert "1 dismissed" in ragwright(folder, "audit", "--kinds", "contradictions").stdout
+    assert "0 new findings" in ragwright(folder, "audit", "--since", "latest").stdout
+    assert "--dismiss" in ragwright(folder, "audit", "--why", "so", code=1).stderr
+    told = json.loads(ragwright(folder, "audit", "--dry-run", "--json").stdout)
+    assert told["cost"] is not None
