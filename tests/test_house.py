@@ -36,6 +36,7 @@ ROOMS = (
     "testsets",
     "drafting",
     "experiment",
+    "rehearsal",
     "monitoring",
     "training",
     "report",

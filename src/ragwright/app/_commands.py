@@ -34,9 +34,9 @@ _BASE = {
 """Commands that belong to no part, and their first sentences."""
 
 _ORDER = (
-    "init ingest maintain records retrieve ask draft eval score compare outputs gate promote "
-    "diagnose synth review calibrate sweep confirm tune ablate report measures baseline suite "
-    "serve mcp keys job cache shared forget models doctor demo "
+    "init ingest maintain records retrieve ask draft eval score compare outputs gate rehearse "
+    "promote diagnose synth review calibrate sweep confirm tune ablate report measures baseline "
+    "suite serve mcp keys job cache shared forget models doctor demo "
 )
 """Our commands in the order of the help page; those of other packages follow."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import experiment, training
+from .. import experiment, rehearsal, training
 
 if TYPE_CHECKING:
     from ..experiment import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..flow import Forecast, RunSummary
     from ..measure import Measure
     from ..project import Project
+    from ..rehearsal import Rehearsal, RehearsalForecast, Rehearsing
     from ..testsets import Testset
     from ..training import (
         AdapterTuning,
@@ -74,6 +75,14 @@ class TuningVerbs(ABC):
     def forecast_confirm(self, sweep: str = "latest", how: Confirming | None = None) -> Forecast:
         """Forecast the calls and cost of :meth:`confirm`; the confirm split stays closed."""
         return experiment.forecast_confirm(self.project, sweep, how)
+
+    def rehearse(self, how: Rehearsing) -> Rehearsal:
+        """Compare answers before and after a change; see :func:`ragwright.rehearsal.rehearse`."""
+        return rehearsal.rehearse(self.project, how)
+
+    def forecast_rehearse(self, how: Rehearsing) -> RehearsalForecast:
+        """Forecast the calls and cost of :meth:`rehearse`; no model is called."""
+        return rehearsal.forecast_rehearsal(self.project, how)
 
     def tune_adapter(self, testset: str, how: AdapterTuning | None = None) -> Tuned:
         """Fit an adapter of query vectors; see :func:`ragwright.training.tune_adapter`."""
