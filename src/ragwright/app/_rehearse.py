@@ -18,11 +18,13 @@ from ..rehearsal import (
     gate_rehearsal,
     parse_rehearsal_gate,
 )
-from ..report import rehearsal_json, rehearsal_table
+from ..report import rehearsal_json, rehearsal_page, rehearsal_table
 from ..serve import ServeKey, ServeKeys
 from ._console import EXIT_FAILED, EXIT_UNTRUSTED, Console
 from ._flags import Flags, takes
 from ._show import forecast_text, ingest_forecast_json, ingest_forecast_text, show_progress
+
+_PAGES = (".html", ".htm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +118,17 @@ def rehearsal_code(verdict: RehearsalVerdict | None) -> int:
 
 
 def show_rehearsal(flags: Flags, rehearsal: Rehearsal, verdict: RehearsalVerdict | None) -> None:
-    """Print a rehearsal as text or JSON."""
+    """Print a rehearsal as text or JSON, or write its page."""
     console: Console = flags.console
-    if flags.writes_json:
+    if flags.output is not None and flags.output.suffix in _PAGES:
+        page = rehearsal_page(rehearsal, verdict)
+        if flags.as_json:
+            Console(flags.quiet, as_json=True).json(rehearsal_json(rehearsal, verdict))
+        else:
+            table = rehearsal_table(rehearsal, verdict, Console().columns())
+            Console(flags.quiet).result(table)
+        console.result(page.rstrip("\n"))
+    elif flags.writes_json:
         console.json(rehearsal_json(rehearsal, verdict))
     else:
         console.result(rehearsal_table(rehearsal, verdict, console.columns()))

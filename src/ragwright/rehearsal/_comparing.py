@@ -10,6 +10,7 @@ from ._records import (
     AnswerChange,
     Effect,
     Passage,
+    ReasonKind,
     RehearsalGroup,
     RehearsedQuestion,
     SideAnswer,
@@ -38,6 +39,7 @@ def compared_answers(
     flags: Mapping[Effect, object] = {
         "lost citations": lost,
         "new citations": gained,
+        "moved citations": _moved(before.citations, after.citations),
         "worse": worse,
         "better": better,
     }
@@ -76,14 +78,13 @@ def _expenses(before: SideAnswer, after: SideAnswer) -> list[Effect]:
 
 def grouped_changes(changes: Sequence[AnswerChange]) -> tuple[RehearsalGroup, ...]:
     """Changes by their reasons, the most asked group first, in each the most asked change."""
-    by_kind: dict[tuple[str, ...], list[AnswerChange]] = {}
+    by_kind: dict[tuple[ReasonKind, ...], list[AnswerChange]] = {}
     for change in changes:
         if change.changed:
-            kinds = tuple(dict.fromkeys(reason.kind for reason in change.reasons))
-            by_kind.setdefault(kinds, []).append(change)
+            by_kind.setdefault(change.kinds, []).append(change)
     groups = [
         RehearsalGroup(
-            tuple(dict.fromkeys(reason.kind for reason in members[0].reasons)),
+            members[0].kinds,
             sum(change.question.asked for change in members),
             tuple(sorted(members, key=lambda change: -change.question.asked)),
         )
@@ -98,6 +99,13 @@ def _key(passage: Passage) -> tuple[str, int, int, str]:
 
 def _without(some: Sequence[Passage], others: Sequence[Passage]) -> tuple[Passage, ...]:
     return tuple(p for p in some if not any(p.same(other) for other in others))
+
+
+def _moved(some: Sequence[Passage], others: Sequence[Passage]) -> list[Passage]:
+    """Citations whose text is cited from another place."""
+    places = {other.place for other in others}
+    texts = {other.text.strip() for other in others}
+    return [p for p in some if p.place not in places and p.text.strip() in texts]
 
 
 def _moves(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..core import RagwrightError
 from ._records import Passage, Reason, ReasonKind, SideAnswer
 
 if TYPE_CHECKING:
-    from ..index import View
     from ._sides import Side, Sides
 
 _WORDS = re.compile(r"\w+")
@@ -29,43 +28,47 @@ class Reasons:
     """Finds the reasons of changes; reads each document at most once per side."""
 
     sides: Sides
-    _views: dict[str, View] = field(default_factory=dict)
 
     def of(self, before: SideAnswer, after: SideAnswer) -> tuple[Reason, ...]:
         """The reasons of a change, the most direct first."""
         if before.error or after.error:
             side, error = ("after", after.error) if after.error else ("before", before.error)
             return (Reason("failed", f"{side} the change: {error}"),)
-        reasons = self._of_passages(before.hits, after.hits)
+        reasons = self._of_passages(before, after)
         reasons += self._of_writing(before, after, same_passages=not reasons)
-        return tuple(reasons)
+        if any(reason.direct for reason in reasons):
+            return tuple(sorted(reasons, key=lambda reason: not reason.direct))
+        return tuple(replace(reason, direct=True) for reason in reasons)
 
     # -- passages --------------------------------------------------------------------------
 
-    def _of_passages(self, old: Sequence[Passage], new: Sequence[Passage]) -> list[Reason]:
-        by_kind: dict[ReasonKind, list[Passage]] = {}
-        for passage in old:
-            if kind := self._why_lost(passage, new):
-                by_kind.setdefault(kind, []).append(passage)
-        for passage in new:
-            if kind := self._why_gained(passage, old):
-                by_kind.setdefault(kind, []).append(passage)
-        documents: set[ReasonKind] = {"passage gone", "passage changed", "passage new", "filter"}
-        ranked = by_kind.pop("search", None)
+    def _of_passages(self, before: SideAnswer, after: SideAnswer) -> list[Reason]:
+        found: dict[tuple[ReasonKind, bool], list[Passage]] = {}
+        for passage in before.hits:
+            if kind := self._why_lost(passage, after.hits):
+                found.setdefault((kind, _cited(passage, before)), []).append(passage)
+        for passage in after.hits:
+            if kind := self._why_gained(passage, before.hits):
+                found.setdefault((kind, _cited(passage, after)), []).append(passage)
+        ranked = {cited: found.pop(("search", cited), []) for cited in (True, False)}
         reasons = [
-            Reason(kind, self._evidence(kind, passages), tuple(passages))
-            for kind, passages in by_kind.items()
+            Reason(kind, self._evidence(kind, passages), tuple(passages), cited)
+            for (kind, cited), passages in found.items()
         ]
         finding = self._changed(_FINDING, without=_FILTERS)
-        direct = bool(documents & by_kind.keys())
-        reordered = not by_kind and [_place(p) for p in old] != [_place(p) for p in new]
-        if (ranked and (finding or not direct)) or (reordered and not ranked):
-            reasons.append(Reason("search", self._search_evidence(ranked), tuple(ranked or ())))
+        places = [[p.place for p in answer.hits] for answer in (before, after)]
+        reordered = not found and places[0] != places[1]
+        direct = any(cited for _, cited in found)
+        if (any(ranked.values()) and (finding or not direct)) or reordered:
+            passages = tuple(ranked[True] + ranked[False])
+            by_cited = bool(ranked[True]) or reordered
+            evidence = self._search_evidence(passages)
+            reasons.append(Reason("search", evidence, passages, by_cited))
         return reasons
 
     def _why_lost(self, passage: Passage, new: Sequence[Passage]) -> ReasonKind | None:
         """Why the new passages lack a present one; None if they have it."""
-        if any(_place(passage) == _place(q) and passage.text == q.text for q in new):
+        if any(passage.place == q.place and passage.text == q.text for q in new):
             return None
         name = passage.document_id
         hashes = self.sides.after.hashes
@@ -169,8 +172,8 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def _place(passage: Passage) -> tuple[str, int, int]:
-    return passage.document_id, passage.start, passage.end
+def _cited(passage: Passage, answer: SideAnswer) -> bool:
+    return any(passage.holds(citation) for citation in answer.citations)
 
 
 def _equal_text(before: SideAnswer, after: SideAnswer) -> bool:

@@ -27,6 +27,7 @@ Effect: TypeAlias = Literal[
     "passages",
     "lost citations",
     "new citations",
+    "moved citations",
     "now abstains",
     "now answers",
     "worse",
@@ -62,6 +63,16 @@ class Passage:
     text: str
     source: str = ""
     page: int | None = None
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Document, first character, and the one behind the last."""
+        return self.document_id, self.start, self.end
+
+    def holds(self, other: Passage) -> bool:
+        """True if the other place is within this one."""
+        same = self.document_id == other.document_id
+        return same and self.start <= other.start and other.end <= self.end
 
     def same(self, other: Passage) -> bool:
         """True if both have the same text, or one covers at least half of the other's place."""
@@ -119,11 +130,16 @@ class RehearsedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why an answer changed: the kind, the evidence, and the places it is about."""
+    """Why an answer changed: the kind, the evidence, and the places it is about.
+
+    ``direct`` is false for passages of the context that neither answer cites, if there are reasons
+    about cited ones.
+    """
 
     kind: ReasonKind
     evidence: str
     passages: tuple[Passage, ...] = ()
+    direct: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +164,11 @@ class AnswerChange:
     lost: tuple[Passage, ...] = ()
     worse: Mapping[str, float] = field(default_factory=dict)
     better: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def kinds(self) -> tuple[ReasonKind, ...]:
+        """The kinds of its direct reasons, each once."""
+        return tuple(dict.fromkeys(reason.kind for reason in self.reasons if reason.direct))
 
     @property
     def changed(self) -> bool:

@@ -58,6 +58,7 @@ from ._rehearsal import (
     rehearsal_json as rehearsal_json,
     rehearsal_table as rehearsal_table,
 )
+from ._rehearsal_page import rehearsal_page as rehearsal_page
 from ._relations import (
     parameter_relations as parameter_relations,
     spearman as spearman,

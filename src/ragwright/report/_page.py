@@ -39,19 +39,19 @@ _CHART_SECTIONS = {
 
 def stylesheet() -> str:
     """Return the style of reports and of the server's pages."""
-    return _asset("report.css")
+    return report_asset("report.css")
 
 
 def formatting() -> str:
     """Return the script that shows Markdown in texts of documents, on the server's pages too."""
-    return _asset("formatted.js")
+    return report_asset("formatted.js")
 
 
 def html_document(
     subject: Subject, verdict: Headline, charts: Sequence[Chart], packed: Packed, weak: Weak
 ) -> str:
     """Return the whole file."""
-    script, library = formatting() + _asset("report.js"), _library()
+    script, library = formatting() + report_asset("report.js"), _library()
     text = _template().render(
         subject=subject,
         verdict=verdict,
@@ -71,7 +71,7 @@ def html_document(
         style=stylesheet(),
         script=script,
         library=_packed_library(),
-        licences=_asset("VEGA-LICENSES.txt"),
+        licences=report_asset("VEGA-LICENSES.txt"),
         data=_page_data(subject, charts, packed),
         blocks=packed.blocks,
     )
@@ -84,7 +84,7 @@ def _template() -> Template:
     from jinja2 import DictLoader, Environment, StrictUndefined
 
     environment = Environment(
-        loader=DictLoader({"report.html": _asset("report.html")}),
+        loader=DictLoader({"report.html": report_asset("report.html")}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -302,7 +302,7 @@ def _left_out(subject: Subject, left_out: Mapping[str, int]) -> str:
 @cache
 def _library() -> str:
     """The drawing libraries as one script, run only when a chart comes into view."""
-    return "\n;\n".join(map(_asset, _LIBRARIES))
+    return "\n;\n".join(map(report_asset, _LIBRARIES))
 
 
 @cache
@@ -312,7 +312,8 @@ def _packed_library() -> str:
 
 
 @cache
-def _asset(name: str) -> str:
+def report_asset(name: str) -> str:
+    """Return a file of the reports' data as text."""
     return (files("ragwright.report") / "data" / name).read_text("utf-8")
 
 

@@ -113,7 +113,7 @@ def _change_lines(change: AnswerChange, width: int) -> list[str]:
     listed = ", ".join((*change.effects, *moves))
     lines.append(fill(f"     {listed}", width, subsequent_indent="       "))
     for reason in change.reasons:
-        evidence = f"     why: {reason.kind}: {reason.evidence}"
+        evidence = f"     {'why' if reason.direct else 'also'}: {reason.kind}: {reason.evidence}"
         lines.append(fill(evidence, width, subsequent_indent="       "))
     if change.before.text.strip() != change.after.text.strip():
         for name, answer in (("now", change.before), ("after", change.after)):
