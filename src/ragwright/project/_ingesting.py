@@ -222,6 +222,8 @@ def _ray_cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
 
 
 def fetch_by_runner(project: Project) -> FetchBytes:
+    """A function that fetches addresses through the project's runner."""
+
     def fetch(url: str) -> Fetched:
         reply = project.runner.run(flow.fetch(url))
         return ingest.Fetched(reply.url, reply.headers.get("content-type", ""), reply.body)

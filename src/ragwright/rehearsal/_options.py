@@ -25,6 +25,7 @@ class Rehearsing:
         measures: Measures for rows with gold; empty for those that suit and need no model.
         search_only: Compare the passages only; no answers are written.
         readers: Groups of readers with their filters.
+        must_differ: Refuse a change that changes no setting.
         retry_errors: Ask failed questions again.
         seed: Seed of the choice of rows.
     """
@@ -41,5 +42,6 @@ class Rehearsing:
     measures: str = ""
     search_only: bool = False
     readers: tuple[ReaderGroup, ...] = ()
+    must_differ: bool = True
     retry_errors: bool = False
     seed: int = 0

@@ -46,9 +46,11 @@ class Reasons:
         found: dict[tuple[ReasonKind, bool], list[Passage]] = {}
         for passage in before.hits:
             if kind := self._why_lost(passage, after.hits):
+                kind = _moved_at_least(kind, passage, before, after)
                 found.setdefault((kind, _cited(passage, before)), []).append(passage)
         for passage in after.hits:
             if kind := self._why_gained(passage, before.hits):
+                kind = _moved_at_least(kind, passage, after, before)
                 found.setdefault((kind, _cited(passage, after)), []).append(passage)
         ranked = {cited: found.pop(("search", cited), []) for cited in (True, False)}
         reasons = [
@@ -170,6 +172,16 @@ class Reasons:
 def _shown(value: Any) -> str:
     text = "default" if value is None else str(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _moved_at_least(
+    kind: ReasonKind, passage: Passage, own: SideAnswer, other: SideAnswer
+) -> ReasonKind:
+    """``passage moved`` if what is cited of a changed passage is cited elsewhere, word for word."""
+    cited = [citation.text.strip() for citation in own.citations if passage.holds(citation)]
+    texts = {citation.text.strip() for citation in other.citations}
+    changed = kind in ("passage changed", "passage new", "passage gone")
+    return "passage moved" if changed and cited and texts.issuperset(cited) else kind
 
 
 def _cited(passage: Passage, answer: SideAnswer) -> bool:

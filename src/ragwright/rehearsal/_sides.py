@@ -126,7 +126,7 @@ def opened_sides(project: Project, how: Rehearsing) -> Iterator[Sides]:
         if how.sources:  # the store of the trial is no part of the change
             differing = {k: v for k, v in differing.items() if not k.startswith("store.")}
         sides = Sides(first, second, differing, report)
-        if not differing and not how.sources:
+        if how.must_differ and not differing and not how.sources:
             raise ConfigError(
                 "the change changes nothing: all settings are equal",
                 where="ragwright rehearse",

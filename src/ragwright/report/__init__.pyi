@@ -55,6 +55,7 @@ from ._readers import (
     generators_table as generators_table,
 )
 from ._rehearsal import (
+    rehearsal_headline as rehearsal_headline,
     rehearsal_json as rehearsal_json,
     rehearsal_table as rehearsal_table,
 )

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _SHOWN = 20
 """Changes of a group that are not folded."""
 
+_DOCUMENTS = 100
+"""Documents that are listed."""
+
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _LONG = 4_000
 """Words from which only the whole text is marked: the comparison takes quadratic time."""
@@ -66,7 +69,7 @@ def rehearsal_page(rehearsal: Rehearsal, verdict: RehearsalVerdict | None = None
             "documents",
             "Documents",
             ("document", "state"),
-            [(change.document_id, change.state) for change in rehearsal.documents],
+            _document_rows(rehearsal),
         ),
         *_table("readers", "Readers", _READER_HEAD, _reader_rows(rehearsal)),
         *_table(
@@ -134,6 +137,12 @@ def _check_rows(verdict: RehearsalVerdict | None) -> list[Sequence[str]]:
     ]
 
 
+def _document_rows(rehearsal: Rehearsal) -> list[Sequence[str]]:
+    rows = [(change.document_id, change.state) for change in rehearsal.documents]
+    more = len(rows) - _DOCUMENTS
+    return [*rows[:_DOCUMENTS], *([(f"… {more} more", "")] if more > 0 else [])]
+
+
 def _setting_rows(rehearsal: Rehearsal) -> list[Sequence[str]]:
     return [
         (key, *("default" if value is None else str(value) for value in values))
@@ -168,7 +177,8 @@ def _sentences(rehearsal: Rehearsal, verdict: RehearsalVerdict | None) -> list[s
     meanings = share_meanings()
     for name, (part, whole) in rehearsal_shares(rehearsal).items():
         if part and name != "changed":
-            sentences.append(f"{part} of {whole} {meanings[name]}.")
+            meaning = meanings[name]
+            sentences.append(f"{meaning[0].upper()}{meaning[1:]}: {part} of {whole}.")
     if unseen := unseen_changes(rehearsal):
         stay = counted(unseen, "answer stays", "answers stay")
         sentences.append(f"{stay} as before, from other passages.")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import experiment, rehearsal, training
+from .. import experiment, jobs, rehearsal, training
 
 if TYPE_CHECKING:
     from ..experiment import (
@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from ..flow import Forecast, RunSummary
     from ..measure import Measure
     from ..project import Project
-    from ..rehearsal import Rehearsal, RehearsalForecast, Rehearsing
+    from ..rehearsal import (
+        Rehearsal,
+        RehearsalForecast,
+        RehearsalRule,
+        RehearsalVerdict,
+        Rehearsing,
+    )
     from ..testsets import Testset
     from ..training import (
         AdapterTuning,
@@ -83,6 +89,12 @@ class TuningVerbs(ABC):
     def forecast_rehearse(self, how: Rehearsing) -> RehearsalForecast:
         """Forecast the calls and cost of :meth:`rehearse`; no model is called."""
         return rehearsal.forecast_rehearsal(self.project, how)
+
+    def rehearse_promotion(
+        self, run: str, rules: Sequence[RehearsalRule], how: Rehearsing | None = None
+    ) -> tuple[Rehearsal, RehearsalVerdict]:
+        """Compare the served configuration with that of a run; nothing is promoted."""
+        return jobs.rehearse_promotion(self.project, run, rules, how)
 
     def tune_adapter(self, testset: str, how: AdapterTuning | None = None) -> Tuned:
         """Fit an adapter of query vectors; see :func:`ragwright.training.tune_adapter`."""
