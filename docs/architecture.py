@@ -29,7 +29,7 @@ WINGS = {
     "base": ("core", "engines", "ledger", "flow", "models"),
     "search": ("ingest", "index", "retrieve", "answer"),
     "records": ("records", "drafting"),
-    "lab": ("measure", "testsets", "experiment", "monitoring", "training", "report"),
+    "lab": ("measure", "testsets", "experiment", "rehearsal", "monitoring", "training", "report"),
     "service": ("project", "jobs", "workbench", "serve", "app"),
     "tests": ("testing",),
 }

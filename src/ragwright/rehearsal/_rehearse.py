@@ -24,7 +24,7 @@ from ._questions import rehearsed_questions
 from ._readers import group_views
 from ._reasons import Reasons
 from ._records import AnswerChange, Rehearsal
-from ._sides import Sides, opened_sides, plain_sides
+from ._sides import Sides, opened_sides, plain_sides, require_change
 
 if TYPE_CHECKING:
     from ..project import Project
@@ -61,6 +61,7 @@ def rehearse(project: Project, how: Rehearsing) -> Rehearsal:
         StoppedError: The budget or a key stopped it; finished answers are stored.
         TestsetError: The test set cannot be read.
     """
+    require_change(how)
     questions, notes = rehearsed_questions(project, how)
     rows = rehearsal_rows(project, questions, how)
     with opened_sides(project, how) as sides:
@@ -100,6 +101,7 @@ def rehearse(project: Project, how: Rehearsing) -> Rehearsal:
 
 def forecast_rehearsal(project: Project, how: Rehearsing) -> RehearsalForecast:
     """Forecast the calls and cost of a rehearsal; no model is called and no index is built."""
+    require_change(how)
     questions, notes = rehearsed_questions(project, how)
     rows = rehearsal_rows(project, questions, how)
     remarks = list(notes)

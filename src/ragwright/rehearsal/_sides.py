@@ -135,6 +135,21 @@ def opened_sides(project: Project, how: Rehearsing) -> Iterator[Sides]:
         yield sides
 
 
+def require_change(how: Rehearsing) -> None:
+    """Refuse a rehearsal without a change.
+
+    Raises:
+        ConfigError: Neither settings, nor a configuration, nor sources are given.
+    """
+    if not (how.settings or how.config or how.sources):
+        raise ConfigError(
+            "there is nothing to rehearse",
+            where="ragwright rehearse",
+            hint="say what would change: --set KEY=VALUE, --sources FOLDER, or --config "
+            "tuned|served|RUN|FILE",
+        )
+
+
 def plain_sides(project: Project, how: Rehearsing, stack: ExitStack) -> Sides:
     """Both sides without an index for the second one, for forecasts: nothing is built."""
     base, settings = _changed_base(project, how, stack)
@@ -168,13 +183,6 @@ def _flat(values: Mapping[str, Any], head: str = "") -> dict[str, Any]:
 
 def _changed_base(project: Project, how: Rehearsing, stack: ExitStack) -> tuple[Project, Settings]:
     """The project whose variant the second side is, and the settings of that variant."""
-    if not (how.settings or how.config or how.sources):
-        raise ConfigError(
-            "there is nothing to rehearse",
-            where="ragwright rehearse",
-            hint="say what would change: --set KEY=VALUE, --sources FOLDER, or --config "
-            "tuned|served|RUN|FILE",
-        )
     session = project.session
     frozen = how.config == _SERVED or (not how.config and session.served)
     base = project
