@@ -14,6 +14,7 @@ from ._sqlite import SqliteStore as SqliteStore
 from ._store import (
     IndexedDocument as IndexedDocument,
     IndexSpec as IndexSpec,
+    KeptState as KeptState,
     Store as Store,
     View as View,
     ViewStatistics as ViewStatistics,

@@ -19,6 +19,7 @@ from ..ledger import Ledger
 from ._again import vectors_again
 from ._folder import ProjectFolder
 from ._settings import SourceEntry
+from ._snapshots import keep_snapshot
 from ._work import at_work
 from .building import (
     Cluster,
@@ -91,6 +92,7 @@ def ingest_sources(
             on_start(work.progress)
         with FetchAhead(fetch_by_runner(project), web_pages(feeds)) as fetch_page:
             report = work.run(feeds, fetch_page, prune=prune)
+    keep_snapshot(project, "ingest")
     marker.unlink(missing_ok=True)
     report = replace(report, notes=(*notes, *report.notes), engine=used)
     others = len(project.store.pairs()) - 1

@@ -21,6 +21,7 @@ from ..project import (
     build_like,
     changed_files,
     configuration_of,
+    flat_settings,
     load_settings,
     not_reproducible,
     on_trial,
@@ -163,22 +164,11 @@ def changed_settings_of(
     before: Configuration, after: Configuration
 ) -> Mapping[str, tuple[Any, Any]]:
     """Key -> (before, after) of every setting and file that differs; None is the default."""
-    old, new = _flat(before.settings), _flat(after.settings)
+    old, new = flat_settings(before.settings), flat_settings(after.settings)
     old |= {name: f"file {digest[:8]}" for name, digest in before.files.items()}
     new |= {name: f"file {digest[:8]}" for name, digest in after.files.items()}
     keys = sorted(old.keys() | new.keys())
     return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}
-
-
-def _flat(values: Mapping[str, Any], head: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        name = f"{head}{key}"
-        if isinstance(value, Mapping) and value:
-            flat |= _flat(value, f"{name}.")
-        else:
-            flat[name] = value
-    return flat
 
 
 def _changed_base(project: Project, how: Rehearsing, stack: ExitStack) -> tuple[Project, Settings]:
