@@ -1,8 +1,8 @@
 """What kept states of the SQLite store cost: time of an ingest, and disk.
 
-``python -m benchmarks.kept_states [--documents N] [--publish]`` writes documents of random words, then
-changes a tenth of them in each of five further ingests, with and without kept states. Times are
-medians over repeated stores, of the writes alone: nothing is read from files or embedded.
+``python -m benchmarks.kept_states [--documents N] [--publish]`` writes documents of random words,
+then changes a tenth of them in each of five further ingests, with and without kept states. Times
+are medians over repeated stores, of the writes alone: nothing is read from files or embedded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, StoreOption
 from ragwright.ingest import ChunkOptions, make_chunker
 from ragwright.models import AnalyzerOptions, WordTokenizer, make_analyzer
 
-RESULT = Path(__file__).parents[1] / "docs/results/kept_states.json"
+RESULT = Path(__file__).parents[1] / "docs/results/kept-states.json"
 ROUNDS = 5
 CHUNKER = make_chunker(ChunkOptions(), WordTokenizer())
 PAIR = IndexSpec(CHUNKER.spec, make_analyzer(AnalyzerOptions()).spec)

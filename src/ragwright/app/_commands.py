@@ -82,7 +82,7 @@ def command_line(called: Sequence[str] | None = None) -> typer.Typer:
 def _add(app: typer.Typer, name: str) -> bool:
     """Load a command; False if there is none of this name."""
     if name in _BASE:
-        folder = ".serving" if name == "maintain" else ""
+        folder = ".serving" if name in ("maintain", "snapshots") else ""
         module = import_module(f"{folder}._{name}", __package__)
         loaded: Any = getattr(module, "group", None) or module.command
     elif (new := addition("commands", name)) is None:

@@ -1,5 +1,6 @@
 from ._channel import Channel as Channel, ChannelIndex as ChannelIndex, Channels as Channels
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
+from ._history import KeptRows as KeptRows
 from ._ladder import (
     Ladder as Ladder,
     RungRate as RungRate,

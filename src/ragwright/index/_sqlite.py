@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import index
 from ..core import (
     Document,
     StoreBusyError,
@@ -19,7 +20,7 @@ from ..core import (
     StoreError,
     counted,
 )
-from . import _history as history, _sqlite_rows as rows
+from . import _sqlite_rows as rows
 from ._catalog import Catalog
 from ._connections import Connections
 from ._options import StoreOptions
@@ -202,8 +203,10 @@ class SqliteStore(Store):
     @staticmethod
     def _purge_retired(db: sqlite3.Connection, names: Sequence[str]) -> int:
         """Delete the versions of these documents that kept states hold; their number."""
-        stamps = [stamp for name in names for stamp in history.retired_of(db, as_value(name))]
-        rows.delete_orphans(db, history.drop_retired(db, stamps))
+        stamps = [
+            stamp for name in names for stamp in index.KeptRows(db).retired_of(as_value(name))
+        ]
+        rows.delete_orphans(db, index.KeptRows(db).drop_retired(stamps))
         return len(stamps)
 
     # -- kept states -----------------------------------------------------------------------
@@ -211,7 +214,7 @@ class SqliteStore(Store):
     def keep_state(self, pair: IndexSpec, note: str = "", settings: str = "") -> None:
         """Keep the present state of a pair, and drop the oldest ones."""
         with self._connections.writing() as db:
-            number = history.pair_number(db, pair)
+            number = index.KeptRows(db).pair_number(pair)
             if number is not None:
                 self._keep_state(db, number, note, settings)
 
@@ -220,32 +223,34 @@ class SqliteStore(Store):
     ) -> None:
         keep = max(self._options.keep_snapshots, least)
         if not keep:
-            rows.delete_orphans(db, history.drop_states(db))
+            rows.delete_orphans(db, index.KeptRows(db).drop_states())
             return
         now = datetime.now(UTC)
-        history.add_state(db, pair, (now.isoformat(timespec="seconds"), note, settings))
+        index.KeptRows(db).add_state(pair, (now.isoformat(timespec="seconds"), note, settings))
         days = self._options.keep_days
         since = (now - timedelta(days=days)).isoformat(timespec="seconds") if days else ""
-        dropped = history.prune(db, pair, keep, since)
+        dropped = index.KeptRows(db).prune(pair, keep, since)
         rows.delete_orphans(db, dropped)
 
     def kept_states(self) -> Sequence[KeptState]:
         """The kept states, oldest first."""
         with self._connections.reading() as db:
-            return [state for state, _ in history.states(db)]
+            return list(index.KeptRows(db).states())
 
     def state_hashes(self, number: int) -> Mapping[str, str]:
         """Map each document id of a kept state to its content hash."""
         with self._connections.reading() as db:
             self._require_state(db, number)
-            members = history.members(db, number).values()
-            facts = history.document_hashes(db, (member.document for member in members))
+            members = index.KeptRows(db).members(number).values()
+            facts = index.KeptRows(db).document_hashes(member.document for member in members)
             return {as_text(member.name): facts[member.document][0] for member in members}
 
     def _require_state(
         self, db: sqlite3.Connection, number: int, pair: IndexSpec | None = None
     ) -> None:
-        known = [s.number for s, _ in history.states(db) if pair is None or s.pair == pair.key]
+        known = [
+            s.number for s, _ in index.KeptRows(db).states() if pair is None or s.pair == pair.key
+        ]
         if number not in known:
             raise StoreError(
                 f"there is no snapshot {number}" + (" of the present settings" if pair else ""),
@@ -257,12 +262,12 @@ class SqliteStore(Store):
         """Make a kept state the present one, in one transaction."""
         with self._connections.writing() as db:
             self._require_state(db, number, pair)
-            pair_id = history.pair_number(db, pair)
+            pair_id = index.KeptRows(db).pair_number(pair)
             assert pair_id is not None
-            history.add_state(db, pair_id, (_utc_now(), f"before restoring {number}", ""))
-            wanted = {as_text(m.name): m for m in history.members(db, number).values()}
+            index.KeptRows(db).add_state(pair_id, (_utc_now(), f"before restoring {number}", ""))
+            wanted = {as_text(m.name): m for m in index.KeptRows(db).members(number).values()}
             present = rows.entries(db, pair, rows.names(db, pair))
-            facts = history.document_hashes(db, (m.document for m in wanted.values()))
+            facts = index.KeptRows(db).document_hashes(m.document for m in wanted.values())
             writer = rows.Writer(db, pair)
             for name, entry in present.items():
                 if name not in wanted or wanted[name].document != entry.document:

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import index
 from ..core import Document
 from ..models import usable_vectors
-from . import _history as history
 from ._prepare import (
     DIGEST_MODULUS,
     ReadyDocument,
@@ -26,7 +26,7 @@ from ._prepare import (
     structure_of,
     total_digest,
 )
-from ._store import IndexSpec, WriteCounts
+from ._store import IndexSpec, StateMember, WriteCounts
 from ._stored import StoredChunk, StoredDocument, as_metadata, pages_from
 
 Value: TypeAlias = str | bytes
@@ -309,9 +309,9 @@ class Writer:
         self._delete_entry(entry)
         self._counts["removed"] += 1
 
-    def revive(self, member: history.Member, hash_: str, source: str) -> None:
+    def revive(self, member: StateMember, hash_: str, source: str) -> None:
         """Put a document of a kept state back, with the chunks that it had."""
-        history.revive(self._db, self._pair, member, self._highest_number("entries") + 1)
+        index.KeptRows(self._db).revive(self._pair, member, self._highest_number("entries") + 1)
         self._digest += entry_digest(as_text(member.name), hash_, source)
 
     def finish(self) -> WriteCounts:
@@ -418,12 +418,12 @@ class Writer:
         If a kept state holds it, it is retired instead.
         """
         db = self._db
-        died = history.last_state_with(db, entry.stamp) if self._keep else None
+        died = index.KeptRows(db).last_state_with(entry.stamp) if self._keep else None
         if died is not None:
             (removed,) = db.execute(
                 "SELECT count(*) FROM chunks WHERE entry = ?", (entry.stamp,)
             ).fetchone()
-            history.retire(db, entry.stamp, died)
+            index.KeptRows(db).retire(entry.stamp, died)
         else:
             used = db.execute(
                 "SELECT vector FROM chunks WHERE entry = ? AND vector IS NOT NULL", (entry.stamp,)
@@ -431,7 +431,7 @@ class Writer:
             self._orphans.update(row[0] for row in used)
             removed = db.execute("DELETE FROM chunks WHERE entry = ?", (entry.stamp,)).rowcount
             db.execute("DELETE FROM entries WHERE id = ?", (entry.stamp,))
-            history.drop_document(db, entry.document)
+            index.KeptRows(db).drop_document(entry.document)
         self._digest -= entry_digest(entry.name, entry.hash, entry.source)
         self._counts["chunks_removed"] += removed
 

@@ -77,6 +77,16 @@ class KeptState:
 
 
 @dataclass(frozen=True, slots=True)
+class StateMember:
+    """A document of a kept state: its stamp, its document's number, and where it came from."""
+
+    stamp: int
+    document: int
+    name: str | bytes
+    root: str | bytes
+
+
+@dataclass(frozen=True, slots=True)
 class IndexedDocument:
     """A document ready to be stored under one pair.
 

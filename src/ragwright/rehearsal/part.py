@@ -7,7 +7,7 @@ from ..core import Part
 PART = Part(
     "rehearsal",
     commands={
-        "rehearse": "ragwright.app._rehearse:command",
+        "rehearse": "ragwright.app.serving._rehearse:command",
     },
     sentences={
         "rehearse": "Show which answers a change of settings or sources would change, and why.",

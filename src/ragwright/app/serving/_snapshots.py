@@ -8,9 +8,9 @@ from typing import Any
 import typer
 from typer import Argument
 
-from ..project import NOW, SnapshotDiff
-from ._console import table
-from ._flags import Flags, takes
+from ...project import NOW, SnapshotDiff
+from .._console import table
+from .._flags import Flags, takes
 
 _SHOWN = 20
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from typer import Option
 
-from ..core import ConfigError
-from ..project import ProjectFolder, Session
-from ..rehearsal import (
+from ...core import ConfigError
+from ...project import ProjectFolder, Session
+from ...rehearsal import (
     ReaderGroup,
     Rehearsal,
     RehearsalForecast,
@@ -18,11 +18,11 @@ from ..rehearsal import (
     gate_rehearsal,
     parse_rehearsal_gate,
 )
-from ..report import rehearsal_json, rehearsal_page, rehearsal_table
-from ..serve import ServeKey, ServeKeys
-from ._console import EXIT_FAILED, EXIT_UNTRUSTED, Console
-from ._flags import Flags, takes
-from ._show import forecast_text, ingest_forecast_json, ingest_forecast_text, show_progress
+from ...report import rehearsal_json, rehearsal_page, rehearsal_table
+from ...serve import ServeKey, ServeKeys
+from .._console import EXIT_FAILED, EXIT_UNTRUSTED, Console
+from .._flags import Flags, takes
+from .._show import forecast_text, ingest_forecast_json, ingest_forecast_text, show_progress
 
 _PAGES = (".html", ".htm")
 
