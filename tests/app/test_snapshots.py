@@ -1,4 +1,4 @@
-"""`ragwright snapshots`: list, diff, restore, and what forgetting and Lance have to do with them."""
+"""`ragwright snapshots`: list, diff, restore, and what forgetting does to them."""
 
 from __future__ import annotations
 

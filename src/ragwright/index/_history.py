@@ -106,16 +106,17 @@ class KeptRows:
             (pair, since, pair, keep, pair),
         )
         gone = self._db.execute(
-            "SELECT stamp FROM retired r WHERE pair = ? AND NOT EXISTS (SELECT 1 FROM kept_states s "
-            "WHERE s.pair = r.pair AND s.id <= r.died AND s.last >= r.stamp)",
+            "SELECT stamp FROM retired r WHERE pair = ? AND NOT EXISTS "
+            "(SELECT 1 FROM kept_states s WHERE s.pair = r.pair AND s.id <= r.died "
+            "AND s.last >= r.stamp)",
             (pair,),
         ).fetchall()
         return self.drop_retired([stamp for (stamp,) in gone])
 
-    def drop_states(self) -> set[int]:
-        """Drop every state and every retired document; vectors that may be needed no longer."""
-        self._db.execute("DELETE FROM kept_states")
-        gone = self._db.execute("SELECT stamp FROM retired").fetchall()
+    def drop_states(self, pair: int) -> set[int]:
+        """Drop every state and retired document of a pair; vectors that may be needed no longer."""
+        self._db.execute("DELETE FROM kept_states WHERE pair = ?", (pair,))
+        gone = self._db.execute("SELECT stamp FROM retired WHERE pair = ?", (pair,)).fetchall()
         return self.drop_retired([stamp for (stamp,) in gone])
 
     def retired_of(self, name: str | bytes) -> list[int]:

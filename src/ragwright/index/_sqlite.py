@@ -171,6 +171,11 @@ class SqliteStore(Store):
         data = {bytes.fromhex(key): as_bytes(pair, row) for key, row in vectors.items()}
         with self._connections.writing() as db:
             pairs = [p for p in self._stored_pairs(db) if p.embedder == pair.embedder]
+            for stored_pair in pairs:  # former documents would keep vectors of the former model
+                kept = index.KeptRows(db)
+                number = kept.pair_number(stored_pair)
+                if number is not None:
+                    rows.delete_orphans(db, kept.drop_states(number))
             if not rows.replace_vectors(db, pair.embedder, data, [p.key for p in pairs]):
                 return
         # The new snapshots must not use segments with the old vectors.
@@ -223,7 +228,7 @@ class SqliteStore(Store):
     ) -> None:
         keep = max(self._options.keep_snapshots, least)
         if not keep:
-            rows.delete_orphans(db, index.KeptRows(db).drop_states())
+            rows.delete_orphans(db, index.KeptRows(db).drop_states(pair))
             return
         now = datetime.now(UTC)
         index.KeptRows(db).add_state(pair, (now.isoformat(timespec="seconds"), note, settings))
@@ -249,7 +254,7 @@ class SqliteStore(Store):
         self, db: sqlite3.Connection, number: int, pair: IndexSpec | None = None
     ) -> None:
         known = [
-            s.number for s, _ in index.KeptRows(db).states() if pair is None or s.pair == pair.key
+            s.number for s in index.KeptRows(db).states() if pair is None or s.pair == pair.key
         ]
         if number not in known:
             raise StoreError(
