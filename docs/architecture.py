@@ -34,6 +34,7 @@ WINGS = {
         "testsets",
         "experiment",
         "audit",
+        "rehearsal",
         "passport",
         "promise",
         "monitoring",

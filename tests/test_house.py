@@ -37,6 +37,7 @@ ROOMS = (
     "drafting",
     "experiment",
     "audit",
+    "rehearsal",
     "passport",
     "promise",
     "monitoring",

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from ..answer import CONVERSATION
 from ..ledger import ADDED, Ledger, forget, forget_backups, one_to_forget
-from ..project import clear_spools, forget_glossaries, forget_stamps, kept_tables
+from ..project import (
+    clear_spools,
+    clear_trials,
+    forget_glossaries,
+    forget_stamps,
+    kept_tables,
+)
 from .tables import ProjectRecords
 
 if TYPE_CHECKING:
@@ -68,6 +74,7 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         project.views.channels.drop()  # they may hold its text
         forget_glossaries(project.folder.cache)  # they may be mined from the document
         clear_spools(project.folder.cache)  # left by an ingest that was killed
+        clear_trials(project.folder.cache)  # left by a rehearsal that was killed
         forget_stamps(project.folder.cache / "files.sqlite", document_id)
         return {
             "documents": removed.removed,

@@ -1,4 +1,5 @@
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
+from ._history import KeptRows as KeptRows
 from ._lance import LanceStore as LanceStore
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions
 from ._postings import AnalyzerFactory as AnalyzerFactory, default_analyzer as default_analyzer
@@ -13,6 +14,7 @@ from ._sqlite import SqliteStore as SqliteStore, open_store as open_store
 from ._store import (
     IndexedDocument as IndexedDocument,
     IndexSpec as IndexSpec,
+    KeptState as KeptState,
     Store as Store,
     StoredChunk as StoredChunk,
     StoredDocument as StoredDocument,

@@ -6,6 +6,8 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +41,7 @@ from ._prepare import (
 from ._store import (
     IndexedDocument,
     IndexSpec,
+    KeptState,
     Matrix,
     Store,
     StoredState,
@@ -180,6 +183,11 @@ class SqliteStore(Store):
         data = {bytes.fromhex(key): as_bytes(pair, row) for key, row in vectors.items()}
         with self._connections.writing() as db:
             pairs = [p for p in self._stored_pairs(db) if p.embedder == pair.embedder]
+            for stored_pair in pairs:  # former documents would keep vectors of the former model
+                kept = index.KeptRows(db)
+                number = kept.pair_number(stored_pair)
+                if number is not None:
+                    rows.delete_orphans(db, kept.drop_states(number))
             if not rows.replace_vectors(db, pair.embedder, data, [p.key for p in pairs]):
                 return
         # The new snapshots must not use segments with the old vectors.
@@ -198,13 +206,102 @@ class SqliteStore(Store):
         counts = WriteCounts()
         with self._connections.writing() as db:
             for target in self._stored_pairs(db) if pair is None else [pair]:
-                writer = rows.Writer(db, target)
+                writer = rows.Writer(db, target, keep=not purge)
                 for entry in rows.entries(db, target, names).values():
                     writer.drop(entry)
                 counts += writer.finish()
+            former = self._purge_retired(db, names) if purge else 0
+            if not counts.removed:
+                counts = replace(counts, removed=former)
         if purge:
             self._purge_segments(counts)
         return counts
+
+    @staticmethod
+    def _purge_retired(db: sqlite3.Connection, names: Sequence[str]) -> int:
+        """Delete the versions of these documents that kept states hold; their number."""
+        stamps = [
+            stamp for name in names for stamp in index.KeptRows(db).retired_of(as_value(name))
+        ]
+        rows.delete_orphans(db, index.KeptRows(db).drop_retired(stamps))
+        return len(stamps)
+
+    # -- kept states -----------------------------------------------------------------------
+
+    def keep_state(self, pair: IndexSpec, note: str = "", settings: str = "") -> None:
+        """Keep the present state of a pair, and drop the oldest ones."""
+        with self._connections.writing() as db:
+            number = index.KeptRows(db).pair_number(pair)
+            if number is not None:
+                self._keep_state(db, number, note, settings)
+
+    def _keep_state(
+        self, db: sqlite3.Connection, pair: int, note: str, settings: str, least: int = 0
+    ) -> None:
+        keep = max(self._options.keep_snapshots, least)
+        if not keep:
+            rows.delete_orphans(db, index.KeptRows(db).drop_states(pair))
+            return
+        now = datetime.now(UTC)
+        index.KeptRows(db).add_state(pair, (now.isoformat(timespec="seconds"), note, settings))
+        days = self._options.keep_days
+        since = (now - timedelta(days=days)).isoformat(timespec="seconds") if days else ""
+        dropped = index.KeptRows(db).prune(pair, keep, since)
+        rows.delete_orphans(db, dropped)
+
+    def kept_states(self) -> Sequence[KeptState]:
+        """The kept states, oldest first."""
+        with self._connections.reading() as db:
+            return list(index.KeptRows(db).states())
+
+    def state_hashes(self, number: int) -> Mapping[str, str]:
+        """Map each document id of a kept state to its content hash."""
+        with self._connections.reading() as db:
+            self._require_state(db, number)
+            members = index.KeptRows(db).members(number).values()
+            facts = index.KeptRows(db).document_hashes(member.document for member in members)
+            return {as_text(member.name): facts[member.document][0] for member in members}
+
+    def _require_state(
+        self, db: sqlite3.Connection, number: int, pair: IndexSpec | None = None
+    ) -> None:
+        known = [
+            s.number for s in index.KeptRows(db).states() if pair is None or s.pair == pair.key
+        ]
+        if number not in known:
+            raise StoreError(
+                f"there is no snapshot {number}" + (" of the present settings" if pair else ""),
+                where=str(self._path),
+                hint=f"kept: {', '.join(map(str, known))}" if known else "none is kept yet",
+            )
+
+    def restore(self, pair: IndexSpec, number: int) -> WriteCounts:
+        """Make a kept state the present one, in one transaction."""
+        with self._connections.writing() as db:
+            self._require_state(db, number, pair)
+            pair_id = index.KeptRows(db).pair_number(pair)
+            assert pair_id is not None
+            index.KeptRows(db).add_state(pair_id, (_utc_now(), f"before restoring {number}", ""))
+            wanted = {as_text(m.name): m for m in index.KeptRows(db).members(number).values()}
+            present = rows.entries(db, pair, rows.names(db, pair))
+            facts = index.KeptRows(db).document_hashes(m.document for m in wanted.values())
+            writer = rows.Writer(db, pair)
+            for name, entry in present.items():
+                if name not in wanted or wanted[name].document != entry.document:
+                    writer.drop(entry)
+            kept = {
+                name
+                for name, e in present.items()
+                if name in wanted and wanted[name].document == e.document
+            }
+            for name, member in wanted.items():
+                if name not in kept:
+                    hash_, source = facts[member.document]
+                    writer.revive(member, hash_, as_text(source))
+            counts = writer.finish()
+            settings = _settings_of(db, number)
+            self._keep_state(db, pair_id, f"restored {number}", settings, least=2)
+        return replace(counts, added=len(wanted) - len(kept), unchanged=len(kept))
 
     def _purge_segments(self, counts: WriteCounts) -> None:
         """Empty the log and delete saved segments with content that is no longer stored."""
@@ -280,7 +377,8 @@ class SqliteStore(Store):
         """One stored document (the one written last, should pairs differ), or None."""
         with self._connections.reading() as db:
             row = db.execute(
-                f"SELECT {', '.join(COLUMNS)} FROM documents WHERE name = ? "  # noqa: S608
+                f"SELECT {', '.join(COLUMNS)} FROM documents d WHERE name = ? "  # noqa: S608
+                "AND EXISTS (SELECT 1 FROM entries WHERE document = d.id) "
                 "ORDER BY id DESC LIMIT 1",
                 (as_value(document_id),),
             ).fetchone()
@@ -302,6 +400,15 @@ class SqliteStore(Store):
     def close(self) -> None:
         """Close files; safe to call twice. Open views stay usable."""
         self._connections.close()
+
+
+def _utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _settings_of(db: sqlite3.Connection, number: int) -> str:
+    row = db.execute("SELECT settings FROM kept_states WHERE id = ?", (number,)).fetchone()
+    return str(row[0]) if row else ""
 
 
 def _refuse_emptied(path: Path, views: Path) -> None:

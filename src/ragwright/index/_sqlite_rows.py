@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import models
+from .. import index, models
 from ..core import Document
 from ._prepare import (
     DIGEST_MODULUS,
@@ -25,7 +25,15 @@ from ._prepare import (
     structure_of,
     total_digest,
 )
-from ._store import IndexSpec, StoredChunk, StoredDocument, WriteCounts, as_metadata, pages_from
+from ._store import (
+    IndexSpec,
+    StateMember,
+    StoredChunk,
+    StoredDocument,
+    WriteCounts,
+    as_metadata,
+    pages_from,
+)
 
 Value: TypeAlias = str | bytes
 
@@ -236,11 +244,30 @@ def embedder_id(db: sqlite3.Connection, identity: str) -> int:
     return int(row[0])
 
 
+def delete_orphans(db: sqlite3.Connection, vectors: Iterable[int]) -> None:
+    """Delete those of these vectors that no chunk has."""
+    for block in _value_blocks(sorted(vectors)):
+        db.execute(
+            f"DELETE FROM vectors WHERE id IN ({_placeholders(block)}) "  # noqa: S608
+            "AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector = vectors.id)",
+            block,
+        )
+
+
+def names(db: sqlite3.Connection, pair: IndexSpec) -> list[str]:
+    """Ids of the documents of a pair."""
+    cursor = db.execute(
+        "SELECT name FROM entries WHERE pair = (SELECT id FROM pairs WHERE key = ?)", (pair.key,)
+    )
+    return [as_text(name) for (name,) in cursor]
+
+
 class Writer:
     """Writes one batch under one pair, within a transaction that its caller opened."""
 
-    def __init__(self, db: sqlite3.Connection, pair: IndexSpec) -> None:
+    def __init__(self, db: sqlite3.Connection, pair: IndexSpec, *, keep: bool = True) -> None:
         self._db = db
+        self._keep = keep
         row = db.execute("SELECT id, digest FROM pairs WHERE key = ?", (pair.key,)).fetchone()
         if row is None:
             settings = json.dumps(asdict(pair))
@@ -282,6 +309,11 @@ class Writer:
         self._delete_entry(entry)
         self._counts["removed"] += 1
 
+    def revive(self, member: StateMember, hash_: str, source: str) -> None:
+        """Put a document of a kept state back, with the chunks that it had."""
+        index.KeptRows(self._db).revive(self._pair, member, self._highest_number("entries") + 1)
+        self._digest += entry_digest(as_text(member.name), hash_, source)
+
     def finish(self) -> WriteCounts:
         """Write the queued documents, table by table, and the digest; returns the counts.
 
@@ -289,12 +321,7 @@ class Writer:
         """
         if self._waiting:
             self._put_chunks(self._put_entries(self._put_documents()))
-        for block in _value_blocks(sorted(self._orphans)):
-            self._db.execute(
-                f"DELETE FROM vectors WHERE id IN ({_placeholders(block)}) "  # noqa: S608
-                "AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector = vectors.id)",
-                block,
-            )
+        delete_orphans(self._db, self._orphans)
         self._db.execute(
             "UPDATE pairs SET digest = ? WHERE id = ?",
             (f"{self._digest % DIGEST_MODULUS:032x}", self._pair),
@@ -386,19 +413,25 @@ class Writer:
         )
 
     def _delete_entry(self, entry: Entry) -> None:
-        """Delete an entry, its chunks, and its document if no other pair needs it."""
+        """Delete an entry, its chunks, and its document if nothing else needs it.
+
+        If a kept state holds it, it is retired instead.
+        """
         db = self._db
-        used = db.execute(
-            "SELECT vector FROM chunks WHERE entry = ? AND vector IS NOT NULL", (entry.stamp,)
-        )
-        self._orphans.update(row[0] for row in used)
-        removed = db.execute("DELETE FROM chunks WHERE entry = ?", (entry.stamp,)).rowcount
-        db.execute("DELETE FROM entries WHERE id = ?", (entry.stamp,))
-        db.execute(
-            "DELETE FROM documents WHERE id = ? "
-            "AND NOT EXISTS (SELECT 1 FROM entries WHERE document = documents.id)",
-            (entry.document,),
-        )
+        died = index.KeptRows(db).last_state_with(entry.stamp) if self._keep else None
+        if died is not None:
+            (removed,) = db.execute(
+                "SELECT count(*) FROM chunks WHERE entry = ?", (entry.stamp,)
+            ).fetchone()
+            index.KeptRows(db).retire(entry.stamp, died)
+        else:
+            used = db.execute(
+                "SELECT vector FROM chunks WHERE entry = ? AND vector IS NOT NULL", (entry.stamp,)
+            )
+            self._orphans.update(row[0] for row in used)
+            removed = db.execute("DELETE FROM chunks WHERE entry = ?", (entry.stamp,)).rowcount
+            db.execute("DELETE FROM entries WHERE id = ?", (entry.stamp,))
+            index.KeptRows(db).drop_document(entry.document)
         self._digest -= entry_digest(entry.name, entry.hash, entry.source)
         self._counts["chunks_removed"] += removed
 

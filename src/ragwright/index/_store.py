@@ -149,6 +149,37 @@ class IndexSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptState:
+    """A kept state of an index.
+
+    Attributes:
+        number: Its number, from 1, among all states that the store ever kept.
+        pair: Key of its pair.
+        at: When it was kept: ISO 8601, UTC.
+        note: What made it.
+        documents: Number of its documents that are still stored.
+        settings: Settings of that time as JSON; empty if unknown.
+    """
+
+    number: int
+    pair: str
+    at: str
+    note: str
+    documents: int
+    settings: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StateMember:
+    """A document of a kept state: its stamp, its document's number, and where it came from."""
+
+    stamp: int
+    document: int
+    name: str | bytes
+    root: str | bytes
+
+
+@dataclass(frozen=True, slots=True)
 class IndexedDocument:
     """A document ready to be stored under one pair.
 
@@ -465,6 +496,39 @@ class Store(ABC):
     def written(self, pair: IndexSpec) -> None:
         """An ingest has ended: maintenance, unless ``store.maintain`` leaves it to a command."""
 
+    def keep_state(self, pair: IndexSpec, note: str = "", settings: str = "") -> None:
+        """Keep the present state of a pair, so that it can be restored; drops the oldest ones.
+
+        Does nothing where ``store.keep_snapshots`` is 0, nothing has changed, or the store cannot
+        keep states.
+        """
+
+    def kept_states(self) -> Sequence[KeptState]:
+        """The kept states, oldest first.
+
+        Raises:
+            StoreError: This kind of store keeps none.
+        """
+        raise no_kept_states()
+
+    def state_hashes(self, number: int) -> Mapping[str, str]:
+        """Map each document id of a kept state to its content hash.
+
+        Raises:
+            StoreError: There is no such state, or this kind of store keeps none.
+        """
+        raise no_kept_states()
+
+    def restore(self, pair: IndexSpec, number: int) -> WriteCounts:
+        """Make a kept state the present one, in one transaction.
+
+        The present state is kept first, and the restored one as a new state: both can be restored.
+
+        Raises:
+            StoreError: There is no such state of the pair, or this kind of store keeps none.
+        """
+        raise no_kept_states()
+
     @abstractmethod
     def reading(self, pair: IndexSpec) -> AbstractContextManager[StoredState]:
         """The stored rows of the present state.
@@ -500,6 +564,15 @@ def snapshot_name(pair: IndexSpec, digest: str, options: StoreOptions) -> str:
     if options.approximate:
         parts += ["approximate", options.recall, options.approximate_rows]
     return f"{pair.key}@{value_hash(parts)[:16]}"
+
+
+def no_kept_states() -> StoreError:
+    """The error of a store that cannot restore former states."""
+    return StoreError(
+        "this kind of store keeps no snapshots that can be restored",
+        where="store.kind",
+        hint="use the sqlite store, or copy the folder of the store before a change",
+    )
 
 
 def snapshot_gone(name: str, current: str, where: str) -> SnapshotGoneError:

@@ -1,3 +1,12 @@
+from ._beside import (
+    TrialSources as TrialSources,
+    build_beside as build_beside,
+    clear_trials as clear_trials,
+    forecast_beside as forecast_beside,
+    forecast_like as forecast_like,
+    on_trial as on_trial,
+    trial_store as trial_store,
+)
 from ._findings import (
     Check as Check,
     index_findings as index_findings,
@@ -54,6 +63,15 @@ from ._settings import (
     served_sections as served_sections,
     setting_places as setting_places,
     settings_without_file as settings_without_file,
+)
+from ._snapshots import (
+    NOW as NOW,
+    SnapshotDiff as SnapshotDiff,
+    diff_snapshots as diff_snapshots,
+    flat_settings as flat_settings,
+    keep_snapshot as keep_snapshot,
+    list_snapshots as list_snapshots,
+    restore_snapshot as restore_snapshot,
 )
 from ._work import at_work as at_work
 from .building import (

@@ -19,6 +19,7 @@ from ..ledger import Ledger
 from ._again import vectors_again
 from ._folder import ProjectFolder
 from ._settings import SourceEntry
+from ._snapshots import keep_snapshot
 from ._work import at_work
 from .building import (
     Cluster,
@@ -73,7 +74,7 @@ def ingest_sources(
     """
     used = settled_engine(project.settings.ingest, engine)
     scans = ScanProgress()
-    feeds, reading_key = _feeds_of(project, sources, scans)
+    feeds, reading_key = feeds_of(project, sources, scans)
     if project.settled_spec().embedder:
         remember_embedder(
             project.folder.ledger, project.pair.embedder, project.settings.embed.model
@@ -89,8 +90,9 @@ def ingest_sources(
         work.progress.scans = scans
         if on_start is not None:
             on_start(work.progress)
-        with FetchAhead(_fetch_by_runner(project), web_pages(feeds)) as fetch_page:
+        with FetchAhead(fetch_by_runner(project), web_pages(feeds)) as fetch_page:
             report = work.run(feeds, fetch_page, prune=prune)
+    keep_snapshot(project, "ingest")
     marker.unlink(missing_ok=True)
     report = replace(report, notes=(*notes, *report.notes), engine=used)
     others = len(project.store.pairs()) - 1
@@ -135,12 +137,12 @@ def last_ingest(folder: ProjectFolder) -> Mapping[str, Any] | None:
 
 def forecast_ingest(project: Project, sources: Sequence[str | Path] = ()) -> IngestForecast:
     """Forecast what an ingest would write, embed and cost; write nothing, call no model."""
-    feeds, reading_key = _feeds_of(project, sources, ScanProgress())
+    feeds, reading_key = feeds_of(project, sources, ScanProgress())
     with _opened_ingest(project, reading_key) as work:
-        return work.forecast(feeds, _fetch_by_runner(project))
+        return work.forecast(feeds, fetch_by_runner(project))
 
 
-def _feeds_of(
+def feeds_of(
     project: Project, sources: Sequence[str | Path], scans: ScanProgress
 ) -> tuple[list[Feed], str]:
     """Sources with their readers, and the key of the reading settings."""
@@ -221,7 +223,9 @@ def _ray_cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
         yield Cluster(engine, Preparing(preparing, project.pair, sources), spool)
 
 
-def _fetch_by_runner(project: Project) -> FetchBytes:
+def fetch_by_runner(project: Project) -> FetchBytes:
+    """A function that fetches addresses through the project's runner."""
+
     def fetch(url: str) -> Fetched:
         reply = project.runner.run(flow.fetch(url))
         return ingest.Fetched(reply.url, reply.headers.get("content-type", ""), reply.body)

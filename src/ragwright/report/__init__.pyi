@@ -73,6 +73,12 @@ from ._readers import (
     generators_json as generators_json,
     generators_table as generators_table,
 )
+from ._rehearsal import (
+    rehearsal_headline as rehearsal_headline,
+    rehearsal_json as rehearsal_json,
+    rehearsal_table as rehearsal_table,
+)
+from ._rehearsal_page import rehearsal_page as rehearsal_page
 from ._relations import (
     parameter_relations as parameter_relations,
     spearman as spearman,

@@ -39,12 +39,12 @@ _CHART_SECTIONS = {
 
 def stylesheet() -> str:
     """Return the style of reports and of the server's pages."""
-    return _asset("report.css")
+    return report_asset("report.css")
 
 
 def formatting() -> str:
     """Return the script that shows Markdown in texts of documents, on the server's pages too."""
-    return _asset("formatted.js")
+    return report_asset("formatted.js")
 
 
 def html_document(
@@ -74,7 +74,7 @@ def html_document(
 
 def page_parts() -> dict[str, str]:
     """Return what every page holds: style, scripts, licences, and the policy that allows them."""
-    script, library = formatting() + _asset("report.js"), _library()
+    script, library = formatting() + report_asset("report.js"), _library()
     return {
         "policy": "default-src 'none'; "
         f"script-src {_source(script)} {_source(library)}; "
@@ -82,7 +82,7 @@ def page_parts() -> dict[str, str]:
         "style": stylesheet(),
         "script": script,
         "library": _packed_library(),
-        "licences": _asset("VEGA-LICENSES.txt"),
+        "licences": report_asset("VEGA-LICENSES.txt"),
     }
 
 
@@ -100,7 +100,7 @@ def page_template(name: str) -> Template:
     from jinja2 import DictLoader, Environment, StrictUndefined
 
     environment = Environment(
-        loader=DictLoader({file: _asset(file) for file in ("macros.html", name)}),
+        loader=DictLoader({file: report_asset(file) for file in ("macros.html", name)}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -317,7 +317,7 @@ def _left_out(subject: Subject, left_out: Mapping[str, int]) -> str:
 @cache
 def _library() -> str:
     """The drawing libraries as one script, run only when a chart comes into view."""
-    return "\n;\n".join(map(_asset, _LIBRARIES))
+    return "\n;\n".join(map(report_asset, _LIBRARIES))
 
 
 @cache
@@ -327,7 +327,8 @@ def _packed_library() -> str:
 
 
 @cache
-def _asset(name: str) -> str:
+def report_asset(name: str) -> str:
+    """Return a file of the reports' data as text."""
     return (files("ragwright.report") / "data" / name).read_text("utf-8")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import audit, experiment, promise, training
+from .. import audit, experiment, jobs, promise, rehearsal, training
 
 if TYPE_CHECKING:
     from ..audit import Audit, Auditing
@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     from ..measure import Measure
     from ..project import Project
     from ..promise import Promised, Promising
+    from ..rehearsal import (
+        Rehearsal,
+        RehearsalForecast,
+        RehearsalRule,
+        RehearsalVerdict,
+        Rehearsing,
+    )
     from ..testsets import Testset
     from ..training import (
         AdapterTuning,
@@ -84,6 +91,20 @@ class TuningVerbs(ABC):
     def forecast_promise(self, how: Promising) -> Forecast:
         """Forecast the calls and cost of :meth:`promise`; the confirm split stays closed."""
         return promise.forecast_promise(self.project, how)
+
+    def rehearse(self, how: Rehearsing) -> Rehearsal:
+        """Compare answers before and after a change; see :func:`ragwright.rehearsal.rehearse`."""
+        return rehearsal.rehearse(self.project, how)
+
+    def forecast_rehearse(self, how: Rehearsing) -> RehearsalForecast:
+        """Forecast the calls and cost of :meth:`rehearse`; no model is called."""
+        return rehearsal.forecast_rehearsal(self.project, how)
+
+    def rehearse_promotion(
+        self, run: str, rules: Sequence[RehearsalRule], how: Rehearsing | None = None
+    ) -> tuple[Rehearsal, RehearsalVerdict]:
+        """Compare the served configuration with that of a run; nothing is promoted."""
+        return jobs.rehearse_promotion(self.project, run, rules, how)
 
     def tune_adapter(self, testset: str, how: AdapterTuning | None = None) -> Tuned:
         """Fit an adapter of query vectors; see :func:`ragwright.training.tune_adapter`."""

@@ -386,7 +386,7 @@ def test_web_pages_are_fetched_a_few_at_a_time(
             open_now -= 1
         return Fetched(url, "text/plain", f"The page {url}.".encode())
 
-    monkeypatch.setattr("ragwright.project._ingesting._fetch_by_runner", lambda project: slow)
+    monkeypatch.setattr("ragwright.project._ingesting.fetch_by_runner", lambda project: slow)
     pages = [f"https://example.org/{n}.txt" for n in range(20)]
     with opened(folder) as bench:
         report = bench.ingest(*pages)

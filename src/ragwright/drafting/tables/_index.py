@@ -83,6 +83,8 @@ def _sync_locked(
     if not report.failures:
         _Marker(version, store.snapshot(pair)).save(tables.folder, pair)
     written = counts.added + counts.changed
+    if pair == opened.pair:
+        project.keep_snapshot(opened, "records refresh")
     return IndexCounts(
         report.embedded,
         total - written - len(report.failures),

@@ -375,6 +375,16 @@ def stored_sweep(project: Project, name: str) -> _Swept:
     return swept
 
 
+def best_trial_run(project: Project, sweep: str = "latest") -> str:
+    """The run of a stored sweep's best trial, by its first objective, on the tune split.
+
+    Raises:
+        StoreError: No sweep, or several, match.
+        StudyError: It has no trial with a value.
+    """
+    return stored_sweep(project, sweep).board[0].run
+
+
 def _first_judge(study: Study, trial: TrialResult) -> bool:
     return all(
         trial.values.get(axis.key, axis.values[0]) == axis.values[0]

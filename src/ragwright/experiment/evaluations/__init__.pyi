@@ -1,4 +1,9 @@
-from ._asked import Answerer as Answerer, answered_by as answered_by, asked_row as asked_row
+from ._asked import (
+    Answerer as Answerer,
+    answered_by as answered_by,
+    asked_row as asked_row,
+    unanswered as unanswered,
+)
 from ._calibrating import (
     Calibrated as Calibrated,
     Calibrating as Calibrating,

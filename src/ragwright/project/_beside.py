@@ -1,0 +1,222 @@
+"""An index beside the project's own: a copy, into which changed sources are read on trial."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..core import Document, SourceError, value_hash
+from ..index import IndexedDocument, StoreOptions, chunk_key
+from ..ingest import Reader, ScanProgress
+from ..ledger import FileLock
+from ._ingesting import feeds_of, fetch_by_runner
+from ._like import StoredDocuments, unfetched
+from .building import Feed, FetchAhead, Ingest, IngestForecast, IngestReport, web_pages
+
+if TYPE_CHECKING:
+    from ..ingest import Failure, FetchBytes
+    from ._project import Project
+    from ._settings import Settings
+
+_FOLDER = "trial"
+"""Folder in the cache with the store of a trial."""
+
+_BATCH = 64
+"""Documents that are copied at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSources:
+    """Sources that are read into a copy of the index.
+
+    Attributes:
+        names: Sources; ``NEW=OLD`` reads NEW in place of the ingested source OLD: its documents
+            take the ids that they would have in OLD, and those that NEW lacks are removed.
+        prune: Also remove documents of the other sources that are no longer there.
+    """
+
+    names: tuple[str, ...]
+    prune: bool = False
+
+
+class _InPlace(Reader):
+    """Reads one source under the ids of another."""
+
+    name = "in place"
+
+    def __init__(self, feed: Feed, old: str, home: Path) -> None:
+        self._feed, self._old, self._home = feed, old, home
+
+    def accepts(self, source: str) -> bool:
+        """True for the source that is replaced."""
+        return source == self._old
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        """Documents of the new source; their ids and sources begin as those of the old one."""
+        heads = {self._feed.source.rstrip("/"): self._old.rstrip("/")}
+        for item in self._feed.labelled(self._feed.reader().read(self._feed.source, fetch)):
+            if isinstance(item, Document):
+                names = (_moved(text, heads, self._home) for text in (item.id, item.source))
+                item = replace(item, id=next(names), source=next(names))
+            yield item
+
+
+def _moved(name: str, heads: Mapping[str, str], home: Path) -> str:
+    """A name with its head replaced; relative and absolute spellings are known."""
+    for new, old in heads.items():
+        spellings = {new, str(Path(new).absolute())}
+        if Path(new).absolute().is_relative_to(home):
+            spellings.add(Path(new).absolute().relative_to(home).as_posix())
+        for head in spellings:
+            if name == head or name.startswith((f"{head}/", f"{head}#")):
+                return old + name[len(head) :]
+    return name
+
+
+@contextmanager
+def trial_store(project: Project, key: str) -> Iterator[StoreOptions]:
+    """The settings of a store for a trial, whose files are removed when the trial has ended.
+
+    Those of a trial that was interrupted stay, and a trial with the same key goes on with them.
+
+    Raises:
+        StoreBusyError: Another process has a trial under way.
+    """
+    folder = project.folder.cache / _FOLDER
+    with FileLock(folder / "lock", "a trial of changed sources", busy="a trial is under way"):
+        place = folder / value_hash(key)[:16]
+        for other in folder.iterdir():
+            if other.is_dir() and other != place:
+                shutil.rmtree(other, ignore_errors=True)
+        place.mkdir(exist_ok=True)
+        yield replace(
+            project.settings.store,
+            kind="sqlite",
+            uri="",
+            path=str((place / "store.sqlite").absolute()),
+            views=str((place / "views").absolute()),
+            approximate=False,
+            max_mb=0,
+        )
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def clear_trials(cache: Path) -> None:
+    """Remove what trials of changed sources left in the cache; they hold texts of documents."""
+    for place in (cache / _FOLDER).glob("*/"):
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def on_trial(settings: Settings, store: StoreOptions) -> Settings:
+    """Settings with another store."""
+    return replace(settings, store=store)
+
+
+def build_beside(trial: Project, base: Project, sources: TrialSources) -> IngestReport:
+    """Copy the documents of a project into a trial's store, then read sources into it.
+
+    The project's own store is only read. Texts whose vectors it holds are not embedded again.
+
+    Raises:
+        ModelError: The embedding model fails.
+        ConfigError: There is nothing to read.
+    """
+    pair = trial.settled_spec()
+    _copy(trial, base)
+    reader = StoredDocuments(base.store, base.pair)
+    kept = [Feed(source, (reader,)) for source in reader.sources]
+    _ingest(trial).run(kept, unfetched)  # those whose vectors are not known
+    feeds, pruned = _trial_feeds(trial, base, sources)
+    work = _ingest(trial)
+    with FetchAhead(fetch_by_runner(trial), web_pages(feeds)) as fetch_page:
+        report = work.run(feeds, fetch_page, prune=pruned)
+    if report.failures and not trial.store.holds(pair):
+        raise report.failures[0].error
+    return report
+
+
+def forecast_beside(project: Project, sources: TrialSources) -> IngestForecast:
+    """Forecast what :func:`build_beside` would embed; write nothing, call no model."""
+    feeds, _ = _trial_feeds(project, project, sources)
+    return _ingest(project).forecast(feeds, fetch_by_runner(project))
+
+
+def forecast_like(project: Project, other: Project) -> IngestForecast | None:
+    """Forecast what :func:`build_like` would embed; None if the index is there."""
+    if project.pair == other.pair or project.store.holds(project.pair):
+        return None
+    reader = StoredDocuments(other.store, other.pair)
+    return _ingest(project).forecast([Feed(s, (reader,)) for s in reader.sources], unfetched)
+
+
+def _ingest(project: Project) -> Ingest:
+    model = project.settings.embed.model
+    embedding = (model, bool(model) and project.models.is_local(model))
+    return Ingest(project.store, project.pair, project.chunker, embedding, project.runner, None)
+
+
+def _trial_feeds(trial: Project, base: Project, sources: TrialSources) -> tuple[list[Feed], bool]:
+    """The sources with their readers; whether what they lack is removed.
+
+    Raises:
+        SourceError: OLD of NEW=OLD was never ingested, or plain sources are mixed with such.
+    """
+    pairs = [name.partition("=")[::2] if _replaces(name) else (name, "") for name in sources.names]
+    roots = set(base.store.sources(base.pair).values())
+    for _, old in pairs:
+        if old and old not in roots:
+            raise SourceError(
+                f"no ingested document comes from {old!r}",
+                where="--sources",
+                hint=f"after = write one of: {', '.join(sorted(roots)[:8])}",
+            )
+    if any(old for _, old in pairs) and not all(old for _, old in pairs) and not sources.prune:
+        raise SourceError(
+            "sources with and without = are mixed",
+            where="--sources",
+            hint="NEW=OLD removes what NEW lacks: give --prune for all, or rehearse them apart",
+        )
+    feeds, _ = feeds_of(trial, [new for new, _ in pairs], ScanProgress())
+    home = trial.folder.root.absolute()
+    placed = [
+        Feed(old, (_InPlace(feed, old, home),)) if old else feed
+        for feed, (_, old) in zip(feeds, pairs, strict=True)
+    ]
+    return placed, sources.prune or any(old for _, old in pairs)
+
+
+def _replaces(name: str) -> bool:
+    """True for NEW=OLD; a = within an address, or in the name of a file, is no such sign."""
+    return "=" in name and "://" not in name and not Path(name).exists()
+
+
+def _copy(trial: Project, base: Project) -> None:
+    """Copy documents whose vectors are all known, without a model."""
+    source, target, pair = base.store, trial.store, trial.pair
+    roots = source.sources(base.pair)
+    known = target.content_hashes(pair)
+    wanted = (d for d in source.documents(base.pair) if known.get(d.id) is None)
+    while group := list(islice(wanted, _BATCH)):
+        by_root: dict[str, list[IndexedDocument]] = {}
+        for document in group:
+            chunks = tuple(trial.chunker.chunks(document))
+            keys = [chunk_key(chunk, document.title) for chunk in chunks]
+            matrix = None
+            if pair.embedder:
+                vectors = source.stored_vectors(pair.embedder, keys)
+                if len(set(keys)) != len(vectors):
+                    continue
+                rows = [vectors[key] for key in keys]
+                empty = np.zeros((0, pair.dimensions), dtype=np.float32)
+                matrix = np.stack(rows) if rows else empty
+            ready = IndexedDocument(document, chunks, matrix)
+            by_root.setdefault(roots[document.id], []).append(ready)
+        for root, ready_documents in by_root.items():
+            target.upsert(pair, ready_documents, root)

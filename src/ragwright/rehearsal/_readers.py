@@ -1,0 +1,68 @@
+"""What groups of readers, each under its filters, would see more or less of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..core import Filter, RagwrightError
+from ..flow import Flow
+from ..retrieve import parse_filter, retrieve
+from ._records import GroupView, ReaderGroup
+
+if TYPE_CHECKING:
+    from ._asking import Rows
+    from ._options import Rehearsing
+    from ._sides import Side, Sides
+
+_PAGE = 5_000
+"""Chunks that are listed at once."""
+
+
+def group_views(sides: Sides, rows: Rows, how: Rehearsing) -> tuple[GroupView, ...]:
+    """What each group of readers would see; searches only, no answers are written."""
+    return tuple(_group_view(sides, rows, group) for group in how.readers)
+
+
+def _group_view(sides: Sides, rows: Rows, group: ReaderGroup) -> GroupView:
+    filters = tuple(map(parse_filter, group.filters))
+    try:
+        old, new = (_visible(side, filters) for side in (sides.before, sides.after))
+        before, after = (_passages(side, rows, filters) for side in (sides.before, sides.after))
+    except RagwrightError as error:
+        return GroupView(group, error=error.what)
+    return GroupView(
+        group,
+        tuple(sorted(new - old)),
+        tuple(sorted(old - new)),
+        tuple(name for name in before if after[name] - before[name]),
+        tuple(name for name in before if before[name] - after[name]),
+    )
+
+
+def _visible(side: Side, filters: tuple[Filter, ...]) -> set[str]:
+    """Documents of a side that the filters leave."""
+    project = side.project
+    view = project.views.current(project.pair)
+    all_filters = (*project.settings.retrieve.filters, *filters)
+    visible: set[str] = set()
+    after = ""
+    while page := view.every(_PAGE, all_filters, after):
+        visible.update(chunk.rpartition(":")[0] for chunk in page)
+        after = page[-1]
+    return visible
+
+
+def _passages(side: Side, rows: Rows, filters: tuple[Filter, ...]) -> Mapping[str, set[str]]:
+    """Question -> texts of its passages under the filters."""
+    project = side.project
+    target, options = project.target(), project.settings.retrieve
+    narrowed = replace(options, filters=(*options.filters, *filters))
+
+    def search(query: str) -> Flow[set[str]]:
+        return {hit.text for hit in (yield from retrieve(query, target, narrowed)).hits}
+
+    questions = rows.questions
+    texts = project.runner.map(search(question.row.user_input) for question in questions)
+    return {q.row.id: found for q, found in zip(questions, texts, strict=True)}

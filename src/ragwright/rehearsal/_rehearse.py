@@ -1,0 +1,172 @@
+"""The driver of a rehearsal: both sides are asked, compared, and grouped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..core import counted
+from ..flow import Forecast, run_job
+from ..project import (
+    IngestForecast,
+    TrialSources,
+    at_work,
+    forecast_beside,
+    forecast_like,
+)
+from ._asking import Rows, has_gold, rehearsal_rows, side_answers, side_job
+from ._comparing import compared_answers, grouped_changes
+from ._drafts import stale_drafts
+from ._options import Rehearsing
+from ._questions import rehearsed_questions
+from ._readers import group_views
+from ._reasons import Reasons
+from ._records import AnswerChange, Rehearsal
+from ._sides import Sides, opened_sides, plain_sides, require_change
+
+if TYPE_CHECKING:
+    from ..project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalForecast:
+    """The forecast of a rehearsal.
+
+    Attributes:
+        questions: Number of questions.
+        answers: Calls and cost of asking both sides; known replies cost nothing.
+        index: What an index for the second side would embed; None if it needs none.
+        notes: What the forecast leaves out.
+    """
+
+    questions: int
+    answers: Forecast
+    index: IngestForecast | None = None
+    notes: tuple[str, ...] = ()
+
+
+@at_work("rehearse")
+def rehearse(project: Project, how: Rehearsing) -> Rehearsal:
+    """Ask the present project and the changed one the same questions, and compare the answers.
+
+    Both sides are asked now, by the same runner; what they asked before is known and costs
+    nothing. Finished answers are stored: the same call goes on where an earlier one was stopped.
+    The store's present index is not changed: changed settings get an index of their own beside
+    it, changed sources a copy in the cache.
+
+    Raises:
+        ConfigError: Nothing would change, there is no question, or a configuration is unknown.
+        StoppedError: The budget or a key stopped it; finished answers are stored.
+        TestsetError: The test set cannot be read.
+    """
+    require_change(how)
+    questions, notes = rehearsed_questions(project, how)
+    rows = rehearsal_rows(project, questions, how)
+    with opened_sides(project, how) as sides:
+        answers, runs = [], []
+        for side in (sides.before, sides.after):
+            side.project.share_budget()
+            job = side_job(side.project, rows, how)
+            summary = run_job(side.project.runner, side.project.runs, job)
+            if summary.reason is not None:
+                raise summary.reason
+            runs.append(summary.run)
+            answers.append(dict(side_answers(side.project, summary.run)))
+        reasons = Reasons(sides)
+        changes = tuple(
+            compared_answers(
+                question,
+                (answers[0][question.row.id], answers[1][question.row.id]),
+                rows.measures,
+                reasons,
+            )
+            for question in questions
+        )
+        return Rehearsal(
+            name=_name(how),
+            settings=sides.settings,
+            documents=sides.documents,
+            changes=changes,
+            groups=grouped_changes(changes),
+            readers=group_views(sides, rows, how),
+            drafts=stale_drafts(project, sides.documents, how.scope),
+            measures=tuple(map(str, rows.measures)),
+            searched_only=how.search_only,
+            notes=(*notes, *_notes(sides, rows, how, changes)),
+            runs=tuple(runs),
+        )
+
+
+def forecast_rehearsal(project: Project, how: Rehearsing) -> RehearsalForecast:
+    """Forecast the calls and cost of a rehearsal; no model is called and no index is built."""
+    require_change(how)
+    questions, notes = rehearsed_questions(project, how)
+    rows = rehearsal_rows(project, questions, how)
+    remarks = list(notes)
+    with ExitStack() as stack:
+        sides = plain_sides(project, how, stack)
+        after = sides.after.project
+        index: IngestForecast | None
+        if how.sources:
+            index = forecast_beside(project, TrialSources(how.sources, how.prune))
+        else:
+            index = forecast_like(after, project)
+        standing_in = after
+        if not after.store.holds(after.pair):
+            standing_in = project
+            remarks.append(
+                "the index of the change is not built: its answers are forecast with the present "
+                "settings"
+            )
+        elif how.sources:
+            remarks.append("answers after the change are forecast with the present documents")
+        before = side_job(project, rows, how)
+        changed = side_job(standing_in, rows, how)
+        total = project.runner.forecast(make for _, make in before.items)
+        if standing_in is project and index is not None and questions:
+            # the same requests once more, with other passages
+            total = total + total
+        elif standing_in is not project:
+            total = total + standing_in.runner.forecast(make for _, make in changed.items)
+        return RehearsalForecast(len(questions), total, index, tuple(remarks))
+
+
+def _name(how: Rehearsing) -> str:
+    parts = [*how.settings]
+    if how.config:
+        parts.append(f"configuration {how.config}")
+    if how.sources:
+        parts.append(f"sources {', '.join(how.sources)}")
+    return "; ".join(parts)
+
+
+def _notes(sides: Sides, rows: Rows, how: Rehearsing, changes: Sequence[AnswerChange]) -> list[str]:
+    """What the reader must know about the numbers."""
+    notes = []
+    golden = sum(has_gold(question.row) for question in rows.questions)
+    if golden < len(rows.questions):
+        without = counted(len(rows.questions) - golden, "question has", "questions have")
+        notes.append(f"{without} no gold: better or worse is unknown for them")
+    if not how.readers and not how.search_only:
+        notes.append("no keys with filters: every reader sees the same documents")
+    if sides.report is not None and sides.report.failures:
+        unread = sides.report.failures
+        names = ", ".join(failure.source for failure in unread[:3])
+        notes.append(f"{counted(len(unread), 'source', 'sources')} could not be read: {names}")
+    failed = sum(bool(change.before.error) and bool(change.after.error) for change in changes)
+    if failed:
+        notes.append(
+            f"{counted(failed, 'question', 'questions')} failed on both sides and "
+            "cannot be compared; --retry-errors asks again"
+        )
+    unexplained = sum(
+        reason.kind == "unexplained" for change in changes for reason in change.reasons
+    )
+    if unexplained:
+        notes.append(
+            f"{unexplained} changed without a cause: the model does not repeat its answers; "
+            "without --no-cache known replies are compared"
+        )
+    return notes

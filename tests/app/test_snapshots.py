@@ -1,0 +1,103 @@
+"""`ragwright snapshots`: list, diff, restore, and what forgetting does to them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import ragwright
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "brake.md").write_text("# Brake\n\nThe brake is checked yearly.\n", "utf-8")
+    (docs / "lamp.md").write_text("# Lamp\n\nThe lamp is checked monthly.\n", "utf-8")
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n", "utf-8")
+    ragwright(tmp_path, "ingest")
+    (docs / "brake.md").write_text("# Brake\n\nThe brake is checked weekly.\n", "utf-8")
+    (docs / "lamp.md").unlink()
+    (docs / "horn.md").write_text("# Horn\n\nThe horn is never checked.\n", "utf-8")
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\nretrieve: {top_k: 3}\n", "utf-8")
+    ragwright(tmp_path, "ingest", "--prune")
+    return tmp_path
+
+
+def document(folder: Path, *words: str) -> Any:
+    return json.loads(ragwright(folder, *words, "--json").stdout)
+
+
+def texts(folder: Path, query: str) -> list[str]:
+    return [hit["text"] for hit in document(folder, "retrieve", query)["hits"]]
+
+
+def test_a_state_is_listed_compared_restored_and_undone(project: Path) -> None:
+    states = document(project, "snapshots", "list")["snapshots"]
+    assert [(s["number"], s["documents"], s["note"]) for s in states] == [
+        (1, 2, "ingest"),
+        (2, 2, "ingest"),
+    ]
+    expected = {
+        "added": ["docs/horn.md"],
+        "changed": ["docs/brake.md"],
+        "removed": ["docs/lamp.md"],
+        "settings": {"retrieve.top_k": {"before": None, "after": 3}},
+    }
+    assert document(project, "snapshots", "diff", "1", "2") == expected
+    assert document(project, "snapshots", "diff", "1") == expected
+
+    done = ragwright(project, "snapshots", "restore", "1")
+    assert "restored snapshot 1" in done.stdout
+    assert "set these back" in done.stderr
+    assert "retrieve.top_k: 3 → None" in done.stdout
+    assert any("monthly" in text for text in texts(project, "lamp"))
+    assert any("yearly" in text for text in texts(project, "brake"))
+    assert not any("horn" in text for text in texts(project, "checked"))
+
+    ragwright(project, "snapshots", "restore", "2")
+    assert any("weekly" in text for text in texts(project, "brake"))
+    assert not document(project, "snapshots", "diff", "2")["changed"]
+
+    ragwright(project, "snapshots", "restore", "1")
+    again = ragwright(project, "ingest", "--prune")  # the sources are the truth
+    assert "1 added, 1 changed" in again.stdout
+    assert "1 removed" in again.stdout
+
+
+def test_forgetting_a_document_reaches_its_former_versions(project: Path) -> None:
+    ragwright(project, "forget", "docs/lamp.md")  # removed by the last ingest already
+    ragwright(project, "forget", "docs/brake.md")
+    ragwright(project, "snapshots", "restore", "1")
+    empty = ragwright(project, "retrieve", "lamp brake checked", code=1)
+    assert "nothing is indexed" in empty.stderr
+    data = [p.read_bytes() for p in (project / ".ragwright").rglob("*") if p.is_file()]
+    assert not any(b"monthly" in raw or b"yearly" in raw or b"weekly" in raw for raw in data)
+
+
+def test_what_cannot_be_restored_is_refused(project: Path) -> None:
+    for words, message in (
+        (("diff", "9"), "there is no snapshot 9"),
+        (("diff", "x"), "'x' is not the number of a snapshot"),
+        (("restore", "now"), "'now' is not the number"),
+    ):
+        assert message in ragwright(project, "snapshots", *words, code=1).stderr
+
+
+def test_a_lance_store_says_that_it_keeps_none(project: Path) -> None:
+    pytest.importorskip("lancedb")
+    (project / "ragwright.yaml").write_text("sources: [docs]\nstore: {kind: lance}\n", "utf-8")
+    refused = ragwright(project, "snapshots", "list", code=1)
+    assert "keeps no snapshots" in refused.stderr
+
+
+def test_other_chunk_settings_have_states_of_their_own(project: Path) -> None:
+    text = "sources: [docs]\nchunk: {size: 100, overlap: 10}\n"
+    (project / "ragwright.yaml").write_text(text, "utf-8")
+    ragwright(project, "ingest")
+    [state] = document(project, "snapshots", "list")["snapshots"]
+    assert state["number"] == 3
+    refused = ragwright(project, "snapshots", "restore", "1", code=1)
+    assert "no snapshot 1 of the present settings" in refused.stderr
