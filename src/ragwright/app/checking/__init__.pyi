@@ -1,1 +1,1 @@
-# Commands are loaded by name; no other file imports from here.
+from ._rehearse import rehearsal_code as rehearsal_code, show_rehearsal as show_rehearsal

@@ -16,7 +16,7 @@ from ...report import gate_json, gate_table, rehearsal_headline
 from .._console import Console, table
 from .._flags import RUN_HELP, Flags, takes
 from .._gate import GateFlags, gate_code
-from ._rehearse import rehearsal_code, show_rehearsal
+from ..checking import rehearsal_code, show_rehearsal
 
 if TYPE_CHECKING:
     from ...workbench import Workbench
