@@ -12,7 +12,7 @@ from ragwright.core import Row, Turn
 from ragwright.experiment import Evaluating, result_body, result_of, slices
 from ragwright.flow import Runner
 from ragwright.measure import MeasureSetup, parse_measures, score_row, score_rows
-from ragwright.models import Models, model_handlers
+from ragwright.models import Models, SystemOptions, model_handlers, open_system
 from ragwright.testing import ScriptedServer
 from ragwright.testsets import Testset
 from ragwright.workbench import Workbench
@@ -83,9 +83,21 @@ def test_systems_get_the_turns(tmp_path: Path) -> None:
         for system in (with_history, with_messages, alone):
             evaluation, _ = bench.evaluate(TESTSET, "ExactMatch", system=system)
             assert evaluation["ExactMatch"].mean == 1.0
+            warned = any("takes no history: 1 row" in note for note in evaluation.notes)
+            assert warned == (system is alone)
     earlier = [{"role": turn.role, "content": turn.content} for turn in HISTORY]
     question = {"role": "user", "content": ROW.user_input}
     assert seen == [(ROW.user_input, earlier), [*earlier, question], ROW.user_input]
+
+
+@pytest.mark.parametrize(
+    ("body", "takes"), [({}, True), ({"q": "{question}"}, False), ({"m": "{messages}"}, True)]
+)
+def test_an_endpoint_takes_turns_where_its_body_has_a_place(
+    body: dict[str, str], takes: bool
+) -> None:
+    system = open_system(SystemOptions(url="http://localhost:1/ask", body=body))
+    assert system.takes_turns is takes
 
 
 def test_a_judge_sees_the_turns_only_of_rows_with_history(server: ScriptedServer) -> None:

@@ -291,10 +291,13 @@ def _ways_to_fix(document: Document, first: _First, survey: Survey) -> Iterator[
     ways = []
     for span in sentences_of(document.text):
         raw = document.text[span.start : span.end]
-        if match := _FIX.fullmatch(plain_text(raw)):
+        match = _FIX.fullmatch(plain_text(raw))
+        if match and "following" not in raw and match[0][-1] != ":":
             ways.append((GoldSpan(document.id, span.start, span.end, raw), match))
     if len(ways) == 1 and not survey.repeated(ways[0][0].text):
         place, match = ways[0]
+        if match[0] in first.answer:
+            return
         gold = Candidate(FOLLOW_UP, "", match[0], place)
         if _chunk_of(gold, survey) not in (None, first.chunk):
             standalone = f"How do I {match['v']} {phrase}?"
