@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...core import Document, GoldSpan, Span, Turn, text_hash
 from ...models import detect_language
@@ -37,6 +37,7 @@ _FIX = re.compile(
     r"To (?P<v>fix|resolve|correct|avoid|work around|suppress|prevent|eliminate) "
     r"(?:this|the|these) (?:error|warning|issue|problem|message)s?\b.+",
 )
+_CODED = re.compile(r"What does (?P<meant>.+) mean\?|How do I fix (?P<fixed>.+)\?")
 _NAME = re.compile(
     r"(?<=[a-z,] )(?!Fig|Tab|Sec|Eq|January|February|March|April|May|June|July|August|September"
     r"|October|November|December)[A-Z][\w-]{2,}(?: [A-Z][\w-]+)*"
@@ -86,13 +87,13 @@ def follow_up_questions(document: Document, survey: Survey, seed: int) -> Iterat
     candidates = list(_same_frame(asked, survey, language))
     if language == "en":
         sentences = _subject_sentences(document, survey)
-        candidates += _same_subject(asked, sentences, survey)
+        candidates += _same_subject(asked, sentences)
         firsts = list({said.subject: said.first() for said in reversed(sentences)}.values())
         if title := _title_turn(asked, survey):
             candidates += _ways_to_fix(document, title, survey)
             firsts.append(title)
         candidates += _connections(document, firsts, survey)
-        candidates += _next_subjects(sentences, survey)
+        candidates += _next_subjects(sentences)
     seen: set[tuple[int, int]] = set()
     for candidate in sorted(candidates, key=lambda c: _follow_up_key(seed, c)):
         place = candidate.span.start, candidate.span.end
@@ -138,7 +139,7 @@ def _opening_of(answer: str) -> str:
 
 def _first_turn(candidate: Candidate, survey: Survey, subject: str = "") -> _First | None:
     span = candidate.span
-    chunk = survey.chunk_of(span.document_id, span.start, span.end)
+    chunk = survey.chunk_of(span.document_id, span.start, span.start + 1)
     if chunk is None or not candidate.answer:
         return None
     return _First(candidate.question, _opening_of(candidate.answer), subject, chunk)
@@ -153,7 +154,7 @@ def _same_frame(asked: Sequence[Candidate], survey: Survey, language: str) -> It
                 continue
             other = _other_subject(earlier.question, second.question, second.level)
             first = _first_turn(earlier, survey)
-            if other and first and first.chunk != _chunk_of(second, survey):
+            if other and first and second.span.start >= first.chunk.end:
                 question = _AND[language].format(other)
                 yield _follow_up(first, ELLIPSIS, question, second.question, second)
                 break
@@ -162,11 +163,6 @@ def _same_frame(asked: Sequence[Candidate], survey: Survey, language: str) -> It
 def _is_near(first: GoldSpan, second: GoldSpan) -> bool:
     """True for places on one topic, as a conversation moves from one to the next."""
     return 0 <= second.start - first.end <= _NEARBY
-
-
-def _chunk_of(candidate: Candidate, survey: Survey) -> Span | None:
-    span = candidate.span
-    return survey.chunk_of(span.document_id, span.start, span.end)
 
 
 def _other_subject(first: str, second: str, form: str) -> str:
@@ -211,23 +207,25 @@ def _subject_sentences(document: Document, survey: Survey) -> list[_Said]:
     common = frozenset(re.findall(r"(?<![\w-])[a-z][a-z]+", text))
     code, mentions = fenced(text), text.casefold()
     kept: list[_Said] = []
-    for chunk in survey.usable(document.id, text):
-        for span in sentences_of(text):
-            if not (chunk.start <= span.start and span.end <= chunk.end):
-                continue
-            raw = text[span.start : span.end]
-            plain = plain_text(raw)
-            if survey.repeated(raw) or not is_prose_sentence(plain):
-                continue
-            match = _SENTENCE.fullmatch(plain)
-            if match is None or any(span.overlap(block) for block in code):
-                continue
-            plural = match["v"] in _PLURAL
-            subject = _known_subject(match["s"].strip(), survey, common, plural=plural)
-            if not subject or mentions.count(_bare(subject)) < _MENTIONS:
-                continue
-            gold = Candidate(FOLLOW_UP, "", plain, GoldSpan(document.id, span.start, span.end, raw))
-            kept.append(_Said(subject, plural, plain, gold, chunk))
+    usable = survey.usable(document.id, text)
+    for span in sentences_of(text):
+        inside = (c for c in usable if c.start <= span.start and span.end <= c.end)
+        chunk = next(inside, None)
+        if chunk is None or any(span.overlap(block) for block in code):
+            continue
+        raw = text[span.start : span.end]
+        plain = plain_text(raw)
+        if survey.repeated(raw) or not is_prose_sentence(plain):
+            continue
+        match = _SENTENCE.fullmatch(plain)
+        if match is None:
+            continue
+        plural = match["v"] in _PLURAL
+        subject = _known_subject(match["s"].strip(), survey, common, plural=plural)
+        if not subject or mentions.count(_bare(subject)) < _MENTIONS:
+            continue
+        gold = Candidate(FOLLOW_UP, "", plain, GoldSpan(document.id, span.start, span.end, raw))
+        kept.append(_Said(subject, plural, plain, gold, chunk))
     return kept
 
 
@@ -251,19 +249,16 @@ def _bare(subject: str) -> str:
     return subject[article.end() if article else 0 :].casefold()
 
 
-def _same_subject(
-    asked: Sequence[Candidate], sentences: Sequence[_Said], survey: Survey
-) -> Iterator[Candidate]:
+def _same_subject(asked: Sequence[Candidate], sentences: Sequence[_Said]) -> Iterator[Candidate]:
     """Yield questions on the subject of an earlier sentence, with a pronoun in its place or
     without it.
     """
     for second in asked:
-        chunk = _chunk_of(second, survey)
         for said in sentences:
             place = re.search(rf"\b{re.escape(said.subject)}\b", second.question, re.IGNORECASE)
-            if place is None or said.chunk == chunk or perhaps_person(said.subject):
+            if place is None or perhaps_person(said.subject) or second.level == "definition":
                 continue
-            if said.gold.span.start > second.span.start or second.level == "definition":
+            if second.span.start < said.chunk.end:
                 continue
             pronoun = "they" if said.plural else "it"
             if second.question[place.end() :] == "?":
@@ -279,9 +274,11 @@ def _same_subject(
 def _title_turn(asked: Sequence[Candidate], survey: Survey) -> _First | None:
     """Return the question on the code that a page is about; its subject is the code alone."""
     for candidate in asked:
-        if candidate.level == "code entry" and candidate.question.startswith("What does "):
-            phrase = candidate.question.removeprefix("What does ").removesuffix(" mean?")
-            return _first_turn(candidate, survey, phrase.split()[-1])
+        title = _CODED.fullmatch(candidate.question)
+        if candidate.level == "code entry" and title:
+            phrase = title["meant"] or title["fixed"]
+            meaning = replace(candidate, question=f"What does {phrase} mean?")
+            return _first_turn(meaning, survey, phrase.split()[-1])
     return None
 
 
@@ -299,7 +296,7 @@ def _ways_to_fix(document: Document, first: _First, survey: Survey) -> Iterator[
         if match[0] in first.answer:
             return
         gold = Candidate(FOLLOW_UP, "", match[0], place)
-        if _chunk_of(gold, survey) not in (None, first.chunk):
+        if place.start >= first.chunk.end:
             standalone = f"How do I {match['v']} {phrase}?"
             yield _follow_up(first, PRONOUN, f"How do I {match['v']} it?", standalone, gold)
 
@@ -343,10 +340,10 @@ def _is_news(name: str, first: _First, survey: Survey) -> bool:
     )
 
 
-def _next_subjects(sentences: Sequence[_Said], survey: Survey) -> Iterator[Candidate]:
+def _next_subjects(sentences: Sequence[_Said]) -> Iterator[Candidate]:
     """Yield "And about …?" for the subject of a sentence in the chunk after that of another."""
     for at, second in enumerate(sentences):
-        before = (s for s in reversed(sentences[:at]) if s.chunk != second.chunk)
+        before = (s for s in reversed(sentences[:at]) if s.chunk.end <= second.gold.span.start)
         earlier = next((s for s in before if _is_near(s.gold.span, second.gold.span)), None)
         known = {_bare(said.subject) for said in sentences[:at]}
         is_new = not any(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice, pairwise, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TypeAlias
 
@@ -153,6 +153,9 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
         hint = "ingest more prose, add gaps and headings with --weak, or ask for other --kinds"
         if commonest == UNUSABLE:
             hint = "name another model with --model: this one does not write the requested JSON"
+        elif single == len(survey.chunks) and kinds == (FOLLOW_UP,):
+            commonest = "a follow-up needs two chunks, and no document has two"
+            hint = "ingest longer documents, or lower chunk.size"
         raise TestsetError(f"no question could be made: {commonest}", hint=hint)
     return synthesis, summary
 
@@ -322,12 +325,17 @@ def _items_of(
 
 
 def _pairs_of(project: Project, survey: Survey, seed: int) -> Iterator[PassagePair]:
-    """Yield pairs of passages that follow each other, alternating between groups and documents."""
+    """Yield pairs of passages that follow each other without overlap, alternating between groups
+    and documents.
+    """
     queues = []
     for name in interleaved(survey.strata, survey.chunks, seed):
         passages = _passages_of_document(project.store.document(name), survey, seed)
         in_order = sorted(passages, key=lambda passage: passage.span.start)
-        pairs = [PassagePair(*both) for both in pairwise(in_order)]
+        pairs = []
+        for first in in_order:
+            after = (second for second in in_order if second.span.start >= first.span.end)
+            pairs += [PassagePair(first, second) for second in islice(after, 1)]
         queues.append(sorted(pairs, key=lambda pair: text_hash(f"{seed}\x00{pair.id}")))
     for turn in zip_longest(*queues):
         yield from (pair for pair in turn if pair is not None)
