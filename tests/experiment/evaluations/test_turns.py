@@ -184,7 +184,7 @@ def test_an_interrupted_evaluation_goes_on_after_the_turns(
     with Workbench.open(folder) as bench:
         bench.ingest()
     testset, how = Testset("talk", rows), Evaluating(answers=True, resume=True)
-    with Workbench.open(folder, Session(jobs=1, max_cost=0.7)) as bench:
+    with Workbench.open(folder, Session(jobs=1, max_cost=0.3)) as bench:
         _, stopped = bench.evaluate(testset, "TokenF1", how)
     before = len(server.requests)
     with Workbench.open(folder) as bench:
