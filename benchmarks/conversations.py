@@ -206,7 +206,7 @@ def main() -> None:
         notes = (
             f"{len(documents)} passages of all rows are the corpus; {len(rows)} turns have gold.",
             "The weights were chosen on the development half by keyword search; the test half was "
-            "measured once, for this page.",
+            "measured twice, for this page, and nothing was changed in between.",
             "No chat model rewrote a question here: tests do so with scripted replies.",
         )
         section = Section(

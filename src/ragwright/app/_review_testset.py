@@ -144,7 +144,9 @@ def _shown(row: Row, number: int, total: int) -> str:
     ]
     if "leak" in row.metadata:
         facts.append(f"leak {row.metadata['leak']}")
-    lines = [f"\n{number}/{total}  {row.id}  {', '.join(facts)}", f"question: {row.user_input}"]
+    lines = [f"\n{number}/{total}  {row.id}  {', '.join(facts)}"]
+    lines += [f"before, {turn.role}: {turn.content}" for turn in row.history]
+    lines.append(f"question: {row.user_input}")
     if row.reference:
         persona = f" for {row.persona_name}" if row.persona_name else ""
         lines.append(f"answer{persona}: {row.reference}")

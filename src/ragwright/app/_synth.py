@@ -56,7 +56,8 @@ class SynthFlags:
     )
     kinds: str = Option(
         "",
-        help="Comma-separated kinds: model, template, cloze, heading; without a model: template.",
+        help="Comma-separated kinds: model, template, cloze, heading, follow-up (questions after "
+        "another turn); by default model, without a model template.",
     )
     weak: bool = Option(
         False,
@@ -67,7 +68,9 @@ class SynthFlags:
         3, min=1, help="Maximum number of questions that a model writes per chunk."
     )
     levels: str = Option(
-        "", help="Comma-separated levels: fact,extraction,style,idea; all by default."
+        "",
+        help="Comma-separated levels: fact,extraction,style,idea; of follow-ups "
+        "pronoun,ellipsis,and-for; all by default.",
     )
     personas: str = Option(
         "", help="Personas that get their own gold answers, separated by commas."

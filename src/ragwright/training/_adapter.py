@@ -14,6 +14,7 @@ from ..project import at_work
 from ..retrieve import Adapter
 from ..testsets import Testset, fold_clusters, gold_chunks, project_testset, with_current_gold
 from ._adapter_fit import FOLDS, AdapterFit, Matrix, fit_adapter
+from ._questions import standalone_questions
 from ._tuned import HoldOut, TrainingFigures, Tuned, held_out, held_out_card
 
 if TYPE_CHECKING:
@@ -56,9 +57,12 @@ def tune_adapter(project: Project, testset: str, how: AdapterTuning | None = Non
     """
     options = how or AdapterTuning()
     model = _adaptable_model(project)
-    rows = project_testset(project.folder, testset, "tune", purpose="tune")
+    rows, left_out = standalone_questions(
+        project_testset(project.folder, testset, "tune", purpose="tune")
+    )
     fit = _fit_on_rows(project, with_current_gold(project.store, rows), options.seed)
-    notes = (f"{fit.pairs} of {len(rows.rows)} training questions have gold in the index",)
+    gold_note = f"{fit.pairs} of {len(rows.rows)} training questions have gold in the index"
+    notes = (*left_out, gold_note)
     figures = TrainingFigures(
         fit.pairs, "MRR@10, dense", fit.before, fit.after, settings={"strength": fit.strength}
     )

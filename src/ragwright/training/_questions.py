@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from ._generated import KINDS, generated_rows
 
 if TYPE_CHECKING:
     from ..project import Project
+    from ..testsets import Testset
 
 _WITHOUT_TESTSET = ("headings", "questions", "glossary")
 
@@ -32,6 +33,17 @@ class Questions:
     rows: tuple[Row, ...]
     held_out: str
     notes: tuple[str, ...]
+
+
+def standalone_questions(rows: Testset) -> tuple[Testset, tuple[str, ...]]:
+    """Return the rows without earlier turns, and a note where some have them.
+
+    Training learns from the words of the question, which do not say what a follow-up asks for.
+    """
+    kept = tuple(row for row in rows.rows if not row.history)
+    left_out = len(rows.rows) - len(kept)
+    note = f"{left_out} of {len(rows.rows)} training questions have earlier turns: left out"
+    return replace(rows, rows=kept), (note,) if left_out else ()
 
 
 @contextmanager
@@ -84,17 +96,18 @@ def _questions_with_testset(
     # An empty confirm split is refused before training, not after it.
     project_testset(project.folder, testset, "confirm", purpose="tune", rehearsal=True)
     tune = project_testset(project.folder, testset, "tune", purpose="tune")
+    tune, notes = standalone_questions(tune)
     rows = list(with_current_gold(project.store, tune).rows) if "testset" in names else []
     generated = generated_rows(project, names, most, seed)
     if not generated:
-        return Questions(tuple(rows), testset, ())
+        return Questions(tuple(rows), testset, notes)
     allowed = _without_held_out(project, testset, generated)
     note = (
         f"{len(generated) - len(allowed)} of {len(generated)} questions made from documents were "
         "left out: "
         "their documents answer held-out questions"
     )
-    return Questions((*rows, *allowed), testset, (note,))
+    return Questions((*rows, *allowed), testset, (*notes, note))
 
 
 def other_questions(project: Project, questions: Questions, most: int, seed: int) -> list[Row]:

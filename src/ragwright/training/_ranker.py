@@ -32,6 +32,7 @@ from ..testsets import (
     project_testset,
     with_current_gold,
 )
+from ._questions import standalone_questions
 from ._ranker_fit import FOLDS, SETTINGS, RankedQuestion, RankerFit, fit_ranker
 from ._tuned import HoldOut, TrainingFigures, Tuned, TunedTable, held_out, held_out_card
 
@@ -77,12 +78,15 @@ def tune_ranker(project: Project, testset: str, how: RankerTuning | None = None)
     """
     options = how or RankerTuning()
     _check_unranked(project)
-    rows = project_testset(project.folder, testset, "tune", purpose="tune")
+    rows, left_out = standalone_questions(
+        project_testset(project.folder, testset, "tune", purpose="tune")
+    )
     questions, mode, gold = _ranked_questions(
         project, with_current_gold(project.store, rows), options
     )
     fit = fit_ranker(questions, options.seed)
-    notes = (f"{gold} of {len(rows.rows)} training questions have gold in the index",)
+    gold_note = f"{gold} of {len(rows.rows)} training questions have gold in the index"
+    notes = (*left_out, gold_note)
     tuned = replace(_ranker_result(fit, mode, options), notes=notes)
     if fit.after <= fit.before:
         return tuned

@@ -534,13 +534,13 @@ def _row_clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None
     """Row id -> cluster; rows of one question always stay together."""
     if by not in ("", "document", "passage", "row"):
         return {row.id: cluster_of(row, by) for row in rows}
-    first: dict[str, Row] = {}
+    first: dict[tuple[object, ...], Row] = {}
     for row in rows:
-        first.setdefault(row.user_input, row)
+        first.setdefault((row.user_input, row.history), row)
     known = {} if by == "row" else clusters_of_rows(first.values(), by)
     if not known and len(first) == len(rows):
         return None
-    first_ids = {row.id: first[row.user_input].id for row in rows}
+    first_ids = {row.id: first[row.user_input, row.history].id for row in rows}
     return {row: known.get(name, name) for row, name in first_ids.items()}
 
 

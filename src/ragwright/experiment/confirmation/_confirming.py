@@ -289,9 +289,11 @@ def _held_out_rows(testset: Testset, tune: Testset) -> Testset:
         TestsetError: All rows have been used.
     """
     ids = {row.id for row in tune.rows}
-    questions = {row.user_input for row in tune.rows}
+    questions = {(row.user_input, row.history) for row in tune.rows}
     fresh = tuple(
-        row for row in testset.rows if row.id not in ids and row.user_input not in questions
+        row
+        for row in testset.rows
+        if row.id not in ids and (row.user_input, row.history) not in questions
     )
     if len(fresh) == len(testset.rows):
         return testset

@@ -28,7 +28,15 @@ from ...measure import (
 )
 from ...retrieve import Target
 from ...testsets import questions_of
-from ..evaluations import Made, RowResult, answered_by, clusters_of_results, result_body, result_of
+from ..evaluations import (
+    Made,
+    RowResult,
+    answered_by,
+    clusters_of_results,
+    plan_after,
+    result_body,
+    result_of,
+)
 from ._diagnosis import grown, named
 from ._facts import facts_kept, facts_of
 
@@ -142,7 +150,8 @@ def read_row(
     """Ask, score, and count the facts kept; raises errors of asking."""
     target, plan = pipeline
     reader = replace(persona, model=reading.generator) if reading.generator else persona
-    [answer] = yield from ask(reading.row.user_input, [reader], target, plan)
+    after = plan_after(plan, reading.row)
+    [answer] = yield from ask(reading.row.user_input, [reader], target, after)
     row = answered_by(reading.row, answer)
     scores = yield from score_row(row, measures, setup)
     response = "" if answer.abstained else row.response or ""

@@ -15,7 +15,7 @@ from ...core import Answer, Hit, Persona, Row, Score
 from ...flow import Flow, branch, gather, settled
 from ...measure import Measure, MeasureSetup, score_row
 from ...retrieve import RetrieveOptions, StageHooks, Target, select_depth
-from ..evaluations import Made, RowResult, answered_by
+from ..evaluations import Made, RowResult, answered_by, plan_after
 from ._facts import is_right
 from ._gold_places import GoldPiece, GoldPlace, gold_pieces
 
@@ -244,9 +244,8 @@ class _OracleScores:
 def _answer_with(
     row: Row, persona: Persona, case: DiagnosisCase, plan: AskPlan, between: StageHooks
 ) -> Flow[Answer]:
-    [answer] = yield from ask(
-        row.user_input, [persona], case.target, replace(plan, between=between)
-    )
+    after = plan_after(replace(plan, between=between), row)
+    [answer] = yield from ask(row.user_input, [persona], case.target, after)
     return answer
 
 

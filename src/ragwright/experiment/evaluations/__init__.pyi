@@ -29,6 +29,7 @@ from ._evaluate import (
     answer_row as answer_row,
     computed_results as computed_results,
     evaluate_retrieval as evaluate_retrieval,
+    plan_after as plan_after,
     ranking_search as ranking_search,
     retrieval_flows as retrieval_flows,
     retrieval_row as retrieval_row,

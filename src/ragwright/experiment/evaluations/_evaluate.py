@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ...answer import Condensed
+from ...answer import AskPlan, Condensed
 from ...core import (
     GoldSpan,
     Hit,
@@ -21,6 +21,7 @@ from ...core import (
     ScoreState,
     StoppedError,
     TestsetError,
+    counted,
 )
 from ...flow import Flow, Message, gather
 from ...measure import (
@@ -80,6 +81,11 @@ def ranking_search(
 def turns_before(row: Row) -> tuple[Message, ...]:
     """Return the history of a row as messages, oldest first."""
     return tuple(Message(turn.role, turn.content) for turn in row.history)
+
+
+def plan_after(plan: AskPlan, row: Row) -> AskPlan:
+    """Return the plan of asking a row's question: after the turns before it."""
+    return replace(plan, history=turns_before(row)) if row.history else plan
 
 
 def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
@@ -165,13 +171,19 @@ def evaluate_retrieval(
 
     Args:
         testset: Rows with ``reference_spans`` or ``reference_ids``.
-        search: The retrieval to evaluate.
+        search: The retrieval to evaluate; it gets the question alone, of which a note tells where
+            rows have earlier turns.
         measures: Measures of rankings.
         seed: Seed of the intervals.
         limit: Most rows in progress at once, None for the runner's default.
     """
     results = yield from gather(retrieval_flows(testset, search, measures), limit)
-    return summarise(testset, results, measures, seed=seed)
+    evaluation = summarise(testset, results, measures, seed=seed)
+    after_turns = sum(bool(row.history) for row in testset.rows)
+    if not after_turns:
+        return evaluation
+    note = f"{counted(after_turns, 'row')} with earlier turns searched for by the last turn alone"
+    return replace(evaluation, notes=(*evaluation.notes, note))
 
 
 def summarise(

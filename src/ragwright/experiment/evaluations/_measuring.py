@@ -36,7 +36,7 @@ from ...project import SERVED_SECTIONS, Project, index_settings, is_mined, serve
 from ...retrieve import Target
 from ...testsets import Testset, project_testset, with_current_gold
 from ._baselines import with_baselines
-from ._evaluate import turns_before
+from ._evaluate import plan_after
 from ._evaluating import (
     EvaluatedProject,
     Work,
@@ -156,8 +156,7 @@ def _answer_question(
     persona_of: Callable[[str], Persona], target: Target, plan: AskPlan, row: Row
 ) -> Flow[Answer]:
     persona = persona_of(row.persona_name)
-    after = replace(plan, history=turns_before(row)) if row.history else plan
-    return (yield from ask(row.user_input, [persona], target, after))[0]
+    return (yield from ask(row.user_input, [persona], target, plan_after(plan, row)))[0]
 
 
 def _condensed(plan: AskPlan, history: Sequence[Message], question: str) -> Flow[Condensed]:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...core import Row, Score, StoppedError, SystemCallError, value_hash
+from ...core import Row, Score, StoppedError, SystemCallError, counted, value_hash
 from ...flow import (
     Flow,
     Forecast,
@@ -217,12 +217,20 @@ def _choose_measures(
     first: SystemReply,
     setup: MeasureSetup,
 ) -> tuple[Testset, ChosenMeasures]:
-    """Choose the measures, and add a note on those that were left out."""
+    """Choose the measures, and add notes on those left out and on a system without history."""
     likely_rows = tuple(_likely_rows(rows.rows, first, system))
     choice = chosen_measures(measures, likely_rows, setup)
     check_setup(choice.measures, setup, likely_rows)
     check_gold(rows, choice.measures)
-    return replace(rows, notes=(*rows.notes, *([choice.note] if choice.note else []))), choice
+    notes = [choice.note] if choice.note else []
+    after_turns = sum(bool(row.history) for row in rows.rows)
+    if after_turns and not system.takes_turns:
+        notes.append(
+            f"{system.name} takes no history: {counted(after_turns, 'row')} with earlier turns "
+            "asked by the last turn alone; give its function a parameter history or messages, or "
+            "its body {messages}"
+        )
+    return replace(rows, notes=(*rows.notes, *notes)), choice
 
 
 def _likely_rows(rows: Iterable[Row], first: SystemReply, system: UnderTest) -> Iterable[Row]:

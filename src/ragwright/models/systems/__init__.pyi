@@ -1,6 +1,10 @@
-from ._callers import caller_of as caller_of
+from ._callers import (
+    caller_of as caller_of,
+    made_target as made_target,
+    takes_turns as takes_turns,
+)
 from ._handler import SystemHandler as SystemHandler
-from ._http import endpoint as endpoint
+from ._http import endpoint as endpoint, sends_turns as sends_turns
 from ._open import (
     Systems as Systems,
     UnderTest as UnderTest,

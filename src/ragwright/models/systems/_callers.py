@@ -24,11 +24,29 @@ _HISTORIES = frozenset({"chat_history", "history"})
 _QUESTIONS = ("input", "question", "query", "user_input", "text", "prompt")
 
 
-def caller_of(target: Any, options: SystemOptions) -> Caller:
-    """Return the function that asks an object a question.
+def made_target(target: Any, options: SystemOptions) -> Any:
+    """Return the object to ask: a class is made, and a function without parameters called, for it.
 
-    A class is made, and a function without parameters called, for the object that they give.
-    Then: ``invoke`` (LangChain, LangGraph), ``query``, ``chat`` or ``retrieve`` (LlamaIndex),
+    Raises:
+        ConfigError: Making it fails.
+    """
+    if isinstance(target, type) or (
+        inspect.isfunction(target) and not _question_parameters(target)
+    ):
+        try:
+            return target()
+        except (Exception, SystemExit) as error:
+            raise ConfigError(
+                f"the system cannot be created: {type(error).__name__}: {error}",
+                where=options.title,
+            ) from error
+    return target
+
+
+def caller_of(target: Any, options: SystemOptions) -> Caller:
+    """Return the function that asks an object (:func:`made_target`) a question.
+
+    ``invoke`` (LangChain, LangGraph), ``query``, ``chat`` or ``retrieve`` (LlamaIndex),
     ``run`` with ``inputs`` (Haystack); else it is called with the question.
 
     The turns before the question go to a function's parameter ``history`` or ``chat_history``, a
@@ -36,18 +54,8 @@ def caller_of(target: Any, options: SystemOptions) -> Caller:
     question alone, as it was asked.
 
     Raises:
-        ConfigError: It cannot be called with a question, or making it fails.
+        ConfigError: It cannot be called with a question.
     """
-    if isinstance(target, type) or (
-        inspect.isfunction(target) and not _question_parameters(target)
-    ):
-        try:
-            target = target()
-        except (Exception, SystemExit) as error:
-            raise ConfigError(
-                f"the system cannot be created: {type(error).__name__}: {error}",
-                where=options.title,
-            ) from error
     if callable(getattr(target, "invoke", None)):
         return _runnable_caller(target, options)
     for method in ("query", "chat", "retrieve"):
@@ -66,9 +74,18 @@ def caller_of(target: Any, options: SystemOptions) -> Caller:
 
 
 def takes_turns(target: Any) -> bool:
-    """True if a function or Runnable has a place for the turns before the question."""
-    keys = _input_keys(target) if callable(getattr(target, "invoke", None)) else None
-    names = keys if keys is not None else [p.name for p in _question_parameters(target)]
+    """True if a function or Runnable has a place for the turns before the question, or if a
+    Runnable does not say what it takes.
+    """
+    if callable(getattr(target, "invoke", None)):
+        keys = _input_keys(target)
+        if keys is None:
+            return True
+        names = list(keys)
+    elif any(callable(getattr(target, name, None)) for name in ("query", "chat", "retrieve")):
+        return False
+    else:
+        names = [p.name for p in _question_parameters(target)]
     return any(name in _HISTORIES or name == "messages" for name in names)
 
 

@@ -85,6 +85,12 @@ def endpoint(options: SystemOptions) -> Callable[[str, Sequence[Message]], Syste
     return ask
 
 
+def sends_turns(options: SystemOptions) -> bool:
+    """True if the body of a question with history holds the turns before it."""
+    body = options.body
+    return not body or filled(body, "a", ()) != filled(body, "a", (Message("user", "b"),))
+
+
 def read_reply(options: SystemOptions, data: bytes) -> SystemReply:
     """The answer, passages and ids in the body of a reply.
 

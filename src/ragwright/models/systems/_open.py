@@ -37,12 +37,14 @@ class UnderTest:
         options: How it is called and read; ``model`` is set where it is a chat model, which is
             asked as every other model is.
         ask: Takes a question and its history, in a thread of its own.
+        takes_turns: False if it has no place for the history.
         round: Apart from what other replies of it are kept; empty where a version says that.
         early: Replies that a first check got, each to be used once.
     """
 
     options: SystemOptions
     ask: Caller
+    takes_turns: bool = True
     round: str = ""
     early: dict[tuple[str, tuple[Message, ...]], SystemReply] = field(
         default_factory=dict, compare=False
@@ -156,12 +158,18 @@ def open_system(system: Any, options: SystemOptions | None = None) -> UnderTest:
     if not isinstance(system, systems.SystemOptions):
         described = options or systems.SystemOptions()
         options_of = replace(described, call=described.call or _name_of(system), url="", model="")
-        return UnderTest(options_of, systems.caller_of(system, options_of))
+        return _called(system, options_of)
     if system.model:
         return UnderTest(system, _not_asked)
     if system.url:
-        return UnderTest(system, systems.endpoint(system))
-    return UnderTest(system, systems.caller_of(_load_system(system.call), system))
+        return UnderTest(system, systems.endpoint(system), systems.sends_turns(system))
+    return _called(_load_system(system.call), system)
+
+
+def _called(system: Any, options: SystemOptions) -> UnderTest:
+    """An object of Python that is called with the question."""
+    target = systems.made_target(system, options)
+    return UnderTest(options, systems.caller_of(target, options), systems.takes_turns(target))
 
 
 def _not_asked(question: str, history: Sequence[Message]) -> Any:

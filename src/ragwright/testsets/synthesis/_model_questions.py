@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import Any, TypeVar
 
-from ...core import ConfigError, GoldSpan, Mapped, Persona, Span, near
+from ...core import ConfigError, GoldSpan, Mapped, Persona, Span, Turn, near
 from ...flow import Flow, branch, gather, settled
 from ...measure import (
     JudgeCall,
@@ -27,14 +27,23 @@ from ...measure import (
     text_of,
 )
 from ...models import TokenSource
-from ._candidates import Candidate, context_fault, language_fault, located, supported
+from ._candidates import (
+    AND_FOR,
+    ELLIPSIS,
+    PRONOUN,
+    Candidate,
+    context_fault,
+    language_fault,
+    located,
+    supported,
+)
 
 T = TypeVar("T")
 
-_QUOTED_LEVELS = ("fact", "extraction")
+_QUOTED_LEVELS = ("fact", "extraction", AND_FOR, ELLIPSIS, PRONOUN)
 """Levels whose answer must consist of words of its evidence."""
 UNUSABLE = "no usable reply after a retry"
-_OTHER_MODEL = (
+OTHER_MODEL = (
     "No questions result from these. Stop with Ctrl-C, then name another model with --model: this "
     "one does not write the requested JSON."
 )
@@ -129,7 +138,7 @@ def write_questions(
     Raises:
         ModelError: The server fails.
     """
-    reply = yield from _ask_for_usable(_writing_call(passage, writing), writing.setup)
+    reply = yield from ask_for_usable(_writing_call(passage, writing), writing.setup)
     drafts = reply.value
     if drafts is None:
         nothing = GoldSpan(passage.document_id, passage.span.start, passage.span.end)
@@ -147,7 +156,7 @@ def write_questions(
         checked = [stand_in] * estimate
     outcomes = yield from gather(
         [
-            _checked_by_answering(candidate, number, writing, source)
+            checked_by_answering(candidate, number, writing, source)
             for number, candidate in enumerate(checked)
         ],
         settle=True,
@@ -155,7 +164,7 @@ def write_questions(
     return tuple(settled(outcome) for outcome in outcomes)
 
 
-def _ask_for_usable(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
+def ask_for_usable(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     """Ask as `asked` does, but replace stored replies that cannot be used by new samples.
 
     Otherwise one malformed reply would leave its passage without questions in every later run.
@@ -175,7 +184,13 @@ def candidate_body(candidates: Sequence[Candidate]) -> dict[str, Any]:
 def candidates_of(body: Mapping[str, Any]) -> tuple[Candidate, ...]:
     """Rebuild the candidates from the values of :func:`candidate_body`."""
     return tuple(
-        Candidate(**{**candidate, "span": GoldSpan(**candidate["span"])})
+        Candidate(
+            **{
+                **candidate,
+                "span": GoldSpan(**candidate["span"]),
+                "history": tuple(Turn(**turn) for turn in candidate.get("history", ())),
+            }
+        )
         for candidate in body["candidates"]
     )
 
@@ -203,13 +218,13 @@ def _checked_draft(draft: _Draft, passage: Passage, source: TokenSource) -> Cand
     return candidate
 
 
-def _checked_by_answering(
+def checked_by_answering(
     candidate: Candidate, number: int, writing: Writing, source: TokenSource
 ) -> Flow[Candidate]:
     """Reject the candidate if its evidence alone does not give its answer."""
     if candidate.reason:
         return candidate
-    reply: Judged[tuple[bool, str]] = yield from _ask_for_usable(
+    reply: Judged[tuple[bool, str]] = yield from ask_for_usable(
         _answer_call(candidate, number, writing), writing.setup
     )
     if reply.value is None:
@@ -271,7 +286,7 @@ def _writing_call(passage: Passage, writing: Writing) -> JudgeCall[tuple[_Draft,
         },
         sources=(passage.document_id,),
         data=writing.writer,
-        advice=_OTHER_MODEL,
+        advice=OTHER_MODEL,
     )
 
 
@@ -298,7 +313,7 @@ def _answer_call(
             raise ValueError('"answer" must be empty where "answerable" is false, and only there')
         return reply["answerable"], reply["answer"].strip()
 
-    question = candidate.question
+    question = candidate.full_question
     if question == "forecast?":
         question = f"forecast {number}?"  # distinct calls are counted once each
     return JudgeCall(
@@ -310,7 +325,7 @@ def _answer_call(
         values={},
         sources=(candidate.span.document_id,),
         data=writing.checker,
-        advice=_OTHER_MODEL,
+        advice=OTHER_MODEL,
     )
 
 

@@ -30,7 +30,7 @@ from ._synthesizing import prompt_file
 MOST_NUGGETS = 20
 _IMPORTANCES = ("vital", "okay")
 _MAX_TOKENS = 2000
-_OTHER_MODEL = (
+OTHER_MODEL = (
     "No nuggets result from these. Stop with Ctrl-C, then name another model with --model: this "
     "one does not write the requested JSON."
 )
@@ -218,7 +218,7 @@ def _drafting_call(row: Row, prompt: Mapped) -> JudgeCall[tuple[Nugget, ...]]:
         values={"count": MOST_NUGGETS},
         sources=tuple(dict.fromkeys(spans)),
         data=prompt,
-        advice=_OTHER_MODEL,
+        advice=OTHER_MODEL,
     )
 
 

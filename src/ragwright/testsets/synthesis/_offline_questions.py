@@ -96,7 +96,7 @@ def cloze_questions(document: Document, survey: Survey, seed: int) -> Iterator[C
         start = lead.end() if lead else span.start
         sentence = text[start : span.end]
         plain = plain_text(sentence)
-        if not _is_prose_sentence(plain):
+        if not is_prose_sentence(plain):
             continue
         gold = GoldSpan(document.id, start, span.end, sentence)
         yield _cloze_candidate(plain, gold, survey, topics)
@@ -164,7 +164,7 @@ def _is_topic(term: str, token: str, vocabulary: Vocabulary, topics: frozenset[s
     return len(term) >= 4 and term.isalpha() and token in topics and not common
 
 
-def _is_prose_sentence(plain: str) -> bool:
+def is_prose_sentence(plain: str) -> bool:
     """True for a whole sentence: begins with a capital, ends with a stop, is mostly letters.
 
     One that begins with a quotation mark is an example or a quote, not a statement.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ...core import MetaValue, Row, counted, text_hash
 from .._splits import CONFIRM_SHARE
-from ._candidates import WEAK, Candidate
+from ._candidates import FOLLOW_UP, WEAK, Candidate
 from ._strata import shares_of
 from ._survey import Survey
 
@@ -31,7 +31,8 @@ class Synthesis:
         rejected: Reason -> number of candidates.
         leaks: Leak of each question that has one, ascending.
         notes: Notes for the user.
-        weak: Number of questions that no person would ask (a gap, a heading).
+        weak: Number of questions that no person would ask (a gap, a heading, a follow-up of a
+            template).
         weak_left_out: Number of such questions that were left out.
         shares: ``folder``, ``format``, ``language``, ``kind`` -> value -> number of questions.
     """
@@ -192,7 +193,10 @@ def _candidate_rows(candidate: Candidate, leak: float | None, split: str) -> lis
     name = f"{candidate.kind}-{text_hash(place)[:10]}"
     metadata: dict[str, MetaValue] = {"kind": candidate.kind, "split": split}
     if candidate.level:
-        metadata["form" if candidate.kind == "template" else "level"] = candidate.level
+        metadata["form" if candidate.kind in ("template", FOLLOW_UP) else "level"] = candidate.level
+    if candidate.history:
+        turn = 1 + sum(turn.role == "user" for turn in candidate.history)
+        metadata |= {"turn": turn, "standalone": False, "meaning": candidate.standalone}
     if candidate.weak:
         metadata["weak"] = True
     if leak is not None:
@@ -207,6 +211,7 @@ def _candidate_rows(candidate: Candidate, leak: float | None, split: str) -> lis
             reference_spans=(span,),
             persona_name=persona,
             metadata=metadata,
+            history=candidate.history,
         )
         for persona, answer in answers.items()
     ]

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,10 @@ from ...measure import MeasureSetup
 from ...models import ExtractiveReranker
 from ...project import Project, at_work
 from ..rows import read_rows
-from ._candidates import WEAK, Candidate, without_near_duplicates
+from ._candidates import FOLLOW_UP, WEAK, Candidate, without_near_duplicates
+from ._follow_ups import follow_up_questions
 from ._imported import imported_rows
+from ._model_follow_ups import PassagePair, write_follow_ups
 from ._model_questions import (
     UNUSABLE,
     Passage,
@@ -52,9 +55,16 @@ _OFFLINE = {
     "template": template_questions,
     "cloze": cloze_questions,
     "heading": heading_questions,
+    FOLLOW_UP: follow_up_questions,
 }
+_USUAL = ("template", "cloze", "heading")
+"""Kinds without a model, if none is named."""
+
 KINDS = ("model", *_OFFLINE)
 """Origins of questions."""
+
+_Item: TypeAlias = tuple[str, Callable[[], Flow[tuple[Candidate, ...]]]]
+"""Id and flow of a passage, or a pair of passages, that a model writes on."""
 
 _ROUNDS = 4
 """Most rounds with further passages if too many candidates were rejected."""
@@ -72,11 +82,13 @@ class Synthesizing:
 
     Attributes:
         questions: Number of questions; each has a row per persona.
-        kinds: ``model``, ``template``, ``cloze``, ``heading``, in equal shares; by default the
-            model if there is one, else template.
+        kinds: ``model``, ``template``, ``cloze``, ``heading``, ``follow-up``, in equal shares; by
+            default the model if there is one, else template. A follow-up is written by the model
+            if there is one, else by templates.
         weak: Without a model, fill up with cloze and heading, which no person would ask.
         model: Chat model that writes; ``answer.model`` if empty.
-        levels: Levels to ask the model for; all of its prompt file if empty.
+        levels: Levels to ask the model for, of follow-ups the forms; all of its prompt file if
+            empty.
         personas: Readers with a gold answer of their own (of a model's questions).
         per_chunk: Most questions on one chunk.
         seed: Seed of every choice.
@@ -104,16 +116,18 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
         RetrieveError: Nothing has been ingested.
     """
     kinds = _requested_kinds(project, how)
-    writing = _writing_options(project, how) if "model" in kinds else None
+    writings = _writings(project, how, kinds)
     project.target()  # raises with a hint if nothing is indexed
     survey = survey_of(project)
     share = math.ceil(how.questions / len(kinds))
     lists: list[list[Candidate]] = []
-    summary: RunSummary | None = None
+    summaries: list[RunSummary] = []
     for kind in kinds:
-        if writing is not None and kind == "model":
-            by_model, summary = _model_candidates(project, how, writing, survey, share)
+        if kind in writings:
+            items = _items_of(project, how, kind, writings[kind], survey)
+            by_model, rounds = _model_candidates(project, how, writings[kind], items, survey, share)
             lists.append(by_model)
+            summaries += rounds
         else:
             read = project.store.document
             offline = spread(survey.chunks, read, survey, _OFFLINE[kind], how.seed)
@@ -126,14 +140,22 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
         ranked = [c.rejected(WEAK) if c.weak and not c.reason else c for c in ranked]
     candidates = _distinct_candidates(project, ranked, survey, how.questions)
     texts = _texts_of(project, candidates)
-    stopped = summary is not None and not summary.complete
-    notes = ("the run was stopped before its end: continue it with --resume",) if stopped else ()
+    summary = _summed_rounds(summaries) if summaries else None
+    stopped = any(not of_round.complete for of_round in summaries)
+    notes = ["the run was stopped before its end: continue it with --resume"] if stopped else []
+    single = sum(len(chunks) < 2 for chunks in survey.chunks.values())
+    if FOLLOW_UP in kinds and single:
+        documents = counted(len(survey.chunks), "document")
+        notes.append(f"{single} of {documents} have a single chunk: a follow-up needs two")
     synthesis = synthesis_of(candidates, how.questions, survey, texts, notes)
     if not synthesis.rows and (summary is None or summary.reason is None):
         commonest = next(iter(synthesis.rejected), "no passage was long enough")
         hint = "ingest more prose, add gaps and headings with --weak, or ask for other --kinds"
         if commonest == UNUSABLE:
             hint = "name another model with --model: this one does not write the requested JSON"
+        elif single == len(survey.chunks) and kinds == (FOLLOW_UP,):
+            commonest = "a follow-up needs two chunks, and no document has two"
+            hint = "ingest longer documents, or lower chunk.size"
         raise TestsetError(f"no question could be made: {commonest}", hint=hint)
     return synthesis, summary
 
@@ -147,17 +169,17 @@ def forecast_synthesis(project: Project, how: Synthesizing) -> Forecast:
         ConfigError: As :func:`synthesize`.
     """
     kinds = _requested_kinds(project, how)
-    if "model" not in kinds:
+    writings = _writings(project, how, kinds)
+    if not writings:
         return project.runner.forecast([])
-    writing = _writing_options(project, how)
-    analyzer = project.target().analyzer
+    project.target()  # raises with a hint if nothing is indexed
     survey = survey_of(project)
-    share = math.ceil(how.questions / len(kinds))
-    first = islice(passages_of(project, survey, how.seed), math.ceil(share / how.per_chunk))
-    source = survey.vocabulary.source if analyzer is None else analyzer
-    return project.runner.forecast(
-        partial(write_questions, passage, writing, source) for passage in first
+    first = math.ceil(math.ceil(how.questions / len(kinds)) / how.per_chunk)
+    items = chain.from_iterable(
+        islice(_items_of(project, how, kind, writing, survey), first)
+        for kind, writing in writings.items()
     )
+    return project.runner.forecast(make for _, make in items)
 
 
 def import_testset(project: Project, path: str | Path) -> Synthesis:
@@ -233,7 +255,7 @@ def _requested_kinds(project: Project, options: Synthesizing) -> tuple[str, ...]
         )
     if options.kinds:
         return tuple(dict.fromkeys(options.kinds))
-    return ("model",) if _writing_model(project, options) else tuple(_OFFLINE)
+    return ("model",) if _writing_model(project, options) else _USUAL
 
 
 def _writing_model(project: Project, options: Synthesizing) -> str:
@@ -241,7 +263,16 @@ def _writing_model(project: Project, options: Synthesizing) -> str:
     return "" if model == ExtractiveReranker.name else model
 
 
-def _writing_options(project: Project, options: Synthesizing) -> Writing:
+def _writings(project: Project, options: Synthesizing, kinds: Sequence[str]) -> dict[str, Writing]:
+    """Return how a model writes the questions of each kind that it writes."""
+    by_model = ["model"] if "model" in kinds else []
+    if FOLLOW_UP in kinds and _writing_model(project, options):
+        by_model.append(FOLLOW_UP)
+    alone = len(by_model) == 1
+    return {kind: _writing_options(project, options, kind, alone=alone) for kind in by_model}
+
+
+def _writing_options(project: Project, options: Synthesizing, kind: str, *, alone: bool) -> Writing:
     model = _writing_model(project, options)
     if not model:
         raise ConfigError(
@@ -249,13 +280,17 @@ def _writing_options(project: Project, options: Synthesizing) -> Writing:
             where="answer.model",
             hint="name one with --model, or use --kinds template",
         )
-    writer, checker = prompt_file(project, "synth"), prompt_file(project, "answerable")
+    name = "follow_up" if kind == FOLLOW_UP else "synth"
+    writer, checker = prompt_file(project, name), prompt_file(project, "answerable")
+    known = level_lines(writer)
+    # Beside questions of the model, --levels may name levels of theirs alone.
+    levels = [level for level in options.levels if alone or kind == "model" or level in known]
     tokens = max(_MAX_TOKENS, 300 * options.per_chunk * (1 + len(options.personas)))
     return Writing(
         setup=MeasureSetup(model=model, max_tokens=tokens, format="json"),
         writer=writer,
         checker=checker,
-        levels=options.levels or tuple(level_lines(writer)),
+        levels=tuple(levels or known),
         count=options.per_chunk,
         personas=tuple(pick_persona(name, project.personas) for name in options.personas),
     )
@@ -276,26 +311,59 @@ def prompt_file(project: Project, name: str) -> Mapped:
     return data
 
 
+def _items_of(
+    project: Project, options: Synthesizing, kind: str, writing: Writing, survey: Survey
+) -> Iterator[_Item]:
+    """Yield the ids and flows of the passages, or pairs of them, that a model writes on."""
+    source = survey.vocabulary.source
+    if kind == FOLLOW_UP:
+        for pair in _pairs_of(project, survey, options.seed):
+            yield pair.id, partial(write_follow_ups, pair, writing, source)
+        return
+    for passage in passages_of(project, survey, options.seed):
+        yield passage.id, partial(write_questions, passage, writing, source)
+
+
+def _pairs_of(project: Project, survey: Survey, seed: int) -> Iterator[PassagePair]:
+    """Yield pairs of passages that follow each other without overlap, alternating between groups
+    and documents.
+    """
+    queues = []
+    for name in interleaved(survey.strata, survey.chunks, seed):
+        passages = _passages_of_document(project.store.document(name), survey, seed)
+        in_order = sorted(passages, key=lambda passage: passage.span.start)
+        pairs = []
+        for first in in_order:
+            after = (second for second in in_order if second.span.start >= first.span.end)
+            pairs += [PassagePair(first, second) for second in islice(after, 1)]
+        queues.append(sorted(pairs, key=lambda pair: text_hash(f"{seed}\x00{pair.id}")))
+    for turn in zip_longest(*queues):
+        yield from (pair for pair in turn if pair is not None)
+
+
 def _model_candidates(
-    project: Project, options: Synthesizing, writing: Writing, survey: Survey, wanted: int
-) -> tuple[list[Candidate], RunSummary]:
+    project: Project,
+    options: Synthesizing,
+    writing: Writing,
+    work: Iterator[_Item],
+    survey: Survey,
+    wanted: int,
+) -> tuple[list[Candidate], list[RunSummary]]:
     """Let the model write candidates, in rounds until enough are accepted."""
     source = survey.vocabulary.source
-    passages = passages_of(project, survey, options.seed)
     candidates: list[Candidate] = []
     summaries: list[RunSummary] = []
     accepted = 0
     for number in range(_ROUNDS):
         missing = (wanted - accepted) / options.per_chunk
-        batch = list(islice(passages, math.ceil(missing if number == 0 else 1.5 * missing)))
-        if not batch and summaries:
+        items = list(islice(work, math.ceil(missing if number == 0 else 1.5 * missing)))
+        if not items and summaries:
             break
         manifest = {
             **writing.manifest(),
             "snapshot": project.target().snapshot,
-            "passages": value_hash([passage.id for passage in batch]),
+            "passages": value_hash([name for name, _ in items]),
         }
-        items = [(p.id, partial(write_questions, p, writing, source)) for p in batch]
         new, summary = _run_round(project, options, manifest, items)
         candidates += new
         summaries.append(summary)
@@ -303,14 +371,14 @@ def _model_candidates(
         accepted = sum(not candidate.reason for candidate in distinct)
         if accepted >= wanted or not summary.complete:
             break
-    return candidates, _summed_rounds(summaries)
+    return candidates, summaries
 
 
 def _run_round(
     project: Project,
     options: Synthesizing,
     manifest: Mapping[str, object],
-    items: Sequence[tuple[str, Callable[[], Flow[tuple[Candidate, ...]]]]],
+    items: Sequence[_Item],
 ) -> tuple[list[Candidate], RunSummary]:
     """Run one stored job over some passages."""
     job = Job(
@@ -393,7 +461,7 @@ def _distinct_candidates(
         batch, waiting = waiting[:size], waiting[size:]
         checked += batch
         if model:
-            questions = [candidate.question for candidate in batch]
+            questions = [candidate.full_question for candidate in batch]
             vectors.append(project.runner.run(embed(model, questions)))
         all_vectors = np.concatenate(vectors) if vectors else None
         deduplicated = without_near_duplicates(checked, survey.vocabulary.source, all_vectors)
