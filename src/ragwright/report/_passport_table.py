@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from ..core import counted
 from ..measure import Estimate
 from ..passport import JudgePassport, Passport, PeopleFigures
 from ._text import WIDTH, text_table
+
+_WHOLE_ZERO = re.compile(r"(?<!\d)0\.")
+"""The zero before the point of a number below 1."""
 
 
 def passport_table(passport: Passport, width: int = WIDTH) -> str:
@@ -22,12 +27,15 @@ def passport_table(passport: Passport, width: int = WIDTH) -> str:
 
 
 def _dimension_block(passport: Passport, people: PeopleFigures, width: int) -> str:
-    lines = [["", "rows", "Spearman", "kappa", "AUC", "bias", "use it"]]
+    judges = [judge for judge in passport.judges if people.name in judge.dimensions]
+    own = [judge.dimensions[people.name] for judge in judges]
+    lines = [["", "rows", "one person", "Spearman", "kappa", "AUC", "bias", "use it"]]
     if people.twice:
         lines.append(
             [
-                "people (one against the others)",
+                "people with each other",
                 str(people.twice),
+                _short(Estimate(people.spearman.value)),
                 _short(people.spearman),
                 _short(people.weighted_kappa),
                 _short(people.auc),
@@ -35,13 +43,12 @@ def _dimension_block(passport: Passport, people: PeopleFigures, width: int) -> s
                 "",
             ]
         )
-    judges = [judge for judge in passport.judges if people.name in judge.dimensions]
-    for judge in judges:
-        figures = judge.dimensions[people.name]
+    for judge, figures in zip(judges, own, strict=True):
         lines.append(
             [
                 judge.name,
                 str(figures.rows),
+                _short(Estimate(figures.one_person.value)) if people.twice else "",
                 _short(figures.spearman),
                 _short(figures.weighted_kappa),
                 _short(figures.auc),
@@ -49,19 +56,15 @@ def _dimension_block(passport: Passport, people: PeopleFigures, width: int) -> s
                 "yes" if figures.trusted else "no",
             ]
         )
-    title = f"{people.name} ({people.low:g}-{people.high:g})"
-    advice = [
-        figures.advice
-        for judge in judges
-        if judge.kind != "free" and (figures := judge.dimensions[people.name])
+    of_judges = lines[-len(judges) :] if judges else []
+    shown = [at for at in range(len(lines[0])) if any(line[at] for line in of_judges)]
+    title = f"{people.name} ({people.low:g} to {people.high:g})"
+    table = text_table([[line[at] for at in shown] for line in lines], right=(1,), width=width)
+    paid = [
+        figures.advice for judge, figures in zip(judges, own, strict=True) if judge.kind != "free"
     ]
-    advice = advice or [
-        judge.dimensions[people.name].advice
-        for judge in judges
-        if " agrees best " in judge.dimensions[people.name].advice
-    ]
-    table = text_table(lines, right=(1,), width=width)
-    return "\n".join([title, table, *advice])
+    best = [figures.advice for figures in own if " agrees best " in figures.advice]
+    return "\n".join([title, table, *(paid or best)])
 
 
 def _whole_judges(passport: Passport, width: int) -> str:
@@ -93,7 +96,7 @@ def _short(estimate: Estimate, *, sign: bool = False) -> str:
         return ""
     numbers = [estimate.value, estimate.low, estimate.high]
     texts = [
-        "" if number is None else format(number, "+.3f" if sign else ".3f").replace("0.", ".")
+        "" if number is None else _WHOLE_ZERO.sub(".", format(number, "+.3f" if sign else ".3f"))
         for number in numbers
     ]
     return f"{texts[0]} ({texts[1]} to {texts[2]})" if texts[1] else texts[0]
