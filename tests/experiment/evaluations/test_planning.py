@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import ragwright
 from ragwright.experiment import Evaluation, spreads_of
 
-RIGHT = {"user_input": "When?", "response": "in May", "reference": "in May"}
-WRONG = {**RIGHT, "response": "in June"}
-SILENT = {**RIGHT, "response": "", "abstained": True}
+Row: TypeAlias = dict[str, object]
+
+RIGHT: Row = {"user_input": "When?", "response": "in May", "reference": "in May"}
+WRONG: Row = {**RIGHT, "response": "in June"}
+SILENT: Row = {**RIGHT, "response": "", "abstained": True}
 
 
-def run(*rows: dict[str, object]) -> Evaluation:
+def run(*rows: Row) -> Evaluation:
     numbered = [{**row, "id": str(at)} for at, row in enumerate(rows)]
     return ragwright.evaluate(numbered, "Contains")
 
