@@ -235,7 +235,10 @@ def test_too_few_rows_are_refused_with_the_number_before_anything_is_opened(fold
         "confirm", known=58, unknown=0
     )
     write_rows(folder, rows)
-    done = ragwright(folder, "promise", "-t", "testsets/set.jsonl", code=1)
+    command = ("promise", "-t", "testsets/set.jsonl")
+    dry = ragwright(folder, *command, "--dry-run", code=1)
+    done = ragwright(folder, *command, code=1)
+    assert dry.stderr == done.stderr, "no price of what will be refused"
     assert "the confirm split has 58 rows: too few" in done.stderr
     assert "59 answered held-out questions without a single error are needed" in done.stderr
     assert not (folder / "testsets" / "openings.jsonl").exists()

@@ -181,6 +181,14 @@ def test_advice_prefers_what_is_free_unless_the_judge_is_better() -> None:
     assert difference.name == "KPrecision"
     assert difference.spearman.high is not None
     assert difference.spearman.high < 0
+    # above chance, and still below what is free: both are named
+    weak = verdicts_of({f"r{at}": float((at < 20) != (at % 5 == 0)) for at in range(40)})
+    judged = passport_from(people, [weak, *free]).judge("judge")
+    assert judged is not None
+    assert not judged.dimensions["faithfulness"].trusted
+    advice = judged.dimensions["faithfulness"].advice
+    assert advice.startswith("Use KPrecision instead of judge for faithfulness: it is free and")
+    assert "difference of Spearman +0." in advice
 
 
 def test_the_document_reads_back_and_a_gate_finds_it_by_the_judge(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ from .confirmation import (
 )
 from .diagnosis import (
     LOST_RULE as LOST_RULE,
+    RIGHT_ANSWER as RIGHT_ANSWER,
     RIGHT_RULE as RIGHT_RULE,
     Curve as Curve,
     CurvePoint as CurvePoint,

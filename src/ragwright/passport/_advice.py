@@ -45,18 +45,28 @@ def _advice_text(
             f"({_estimate_text(agreement)}); no free measure was computed on these rows."
         )
     difference = against.spearman
-    text = f"difference of Spearman {_estimate_text(difference, sign=True)}"
     if difference.high is not None and difference.high < 0:
+        lead = f"difference of Spearman {_estimate_text(_negative(difference), sign=True)}"
         return (
-            f"Use {best} for {dimension}: it is free and agrees better with people than {name} "
-            f"({text})."
+            f"Use {best} instead of {name} for {dimension}: it is free and agrees better with "
+            f"people ({lead})."
         )
+    text = f"difference of Spearman {_estimate_text(difference, sign=True)}"
     if difference.low is not None and difference.low > 0:
         return f"Use {name} for {dimension}: it agrees better with people than {best} ({text})."
     return (
         f"Use {best} for {dimension}: {name} is not shown to agree better with people, and "
         f"{best} is free ({text})."
     )
+
+
+def _negative(estimate: Estimate) -> Estimate:
+    """The same difference from the other side."""
+    value, low, high = (
+        None if number is None else -number
+        for number in (estimate.value, estimate.high, estimate.low)
+    )
+    return Estimate(value, low, high)
 
 
 def _estimate_text(estimate: Estimate, *, sign: bool = False) -> str:

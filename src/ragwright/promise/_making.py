@@ -140,8 +140,8 @@ def forecast_promise(project: Project, how: Promising) -> Forecast:
     Raises as :func:`make_promise`.
     """
     making = _Making(project, how)
-    forecast = making.forecast(making.split("tune"))
-    return forecast + making.forecast(making.split("confirm", rehearsal=True))
+    closed = making.closed_split()
+    return making.forecast(making.split("tune")) + making.forecast(closed)
 
 
 class _Making:
@@ -167,16 +167,14 @@ class _Making:
             self._project.folder, how.testset, name, purpose=purpose, rehearsal=rehearsal
         )
 
-    def forecast(self, testset: Testset) -> Forecast:
-        """Forecast the answers to a split."""
-        how = Evaluating(answers=True)
-        return forecast_testset(self._open_settings, testset, self._measures, how)
+    def closed_split(self) -> Testset:
+        """The confirm split, unopened.
 
-    def run(self) -> Promised:
-        """Choose, then certify."""
-        how, alpha = self._how, 1 - self._how.confidence
-        closed = self.split("confirm", rehearsal=True)
-        least = rows_needed(how.risk, alpha)
+        Raises:
+            TestsetError: It has too few rows to certify the risk even without an error.
+        """
+        how, closed = self._how, self.split("confirm", rehearsal=True)
+        least = rows_needed(how.risk, 1 - how.confidence)
         if least is not None and len(closed.rows) < least:
             raise TestsetError(
                 f"the confirm split has {counted(len(closed.rows), 'row')}: too few to certify a "
@@ -185,6 +183,17 @@ class _Making:
                 hint=f"{least} answered held-out questions without a single error are needed; the "
                 "split stays closed",
             )
+        return closed
+
+    def forecast(self, testset: Testset) -> Forecast:
+        """Forecast the answers to a split."""
+        how = Evaluating(answers=True)
+        return forecast_testset(self._open_settings, testset, self._measures, how)
+
+    def run(self) -> Promised:
+        """Choose, then certify."""
+        how, alpha = self._how, 1 - self._how.confidence
+        closed = self.closed_split()
         tune = self.split("tune")
         choosing = self._graded(self._evaluated(tune))
         plan, candidates = best_plan(

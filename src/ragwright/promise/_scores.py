@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core import Answer, ConfigError, Row, Score
-from ..experiment import RIGHT_RULE, RowResult, answered_by, is_right
+from ..experiment import RIGHT_ANSWER, RowResult, answered_by, is_right
 from ..flow import Flow
 from ..measure import GateRule, Measure, MeasureSetup, marked, parse_measure, parse_rule, score_row
 
@@ -44,7 +44,8 @@ class RightRule:
 
     def __str__(self) -> str:
         """The rule for readers."""
-        return RIGHT_RULE if self.rule is None else str(self.rule)
+        right = RIGHT_ANSWER if self.rule is None else f"an answer is right if {self.rule}"
+        return f"{right}; any answer to an unanswerable question is wrong"
 
     def wrong(self, result: RowResult) -> bool | None:
         """True if a given answer is wrong; None if its row has no gold to say so.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ..core import counted
 from ..measure import Estimate
 from ..passport import JudgePassport, Passport, PeopleFigures
 from ._text import WIDTH, text_table
+
+_WHOLE_ZERO = re.compile(r"(?<!\d)0\.")
+"""The zero before the point of a number below 1."""
 
 
 def passport_table(passport: Passport, width: int = WIDTH) -> str:
@@ -30,23 +34,8 @@ def _dimension_block(passport: Passport, people: PeopleFigures, width: int) -> s
         key=lambda judge: judge.dimensions[people.name].spearman.value or 0.0,
         default=None,
     )
-    compared = best is not None and len(judges) > 1
-    lines = [
-        ["", "rows", "Spearman", "kappa", "AUC", "bias"]
-        + (["minus best free"] if compared else [])
-        + ["gate"]
-    ]
-    if people.twice:
-        lines.append(
-            [
-                "people (one against the others)",
-                str(people.twice),
-                _short(people.spearman),
-                _short(people.weighted_kappa),
-                _short(people.auc),
-                *[""] * (len(lines[0]) - 5),
-            ]
-        )
+    names = ["one person", "Spearman", "kappa", "AUC", "bias", "minus best free", "gate"]
+    lines = [["", "rows", *names]]
     for judge in judges:
         figures = judge.dimensions[people.name]
         versus = (free.spearman for free in figures.versus if best and free.name == best.name)
@@ -54,17 +43,23 @@ def _dimension_block(passport: Passport, people: PeopleFigures, width: int) -> s
             [
                 judge.name,
                 str(figures.rows),
+                _short(Estimate(figures.one_person.value)) if people.twice else "",
                 _short(figures.spearman),
                 _short(figures.weighted_kappa),
                 _short(figures.auc),
                 _short(figures.bias, sign=True),
-                *([_short(next(versus, Estimate()), sign=True)] if compared else []),
+                _short(next(versus, Estimate()), sign=True),
                 "counts" if figures.trusted else "does not",
             ]
         )
-    filled = [column for column in zip(*lines, strict=True) if any(column[1:])]
-    table = text_table([list(line) for line in zip(*filled, strict=True)], right=(1,), width=width)
-    title = f"{people.name} ({people.low:g}-{people.high:g})"
+    shown = [at for at in range(len(lines[0])) if any(line[at] for line in lines[1:])]
+    if people.twice:
+        numbers = (people.spearman, people.weighted_kappa, people.auc)
+        one_person = _short(Estimate(people.spearman.value))
+        texts = [one_person, *map(_short, numbers), "", "", ""]
+        lines.insert(1, ["people with each other", str(people.twice), *texts])
+    title = f"{people.name} ({people.low:g} to {people.high:g})"
+    table = text_table([[line[at] for at in shown] for line in lines], right=(1,), width=width)
     return "\n".join([title, *_advice_lines(judges, people.name, best), table])
 
 
@@ -119,7 +114,7 @@ def _short(estimate: Estimate, *, sign: bool = False) -> str:
         return ""
     numbers = [estimate.value, estimate.low, estimate.high]
     texts = [
-        "" if number is None else format(number, "+.3f" if sign else ".3f").replace("0.", ".")
+        "" if number is None else _WHOLE_ZERO.sub(".", format(number, "+.3f" if sign else ".3f"))
         for number in numbers
     ]
     return f"{texts[0]} ({texts[1]} to {texts[2]})" if texts[1] else texts[0]

@@ -100,6 +100,7 @@ def test_a_whole_conversation_is_a_row_per_question() -> None:
         ({"messages": [OPENAI[1], RAGAS[2], OPENAI[3]]}, "turn 2 of messages has 'type'"),
         ({"user_input": ["a", "b"]}, "turn 1 of user_input is not an object"),
         ({"messages": [{"role": "user", "content": 3}]}, "is int, not a string"),
+        ({"messages": [{"role": "user"}]}, "turn 1 of messages is a question without text"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "is list"),
         ({"messages": [OPENAI[3], OPENAI[0]]}, "the last turn of messages is of 'system'"),
         ({"messages": [OPENAI[2]]}, "no turn is by the user"),

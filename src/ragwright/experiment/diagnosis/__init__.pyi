@@ -22,7 +22,12 @@ from ._diagnosis import (
     diagnosis_by as diagnosis_by,
     diagnosis_of as diagnosis_of,
 )
-from ._facts import RIGHT_RULE as RIGHT_RULE, facts_kept as facts_kept, is_right as is_right
+from ._facts import (
+    RIGHT_ANSWER as RIGHT_ANSWER,
+    RIGHT_RULE as RIGHT_RULE,
+    facts_kept as facts_kept,
+    is_right as is_right,
+)
 from ._generators import (
     GridComparison as GridComparison,
     GridRow as GridRow,

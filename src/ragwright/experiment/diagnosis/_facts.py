@@ -11,12 +11,14 @@ SHORT_WORDS = 5
 RIGHT_SHARE = 0.5
 """Least share of a longer gold answer's facts in a right answer."""
 
-
-RIGHT_RULE = (
+RIGHT_ANSWER = (
     f"an answer is right if it holds a gold answer of up to {SHORT_WORDS} words word for word, or "
-    "half of the content words and numbers of a longer one; an abstention is wrong"
+    "half of the content words and numbers of a longer one"
 )
 """The rule of :func:`is_right` for readers."""
+
+RIGHT_RULE = f"{RIGHT_ANSWER}; an abstention is wrong"
+"""The same where every question should be answered."""
 
 
 def facts_of(text: str, language: str = "en") -> frozenset[str]:

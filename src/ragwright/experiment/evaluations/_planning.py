@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...measure import ScoreSpread, score_spread
+from ...measure import MeasureScale, ScoreSpread, counted_as_worst, score_spread
 from ._comparing import clusters_of_results
 from ._results import Evaluation
 
@@ -15,6 +15,8 @@ def spreads_of(
     evaluation: Evaluation, other: Evaluation | None = None, cluster: str = ""
 ) -> list[ScoreSpread]:
     """Measure the spread of every measure of a run.
+
+    As in the mean that a gate reads, an abstention on a row with gold has the worst value.
 
     Args:
         evaluation: The run.
@@ -27,8 +29,8 @@ def spreads_of(
     clusters = clusters_of_results(evaluation.results, cluster) or None
     spreads = []
     for summary in evaluation.summaries:
-        values = _values_of(evaluation, summary.measure)
-        pair = None if other is None else _values_of(other, summary.measure)
+        values = _values_of(evaluation, summary.measure, summary.scale)
+        pair = None if other is None else _values_of(other, summary.measure, summary.scale)
         keys: Sequence[str] = [key for key in values if pair is None or key in pair]
         groups = None if clusters is None else [clusters[key] for key in keys]
         spread = score_spread(
@@ -43,11 +45,13 @@ def spreads_of(
     return spreads
 
 
-def _values_of(evaluation: Evaluation, measure: str) -> dict[str, float]:
+def _values_of(
+    evaluation: Evaluation, measure: str, scale: MeasureScale | None
+) -> dict[str, float]:
     """Row id -> score of a measure, of the rows that have one."""
     return {
-        result.row_id: score.value
+        result.row_id: value
         for result in evaluation.results
         for score in result.scores
-        if score.measure == measure and score.value is not None
+        if score.measure == measure and (value := counted_as_worst(score, scale).value) is not None
     }

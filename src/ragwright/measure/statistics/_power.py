@@ -158,7 +158,8 @@ def score_spread(
     Args:
         kind: Text of the measure.
         values: One per row.
-        other: Scores of another system on the same rows, for the correlation; else it is assumed.
+        other: Scores of another system on the same rows, for the correlation; without them, or if
+            the two differ by the same on every row, it is assumed.
         groups: Cluster of each row, for the design effect; None where rows are independent.
         width: Width of the scale; None if it is unbounded, then numbers are in points.
     """
@@ -167,7 +168,7 @@ def score_spread(
         return None
     seen, source = values, "measured, correlation assumed"
     sd, correlation = float(np.std(values, ddof=1)), ScoreSpread("", 0.0).correlation
-    if other is not None and np.ptp(other):
+    if other is not None and np.ptp(other) and np.ptp(other - values):
         correlation = float(np.corrcoef(values, other)[0, 1])
         seen, source = other - values, "measured"
     plain, whole = standard_error(seen), standard_error(seen, numbers)

@@ -140,7 +140,13 @@ def _read_turns(column: str, content: Sequence[Any], where: str) -> list[Turn]:
                 hint=f"one of {', '.join(ROLES)}",
             )
         text = _text_of(entry.get(_TEXTS[key]), place, where)
-        if role and (text.strip() or role == "user"):
+        if role == "user" and not text.strip():
+            raise TestsetError(
+                f"{place} is a question without text",
+                where=where,
+                hint=f"write it under {_TEXTS[key]!r}, or leave the turn out",
+            )
+        if role and text.strip():
             turns.append(Turn(role, text))
         last_role = role
     if not turns or not last_role:
