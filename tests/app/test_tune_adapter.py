@@ -82,6 +82,20 @@ def test_an_adapter_of_random_gold_is_refused(project: Path) -> None:
     assert before == after
 
 
+def test_follow_ups_are_left_out_of_training_with_a_note(project: Path) -> None:
+    lines = (project / "testsets/wrong.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    for row in rows[:10:2]:  # of the tune split
+        row["history"] = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "n"}]
+    (project / "testsets/talks.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    done = ragwright(
+        project, "tune", "adapter", "--testset", "testsets/talks.jsonl", "--json", code=100
+    )
+    notes = json.loads(done.stdout)["notes"]
+    assert "5 of 100 training questions have earlier turns: left out" in notes
+    assert "95 of 95 training questions have gold in the index" in notes
+
+
 def test_questions_that_share_gold_do_not_check_each_other(project: Path) -> None:
     """Five questions for each of 12 documents, at random: a leak would find every one again."""
     wrong = np.random.default_rng(1).permutation(12)
