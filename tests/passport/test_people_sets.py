@@ -192,3 +192,12 @@ def test_nothing_to_judge_with_says_so(tmp_path: Path) -> None:
     (tmp_path / "qrels.txt").write_text("1 0 a 2\n1 0 b 0\n2 0 a 1\n")
     with pytest.raises(ConfigError, match="nothing can judge"):
         free_passport(f"qrels:{tmp_path}/qrels.txt")
+
+
+def test_a_named_measure_that_scores_nothing_says_why(tmp_path: Path) -> None:
+    path = written(tmp_path / "rows.jsonl", [{"q": "a", "a": "b", "human": 1}])
+    how = PassportOptions(
+        ("q=user_input", "a=response", "human=label.ok(0..1)"), measures="KPrecision"
+    )
+    with pytest.raises(ConfigError, match=r"KPrecision scored none .*no retrieved_contexts"):
+        free_passport(str(path), how)

@@ -120,6 +120,7 @@ from .agreement import (
     corrected_mean as corrected_mean,
     judge_difference as judge_difference,
     labels_needed as labels_needed,
+    on_label_scale as on_label_scale,
     people_agreement as people_agreement,
     rank_agreement as rank_agreement,
 )

@@ -23,6 +23,7 @@ from ..measure import (
     judge_spread,
     labels_needed,
     mean_interval,
+    on_label_scale,
     people_agreement,
     rank_agreement,
 )
@@ -313,13 +314,8 @@ def _mapped_values(
     frame: _Frame, values: Mapping[str, float], scale: MeasureScale | None
 ) -> dict[str, float]:
     """Verdicts on the people's scale; none if their own scale is unknown or open."""
-    own = frame.scale
-    if scale is None or not scale.width or not own.width:
-        return {}
-    low = scale.low if scale.higher_is_better else -(scale.high or 0.0)
-    factor = own.width / scale.width
-    turned = _turned(values, scale)
-    return {key: (value - low) * factor + own.low for key, value in turned.items()}
+    moved = on_label_scale(np.array(list(values.values()), dtype=np.float64), scale, frame.scale)
+    return {} if moved is None else dict(zip(values, moved.tolist(), strict=True))
 
 
 def _label_plan(frame: _Frame, mapped: Mapping[str, float]) -> LabelPlan | None:

@@ -174,12 +174,16 @@ def _checked_passport(
 ) -> Passport:
     """Compute the passport, unless nothing can judge the rows."""
     if not any(score.value is not None for judge in verdicts for score in judge.scores.values()):
+        why = "the set holds no verdicts, and no measure without a model suits its rows"
+        if verdicts:
+            first = verdicts[0]
+            reason = next((score.reason for score in first.scores.values() if score.reason), "")
+            why = f"{first.name} scored none of them" + (f" ({reason})" if reason else "")
         raise ConfigError(
-            f"nothing can judge the {counted(len(people.rated), 'row')} of {people.name}: the set "
-            "holds no verdicts, and no measure without a model suits its rows",
+            f"nothing can judge the {counted(len(people.rated), 'row')} of {people.name}: {why}",
             where=people.source,
             hint="name a judge (--judge MODEL), measures (--measures) or recorded verdicts "
-            "(--verdicts FILE)",
+            "(--verdicts FILE); --map gives columns of a file their role",
         )
     return passport_from(people, verdicts, seed=options.seed, notes=notes)
 

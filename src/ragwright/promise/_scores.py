@@ -44,8 +44,9 @@ class RightRule:
 
     def __str__(self) -> str:
         """The rule for readers."""
-        right = RIGHT_ANSWER if self.rule is None else f"an answer is right if {self.rule}"
-        return f"{right}; any answer to an unanswerable question is wrong"
+        if self.rule is not None:
+            return str(self.rule)
+        return f"{RIGHT_ANSWER}; any answer to an unanswerable question is wrong"
 
     def wrong(self, result: RowResult) -> bool | None:
         """True if a given answer is wrong; None if its row has no gold to say so.

@@ -13,6 +13,7 @@ from ._people import (
     Agreement as Agreement,
     PeopleAgreement as PeopleAgreement,
     judge_difference as judge_difference,
+    on_label_scale as on_label_scale,
     people_agreement as people_agreement,
     rank_agreement as rank_agreement,
 )

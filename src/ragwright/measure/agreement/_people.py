@@ -115,17 +115,30 @@ def rank_agreement(
     )
     bias, mapped = Estimate(), ""
     resampling = Resampling(seed, groups)
-    if scale is not None and label_scale is not None and scale.width and label_scale.width:
+    moved = on_label_scale(judge, scale, label_scale)
+    if moved is not None and scale is not None and label_scale is not None:
         human = np.array([math.fsum(unit) / len(unit) for unit in units])
-        factor = label_scale.width / scale.width
-        low = scale.low if scale.higher_is_better else -(scale.high or 0.0)
-        ends = (-label_scale.width, label_scale.width)
-        bias = resampling.mean((upward - low) * factor + label_scale.low - human, ends)
+        width = label_scale.width or 0.0
+        bias = resampling.mean(moved - human, (-width, width))
         turned = "" if scale.higher_is_better else " turned round and"
         mapped = f"{scale}{turned} mapped to {label_scale}"
     figures = _statistics_of(ratings, points=points)
     figures = {name: figures[name] for name in figures if not only or name in only}
     return replace(_agreement_of(units, figures, resampling), bias=bias, mapped=mapped)
+
+
+def on_label_scale(
+    scores: Values, scale: MeasureScale | None, label_scale: MeasureScale | None
+) -> Values | None:
+    """Scores mapped linearly from their scale to that of the labels, higher being better.
+
+    None if a scale is unknown or open.
+    """
+    if scale is None or label_scale is None or not scale.width or not label_scale.width:
+        return None
+    upward = scores if scale.higher_is_better else -scores
+    low = scale.low if scale.higher_is_better else -(scale.high or 0.0)
+    return (upward - low) * (label_scale.width / scale.width) + label_scale.low
 
 
 def people_agreement(
