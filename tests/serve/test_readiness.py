@@ -182,6 +182,13 @@ def test_the_id_of_a_proxy_is_kept_and_a_forged_one_is_not(tmp_path: Path) -> No
             assert (reply.headers["x-request-id"] == given) == kept
 
 
+def wait_for_line(lines: list[str], text: str) -> None:
+    end = time.monotonic() + 30
+    while not any(text in line for line in lines):
+        assert time.monotonic() < end, lines
+        time.sleep(0.1)
+
+
 @pytest.mark.slow
 def test_requests_and_killed_workers_are_lines_of_json(tmp_path: Path) -> None:
     folder = project(tmp_path)
@@ -213,11 +220,10 @@ def test_requests_and_killed_workers_are_lines_of_json(tmp_path: Path) -> None:
             for pid in map(int, (task / "children").read_text().split())
             if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()
         ]
+        # A worker logs a request after its reply, so it must not be killed before.
+        wait_for_line(lines, "/v1/retrieve")
         os.kill(workers[0], signal.SIGKILL)
-        end = time.monotonic() + 30
-        while not any("another one is started" in line for line in lines):
-            assert time.monotonic() < end, lines
-            time.sleep(0.1)
+        wait_for_line(lines, "another one is started")
     finally:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):

@@ -52,7 +52,9 @@ def command(
         ",".join(SCORES), help="Scores to choose from; also judged measures such as Faithfulness."
     ),
 ) -> int:
-    """Certify on held-out questions that at most so many answers are wrong."""
+    """Certify on held-out questions that at most so many answers are wrong, and withhold the
+    others.
+    """
     with flags.open() as bench:
         if actions.withdraw:
             return _withdraw(flags, bench)
