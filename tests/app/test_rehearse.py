@@ -87,7 +87,7 @@ def test_changed_sources_are_named_with_what_happened_to_each_passage(project: P
     (new / "coolant.md").write_text(page("coolant", "every two years"), "utf-8")
     (new / "belt.md").write_text(page("belt", head="# Preface\n\nPrinted in Ulm.\n\n"), "utf-8")
     before = ragwright(project, "retrieve", "coolant", "--json").stdout
-    document = rehearsed(project, "--sources", "new=docs")
+    document = rehearsed(project, "--sources", "new=docs/")
     assert {d["document_id"]: d["state"] for d in document["documents"]} == {
         "docs/belt.md": "changed",
         "docs/coolant.md": "changed",
@@ -181,6 +181,7 @@ def test_a_gate_decides_by_exit_code_and_refuses_what_it_cannot_read(project: Pa
 
 def test_what_cannot_be_rehearsed_is_refused_with_what_to_do(project: Path) -> None:
     for words, message in (
+        (("--sources", "nofolder", "--testset", "rows.jsonl"), "no such file or folder"),
         (("--set", "retrieve.top_k=2"), "--testset testsets/main.jsonl"),
         ((), "there is nothing to rehearse"),
         (("--set", "retrieve.top_k=1", "--testset", "rows.jsonl"), "changes nothing"),
