@@ -271,6 +271,36 @@ def test_the_price_is_named_before_anything_is_asked(project: Path, server: Scri
     assert json.loads(ragwright(project, *indexed).stdout)["index"]["documents"] == 1
 
 
+def test_one_bound_holds_for_both_sides_together(project: Path, server: ScriptedServer) -> None:
+    server.play(lambda _: Reply("Yearly. [1]", usage=(400, 1)))  # each call costs 0.4
+    rates = (f"'{server.url}#{name}': {{price_in: 1000, price_out: 0}}" for name in "abc")
+    settings = project / "ragwright.yaml"
+    text = (
+        f"sources: [docs]\nanswer: {{model: '{server.url}#%s'}}\nmodels: {{{', '.join(rates)}}}\n"
+    )
+    settings.write_text(text % "a", "utf-8")
+    asked = ("--testset", "rows.jsonl", "--measures", "HitRate@1", "--name", "a")
+    ragwright(project, "eval", *asked, "--retrieval-only")
+    rule = ("--gate", "HitRate@1>=0.5", "--least", "4")
+    ragwright(project, "promote", "a", *rule)
+    settings.write_text(text % "b", "utf-8")
+    (project / "docs/horn.md").write_text(page("horn"), "utf-8")
+    bound = ("--testset", "rows.jsonl", "--max-cost", "2.2", "--no-cache", "--jobs", "1")
+    other = ("--set", f"answer.model={server.url}#c")
+    for change in (("--config", "served"), ("--sources", "docs", *other)):
+        asked_before = server.count
+        stopped = ragwright(project, "rehearse", *change, *bound, code=101)
+        assert "budget" in stopped.stderr
+        assert server.count - asked_before == 5  # four of one side, and one of the other
+
+    settings.write_text(f"{text % 'a'}budget: {{max_cost: 2.2, concurrency: 1}}\n", "utf-8")
+    ragwright(project, "eval", *asked, "--retrieval-only", *other)
+    first = ("--rehearse", "lost_citations<=2%", "--rehearse-testset", "rows.jsonl")
+    asked_before = server.count
+    ragwright(project, "promote", "a", *rule, *first, code=101)
+    assert server.count - asked_before == 5
+
+
 def test_the_page_marks_changed_words_and_escapes_texts(project: Path) -> None:
     text = page("brake", "every <b>two</b> years")
     (project / "docs/brake.md").write_text(text, "utf-8")
