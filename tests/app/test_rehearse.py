@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -299,6 +300,17 @@ def test_one_bound_holds_for_both_sides_together(project: Path, server: Scripted
     asked_before = server.count
     ragwright(project, "promote", "a", *rule, *first, code=101)
     assert server.count - asked_before == 5
+
+
+def test_the_table_shows_where_long_answers_part(project: Path, server: ScriptedServer) -> None:
+    long = "The answer begins with the same words on both sides. " * 4
+    server.play(lambda request: Reply(f"{long}It ends with {request.body['model']}. [1]"))
+    settings = project / "ragwright.yaml"
+    settings.write_text(f"sources: [docs]\nanswer: {{model: '{server.url}#old'}}\n", "utf-8")
+    change = f"answer.model={server.url}#new"
+    table = ragwright(project, "rehearse", "--set", change, "--testset", "rows.jsonl").stdout
+    assert re.search(r"now: +… .*It ends with old", table)
+    assert re.search(r"after: … .*It ends with new", table)
 
 
 def test_the_page_marks_changed_words_and_escapes_texts(project: Path) -> None:
