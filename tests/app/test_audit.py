@@ -33,6 +33,9 @@ def test_the_command_gates_writes_json_and_a_page(folder: Path) -> None:
     assert text[place["start"] : place["end"]] == place["text"]
     ragwright(folder, "audit", "-o", "audit.html", "--gate", "contradictions<=1")
     page = (folder / "audit.html").read_text("utf-8")
+    both = ragwright(folder, "audit", "--json", "-o", "both.html").stdout
+    assert json.loads(both)["findings"]
+    assert "<mark>215</mark>" in (folder / "both.html").read_text("utf-8")
     assert "<mark>215</mark>" in page
     assert "<mark>230</mark>" in page
     assert "http" not in page.split("</style>")[1].replace("http-equiv", "")
