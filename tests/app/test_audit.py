@@ -49,6 +49,7 @@ def test_the_table_names_both_places_and_a_finding_can_be_dismissed(folder: Path
     assert shown.startswith("1 finding in 2 documents, 1 of them severe.")
     assert "docs/a.md" in shown
     assert "docs/b.md" in shown
+    assert "questions made from the documents have it among the first" in shown
     name = shown.partition("[")[2].partition("]")[0]
     ragwright(folder, "audit", "--dismiss", name, "--why", "two models")
     assert "1 dismissed" in ragwright(folder, "audit", "--kinds", "contradictions").stdout
