@@ -33,6 +33,9 @@ def test_the_command_gates_writes_json_and_a_page(folder: Path) -> None:
     assert text[place["start"] : place["end"]] == place["text"]
     ragwright(folder, "audit", "-o", "audit.html", "--gate", "contradictions<=1")
     page = (folder / "audit.html").read_text("utf-8")
+    both = ragwright(folder, "audit", "--json", "-o", "both.html").stdout
+    assert json.loads(both)["findings"]
+    assert "<mark>215</mark>" in (folder / "both.html").read_text("utf-8")
     assert "<mark>215</mark>" in page
     assert "<mark>230</mark>" in page
     assert "http" not in page.split("</style>")[1].replace("http-equiv", "")
@@ -46,6 +49,7 @@ def test_the_table_names_both_places_and_a_finding_can_be_dismissed(folder: Path
     assert shown.startswith("1 finding in 2 documents, 1 of them severe.")
     assert "docs/a.md" in shown
     assert "docs/b.md" in shown
+    assert "questions made from the documents have it among the first" in shown
     name = shown.partition("[")[2].partition("]")[0]
     ragwright(folder, "audit", "--dismiss", name, "--why", "two models")
     assert "1 dismissed" in ragwright(folder, "audit", "--kinds", "contradictions").stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -87,7 +88,7 @@ def test_changed_sources_are_named_with_what_happened_to_each_passage(project: P
     (new / "coolant.md").write_text(page("coolant", "every two years"), "utf-8")
     (new / "belt.md").write_text(page("belt", head="# Preface\n\nPrinted in Ulm.\n\n"), "utf-8")
     before = ragwright(project, "retrieve", "coolant", "--json").stdout
-    document = rehearsed(project, "--sources", "new=docs")
+    document = rehearsed(project, "--sources", "new=docs/")
     assert {d["document_id"]: d["state"] for d in document["documents"]} == {
         "docs/belt.md": "changed",
         "docs/coolant.md": "changed",
@@ -181,6 +182,7 @@ def test_a_gate_decides_by_exit_code_and_refuses_what_it_cannot_read(project: Pa
 
 def test_what_cannot_be_rehearsed_is_refused_with_what_to_do(project: Path) -> None:
     for words, message in (
+        (("--sources", "nofolder", "--testset", "rows.jsonl"), "no such file or folder"),
         (("--set", "retrieve.top_k=2"), "--testset testsets/main.jsonl"),
         ((), "there is nothing to rehearse"),
         (("--set", "retrieve.top_k=1", "--testset", "rows.jsonl"), "changes nothing"),
@@ -268,6 +270,47 @@ def test_the_price_is_named_before_anything_is_asked(project: Path, server: Scri
     indexed = ("rehearse", "--sources", "docs", "--testset", "rows.jsonl", "--dry-run", "--json")
     (project / "docs/horn.md").write_text(page("horn"), "utf-8")
     assert json.loads(ragwright(project, *indexed).stdout)["index"]["documents"] == 1
+
+
+def test_one_bound_holds_for_both_sides_together(project: Path, server: ScriptedServer) -> None:
+    server.play(lambda _: Reply("Yearly. [1]", usage=(400, 1)))  # each call costs 0.4
+    rates = (f"'{server.url}#{name}': {{price_in: 1000, price_out: 0}}" for name in "abc")
+    settings = project / "ragwright.yaml"
+    text = (
+        f"sources: [docs]\nanswer: {{model: '{server.url}#%s'}}\nmodels: {{{', '.join(rates)}}}\n"
+    )
+    settings.write_text(text % "a", "utf-8")
+    asked = ("--testset", "rows.jsonl", "--measures", "HitRate@1", "--name", "a")
+    ragwright(project, "eval", *asked, "--retrieval-only")
+    rule = ("--gate", "HitRate@1>=0.5", "--least", "4")
+    ragwright(project, "promote", "a", *rule)
+    settings.write_text(text % "b", "utf-8")
+    (project / "docs/horn.md").write_text(page("horn"), "utf-8")
+    bound = ("--testset", "rows.jsonl", "--max-cost", "2.2", "--no-cache", "--jobs", "1")
+    other = ("--set", f"answer.model={server.url}#c")
+    for change in (("--config", "served"), ("--sources", "docs", *other)):
+        asked_before = server.count
+        stopped = ragwright(project, "rehearse", *change, *bound, code=101)
+        assert "budget" in stopped.stderr
+        assert server.count - asked_before == 5  # four of one side, and one of the other
+
+    settings.write_text(f"{text % 'a'}budget: {{max_cost: 2.2, concurrency: 1}}\n", "utf-8")
+    ragwright(project, "eval", *asked, "--retrieval-only", *other)
+    first = ("--rehearse", "lost_citations<=2%", "--rehearse-testset", "rows.jsonl")
+    asked_before = server.count
+    ragwright(project, "promote", "a", *rule, *first, code=101)
+    assert server.count - asked_before == 5
+
+
+def test_the_table_shows_where_long_answers_part(project: Path, server: ScriptedServer) -> None:
+    long = "The answer begins with the same words on both sides. " * 4
+    server.play(lambda request: Reply(f"{long}It ends with {request.body['model']}. [1]"))
+    settings = project / "ragwright.yaml"
+    settings.write_text(f"sources: [docs]\nanswer: {{model: '{server.url}#old'}}\n", "utf-8")
+    change = f"answer.model={server.url}#new"
+    table = ragwright(project, "rehearse", "--set", change, "--testset", "rows.jsonl").stdout
+    assert re.search(r"now: +… .*It ends with old", table)
+    assert re.search(r"after: … .*It ends with new", table)
 
 
 def test_the_page_marks_changed_words_and_escapes_texts(project: Path) -> None:

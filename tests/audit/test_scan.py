@@ -70,7 +70,7 @@ def test_statements_that_differ_in_one_value_contradict_each_other(
     [finding] = audited("contradictions", page("a.md", first), page("b.md", second))
     assert finding.fault == fault
     assert [place.text for place in finding.places] == [first, second]
-    assert "x5-hot" in finding.why
+    assert "speak of «X5-HOT»" in finding.why
 
 
 def test_equal_quantities_in_other_units_and_other_articles_do_not_contradict() -> None:
@@ -144,6 +144,11 @@ def test_an_undefined_code_of_a_defined_family() -> None:
     [finding] = audited("codes", document)
     assert finding.marks["term"] == "E999"
     assert not audited("codes", page("b.md", "After E999 the pump stops."))
+    explained = page(
+        "codes.md", f"{listed}\n\n# Warning E998, with the error E999\n\nThe pump stops."
+    )
+    assert not audited("codes", explained)
+    assert len(audited("codes", explained, every=True)) == 2
 
 
 def test_an_acronym_that_means_two_things_and_one_that_nobody_writes_out() -> None:
@@ -225,6 +230,7 @@ def test_a_line_on_every_page_is_boilerplate() -> None:
     pages = [page(f"{n}.md", f"{line}\n\nText {words(9, n)}.") for n in range(12)]
     [finding] = audited("damage", *pages)
     assert (finding.fault, finding.marks["pages"]) == ("boilerplate", 12)
+    assert finding.why.startswith("The same line, apart from numbers, is on 12 of 12 pages")
     assert not audited("damage", *pages[:9])
 
 

@@ -64,6 +64,7 @@ class Codes:
         self._acronyms: dict[str, _Use] = {}
         self._lower: Counter[str] = Counter()
         self._rows: set[str] = set()
+        self._headed: set[str] = set()
         self._expanded: set[str] = set()
 
     def read(self, document: Document, brief: Brief, lines: Sequence[Line]) -> None:
@@ -79,6 +80,8 @@ class Codes:
                 word = match[0]
                 if _DIGIT.search(word) is None or not is_code(word, written=True):
                     continue
+                if line.text.lstrip().startswith("#"):
+                    self._headed.add(word)
                 if not _in_range(line.text, match.start(), match.end()):
                     start = line.start + match.start()
                     _count(self._codes, word, brief.number, start, line.start + match.end())
@@ -118,8 +121,9 @@ class Codes:
                 (self._around(use),),
                 f"{code} is used {_times(use.uses)} and defined nowhere, while "
                 f"{families[shape]} codes like {example} are defined.",
-                f"Add a definition of {code}, or correct it if it is a slip of the pen.",
-                families[shape] >= _DEFINED_SHARE * max(1, used[shape]),
+                f"Add a definition of {code}, or correct it if it is a typing error.",
+                families[shape] >= _DEFINED_SHARE * max(1, used[shape])
+                and code not in self._headed,
                 {"term": code, "uses": use.uses},
                 subject=code,
             )

@@ -7,6 +7,7 @@ them, or a code or rare word within them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -157,7 +158,11 @@ class Contradictions:
             [other_shape.written[number] for number in differing],
         ]
         kind = one_shape.kinds[differing[0]]
-        about = f"Both passages speak of {subject}" if subject else "The passages read alike"
+        about = (
+            f"Both passages speak of {_spelled_in(subject, left.text)}"
+            if subject
+            else "The passages read alike"
+        )
         return Finding(
             "contradictions",
             kind,
@@ -261,6 +266,12 @@ def hash_of(skeleton: Sequence[str]) -> _Key:
 
 def _plain(text: str) -> str:
     return " ".join(words(text.casefold()))
+
+
+def _spelled_in(subject: str, text: str) -> str:
+    """A subject in the letters of the text, where it stands there."""
+    match = re.search(re.escape(subject.strip("«»")), text, re.IGNORECASE)
+    return f"«{match[0]}»" if match else subject
 
 
 def _quoted(values: Sequence[str]) -> str:

@@ -239,8 +239,8 @@ class Damage:
                 "boilerplate",
                 "low",
                 (place,),
-                f"A line stands on {pages:,} of {total:,} pages: its words match questions "
-                "anywhere.",
+                f"The same line, apart from numbers, is on {pages:,} of {total:,} pages: its words "
+                "match questions about any of them.",
                 "Remove headers, footers and legal notices before the ingest.",
                 marks={"pages": pages},
                 sure=pages >= 0.2 * total,

@@ -24,7 +24,7 @@ def priced(findings: Iterable[Finding], results: Results) -> list[Finding]:
     by_testset = bool(results.of("testset"))
     asked = results.of("testset") or results.of("served") or results.of("own")
     origin = results.searched[asked[0]].question.origin if asked else "own"
-    names = {"served": "served question", "own": "question of the documents"}
+    names = {"served": "served question", "own": "question made from the documents"}
     among = frozenset(asked)
     priced_ones = []
     for finding in findings:
@@ -47,7 +47,7 @@ def priced(findings: Iterable[Finding], results: Results) -> list[Finding]:
 
 
 def _plural(origin: str) -> str:
-    return "questions of the documents" if origin == "own" else "served questions"
+    return "questions made from the documents" if origin == "own" else "served questions"
 
 
 def _with_first_hits(finding: Finding, results: Results, among: frozenset[int]) -> Finding:

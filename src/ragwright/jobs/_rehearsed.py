@@ -35,5 +35,7 @@ def rehearse_promotion(
     same = served == project.session.served
     base = nullcontext(project) if same else Project.open(project.folder.root, session)
     with base as present:
+        if not same:
+            present.spend_with(project)
         rehearsal = rehearse(present, replace(how or Rehearsing(), config=name, must_differ=False))
     return rehearsal, gate_rehearsal(rehearsal, rules)

@@ -127,6 +127,7 @@ def build_beside(trial: Project, base: Project, sources: TrialSources) -> Ingest
     Raises:
         ModelError: The embedding model fails.
         ConfigError: There is nothing to read.
+        RagwrightError: None of the sources could be read.
     """
     pair = trial.settled_spec()
     _copy(trial, base)
@@ -137,7 +138,7 @@ def build_beside(trial: Project, base: Project, sources: TrialSources) -> Ingest
     work = _ingest(trial)
     with FetchAhead(fetch_by_runner(trial), web_pages(feeds)) as fetch_page:
         report = work.run(feeds, fetch_page, prune=pruned)
-    if report.failures and not trial.store.holds(pair):
+    if report.failures and (report.nothing_read or not trial.store.holds(pair)):
         raise report.failures[0].error
     return report
 
@@ -168,8 +169,10 @@ def _trial_feeds(trial: Project, base: Project, sources: TrialSources) -> tuple[
     Raises:
         SourceError: OLD of NEW=OLD was never ingested, or plain sources are mixed with such.
     """
-    pairs = [name.partition("=")[::2] if _replaces(name) else (name, "") for name in sources.names]
     roots = set(base.store.sources(base.pair).values())
+    spelled = {root.rstrip("/"): root for root in roots}
+    names = (name.partition("=")[::2] if _replaces(name) else (name, "") for name in sources.names)
+    pairs = [(new, spelled.get(old.rstrip("/"), old)) for new, old in names]
     for _, old in pairs:
         if old and old not in roots:
             raise SourceError(

@@ -66,6 +66,7 @@ class Project:
         self.settings = _with_session_filters(rooted(settings, folder.parts), self.session)
         self._base: Project = self
         self._variants: list[Project] = []
+        self._purse: list[Project] = [self]
         self._attached: dict[type, Closing] = {}
         self._erased = self.erasures.position
 
@@ -158,8 +159,16 @@ class Project:
         assert isinstance(resource, kind)
         return resource
 
+    def spend_with(self, other: Project) -> None:
+        """Let this project, which is opened beside another one, spend from the same budget.
+
+        Call it before either runner goes to work.
+        """
+        self._base._purse = other._base._purse
+        self._base._purse.append(self._base)
+
     def share_budget(self) -> None:
-        """Let this project's runner spend what the others of the family have left.
+        """Let this project's runner spend what the others of its budget have left.
 
         Call it before a runner goes to work after another one has.
         """
@@ -175,8 +184,9 @@ class Project:
 
     @property
     def spent(self) -> float:
-        """Money spent by this project and all its variants."""
-        return sum(runner.spent for runner in self.runners)
+        """Money spent by this project, all its variants, and those that it spends with."""
+        members = self._base._purse
+        return sum(runner.spent for member in members for runner in member.runners)
 
     @property
     def runners(self) -> tuple[Runner, ...]:

@@ -115,6 +115,7 @@ def opened_sides(project: Project, how: Rehearsing) -> Iterator[Sides]:
             settings = on_trial(settings, stack.enter_context(trial_store(project, key)))
             # The store of a trial is closed before its files are removed.
             trial = stack.enter_context(Project(base.folder, settings, base.session))
+            trial.spend_with(project)
             sources = TrialSources(how.sources, how.prune)
             report = build_beside(trial, project, sources)
             after = trial
@@ -180,6 +181,7 @@ def _changed_base(project: Project, how: Rehearsing, stack: ExitStack) -> tuple[
         # Prompts and personas of the served configuration are in a folder of their own.
         other = replace(session, served=frozen)
         base = stack.enter_context(Project.open(project.folder.root, other))
+        base.spend_with(project)
     overrides = (*session.overrides, *how.settings)
     file = base.folder.settings
     if frozen:

@@ -116,10 +116,20 @@ def _change_lines(change: AnswerChange, width: int) -> list[str]:
         evidence = f"     {'why' if reason.direct else 'also'}: {reason.kind}: {reason.evidence}"
         lines.append(fill(evidence, width, subsequent_indent="       "))
     if change.before.text.strip() != change.after.text.strip():
-        for name, answer in (("now", change.before), ("after", change.after)):
-            shown = shorten(answer.text or f"({answer.error})", width - 14, placeholder=" …")
+        texts = [answer.text or f"({answer.error})" for answer in (change.before, change.after)]
+        for name, shown in zip(("now", "after"), _parted_lines(texts, width - 14), strict=True):
             lines.append(f"     {name + ':':<6} {shown}")
     return lines
+
+
+def _parted_lines(texts: Sequence[str], width: int) -> list[str]:
+    """One line of each text, which begins shortly before the first difference if that is late."""
+    plain = [" ".join(text.split()) for text in texts]
+    pairs = enumerate(zip(*plain, strict=False))
+    same = next((n for n, (one, other) in pairs if one != other), min(map(len, plain)))
+    start = plain[0].rfind(" ", 0, same - width // 4) + 1 if same > width // 2 else 0
+    head = "… " if start else ""
+    return [shorten(head + text[start:], width, placeholder=" …") for text in plain]
 
 
 def _readers(rehearsal: Rehearsal) -> str:

@@ -10,7 +10,7 @@ from ...audit import Auditing, check_audit, read_rules
 from ...core import ConfigError
 from ...project import ProjectFolder
 from ...report import audit_json, audit_page, audit_table
-from .._console import EXIT_FAILED
+from .._console import EXIT_FAILED, Console
 from .._flags import WORK, Flags, names_of, takes
 from .._show import show_forecast, show_progress
 
@@ -72,10 +72,12 @@ def command(flags: Flags, own: AuditFlags) -> int:
         with show_progress(console, bench):
             audit, run = bench.audit(how)
     failed = check_audit(audit, rules)
-    if flags.writes_json:
-        console.json(audit_json(audit))
-    elif flags.output is not None and flags.output.suffix in (".html", ".htm"):
+    if flags.output is not None and flags.output.suffix in (".html", ".htm"):
+        if flags.as_json:
+            Console(flags.quiet, as_json=True).json(audit_json(audit))
         console.result(audit_page(audit))
+    elif flags.writes_json:
+        console.json(audit_json(audit))
     else:
         console.result(audit_table(audit, width=console.columns()))
     for sentence in failed:
