@@ -30,7 +30,7 @@ def test_every_digit_of_a_bias_is_shown() -> None:
 def test_a_judge_is_held_against_one_person_as_people_are() -> None:
     agreement = Estimate(0.542, 0.434, 0.63)
     lines = table(PeopleFigures("win-rate", -2, 2, rows=90, twice=80, spearman=agreement))
-    head, people, judge = lines[3], lines[5], lines[6]
+    head, people, judge = lines[4], lines[6], lines[7]
     assert lines[2] == "win-rate (-2 to 2)"
     at = head.index("one person")
     assert people[at:].startswith(".542")
@@ -39,4 +39,4 @@ def test_a_judge_is_held_against_one_person_as_people_are() -> None:
 
 
 def test_without_second_labels_nothing_is_held_against_one_person() -> None:
-    assert "one person" not in table(PeopleFigures("win-rate", 0, 100, rows=90))[3]
+    assert "one person" not in table(PeopleFigures("win-rate", 0, 100, rows=90))[4]
