@@ -217,6 +217,17 @@ class Passport:
         """The judge of a name; None if it is not in the passport."""
         return next((judge for judge in self.judges if judge.name == name), None)
 
+    def best_free(self, dimension: str) -> JudgePassport | None:
+        """The free measure with the highest rank correlation in a dimension; None without any."""
+        scored = [
+            (figures.spearman.value, judge)
+            for judge in self.judges
+            if judge.kind == "free"
+            and (figures := judge.dimensions.get(dimension)) is not None
+            and figures.spearman.value is not None
+        ]
+        return max(scored, key=lambda pair: pair[0])[1] if scored else None
+
 
 def passport_json(passport: Passport) -> dict[str, Any]:
     """The passport as a JSON document: ``judges`` -> name -> dimension -> figures.

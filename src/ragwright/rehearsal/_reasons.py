@@ -72,32 +72,28 @@ class Reasons:
         """Why the new passages lack a present one; None if they have it."""
         if any(passage.place == q.place and passage.text == q.text for q in new):
             return None
-        name = passage.document_id
-        hashes = self.sides.after.hashes
         if any(passage.text == q.text for q in new):
             return "passage moved"
-        if name not in hashes:
-            return "passage gone"
-        if hashes[name] != self.sides.before.hashes.get(name):
-            document = self.sides.after.document(name)
-            text = "" if document is None else document.text
-            if passage.text not in text:
-                return "passage changed" if _resembles(passage.text, text) else "passage gone"
-        return self._by_filter(passage, self.sides.after)
+        return self._by_document(passage, self.sides.before, self.sides.after, "passage gone")
 
     def _why_gained(self, passage: Passage, old: Sequence[Passage]) -> ReasonKind | None:
         if any(passage.text == p.text for p in old):
             return None  # at the same place, or reported as moved
+        return self._by_document(passage, self.sides.after, self.sides.before, "passage new")
+
+    def _by_document(
+        self, passage: Passage, own: Side, other: Side, missing: ReasonKind
+    ) -> ReasonKind:
+        """Why a passage of one side is not on the other; ``missing`` if its text is not there."""
         name = passage.document_id
-        hashes = self.sides.before.hashes
-        if name not in hashes:
-            return "passage new"
-        if hashes[name] != self.sides.after.hashes.get(name):
-            document = self.sides.before.document(name)
+        if name not in other.hashes:
+            return missing
+        if other.hashes[name] != own.hashes.get(name):
+            document = other.document(name)
             text = "" if document is None else document.text
             if passage.text not in text:
-                return "passage changed" if _resembles(passage.text, text) else "passage new"
-        return self._by_filter(passage, self.sides.before)
+                return "passage changed" if _resembles(passage.text, text) else missing
+        return self._by_filter(passage, other)
 
     def _by_filter(self, passage: Passage, side: Side) -> ReasonKind:
         """``filter`` if a changed hard filter of this side excludes the passage."""

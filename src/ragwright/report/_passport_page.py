@@ -86,15 +86,6 @@ def _strength(judge: JudgePassport, dimension: str) -> tuple[bool, float]:
     return judge.dimension == dimension, -2 if value is None else value
 
 
-def _best_free(passport: Passport, dimension: str) -> JudgePassport | None:
-    free = [j for j in passport.judges if j.kind == "free" and dimension in j.dimensions]
-    return max(
-        free,
-        key=lambda j: -2 if (v := j.dimensions[dimension].spearman.value) is None else v,
-        default=None,
-    )
-
-
 def _sentence_for(
     passport: Passport, judge: JudgePassport, people: PeopleFigures
 ) -> tuple[str, str]:
@@ -103,7 +94,7 @@ def _sentence_for(
     agreement = figures.spearman
     if agreement.low is None or agreement.low <= 0:
         return f"{name} is not proven better than chance on {about}.", "worse"
-    free = _best_free(passport, about)
+    free = passport.best_free(about)
     against = next((f.spearman for f in figures.versus if free and f.name == free.name), None)
     if free is None or judge is free or against is None or against.value is None:
         extent = _beside_people(figures, people)
@@ -211,7 +202,7 @@ def _agreement_rows(
 
 def _difference_charts(passport: Passport) -> Iterator[Chart]:
     for people in passport.people:
-        free = _best_free(passport, people.name)
+        free = passport.best_free(people.name)
         points, lines = [], []
         for judge in passport.judges:
             figures = judge.dimensions.get(people.name)

@@ -29,11 +29,7 @@ def passport_table(passport: Passport, width: int = WIDTH) -> str:
 
 def _dimension_block(passport: Passport, people: PeopleFigures, width: int) -> str:
     judges = [judge for judge in passport.judges if people.name in judge.dimensions]
-    best = max(
-        (judge for judge in judges if judge.kind == "free"),
-        key=lambda judge: judge.dimensions[people.name].spearman.value or 0.0,
-        default=None,
-    )
+    best = passport.best_free(people.name)
     names = ["one person", "Spearman", "kappa", "AUC", "bias", "minus best free", "gate"]
     lines = [["", "rows", *names]]
     for judge in judges:
