@@ -116,8 +116,8 @@ def _figures(statements: dict[str, int]) -> Iterator[str]:
     yield (
         f"Of the statements, {parts / total:.0%} are in parts. Rooms that are not parts have about "
         f"{round(outside, -3):,}; for each of the {PROMISES} promises of the specification there "
-        f"are about {round(total / PROMISES / 10) * 10}. [Decision 27](decisions/0027-size.md) has the "
-        "aims.\n"
+        f"are about {round(total / PROMISES / 10) * 10}. [Decision 27](decisions/0027-size.md) has "
+        "the aims.\n"
     )
 
 
