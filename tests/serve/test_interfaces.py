@@ -151,7 +151,7 @@ def test_a_stream_that_breaks_ends_with_an_error_event(tmp_path: Path) -> None:
             bench.ingest()
         with served(folder) as server:
             events = list(server.openai().responses.create(model="", input=QUESTION, stream=True))
-    assert events[-2].type == "response.output_text.delta"
+    assert "response.output_text.delta" in {event.type for event in events}
     assert events[-1].type == "error"
     assert events[-1].code == "model_error"
 
