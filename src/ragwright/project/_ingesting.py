@@ -17,7 +17,7 @@ from ..engines import open_engine, settled_engine
 from ..ingest import ScanProgress, SourceOptions
 from ..ledger import Ledger
 from ._again import vectors_again
-from ._encoding import encode_missing
+from ._encoding import check_encoders, encode_missing
 from ._folder import ProjectFolder
 from ._settings import SourceEntry
 from ._snapshots import keep_snapshot
@@ -80,6 +80,7 @@ def ingest_sources(
         remember_embedder(
             project.folder.ledger, project.pair.embedder, project.settings.embed.model
         )
+    check_encoders(project)
     again, notes = vectors_again(project, everything=embed_again)
     marker = project.folder.ingest_marker
     marker.parent.mkdir(parents=True, exist_ok=True)
