@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import count, islice
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +27,15 @@ from ._prepare import (
 )
 from ._store import (
     IndexSpec,
-    StateMember,
     StoredChunk,
     StoredDocument,
     WriteCounts,
     as_metadata,
     pages_from,
 )
+
+if TYPE_CHECKING:
+    from ._history import StateMember
 
 Value: TypeAlias = str | bytes
 
@@ -430,6 +432,7 @@ class Writer:
             )
             self._orphans.update(row[0] for row in used)
             removed = db.execute("DELETE FROM chunks WHERE entry = ?", (entry.stamp,)).rowcount
+            index.drop_encodings(db, entry.stamp)
             db.execute("DELETE FROM entries WHERE id = ?", (entry.stamp,))
             index.KeptRows(db).drop_document(entry.document)
         self._digest -= entry_digest(entry.name, entry.hash, entry.source)

@@ -40,16 +40,22 @@ _KNOWN_WORDS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Share of the keyword channel, 0 to 1, and the two figures it is computed from."""
+    """Share of the keyword channel, 0 to 1, and the two figures it is computed from.
+
+    The other channels share what it leaves.
+    """
 
     keyword: float
     unknown: float
     held: float
+    others: tuple[str, ...] = ("dense",)
 
     @property
     def reason(self) -> str:
         """The balance as text."""
-        shares = f"keyword {self.keyword:.2f}, dense {1 - self.keyword:.2f}"
+        rest = (1 - self.keyword) / len(self.others)
+        named = (f"{name} {rest:.2f}" for name in self.others)
+        shares = ", ".join((f"keyword {self.keyword:.2f}", *named))
         if not self.held:
             # The unknown words do not matter then, and were not computed.
             return f"{shares}: the keyword channel found nothing that would change the weights"
