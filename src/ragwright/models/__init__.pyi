@@ -25,6 +25,7 @@ from ._extractive import (
     names_subject as names_subject,
 )
 from ._folder import (
+    is_late as is_late,
     local_engine as local_engine,
     transformer_folder as transformer_folder,
 )
@@ -35,6 +36,7 @@ from ._language import (
     sentence_spans as sentence_spans,
     stop_words as stop_words,
 )
+from ._late import LateModel as LateModel, SentenceTransformersLate as SentenceTransformersLate
 from ._names import (
     PROVIDERS as PROVIDERS,
     Directory as Directory,
@@ -43,6 +45,7 @@ from ._names import (
     Target as Target,
 )
 from ._onnx import OnnxEmbedder as OnnxEmbedder
+from ._onnx_late import OnnxLate as OnnxLate
 from ._onnx_rerank import OnnxReranker as OnnxReranker
 from ._openai import OpenAIChat as OpenAIChat, OpenAIEmbeddings as OpenAIEmbeddings
 from ._options import (
@@ -76,7 +79,9 @@ from ._seams import (
     Embedder as Embedder,
     Matrix as Matrix,
     Reranker as Reranker,
+    TokenEmbedder as TokenEmbedder,
     Tokenizer as Tokenizer,
+    TokenVectors as TokenVectors,
 )
 from ._st import (
     SentenceTransformerEmbedder as SentenceTransformerEmbedder,

@@ -62,6 +62,17 @@ class HFTokenizer(Tokenizer):
         encoding = self._encoded(text, special=True)
         return encoding.ids, encoding.type_ids
 
+    def placed(self, text: str) -> tuple[list[int], list[int], NDArray[np.int32]]:
+        """Token ids, type ids and spans as the model reads them; a special token has (0, 0)."""
+        encoding = self._encoded(text, special=True)
+        spans = np.array(encoding.offsets, np.int32).reshape(-1, 2)
+        return encoding.ids, encoding.type_ids, spans
+
+    def token_id(self, token: str) -> int | None:
+        """The number of a token of the vocabulary, None if it is none."""
+        number: int | None = self._tokenizer.token_to_id(token)
+        return number
+
     def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
         """Token ids and type ids of two texts as one input, special tokens included."""
         texts = (t.encode("utf-8", "replace").decode("utf-8") for t in (first, second))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +59,38 @@ class Embedder(ABC):
     def tokenizer(self) -> Tokenizer | None:
         """The model's own tokenizer, None where it has none."""
         return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenVectors:
+    """The vectors of a text's tokens: float32, shape (tokens, dimensions).
+
+    Attributes:
+        spans: Start and end of each token in the text, shape (tokens, 2); both 0 for a token that
+            is not part of it (special tokens, query expansion).
+    """
+
+    vectors: Matrix
+    spans: NDArray[np.int32]
+
+
+class TokenEmbedder(ABC):
+    """A local late-interaction model: one vector per token.
+
+    The score of a text for a query is the sum, over the query's tokens, of the greatest product
+    with any token of the text (MaxSim).
+
+    Attributes:
+        identity: Names weights, tokenizer, prompts and lengths; part of the key of stored vectors.
+        dimensions: Length of a vector.
+    """
+
+    identity: str
+    dimensions: int
+
+    @abstractmethod
+    def embed_tokens(self, text: str, role: Literal["query", "passage"]) -> TokenVectors:
+        """The vectors of one text, with the model's prompt for the role."""
 
 
 class Reranker(ABC):

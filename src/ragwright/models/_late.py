@@ -1,0 +1,193 @@
+"""Late-interaction models: one vector per token (ColBERT, PyLate, MultiVectorEncoder)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core import ConfigError, require
+from ._embedding import Prefixes, Role, plan_windows
+from ._folder import is_late, read_json
+from ._hf_tokenizer import HFTokenizer
+from ._options import EmbedOptions
+from ._seams import TokenEmbedder, TokenVectors
+from ._st import folder_hash, open_quietly
+
+_WHAT = {
+    "SentenceTransformer": "an embedding model (one vector per text)",
+    "SparseEncoder": "a learned sparse model",
+    "CrossEncoder": "a cross-encoder",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LateRule:
+    """Everything besides weights and tokenizer that determines the vectors of a text's tokens.
+
+    Attributes:
+        prompts: Text put before queries and passages.
+        lengths: Most tokens of a query and of a passage, prompt and special tokens included; None
+            for no limit.
+        mean: Scores are divided by the number of the query's tokens (MeanMaxSim).
+    """
+
+    prompts: Prefixes = Prefixes()
+    lengths: dict[Role, int | None] = field(default_factory=dict)
+    mean: bool = False
+
+
+class LateModel(TokenEmbedder):
+    """Base of late-interaction models; subclasses run the model on a text that fits its length.
+
+    A longer text is cut into pieces of about equal length, and all their vectors count: nothing is
+    left out. Texts are run one by one, so that a vector does not depend on other texts.
+    """
+
+    where: str
+    rule: LateRule
+    tokenizer: HFTokenizer
+
+    @abstractmethod
+    def piece(self, text: str, role: Role) -> TokenVectors:
+        """The vectors of a text that fits and starts with the prompt; spans are those in it."""
+
+    def embed_tokens(self, text: str, role: Role) -> TokenVectors:
+        """The vectors of one text's tokens; spans are those of the text.
+
+        Raises:
+            ModelRefusedError: The prompt alone fills the length of the model.
+        """
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        prompt, length = self.rule.prompts.of(role), self.rule.lengths.get(role)
+        room = None if length is None else length - self.tokenizer.specials
+        planned = plan_windows([[text]], prompt, self.tokenizer, room, (self.where, "pool"))
+        inner = [len(piece) - len(prompt) for piece in planned.pieces]
+        start = 0 if len(inner) == 1 else len(text) - sum(inner)
+        vectors, spans = [], []
+        for piece, size in zip(planned.pieces, inner, strict=True):
+            part = self.piece(piece, role)
+            inside = part.spans[:, 1] > len(prompt)
+            moved = np.maximum(part.spans - len(prompt), 0) + start
+            vectors.append(part.vectors)
+            spans.append(np.where(inside[:, None], moved, 0))
+            start += size
+        rows = np.concatenate(vectors)
+        if self.rule.mean and role == "query":
+            rows = rows / max(1, len(rows))
+        return TokenVectors(
+            np.ascontiguousarray(rows, np.float32), np.concatenate(spans).astype(np.int32)
+        )
+
+
+class SentenceTransformersLate(LateModel):
+    """A late-interaction model in a folder, by the class MultiVectorEncoder (torch).
+
+    Args:
+        folder: A folder as sentence-transformers, PyLate or ColBERT writes it.
+        options: ``threads`` (of the whole process: torch has one setting).
+        device: A torch device.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ConfigError: No such folder, or a model of another kind.
+    """
+
+    def __init__(
+        self, folder: str | Path, options: EmbedOptions | None = None, device: str = "cpu"
+    ) -> None:
+        home = Path(folder).expanduser()
+        check_late(home)
+        self.where = str(folder)
+        self._model = open_quietly("MultiVectorEncoder", str(home), device)
+        torch = require("torch", "torch", "an st: model")
+        torch.set_num_threads((options or EmbedOptions()).threads)
+        fast = getattr(self._model.tokenizer, "backend_tokenizer", None)
+        if fast is None:
+            raise ConfigError(
+                "the model has no fast tokenizer", where=str(folder), hint="add its tokenizer.json"
+            )
+        self.tokenizer = HFTokenizer(fast)
+        self.rule = _rule_of(self._model)
+        self.identity = f"late:{folder_hash(home)}"
+        self.dimensions = int(self._model.get_embedding_dimension())
+
+    def piece(self, text: str, role: Role) -> TokenVectors:
+        """The vectors of a text that starts with the prompt."""
+        features = self._model.encode(
+            [text],
+            prompt="",
+            task="query" if role == "query" else "document",
+            output_value=None,
+            show_progress_bar=False,
+        )[0]
+        counted = features["attention_mask"].cpu().numpy().astype(bool)
+        every = features["token_embeddings"].float().cpu().numpy()
+        read = features["input_ids"].cpu().tolist()
+        ids, _, placed = self.tokenizer.placed(text)
+        spans = np.zeros((len(every), 2), np.int32)
+        # Pooling of tokens, which some models do, leaves no vector of a single word.
+        if len(read) == len(every) and read[: len(ids)] == ids:
+            spans[: len(ids)] = placed
+        return TokenVectors(every[counted], spans[counted])
+
+
+def _rule_of(model: Any) -> LateRule:
+    """Prompts and lengths of an opened model."""
+    layer, prompts = model[0], model.prompts or {}
+    passage = next((prompts[n] for n in ("document", "passage", "corpus") if prompts.get(n)), "")
+    window = getattr(model, "max_seq_length", None)
+    window = int(window) if window and window < 1e9 else None
+    return LateRule(
+        Prefixes(prompts.get("query") or "", passage),
+        lengths_of(layer.query_length, layer.document_length, layer.query_expansion, window),
+        model.similarity_fn_name == "meanmaxsim",
+    )
+
+
+def lengths_of(
+    query: int | None, passage: int | None, expansion: dict[str, Any] | None, window: int | None
+) -> dict[Role, int | None]:
+    """Most tokens by role, from the settings of a model's first layer.
+
+    Args:
+        query: Its ``query_length``.
+        passage: Its ``document_length``.
+        expansion: Its ``query_expansion``; one of fixed length is the length of every query.
+        window: Most tokens of any text.
+    """
+    fixed = expansion is not None and expansion["strategy"] == "fixed"
+    if expansion is not None and (fixed or query is not None):
+        query = expansion["length"] if fixed else max(query or 0, expansion["length"])
+
+    def least(length: int | None) -> int | None:
+        return min((size for size in (length, window) if size is not None), default=None)
+
+    return {"query": least(query), "passage": least(passage)}
+
+
+def check_late(home: Path) -> None:
+    """Refuse a folder of another kind of model, which would be given untrained layers.
+
+    Raises:
+        ConfigError: No such folder, or another kind of model.
+    """
+    if not home.is_dir():
+        raise ConfigError(
+            "no such model folder", where=str(home), hint="write st:FOLDER or hf:ORG/NAME"
+        )
+    if is_late(home):
+        return
+    kind = str(read_json(home / "config_sentence_transformers.json").get("model_type") or "")
+    named = _WHAT.get(kind or "SentenceTransformer", f"a model of the kind {kind}")
+    if not kind and not (home / "modules.json").is_file():
+        named = "a model without late-interaction layers"
+    raise ConfigError(
+        f"not a late-interaction model: the folder holds {named}",
+        where=str(home),
+        hint="name a MultiVectorEncoder, PyLate or ColBERT model; embedding models belong under "
+        "embed.model",
+    )
