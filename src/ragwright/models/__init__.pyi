@@ -36,7 +36,22 @@ from ._language import (
     sentence_spans as sentence_spans,
     stop_words as stop_words,
 )
-from ._late import LateModel as LateModel, SentenceTransformersLate as SentenceTransformersLate
+from ._late import (
+    LateModel as LateModel,
+    PlacedTokens as PlacedTokens,
+    SentenceTransformersLate as SentenceTransformersLate,
+    open_late as open_late,
+)
+from ._late_form import (
+    PLACED as PLACED,
+    TokenVectors as TokenVectors,
+    passage_form as passage_form,
+    placed_form as placed_form,
+    query_form as query_form,
+    read_passage as read_passage,
+    read_placed as read_placed,
+    read_query as read_query,
+)
 from ._names import (
     PROVIDERS as PROVIDERS,
     Directory as Directory,
@@ -77,11 +92,10 @@ from ._rerank import (
 from ._seams import (
     ChatModel as ChatModel,
     Embedder as Embedder,
+    Encoder as Encoder,
     Matrix as Matrix,
     Reranker as Reranker,
-    TokenEmbedder as TokenEmbedder,
     Tokenizer as Tokenizer,
-    TokenVectors as TokenVectors,
 )
 from ._st import (
     SentenceTransformerEmbedder as SentenceTransformerEmbedder,

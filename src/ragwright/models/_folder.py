@@ -26,7 +26,12 @@ _LAYERS = {"Transformer", "Pooling", "Normalize"}
 _LATE_KINDS = {"MultiVectorEncoder", "ColBERT"}
 """Names of the kind in the configuration of sentence-transformers and of PyLate."""
 
-_PYLATE_KEYS = {"query_prefix", "document_prefix", "do_query_expansion", "attend_to_expansion_tokens"}
+_PYLATE_KEYS = {
+    "query_prefix",
+    "document_prefix",
+    "do_query_expansion",
+    "attend_to_expansion_tokens",
+}
 """Keys that only PyLate writes."""
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .. import models as room  # onnxruntime loads when it is used
 from ..core import ConfigError, require
 from ._embedding import Prefixes, Role, plan_windows
-from ._folder import is_late, read_json
+from ._folder import is_late, local_engine, read_json
 from ._hf_tokenizer import HFTokenizer
+from ._late_form import TokenVectors, passage_form, placed_form, query_form
 from ._options import EmbedOptions
-from ._seams import TokenEmbedder, TokenVectors
+from ._seams import Encoder
 from ._st import folder_hash, open_quietly
 
 _WHAT = {
@@ -40,7 +43,7 @@ class LateRule:
     mean: bool = False
 
 
-class LateModel(TokenEmbedder):
+class LateModel(Encoder):
     """Base of late-interaction models; subclasses run the model on a text that fits its length.
 
     A longer text is cut into pieces of about equal length, and all their vectors count: nothing is
@@ -48,12 +51,18 @@ class LateModel(TokenEmbedder):
     """
 
     where: str
+    dimensions: int
     rule: LateRule
     tokenizer: HFTokenizer
 
     @abstractmethod
     def piece(self, text: str, role: Role) -> TokenVectors:
         """The vectors of a text that fits and starts with the prompt; spans are those in it."""
+
+    def encode_batch(self, texts: Sequence[str], role: Role) -> Sequence[bytes]:
+        """The vectors of each text: of passages as 8-bit numbers, of queries as float32."""
+        form = query_form if role == "query" else passage_form
+        return [form(self.embed_tokens(text, role)) for text in texts]
 
     def embed_tokens(self, text: str, role: Role) -> TokenVectors:
         """The vectors of one text's tokens; spans are those of the text.
@@ -75,12 +84,40 @@ class LateModel(TokenEmbedder):
             vectors.append(part.vectors)
             spans.append(np.where(inside[:, None], moved, 0))
             start += size
-        rows = np.concatenate(vectors)
+        rows = np.concatenate(vectors).astype(np.float32)
         if self.rule.mean and role == "query":
-            rows = rows / max(1, len(rows))
+            rows /= max(1, len(rows))
         return TokenVectors(
             np.ascontiguousarray(rows, np.float32), np.concatenate(spans).astype(np.int32)
         )
+
+
+class PlacedTokens(Encoder):
+    """A late-interaction model that gives its vectors with the places of their tokens."""
+
+    def __init__(self, model: Encoder) -> None:
+        if not isinstance(model, LateModel):
+            raise ConfigError(f"{type(model).__name__} does not say which words it matches")
+        self._model = model
+        self.identity = f"{model.identity}:placed"
+
+    def encode_batch(self, texts: Sequence[str], role: Role) -> Sequence[bytes]:
+        """The vectors of each text as float32, with places."""
+        return [placed_form(self._model.embed_tokens(text, role)) for text in texts]
+
+
+def open_late(source: str, options: EmbedOptions) -> Encoder:
+    """The late-interaction model of a folder: by onnxruntime if it holds no other weights.
+
+    Raises:
+        MissingExtraError: What it needs is not installed.
+        ConfigError: No such folder, or a model of another kind.
+    """
+    home = Path(source).expanduser()
+    weights = [*home.rglob("*.safetensors"), *home.rglob("*.bin")]
+    if local_engine(home) == "onnx" and not weights:
+        return room.OnnxLate(home)
+    return SentenceTransformersLate(home, options)
 
 
 class SentenceTransformersLate(LateModel):

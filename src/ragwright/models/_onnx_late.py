@@ -12,9 +12,9 @@ from ._embedding import Role, file_hash
 from ._folder import ModelFolder, read_json
 from ._hf_tokenizer import HFTokenizer
 from ._late import LateModel, LateRule, check_late, lengths_of
+from ._late_form import TokenVectors
 from ._onnx import open_onnx
-from ._seams import TokenVectors
-from ._st import TOKEN_OUTPUT, folder_hash
+from ._st import LATE_OUTPUT, folder_hash
 
 
 class OnnxLate(LateModel):
@@ -32,9 +32,9 @@ class OnnxLate(LateModel):
         home, file, self._session = open_onnx(folder)
         check_late(home)
         self.where = str(home)
-        if TOKEN_OUTPUT not in {output.name for output in self._session.get_outputs()}:
+        if LATE_OUTPUT not in {output.name for output in self._session.get_outputs()}:
             raise ConfigError(
-                f"the ONNX file has no output {TOKEN_OUTPUT}: its last layers are missing",
+                f"the ONNX file has no output {LATE_OUTPUT}: its last layers are missing",
                 where=str(file),
                 hint="export the model again: ragwright.models.export_onnx(model, folder)",
             )
@@ -73,7 +73,7 @@ class OnnxLate(LateModel):
             "position_ids": range(len(ids)),
         }
         feed = {name: np.array([inputs[name]], np.int64) for name in self._inputs}
-        every = np.asarray(self._session.run([TOKEN_OUTPUT], feed)[0][0], np.float32)
+        every = np.asarray(self._session.run([LATE_OUTPUT], feed)[0][0], np.float32)
         counted = ~np.isin(ids, self._skipped[role])
         if role == "passage" and self._kept is not None:
             counted &= np.isin(ids, self._kept)

@@ -14,14 +14,14 @@ from ..core import ConfigError, PluginError, RagwrightError, Usage, addition, lo
 from ._extractive import ExtractiveReranker
 from ._names import PROVIDERS, Directory, Target
 from ._options import EmbedOptions, ModelSettings, TimeLimits
-from ._seams import ChatModel, Embedder, Reranker, TokenEmbedder, Tokenizer
+from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 
 if TYPE_CHECKING:
     from ._embedding import VectorRule
     from ._hub import Hub
     from ._transport import Connections
 
-Backend: TypeAlias = ChatModel | Embedder | Reranker | TokenEmbedder
+Backend: TypeAlias = ChatModel | Embedder | Reranker
 
 
 class Models:
@@ -56,7 +56,6 @@ class Models:
         self._targets: dict[str, Target] = {}
         self._local: dict[str, Embedder] = {}
         self._cross: dict[str, Reranker] = {}
-        self._late: dict[str, TokenEmbedder] = {}
         self._chat_tokenizers: dict[str, Tokenizer] = {}
         self._cross_files: dict[str, str | None] = {}
         self._lock = threading.Lock()
@@ -69,9 +68,9 @@ class Models:
 
     def register(self, name: str, backend: Backend) -> None:
         """Register a back end made in Python under a name; it overrides settings."""
-        if not isinstance(backend, Backend):
+        if not isinstance(backend, ChatModel | Embedder | Reranker):
             raise PluginError(
-                f"{type(backend).__name__} is not a {_BACKENDS}",
+                f"{type(backend).__name__} is not a ChatModel, Embedder or Reranker",
                 where=name,
                 hint="derive it from one of these classes of ragwright.models",
             )
@@ -245,30 +244,6 @@ class Models:
                 return self._cross[name]
         raise _wrong(name, "reranking", own)
 
-    def token_embedder(self, name: str) -> TokenEmbedder:
-        """The late-interaction model of a name, opened once.
-
-        Raises:
-            ConfigError: The name is unknown, or it is a server or a model of another kind.
-            MissingExtraError: The extra that opens it is not installed.
-        """
-        own = self.backend(name)
-        if isinstance(own, TokenEmbedder):
-            return own
-        target = None if own is not None else self.target(name)
-        if target is None or target.kind != "folder":
-            raise _wrong(name, "late-interaction", own)
-        with self._opening:
-            if name not in self._late:
-                source, _ = self._located(target)
-                # A folder of the hub may hold an ONNX file that lacks the last layers.
-                if target.name.provider == "onnx":
-                    self._late[name] = room.OnnxLate(source)
-                else:
-                    options = self._options(name)
-                    self._late[name] = room.SentenceTransformersLate(source, options)
-            return self._late[name]
-
     def reranker_identity(self, name: str) -> str:
         """Everything besides query and passages that determines a local reranker's scores.
 
@@ -395,15 +370,13 @@ _ENGINES: Mapping[str, Callable[[str, EmbedOptions, ModelSettings], Embedder]] =
 }
 """The function that opens an embedding model, by provider."""
 
-_BACKENDS = "ChatModel, Embedder, Reranker or TokenEmbedder"
-
 _CROSS = {"hf", "onnx", "st"}
 """Providers of local cross-encoders."""
 
 
 def _backend_of_plugin(plugin: Any, arguments: tuple[str, ...], name: str) -> Backend:
     """A plug-in's object, made where it is a class or a factory."""
-    if isinstance(plugin, Backend):
+    if isinstance(plugin, ChatModel | Embedder | Reranker):
         return plugin
     if not callable(plugin):
         raise PluginError(f"{plugin!r} is not a back end and does not make one", where=name)
@@ -417,8 +390,10 @@ def _backend_of_plugin(plugin: Any, arguments: tuple[str, ...], name: str) -> Ba
             where=name,
             hint="a plug-in for one model takes no argument, one for a provider the model's name",
         ) from error
-    if not isinstance(backend, Backend):
-        raise PluginError(f"{type(backend).__name__} is not a {_BACKENDS}", where=name)
+    if not isinstance(backend, ChatModel | Embedder | Reranker):
+        raise PluginError(
+            f"{type(backend).__name__} is not a ChatModel, Embedder or Reranker", where=name
+        )
     return backend
 
 

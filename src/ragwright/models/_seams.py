@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -61,36 +60,22 @@ class Embedder(ABC):
         return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TokenVectors:
-    """The vectors of a text's tokens: float32, shape (tokens, dimensions).
+class Encoder(ABC):
+    """A local model that encodes texts for a search channel with data of its own.
 
     Attributes:
-        spans: Start and end of each token in the text, shape (tokens, 2); both 0 for a token that
-            is not part of it (special tokens, query expansion).
-    """
-
-    vectors: Matrix
-    spans: NDArray[np.int32]
-
-
-class TokenEmbedder(ABC):
-    """A local late-interaction model: one vector per token.
-
-    The score of a text for a query is the sum, over the query's tokens, of the greatest product
-    with any token of the text (MaxSim).
-
-    Attributes:
-        identity: Names weights, tokenizer, prompts and lengths; part of the key of stored vectors.
-        dimensions: Length of a vector.
+        identity: Names weights, tokenizer and everything else that determines an encoding.
+        instant: True if a query is a table look-up, without a run of the model.
     """
 
     identity: str
-    dimensions: int
+    instant: bool = False
 
     @abstractmethod
-    def embed_tokens(self, text: str, role: Literal["query", "passage"]) -> TokenVectors:
-        """The vectors of one text, with the model's prompt for the role."""
+    def encode_batch(
+        self, texts: Sequence[str], role: Literal["query", "passage"]
+    ) -> Sequence[bytes]:
+        """One encoding per text, in the form of its channel; texts may be of any length."""
 
 
 class Reranker(ABC):

@@ -27,7 +27,7 @@ _WHAT = "an st: model"
 _DECIDE = {".bin", ".json", ".model", ".safetensors", ".txt"}
 """Files that determine a model's output: weights, configuration, vocabulary."""
 
-TOKEN_OUTPUT = "token_vectors"
+LATE_OUTPUT = "token_vectors"
 """Output of the ONNX file of a late-interaction model: its last layers are part of the file."""
 
 _KNOWN_CLASSES = {"pylate.models.Dense.Dense"}
@@ -179,7 +179,7 @@ def _write_network(torch: Any, model: Any, path: Path) -> None:
     # Layers that work on the vectors of tokens, of a late-interaction model.
     layers = [layer for layer in model if type(layer).__name__ in {"Dense", "Normalize"}]
     layers = layers if "MultiVectorMask" in kinds else []
-    output = TOKEN_OUTPUT if "MultiVectorMask" in kinds else "last_hidden_state"
+    output = LATE_OUTPUT if "MultiVectorMask" in kinds else "last_hidden_state"
     tokens = model.tokenizer(["a text", "another text, longer"], padding=True, return_tensors="pt")
     names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in tokens]
 
@@ -209,7 +209,9 @@ def _write_network(torch: Any, model: Any, path: Path) -> None:
             dynamo=False,  # the older exporter's graph runs 5 to 20 % faster
         )
     except Exception as error:
-        raise ConfigError(f"exporting failed: {str(error)[:300]}", hint="use the model by st:") from error
+        raise ConfigError(
+            f"exporting failed: {str(error)[:300]}", hint="use the model by st:"
+        ) from error
 
 
 def _quantised_file(path: Path) -> Path:
