@@ -7,25 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-WORDS = [
-    "pump",
-    "valve",
-    "oil",
-    "brake",
-    "fluid",
-    "change",
-    "is",
-    "hot",
-    "cold",
-    "how",
-    "which",
-    "code",
-    "the",
-    "a",
-    "of",
-    "on",
-    "seal",
-]
+_SENTENCE = "pump valve oil brake fluid change is hot cold how which code the a of on seal"
 
 
 def small_bert(folder: Path, width: int = 32) -> Path:
@@ -36,7 +18,7 @@ def small_bert(folder: Path, width: int = 32) -> Path:
     torch.manual_seed(0)
     folder.mkdir(parents=True)
     letters = [*string.ascii_lowercase, *string.digits]
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *".,?-", *WORDS]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *".,?-", *_SENTENCE.split()]
     pieces += [*letters, *(f"##{letter}" for letter in letters)]
     (folder / "vocab.txt").write_text("\n".join(pieces), "utf-8")
     tokenizer = BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=64)
