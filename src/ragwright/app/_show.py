@@ -208,7 +208,7 @@ def _detail(entry: TraceEntry) -> str:
                 lines.append(f"… {len(reply.candidates)} candidates in all")
     elif isinstance(request, flow.Lookup):
         lines += list(request.chunk_ids)
-    elif isinstance(request, flow.Embed):
+    elif isinstance(request, flow.Embed | flow.Encode):
         lines.append(
             f"model: {request.model}   {counted(len(request.texts), 'text')}, {request.role}"
         )

@@ -18,6 +18,7 @@ from ._embedding import (
     settle_rule as settle_rule,
     usable_vectors as usable_vectors,
 )
+from ._encoders import EncodeHandler as EncodeHandler, Encoders as Encoders
 from ._evidence import question_language as question_language, things as things
 from ._extractive import (
     ExtractiveReranker as ExtractiveReranker,
@@ -68,6 +69,7 @@ from ._options import (
     EmbedOptions as EmbedOptions,
     ModelSettings as ModelSettings,
     Similarity as Similarity,
+    SparseOptions as SparseOptions,
     TimeLimits as TimeLimits,
 )
 from ._probe import Speed as Speed, measure_model as measure_model
@@ -96,6 +98,14 @@ from ._seams import (
     Matrix as Matrix,
     Reranker as Reranker,
     Tokenizer as Tokenizer,
+)
+from ._sparse import (
+    SparseTransformer as SparseTransformer,
+    open_sparse_encoder as open_sparse_encoder,
+)
+from ._sparse_onnx import (
+    OnnxSparseEncoder as OnnxSparseEncoder,
+    export_sparse_onnx as export_sparse_onnx,
 )
 from ._st import (
     SentenceTransformerEmbedder as SentenceTransformerEmbedder,

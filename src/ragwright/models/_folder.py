@@ -150,10 +150,10 @@ def is_late(home: Path) -> bool:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file; an empty mapping if there is no such file.
+    """The content of a JSON file, an empty mapping where there is no file.
 
     Raises:
-        ConfigError: The file is not JSON.
+        ConfigError: It is not JSON.
     """
     if not path.is_file():
         return {}

@@ -68,10 +68,19 @@ class HFTokenizer(Tokenizer):
         spans = np.array(encoding.offsets, np.int32).reshape(-1, 2)
         return encoding.ids, encoding.type_ids, spans
 
-    def token_id(self, token: str) -> int | None:
-        """The number of a token of the vocabulary, None if it is none."""
+    def plain_ids(self, text: str) -> list[int]:
+        """Token ids without special tokens."""
+        return list(self._encoded(text, special=False).ids)
+
+    def number(self, token: str) -> int | None:
+        """Id of a token; None if the vocabulary does not have it."""
         number: int | None = self._tokenizer.token_to_id(token)
         return number
+
+    @property
+    def size(self) -> int:
+        """Number of tokens of the vocabulary, added ones included."""
+        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
 
     def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
         """Token ids and type ids of two texts as one input, special tokens included."""

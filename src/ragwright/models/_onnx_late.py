@@ -63,7 +63,7 @@ class OnnxLate(LateModel):
         if role == "query" and self._expansion is not None:
             missing = max(0, self._expansion["length"] - len(ids))
             # The export names the token.
-            token = self.tokenizer.token_id(str(self._expansion["token"])) or 0
+            token = self.tokenizer.number(str(self._expansion["token"])) or 0
             ids, types = [*ids, *[token] * missing], [*types, *[0] * missing]
             attended += [int(bool(self._expansion.get("attend")))] * missing
         inputs = {
@@ -86,7 +86,7 @@ def _masks_of(home: Path, tokenizer: HFTokenizer) -> tuple[dict[Role, list[int]]
     modules = read_json(home / "modules.json")
     places = [str(m["path"]) for m in modules if str(m["type"]).endswith("MultiVectorMask")]
     config = read_json(home / places[0] / "config.json") if places else {}
-    numbers = [tokenizer.token_id(word) for word in config.get("skiplist_words") or ()]
+    numbers = [tokenizer.number(word) for word in config.get("skiplist_words") or ()]
     skipped = [number for number in numbers if number is not None]
     tasks = config.get("skiplist_tasks") or ["document"]
     return {

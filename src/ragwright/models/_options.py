@@ -80,6 +80,18 @@ class EmbedOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class SparseOptions:
+    """The ``sparse`` section of a project: the model of the learned sparse channel."""
+
+    model: str = option(
+        "",
+        "Sparse encoder, st:FOLDER or hf:ORG/NAME; `ragwright ingest` then encodes every chunk, "
+        "and retrieve.channels can name the channel sparse.",
+        when="index",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class AnalyzerOptions:
     """The settings that turn text into words; any change requires a new index."""
 

@@ -43,7 +43,7 @@ class CrossEncoderReranker(Reranker):
         self, source: str | Path, options: EmbedOptions | None = None, device: str = "cpu"
     ) -> None:
         options = options or EmbedOptions()
-        with _without_load_report():
+        with without_load_report():
             self._model = open_quietly("CrossEncoder", str(source), device)
         _check_head(self._model, source)
         if self._model.num_labels != 1:
@@ -131,7 +131,7 @@ def best_windows(
 
 
 @contextmanager
-def _without_load_report() -> Iterator[None]:
+def without_load_report() -> Iterator[None]:
     """Suppress the report of missing weights: what matters of it becomes an error."""
     loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers")]
     levels = [logger.level for logger in loggers]
