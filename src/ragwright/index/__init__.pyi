@@ -5,10 +5,11 @@ from ._encoded import (
     not_encoded as not_encoded,
     packed_side as packed_side,
 )
-from ._encoding_store import EncodingSize as EncodingSize
+from ._encoding_store import EncodingSize as EncodingSize, titled_text as titled_text
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
 from ._history import KeptRows as KeptRows
 from ._lance import LanceStore as LanceStore
+from ._late import LateChannel as LateChannel
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions
 from ._postings import AnalyzerFactory as AnalyzerFactory, default_analyzer as default_analyzer
 from ._prepare import packed_terms as packed_terms

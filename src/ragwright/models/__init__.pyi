@@ -67,6 +67,7 @@ from ._openai import OpenAIChat as OpenAIChat, OpenAIEmbeddings as OpenAIEmbeddi
 from ._options import (
     AnalyzerOptions as AnalyzerOptions,
     EmbedOptions as EmbedOptions,
+    LateOptions as LateOptions,
     ModelSettings as ModelSettings,
     Similarity as Similarity,
     SparseOptions as SparseOptions,

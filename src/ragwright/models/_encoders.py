@@ -10,6 +10,7 @@ from .. import models as room  # back ends load when a model is opened
 from ..core import ConfigError, PluginError, RagwrightError, counted
 from ..flow import BatchHandler, Encode, EncodeReply
 from ._carriers import ReadsOnly
+from ._late_form import PLACED
 from ._options import EmbedOptions
 from ._seams import Encoder
 
@@ -21,6 +22,7 @@ _TEXTS = 64
 
 OPENERS: Mapping[str, Callable[[str, EmbedOptions], Encoder]] = {
     "sparse": lambda source, options: room.open_sparse_encoder(source, options),
+    "late": lambda source, options: room.open_late(source, options),
 }
 """The function that opens a model from its folder or its name on the hub, by channel."""
 
@@ -45,6 +47,8 @@ class Encoders:
                 for this channel.
             MissingExtraError: The extra that opens it is not installed.
         """
+        if channel == PLACED:
+            return room.PlacedTokens(self.encoder("late", name))
         own = self._models.backend(name)
         if isinstance(own, Encoder):
             return own

@@ -54,7 +54,8 @@ def _search_of(project: Project, channel: str) -> EncodedSearch:
             hint=f"set {channel}.model: st:FOLDER or hf:ORG/NAME, and run ragwright ingest",
         )
     encoder = project.models.encoders.encoder(channel, model).identity
-    return EncodedSearch(channel, model, encoder)
+    depth = project.settings.late.depth if channel == "late" else 0
+    return EncodedSearch(channel, model, encoder, candidates=depth)
 
 
 def encode_missing(project: Project, done: Callable[[int], None] = lambda _: None) -> int:
