@@ -41,6 +41,7 @@ from ._late import (
     LateModel as LateModel,
     PlacedTokens as PlacedTokens,
     SentenceTransformersLate as SentenceTransformersLate,
+    late_identity as late_identity,
     open_late as open_late,
 )
 from ._late_form import (

@@ -66,6 +66,18 @@ class Encoders:
                 self._open[place] = OPENERS[channel](source, options)
             return self._open[place]
 
+    def identity(self, channel: str, name: str) -> str:
+        """The identity of the model of a channel, by its files alone where that is possible.
+
+        Raises:
+            ConfigError: As for :meth:`encoder`.
+            MissingExtraError: The model has to be opened, and the extra for it is not installed.
+        """
+        known = (channel, name) in self._open or self._models.backend(name) is not None
+        if channel == "late" and not known and self._models.target(name).kind == "folder":
+            return room.late_identity(self._models.located(name)[0])
+        return self.encoder(channel, name).identity
+
 
 class EncodeHandler(ReadsOnly, BatchHandler[Encode, EncodeReply]):
     """Carries out ``Encode`` by local models, off the loop; the model is opened there too."""

@@ -12,10 +12,11 @@ import numpy as np
 
 from .. import models as room  # onnxruntime loads when it is used
 from ..core import ConfigError, require
-from ._embedding import Prefixes, Role, plan_windows
+from ._embedding import Prefixes, Role, file_hash, plan_windows
 from ._folder import is_late, local_engine, read_json
 from ._hf_tokenizer import HFTokenizer
 from ._late_form import TokenVectors, passage_form, placed_form, query_form
+from ._onnx import onnx_file
 from ._options import EmbedOptions
 from ._seams import Encoder
 from ._st import folder_hash, open_quietly
@@ -114,10 +115,25 @@ def open_late(source: str, options: EmbedOptions) -> Encoder:
         ConfigError: No such folder, or a model of another kind.
     """
     home = Path(source).expanduser()
+    return room.OnnxLate(home) if _only_onnx(home) else SentenceTransformersLate(home, options)
+
+
+def late_identity(source: str) -> str:
+    """The identity of the model of a folder, by its files; the model is not opened.
+
+    Raises:
+        ConfigError: No such folder, or a model of another kind.
+    """
+    home = Path(source).expanduser()
+    check_late(home)
+    network = file_hash(onnx_file(home))[:16] if _only_onnx(home) else "torch"
+    return f"late:{network}:{folder_hash(home)}"
+
+
+def _only_onnx(home: Path) -> bool:
+    """True for a folder with an ONNX file and without weights of torch."""
     weights = [*home.rglob("*.safetensors"), *home.rglob("*.bin")]
-    if local_engine(home) == "onnx" and not weights:
-        return room.OnnxLate(home)
-    return SentenceTransformersLate(home, options)
+    return local_engine(home) == "onnx" and not weights
 
 
 class SentenceTransformersLate(LateModel):
@@ -149,7 +165,7 @@ class SentenceTransformersLate(LateModel):
             )
         self.tokenizer = HFTokenizer(fast)
         self.rule = _rule_of(self._model)
-        self.identity = f"late:{folder_hash(home)}"
+        self.identity = late_identity(str(home))
         self.dimensions = int(self._model.get_embedding_dimension())
 
     def piece(self, text: str, role: Role) -> TokenVectors:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..core import ConfigError
-from ._embedding import Role, file_hash
+from ._embedding import Role
 from ._folder import ModelFolder, read_json
 from ._hf_tokenizer import HFTokenizer
-from ._late import LateModel, LateRule, check_late, lengths_of
+from ._late import LateModel, LateRule, check_late, late_identity, lengths_of
 from ._late_form import TokenVectors
 from ._onnx import open_onnx
-from ._st import LATE_OUTPUT, folder_hash
+from ._st import LATE_OUTPUT
 
 
 class OnnxLate(LateModel):
@@ -52,7 +52,7 @@ class OnnxLate(LateModel):
             model.window,
         )
         self.rule = LateRule(model.rule.prefixes, lengths, similarity == "meanmaxsim")
-        self.identity = f"late-onnx:{file_hash(file)[:16]}:{folder_hash(home)}"
+        self.identity = late_identity(str(home))
         self.dimensions = int(self.embed_tokens("a", "passage").vectors.shape[1])
 
     def piece(self, text: str, role: Role) -> TokenVectors:

@@ -76,7 +76,10 @@ def encode_missing(project: Project, done: Callable[[int], None] = lambda _: Non
     """
     total = 0
     for channel, model in encoded_models(project.settings).items():
-        encoder = project.models.encoders.encoder(channel, model).identity
+        encoder = project.models.encoders.identity(channel, model)
+        if not project.store.stamps_without(project.pair, encoder):
+            continue
+        project.models.encoders.encoder(channel, model)  # opened here, not on the runner's loop
         flows = (_encoded(channel, model, group) for group in _groups(project, encoder))
         for encodings in project.runner.map(flows, limit=2):
             project.store.put_encodings(encoder, encodings)
