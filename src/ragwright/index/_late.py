@@ -49,11 +49,11 @@ class LateChannel(EncodedChannel):
         }
 
     def scores(self, side: Arrays, query: bytes) -> Scores:
-        """MaxSim of every row; minus infinity for a row without vectors."""
+        """MaxSim of every row; a row without vectors has the least score that there could be."""
         return self.scores_of(side, query, np.arange(len(side["offsets"]) - 1))
 
     def scores_of(self, side: Arrays, query: bytes, rows: Rows) -> Scores:
-        """MaxSim of some rows; minus infinity for a row without vectors.
+        """MaxSim of some rows; a row without vectors has the least score that there could be.
 
         Raises:
             RetrieveError: The query's vectors have another length than those of the index.
@@ -67,7 +67,7 @@ class LateChannel(EncodedChannel):
                 where="channel late",
                 hint="run: ragwright ingest (it encodes the chunks again)",
             )
-        scores = np.full(len(rows), -np.inf)
+        scores = np.full(len(rows), self.floor(query))
         counts = offsets[rows + 1] - offsets[rows]
         filled = np.flatnonzero(counts)
         before = np.concatenate([[0], np.cumsum(counts[filled])])
