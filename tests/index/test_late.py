@@ -127,7 +127,7 @@ def test_changed_and_removed_documents_take_their_vectors_with_them(store: Sqlit
 
 def test_forgotten_documents_leave_no_vector_on_disk(tmp_path: Path, store: SqliteStore) -> None:
     search(store)  # the view is packed and saved
-    scales, numbers = read_passage(FORMS["d039"])
+    _, numbers = read_passage(FORMS["d039"])
     secret = numbers.tobytes()
 
     def on_disk() -> int:

@@ -38,6 +38,7 @@ from ._language import (
     stop_words as stop_words,
 )
 from ._late import (
+    LateEncoder as LateEncoder,
     LateModel as LateModel,
     PlacedTokens as PlacedTokens,
     SentenceTransformersLate as SentenceTransformersLate,
