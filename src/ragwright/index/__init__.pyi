@@ -5,14 +5,26 @@ from ._encoded import (
     not_encoded as not_encoded,
     packed_side as packed_side,
 )
-from ._encoding_store import EncodingSize as EncodingSize, titled_text as titled_text
+from ._encoded_rows import (
+    EncodingSize as EncodingSize,
+    drop_encodings as drop_encodings,
+    encoding_size as encoding_size,
+    read_encodings as read_encodings,
+    stamps_without as stamps_without,
+    write_encodings as write_encodings,
+)
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
-from ._history import KeptRows as KeptRows
+from ._history import KeptRows as KeptRows, KeptState as KeptState
 from ._lance import LanceStore as LanceStore
 from ._late import LateChannel as LateChannel
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions
 from ._postings import AnalyzerFactory as AnalyzerFactory, default_analyzer as default_analyzer
-from ._prepare import packed_terms as packed_terms
+from ._prepare import (
+    chunk_key as chunk_key,
+    embedded_text as embedded_text,
+    packed_terms as packed_terms,
+    titled_text as titled_text,
+)
 from ._rank import (
     Ladder as Ladder,
     RungRate as RungRate,
@@ -24,7 +36,6 @@ from ._sqlite import SqliteStore as SqliteStore, open_store as open_store
 from ._store import (
     IndexedDocument as IndexedDocument,
     IndexSpec as IndexSpec,
-    KeptState as KeptState,
     Store as Store,
     StoredChunk as StoredChunk,
     StoredDocument as StoredDocument,
@@ -32,8 +43,6 @@ from ._store import (
     View as View,
     ViewStatistics as ViewStatistics,
     WriteCounts as WriteCounts,
-    chunk_key as chunk_key,
-    embedded_text as embedded_text,
 )
 from ._view import SegmentView as SegmentView, ViewState as ViewState
 from ._views import (

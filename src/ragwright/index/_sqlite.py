@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,11 +26,8 @@ from ..core import (
     load_addition,
 )
 from . import _sqlite_rows as rows
-from ._arrays import Arrays
 from ._catalog import Catalog
 from ._connections import Connections
-from ._encoded_rows import encoding_size, read_encodings, stamps_without, write_encodings
-from ._encoding_store import Encodings, EncodingSize
 from ._options import StoreOptions
 from ._postings import AnalyzerFactory, Analyzers
 from ._prepare import (
@@ -40,12 +38,12 @@ from ._prepare import (
     check_batch,
     document_from,
     ready,
+    titled_text,
     total_digest,
 )
 from ._store import (
     IndexedDocument,
     IndexSpec,
-    KeptState,
     Matrix,
     Store,
     StoredState,
@@ -54,6 +52,11 @@ from ._store import (
     snapshot_gone,
 )
 from ._view import SegmentView, ViewSegment
+
+if TYPE_CHECKING:
+    from ._arrays import Arrays
+    from ._encoded_rows import EncodingSize
+    from ._history import KeptState
 
 
 class SqliteStore(Store):
@@ -355,13 +358,14 @@ class SqliteStore(Store):
         if saved is not None:
             return saved
         with self._connections.reading() as db:
-            side = index.packed_side(part.segment, coded, encoder, partial(read_encodings, db))
+            read = partial(index.read_encodings, db)
+            side = index.packed_side(part.segment, coded, encoder, read)
         return self._catalog.save_side(pair, part, coded, encoder, side)
 
     def stamps_without(self, pair: IndexSpec, encoder: str) -> Sequence[int]:
         """Stamps of the pair's documents that an encoder has not encoded."""
         with self._connections.reading() as db:
-            return stamps_without(db, pair, encoder)
+            return index.stamps_without(db, pair, encoder)
 
     def stamped_texts(
         self, pair: IndexSpec, stamps: Sequence[int]
@@ -370,17 +374,19 @@ class SqliteStore(Store):
         with self._connections.reading() as db:
             stored = rows.documents_with_chunks(db, pair, np.asarray(stamps, np.int64))
             for document in stored:
-                yield document.stamp, tuple(map(document.embedded_text, document.chunks))
+                text, title = document.text, document.title
+                spans = ((chunk.start, chunk.end) for chunk in document.chunks)
+                yield document.stamp, tuple(titled_text(text[a:b], title) for a, b in spans)
 
-    def put_encodings(self, encoder: str, encodings: Mapping[int, Encodings]) -> None:
+    def put_encodings(self, encoder: str, encodings: Mapping[int, tuple[bytes, ...]]) -> None:
         """Store the encodings of documents by stamp."""
         with self._connections.writing() as db:
-            write_encodings(db, encoder, encodings)
+            index.write_encodings(db, encoder, encodings)
 
     def encoding_size(self, pair: IndexSpec, encoder: str) -> EncodingSize:
         """What an encoder has encoded of a pair."""
         with self._connections.reading() as db:
-            return encoding_size(db, pair, encoder)
+            return index.encoding_size(db, pair, encoder)
 
     def renewed(self, pair: IndexSpec, snapshot: str) -> View:
         """The named state's view, built from the rows even if one is open or saved."""

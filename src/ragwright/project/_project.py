@@ -488,7 +488,7 @@ class Project:
             adapter=self._query_adapter(pair),
             ranker=self._hit_ranker(pair),
             channels=channels,
-            encoded=room.encoded_searches(self),
+            encoded=room.encoded_searches(self) if options.channels else (),
             stages=retrieve.open_stages(options.stages, self.settings.section),
         )
 

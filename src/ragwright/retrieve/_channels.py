@@ -311,14 +311,13 @@ def _base_shares(
     What the keyword channel leaves is shared equally: the others all cut words into the pieces of
     a trained vocabulary, and so know and miss the same words.
     """
-    others = [name for name in replies if name != "keyword"]
+    others = tuple(name for name in replies if name != "keyword")
     if "keyword" not in replies:
         return dict.fromkeys(others, 1.0 / len(others)), "equal shares"
     share, reason = options.keyword_share, "fixed weights"
     if options.fusion == "adaptive":
         chosen = _balance(wording, replies["keyword"], target, share)
-        share = chosen.keyword
-        reason = chosen.reason(others)
+        share, reason = chosen.keyword, replace(chosen, others=others).reason
     return {"keyword": share, **dict.fromkeys(others, (1.0 - share) / len(others))}, reason
 
 
