@@ -171,8 +171,8 @@ def measured(rows: int, tokens: int, folder: Path) -> tuple[Table, list[str]]:
     view = megabytes(folder / "views")
     notes = [
         f"{tokens} vectors a chunk: {size.bytes / size.chunks:,.0f} bytes a chunk in the store; "
-        f"the saved view grows from {view_before:,.0f} to {view:,.0f} MB. The first search packs it: "
-        f"{packing:.0f} s.",
+        f"the saved view grows from {view_before:,.0f} to {view:,.0f} MB. The first search packs "
+        f"it: {packing:.0f} s.",
     ]
     store.close()
     return Table(lines, f"{rows:,} chunks of {tokens} vectors, {len(asked) - 10} queries"), notes
