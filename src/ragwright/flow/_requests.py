@@ -128,6 +128,7 @@ class Search:
         relax: Soft conditions that rank before the score.
         after: For ``all``: continue after this chunk.
         encoder: For a channel with its own data: identity of the model that made them.
+        among: For such a channel: the only chunks that are scored; empty for all.
         untraced: Left out of traces: its filters name documents that the user may not see.
     """
 
@@ -140,6 +141,7 @@ class Search:
     relax: Relaxation | None = None
     after: str = ""
     encoder: str = ""
+    among: tuple[str, ...] = ()
     untraced: bool = field(default=False, compare=False)
 
 

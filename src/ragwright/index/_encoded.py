@@ -76,6 +76,7 @@ def encoded_channel(name: str) -> EncodedChannel:
 
 ENCODED_CHANNELS: Mapping[str, Callable[[], EncodedChannel]] = {
     "sparse": lambda: index.SparseChannel(),
+    "late": lambda: index.LateChannel(),
 }
 """Channels that keep their own data in the store, each made when it is first used."""
 

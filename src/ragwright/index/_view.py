@@ -283,6 +283,8 @@ class SegmentView(View):
         coded = index.encoded_channel(request.channel)
         sides = self._channel_sides(state, request.channel, request.encoder)
         masks = state.masks(request.filters)
+        if request.among:
+            masks = self._masks_among(state, masks, request.among)
         query, least = request.vector, -np.inf if coded.least is None else coded.least
         if request.relax is not None:
             ladder = Ladder.of(request.relax)
@@ -295,12 +297,28 @@ class SegmentView(View):
             return climb(parts, positions, ladder, request.k, request.relax)
         candidates = []
         for part, mask, side in zip(state.parts, masks, sides, strict=True):
+            if mask is not None and np.count_nonzero(mask) <= len(mask) // 4:
+                chosen = np.flatnonzero(mask)
+                candidates.append((part.segment, chosen, coded.scores_of(side, query, chosen)))
+                continue
             scores = coded.scores(side, query)
             if mask is not None:
                 scores = np.where(mask, scores, -np.inf)
             rows = highest(scores, max(1, request.k), ROUNDING, above=least)
             candidates.append((part.segment, rows, scores[rows]))
         return SearchReply(best(candidates, request.k, above=least))
+
+    def _masks_among(
+        self, state: ViewState, masks: Sequence[Mask | None], chunk_ids: Sequence[str]
+    ) -> list[Mask | None]:
+        """The masks with these chunks only."""
+        few: list[Mask | None] = []
+        places = np.array([self._row_of(state, chunk_id) for chunk_id in chunk_ids], np.int64)
+        for at, (part, mask) in enumerate(zip(state.parts, masks, strict=True)):
+            chosen = np.zeros(part.segment.rows, np.bool_)
+            chosen[places[places[:, 0] == at, 1]] = True
+            few.append(chosen if mask is None else chosen & mask)
+        return few
 
     def _channel_sides(self, state: ViewState, channel: str, encoder: str) -> list[Arrays]:
         """The data of a channel, one side per segment; RetrieveError where some is missing."""

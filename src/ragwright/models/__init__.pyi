@@ -26,6 +26,7 @@ from ._extractive import (
     names_subject as names_subject,
 )
 from ._folder import (
+    is_late as is_late,
     local_engine as local_engine,
     transformer_folder as transformer_folder,
 )
@@ -36,6 +37,24 @@ from ._language import (
     sentence_spans as sentence_spans,
     stop_words as stop_words,
 )
+from ._late import (
+    LateEncoder as LateEncoder,
+    LateModel as LateModel,
+    PlacedTokens as PlacedTokens,
+    SentenceTransformersLate as SentenceTransformersLate,
+    late_identity as late_identity,
+    open_late as open_late,
+)
+from ._late_form import (
+    PLACED as PLACED,
+    TokenVectors as TokenVectors,
+    passage_form as passage_form,
+    placed_form as placed_form,
+    query_form as query_form,
+    read_passage as read_passage,
+    read_placed as read_placed,
+    read_query as read_query,
+)
 from ._names import (
     PROVIDERS as PROVIDERS,
     Directory as Directory,
@@ -44,11 +63,13 @@ from ._names import (
     Target as Target,
 )
 from ._onnx import OnnxEmbedder as OnnxEmbedder
+from ._onnx_late import OnnxLate as OnnxLate
 from ._onnx_rerank import OnnxReranker as OnnxReranker
 from ._openai import OpenAIChat as OpenAIChat, OpenAIEmbeddings as OpenAIEmbeddings
 from ._options import (
     AnalyzerOptions as AnalyzerOptions,
     EmbedOptions as EmbedOptions,
+    LateOptions as LateOptions,
     ModelSettings as ModelSettings,
     Similarity as Similarity,
     SparseOptions as SparseOptions,

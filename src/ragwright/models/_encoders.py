@@ -10,6 +10,7 @@ from .. import models as room  # back ends load when a model is opened
 from ..core import ConfigError, PluginError, RagwrightError, counted
 from ..flow import BatchHandler, Encode, EncodeReply
 from ._carriers import ReadsOnly
+from ._late_form import PLACED
 from ._options import EmbedOptions
 from ._seams import Encoder
 
@@ -21,6 +22,7 @@ _TEXTS = 64
 
 OPENERS: Mapping[str, Callable[[str, EmbedOptions], Encoder]] = {
     "sparse": lambda source, options: room.open_sparse_encoder(source, options),
+    "late": lambda source, options: room.open_late(source, options),
 }
 """The function that opens a model from its folder or its name on the hub, by channel."""
 
@@ -45,6 +47,8 @@ class Encoders:
                 for this channel.
             MissingExtraError: The extra that opens it is not installed.
         """
+        if channel == PLACED:
+            return room.PlacedTokens(self.encoder("late", name))
         own = self._models.backend(name)
         if isinstance(own, Encoder):
             return own
@@ -61,6 +65,18 @@ class Encoders:
                 source, options = self._models.located(name)
                 self._open[place] = OPENERS[channel](source, options)
             return self._open[place]
+
+    def identity(self, channel: str, name: str) -> str:
+        """The identity of the model of a channel, by its files alone where that is possible.
+
+        Raises:
+            ConfigError: As for :meth:`encoder`.
+            MissingExtraError: The model has to be opened, and the extra for it is not installed.
+        """
+        known = (channel, name) in self._open or self._models.backend(name) is not None
+        if channel == "late" and not known and self._models.target(name).kind == "folder":
+            return room.late_identity(self._models.located(name)[0])
+        return self.encoder(channel, name).identity
 
 
 class EncodeHandler(ReadsOnly, BatchHandler[Encode, EncodeReply]):

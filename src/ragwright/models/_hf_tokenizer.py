@@ -62,6 +62,12 @@ class HFTokenizer(Tokenizer):
         encoding = self._encoded(text, special=True)
         return encoding.ids, encoding.type_ids
 
+    def placed(self, text: str) -> tuple[list[int], list[int], NDArray[np.int32]]:
+        """Token ids, type ids and spans as the model reads them; a special token has (0, 0)."""
+        encoding = self._encoded(text, special=True)
+        spans = np.array(encoding.offsets, np.int32).reshape(-1, 2)
+        return encoding.ids, encoding.type_ids, spans
+
     def plain_ids(self, text: str) -> list[int]:
         """Token ids without special tokens."""
         return list(self._encoded(text, special=False).ids)

@@ -54,7 +54,8 @@ def _search_of(project: Project, channel: str) -> EncodedSearch:
             hint=f"set {channel}.model: st:FOLDER or hf:ORG/NAME, and run ragwright ingest",
         )
     encoder = project.models.encoders.encoder(channel, model).identity
-    return EncodedSearch(channel, model, encoder)
+    depth = project.settings.late.depth if channel == "late" else 0
+    return EncodedSearch(channel, model, encoder, candidates=depth)
 
 
 def check_encoders(project: Project) -> None:
@@ -87,7 +88,10 @@ def encode_missing(project: Project, done: Callable[[int], None] = lambda _: Non
     """
     total = 0
     for channel, model in encoded_models(project.settings).items():
-        encoder = project.models.encoders.encoder(channel, model).identity
+        encoder = project.models.encoders.identity(channel, model)
+        if not project.store.stamps_without(project.pair, encoder):
+            continue
+        project.models.encoders.encoder(channel, model)  # opened here, not on the runner's loop
         flows = (_encoded(channel, model, group) for group in _groups(project, encoder))
         for encodings in project.runner.map(flows, limit=2):
             project.store.put_encodings(encoder, encodings)

@@ -27,7 +27,7 @@ from ..engines import EngineOptions
 from ..index import StoreOptions
 from ..ingest import ChunkOptions, FetchOptions, LoaderOptions, SourceOptions, TableOptions
 from ..measure import MeasureSetup
-from ..models import AnalyzerOptions, EmbedOptions, ModelSettings, SparseOptions
+from ..models import AnalyzerOptions, EmbedOptions, LateOptions, ModelSettings, SparseOptions
 from ..retrieve import RetrieveOptions
 from ._sections import (
     PartSections,
@@ -102,6 +102,7 @@ class Settings:
     keyword: AnalyzerOptions = field(default_factory=AnalyzerOptions)
     embed: EmbedOptions = field(default_factory=EmbedOptions)
     sparse: SparseOptions = field(default_factory=SparseOptions)
+    late: LateOptions = field(default_factory=LateOptions)
     store: StoreOptions = field(default_factory=StoreOptions)
     retrieve: RetrieveOptions = field(default_factory=RetrieveOptions)
     prompt: PromptOptions = field(default_factory=PromptOptions)
@@ -150,6 +151,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "keyword": AnalyzerOptions,
     "embed": EmbedOptions,
     "sparse": SparseOptions,
+    "late": LateOptions,
     "store": StoreOptions,
     "retrieve": RetrieveOptions,
     "prompt": PromptOptions,
@@ -174,6 +176,7 @@ SERVED_SECTIONS = (
     "keyword",
     "embed",
     "sparse",
+    "late",
     "store",
     "retrieve",
     "prompt",

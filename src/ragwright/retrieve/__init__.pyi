@@ -110,3 +110,4 @@ from ._target import (
     Target as Target,
     Variant as Variant,
 )
+from ._word_pairs import word_pairs as word_pairs

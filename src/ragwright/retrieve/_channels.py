@@ -32,7 +32,7 @@ from ..flow import (
 )
 from ..models import is_code
 from ._options import RetrieveOptions
-from ._target import Candidates, Explanation, Ranking, Target, Variant
+from ._target import Candidates, EncodedSearch, Explanation, Ranking, Target, Variant
 
 if TYPE_CHECKING:
     from ._adaptive import Balance
@@ -180,24 +180,51 @@ def _search(
         replies["dense"] = yield from send(request, SearchReply)
     for coded in target.encoded:
         if coded.name in names and wording.dense:
-            role: Role = "passage" if wording.passage else "query"
-            [query] = yield from encode(coded.name, coded.model, (wording.dense,), role)
-            request = Search(
-                target.snapshot,
-                coded.name,
-                pool,
-                vector=query,
-                filters=options.filters,
-                relax=bound,
-                encoder=coded.encoder,
+            among = _among(replies, coded.candidates, options)
+            replies[coded.name] = yield from _encoded_reply(
+                wording, coded, target, replace(options, pool=len(among) or pool), bound, among
             )
-            replies[coded.name] = yield from send(request, SearchReply)
     if relax is None:
         for channel, _ in target.channels:
             text = wording.keyword or wording.dense
             request = Search(target.snapshot, channel.key, pool, text, filters=options.filters)
             replies[channel.name] = yield from send(request, SearchReply)
     return _Found(replies, vector)
+
+
+def _encoded_reply(
+    wording: Variant,
+    coded: EncodedSearch,
+    target: Target,
+    options: RetrieveOptions,
+    relax: Relaxation | None,
+    among: tuple[str, ...],
+) -> Flow[SearchReply]:
+    """Search a channel with its own data: ``pool`` chunks, of all or among some."""
+    # Late interaction scores the vectors of queries, which passages do not have.
+    role: Role = "passage" if wording.passage and coded.name != "late" else "query"
+    [query] = yield from encode(coded.name, coded.model, (wording.dense,), role)
+    request = Search(
+        target.snapshot,
+        coded.name,
+        options.pool,
+        vector=query,
+        filters=options.filters,
+        relax=relax,
+        encoder=coded.encoder,
+        among=among,
+    )
+    return (yield from send(request, SearchReply))
+
+
+def _among(
+    replies: Mapping[str, SearchReply], most: int, options: RetrieveOptions
+) -> tuple[str, ...]:
+    """The first candidates of the channels searched so far; none where there is no limit."""
+    if not most:
+        return ()
+    lists = [[key for key, _ in reply.candidates] for reply in replies.values()]
+    return tuple(key for key, _ in fusion.rrf(lists, options.rrf_k, limit=most))
 
 
 def _near(
@@ -299,6 +326,8 @@ def _floor(name: str, reply: SearchReply, target: Target) -> float:
     if name == "dense":
         if target.similarity == "cosine":
             return -1.0
+        return -abs(max((score for _, score in reply.candidates), default=1.0))
+    if name == "late":  # vectors of length 1: at worst, every product is the negative
         return -abs(max((score for _, score in reply.candidates), default=1.0))
     return next((coded.floor for coded in target.encoded if coded.name == name), 0.0)
 

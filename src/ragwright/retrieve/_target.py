@@ -63,12 +63,14 @@ class EncodedSearch:
         model: Its model as configured, which encodes queries.
         encoder: The model's identity, by which the index knows the data.
         floor: The least score that there could be.
+        candidates: Most candidates of the other channels that it scores; 0 for every chunk.
     """
 
     name: str
     model: str
     encoder: str
     floor: float = 0.0
+    candidates: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,8 @@ class Explanation:
         seen: Chunk id -> the embedding model's tokens of the chunk's beginning.
         nearest: Chunk id of the first hits of a dense search -> (cosine, sentence) of those of its
             sentences that are nearest to the query, the nearest first.
+        pairs: With late interaction: chunk id of the first hits -> (share of the score, word of the
+            query, word of the hit that it matches best), the greatest first.
         ranked: With a ranker: chunk id of the first hits -> feature -> (its value, what it adds to
             the score).
     """
@@ -152,6 +156,7 @@ class Explanation:
     matched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nearest: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
+    pairs: Mapping[str, tuple[tuple[float, str, str], ...]] = field(default_factory=dict)
     ranked: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
 
 
