@@ -38,7 +38,7 @@ from ragwright.measure import Comparison
 from ragwright.project import Project, Session, ingest_sources
 from ragwright.training import (
     AdapterTuning,
-    EmbedderTuning,
+    ModelTuning,
     HoldOut,
     Mining,
     TrainingOptions,
@@ -204,7 +204,7 @@ def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], Tuned]:
     with Project.open(root) as project:
         ingest_sources(project)
         adapter = tune_adapter(project, testset, AdapterTuning(measure=case.measure))
-        how = EmbedderTuning(
+        how = ModelTuning(
             also=tuple(str(root / name) for name in also),
             measure=case.measure,
             training=case.training,

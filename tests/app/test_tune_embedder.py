@@ -18,7 +18,7 @@ import pytest
 from command_line import ragwright
 
 from ragwright.project import Project
-from ragwright.training import EmbedderTuning, TrainingOptions, tune_embedder
+from ragwright.training import ModelTuning, TrainingOptions, tune_embedder
 
 pytestmark = [
     pytest.mark.slow,
@@ -314,7 +314,7 @@ def test_a_loss_that_is_not_a_number_keeps_the_best_checkpoint(
         return forward(self, *given) * (float("nan") if len(calls) == 40 else 1.0)
 
     monkeypatch.setattr(MultipleNegativesRankingLoss, "forward", broken)
-    how = EmbedderTuning(
+    how = ModelTuning(
         training=TrainingOptions(epochs=15, batch=16, tokens=40, rate=1e-2), output="models/nan"
     )
     with Project.open(project) as opened:

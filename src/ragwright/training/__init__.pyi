@@ -1,6 +1,6 @@
 from ._adapter import AdapterTuning as AdapterTuning, tune_adapter as tune_adapter
 from ._adapter_fit import AdapterFit as AdapterFit, fit_adapter as fit_adapter
-from ._embedder import EmbedderTuning as EmbedderTuning, tune_embedder as tune_embedder
+from ._embedder import tune_embedder as tune_embedder
 from ._generated import SOURCES as SOURCES, named_sources as named_sources
 from ._pairs import Mining as Mining
 from ._ranker import RankerTuning as RankerTuning, tune_ranker as tune_ranker
@@ -11,6 +11,7 @@ from ._ranker_fit import (
     fit_ranker as fit_ranker,
     flat_trees as flat_trees,
 )
+from ._teach import ModelTuning as ModelTuning
 from ._trainer import TrainingOptions as TrainingOptions
 from ._tuned import (
     HoldOut as HoldOut,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ..testsets import Testset
     from ..training import (
         AdapterTuning,
-        EmbedderTuning,
+        ModelTuning,
         RankerTuning,
         Tuned,
         TutorialOptions,
@@ -114,7 +114,7 @@ class TuningVerbs(ABC):
         """Learn an order of the hits; see :func:`ragwright.training.tune_ranker`."""
         return training.tune_ranker(self.project, testset, how)
 
-    def tune_embedder(self, testset: str = "", how: EmbedderTuning | None = None) -> Tuned:
+    def tune_embedder(self, testset: str = "", how: ModelTuning | None = None) -> Tuned:
         """Fine-tune the embedding model; see :func:`ragwright.training.tune_embedder`."""
         return training.tune_embedder(self.project, testset, how)
 

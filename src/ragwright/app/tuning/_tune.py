@@ -14,7 +14,7 @@ from typer import Option
 from ...report import tuned_headline, tuned_json, tuned_table, tuned_use
 from ...training import (
     AdapterTuning,
-    EmbedderTuning,
+    ModelTuning,
     Mining,
     RankerTuning,
     TrainingOptions,
@@ -26,7 +26,7 @@ from .._console import EXIT_FAILED, Step
 from .._flags import Flags, takes
 from .._show import runner_step, show_progress
 
-_HOW, _TRAIN = EmbedderTuning(), TrainingOptions()
+_HOW, _TRAIN = ModelTuning(), TrainingOptions()
 
 _SHARED = "cluster project overrides as_json quiet jobs max_cost"
 
@@ -133,7 +133,7 @@ def embedder(
     then too, marked in its card, and the exit code stays 100.
     """
     steps = _Steps()
-    options = EmbedderTuning(
+    options = ModelTuning(
         named_sources(sources),
         most,
         tuple(also or ()),
