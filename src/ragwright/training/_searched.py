@@ -15,7 +15,6 @@ from ..retrieve import (
     RerankOptions,
     RetrieveOptions,
     SelectOptions,
-    Target,
     retrieve,
 )
 from ..testsets import gold_chunks, split_clusters

@@ -118,6 +118,10 @@ class TuningVerbs(ABC):
         """Fine-tune the embedding model; see :func:`ragwright.training.tune_embedder`."""
         return training.tune_embedder(self.project, testset, how)
 
+    def tune_reranker(self, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+        """Train a cross-encoder; see :func:`ragwright.training.tune_reranker`."""
+        return training.tune_reranker(self.project, testset, how)
+
     def tutorial(self, how: TutorialOptions | None = None) -> TutorialTable:
         """Base and tuned, each with and without reranking, on the same questions."""
         return training.run_tutorial(self.project, how)
