@@ -38,9 +38,9 @@ from ragwright.measure import Comparison
 from ragwright.project import Project, Session, ingest_sources
 from ragwright.training import (
     AdapterTuning,
-    ModelTuning,
     HoldOut,
     Mining,
+    ModelTuning,
     TrainingOptions,
     Tuned,
     held_out,
