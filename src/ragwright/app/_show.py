@@ -100,6 +100,9 @@ def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
     for score, sentence in why.nearest.get(hit.chunk_id, ()):
         short = textwrap.shorten(sentence, 120, placeholder=" …")
         lines.append(f"near the query: {score:.3f} {short}")
+    if hit.chunk_id in why.pairs:
+        pairs = [f"{word} = {match} {share:.2f}" for share, word, match in why.pairs[hit.chunk_id]]
+        lines.append(f"late interaction: {', '.join(pairs) or 'no word matched'}")
     if hit.rung is not None:
         met = ", ".join(map(str, hit.rung.met)) or "none"
         missed = ", ".join(map(str, hit.rung.missed)) or "none"
@@ -208,7 +211,7 @@ def _detail(entry: TraceEntry) -> str:
                 lines.append(f"… {len(reply.candidates)} candidates in all")
     elif isinstance(request, flow.Lookup):
         lines += list(request.chunk_ids)
-    elif isinstance(request, flow.Embed):
+    elif isinstance(request, flow.Embed | flow.Encode):
         lines.append(
             f"model: {request.model}   {counted(len(request.texts), 'text')}, {request.role}"
         )

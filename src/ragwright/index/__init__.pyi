@@ -1,6 +1,15 @@
+from ._encoded import (
+    ENCODED_CHANNELS as ENCODED_CHANNELS,
+    EncodedChannel as EncodedChannel,
+    encoded_channel as encoded_channel,
+    not_encoded as not_encoded,
+    packed_side as packed_side,
+)
+from ._encoding_store import EncodingSize as EncodingSize, titled_text as titled_text
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
 from ._history import KeptRows as KeptRows
 from ._lance import LanceStore as LanceStore
+from ._late import LateChannel as LateChannel
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions
 from ._postings import AnalyzerFactory as AnalyzerFactory, default_analyzer as default_analyzer
 from ._prepare import packed_terms as packed_terms
@@ -10,6 +19,7 @@ from ._rank import (
     rung_rates as rung_rates,
     rungs_of as rungs_of,
 )
+from ._sparse import SparseChannel as SparseChannel, read_sparse as read_sparse
 from ._sqlite import SqliteStore as SqliteStore, open_store as open_store
 from ._store import (
     IndexedDocument as IndexedDocument,

@@ -202,7 +202,7 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
         total = 0.0
         for request in requests:
             rows = self._views.rows(request.snapshot)
-            if rows is None or request.channel not in _OWN_CHANNELS:
+            if rows is None or request.channel not in _OWN_CHANNELS or request.encoder:
                 return False
             total += _search_cost(request, rows)
         return total <= QUICK_ROWS
@@ -242,6 +242,8 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
 
 
 def _search_view(view: View, request: Search, channels: Channels) -> SearchReply:
+    if request.encoder:
+        return view.encoded(request)
     if request.channel not in _OWN_CHANNELS:
         return channels.answer(view, request)
     if request.channel == "all":

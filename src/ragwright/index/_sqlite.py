@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,11 @@ from ..core import (
     load_addition,
 )
 from . import _sqlite_rows as rows
+from ._arrays import Arrays
 from ._catalog import Catalog
 from ._connections import Connections
+from ._encoded_rows import encoding_size, read_encodings, stamps_without, write_encodings
+from ._encoding_store import Encodings, EncodingSize
 from ._options import StoreOptions
 from ._postings import AnalyzerFactory, Analyzers
 from ._prepare import (
@@ -49,7 +53,7 @@ from ._store import (
     WriteCounts,
     snapshot_gone,
 )
-from ._view import SegmentView
+from ._view import SegmentView, ViewSegment
 
 
 class SqliteStore(Store):
@@ -341,7 +345,42 @@ class SqliteStore(Store):
                 state = self._catalog.build(
                     pair, name, live, lambda stamps: rows.documents_with_chunks(db, pair, stamps)
                 )
-        return SegmentView(name, pair, state, self._analyzers.of(pair))
+        sides = partial(self._side, pair)
+        return SegmentView(name, pair, state, self._analyzers.of(pair), sides)
+
+    def _side(self, pair: IndexSpec, part: ViewSegment, channel: str, encoder: str) -> Arrays:
+        """What a channel searches of a segment, packed from the stored encodings if need be."""
+        coded = index.encoded_channel(channel)
+        saved = self._catalog.saved_side(pair, part, coded, encoder)
+        if saved is not None:
+            return saved
+        with self._connections.reading() as db:
+            side = index.packed_side(part.segment, coded, encoder, partial(read_encodings, db))
+        return self._catalog.save_side(pair, part, coded, encoder, side)
+
+    def stamps_without(self, pair: IndexSpec, encoder: str) -> Sequence[int]:
+        """Stamps of the pair's documents that an encoder has not encoded."""
+        with self._connections.reading() as db:
+            return stamps_without(db, pair, encoder)
+
+    def stamped_texts(
+        self, pair: IndexSpec, stamps: Sequence[int]
+    ) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """(Stamp, texts of its chunks as they are embedded) of documents."""
+        with self._connections.reading() as db:
+            stored = rows.documents_with_chunks(db, pair, np.asarray(stamps, np.int64))
+            for document in stored:
+                yield document.stamp, tuple(map(document.embedded_text, document.chunks))
+
+    def put_encodings(self, encoder: str, encodings: Mapping[int, Encodings]) -> None:
+        """Store the encodings of documents by stamp."""
+        with self._connections.writing() as db:
+            write_encodings(db, encoder, encodings)
+
+    def encoding_size(self, pair: IndexSpec, encoder: str) -> EncodingSize:
+        """What an encoder has encoded of a pair."""
+        with self._connections.reading() as db:
+            return encoding_size(db, pair, encoder)
 
     def renewed(self, pair: IndexSpec, snapshot: str) -> View:
         """The named state's view, built from the rows even if one is open or saved."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .. import index, models
 from ..core import Document
+from ._encoded_rows import drop_encodings
 from ._prepare import (
     DIGEST_MODULUS,
     ReadyDocument,
@@ -430,6 +431,7 @@ class Writer:
             )
             self._orphans.update(row[0] for row in used)
             removed = db.execute("DELETE FROM chunks WHERE entry = ?", (entry.stamp,)).rowcount
+            drop_encodings(db, entry.stamp)
             db.execute("DELETE FROM entries WHERE id = ?", (entry.stamp,))
             index.KeptRows(db).drop_document(entry.document)
         self._digest -= entry_digest(entry.name, entry.hash, entry.source)

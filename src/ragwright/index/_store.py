@@ -27,6 +27,7 @@ from ..core import (
 )
 from ..flow import SearchReply
 from ..models import TokenSource
+from ._encoding_store import EncodingStore, EncodingView, titled_text
 from ._options import StoreOptions
 
 
@@ -65,6 +66,10 @@ class StoredDocument:
         """Approximate number of bytes a segment needs for it."""
         vectors = sum(0 if c.vector is None else c.vector.nbytes for c in self.chunks)
         return len(self.text) + vectors + sum(len(c.terms) for c in self.chunks)
+
+    def embedded_text(self, chunk: StoredChunk) -> str:
+        """The text of one of its chunks as it is embedded."""
+        return titled_text(self.text[chunk.start : chunk.end], self.title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +241,7 @@ class ViewStatistics:
     approximate: str = ""
 
 
-class View(ABC):
+class View(EncodingView, ABC):
     """Answers from one consistent snapshot; never changes while a writer works."""
 
     snapshot: str
@@ -378,7 +383,7 @@ class View(ABC):
         """Release files and memory; the view must not be used afterwards."""
 
 
-class Store(ABC):
+class Store(EncodingStore, ABC):
     """The stored documents, chunks, vectors and metadata of one project.
 
     Every write is one transaction: all of it is there after a crash, or none of it. Bad
@@ -591,7 +596,4 @@ def chunk_key(chunk: Chunk, title: str = "") -> str:
 
 def embedded_text(chunk: Chunk, title: str = "") -> str:
     """The text of a chunk that is embedded: its document's title, then its text."""
-    head = title.strip()
-    if head and not chunk.text.lstrip().startswith(head):
-        return f"{head}\n{chunk.text}"
-    return chunk.text
+    return titled_text(chunk.text, title)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import index
 from ..core import Filter, Hit, Relaxation, RetrieveError
-from ..flow import SearchReply
+from ..flow import Search, SearchReply
 from ..models import TokenSource
 from ._arrays import Arrays
 from ._filters import (
@@ -51,6 +54,15 @@ class ViewSegment:
     impacts: Impacts
     dead: Mask | None = None
 
+    def unencoded(self, side: Arrays) -> int:
+        """Number of live rows for which a side has no data."""
+        absent = side["absent"]
+        return int(np.count_nonzero(absent if self.dead is None else absent & ~self.dead))
+
+
+Sides: TypeAlias = Callable[[ViewSegment, str, str], Arrays]
+"""From a segment, a channel and an encoder to what the channel searches of the segment."""
+
 
 class ViewState:
     """One state of a pair: segments with the statistics that make them one index.
@@ -77,6 +89,7 @@ class ViewState:
         self._masks: dict[str, list[Mask]] = {}
         self._positions: dict[str, list[Positions]] = {}
         self._order: DocumentOrder | None = None
+        self.sides: dict[tuple[str, str], list[Arrays]] = {}
 
     @property
     def segments(self) -> list[Segment]:
@@ -159,8 +172,14 @@ class SegmentView(View):
     """A handle on one state; safe to use from several threads."""
 
     def __init__(
-        self, snapshot: str, pair: IndexSpec, state: ViewState, analyzer: TokenSource
+        self,
+        snapshot: str,
+        pair: IndexSpec,
+        state: ViewState,
+        analyzer: TokenSource,
+        sides: Sides | None = None,
     ) -> None:
+        self._sides = sides
         self.snapshot = snapshot
         self.pair = pair
         self._state: ViewState | None = state
@@ -257,6 +276,64 @@ class SegmentView(View):
         ]
         reply = climb(parts, positions, ladder, k, relax)
         return reply if ranked is None else replace(reply, terms=ranked.terms)
+
+    def encoded(self, request: Search) -> SearchReply:
+        """Up to k chunks by a channel with its own data, with filters and soft filters."""
+        state = self._live_state()
+        coded = index.encoded_channel(request.channel)
+        sides = self._channel_sides(state, request.channel, request.encoder)
+        masks = state.masks(request.filters)
+        if request.among:
+            masks = self._masks_among(state, masks, request.among)
+        query, least = request.vector, -np.inf if coded.least is None else coded.least
+        if request.relax is not None:
+            ladder = Ladder.of(request.relax)
+            positions = state.positions(ladder, masks)
+            exact = [partial(coded.scores_of, side, query) for side in sides]
+            parts = [
+                (part.segment, mask, Channel(scores, above=least))
+                for part, mask, scores in zip(state.parts, masks, exact, strict=True)
+            ]
+            return climb(parts, positions, ladder, request.k, request.relax)
+        candidates = []
+        for part, mask, side in zip(state.parts, masks, sides, strict=True):
+            if mask is not None and np.count_nonzero(mask) <= len(mask) // 4:
+                chosen = np.flatnonzero(mask)
+                candidates.append((part.segment, chosen, coded.scores_of(side, query, chosen)))
+                continue
+            scores = coded.scores(side, query)
+            if mask is not None:
+                scores = np.where(mask, scores, -np.inf)
+            rows = highest(scores, max(1, request.k), ROUNDING, above=least)
+            candidates.append((part.segment, rows, scores[rows]))
+        return SearchReply(best(candidates, request.k, above=least))
+
+    def _masks_among(
+        self, state: ViewState, masks: Sequence[Mask | None], chunk_ids: Sequence[str]
+    ) -> list[Mask | None]:
+        """The masks with these chunks only."""
+        few: list[Mask | None] = []
+        places = np.array([self._row_of(state, chunk_id) for chunk_id in chunk_ids], np.int64)
+        for at, (part, mask) in enumerate(zip(state.parts, masks, strict=True)):
+            chosen = np.zeros(part.segment.rows, np.bool_)
+            chosen[places[places[:, 0] == at, 1]] = True
+            few.append(chosen if mask is None else chosen & mask)
+        return few
+
+    def _channel_sides(self, state: ViewState, channel: str, encoder: str) -> list[Arrays]:
+        """The data of a channel, one side per segment; RetrieveError where some is missing."""
+        sides = state.sides.get((channel, encoder))
+        if sides is None:
+            if self._sides is None:
+                raise index.not_encoded(channel, state.rows, self.snapshot)
+            sides = [self._sides(part, channel, encoder) for part in state.parts]
+            missing = sum(part.unencoded(s) for part, s in zip(state.parts, sides, strict=True))
+            if missing:
+                raise index.not_encoded(channel, missing, self.snapshot)
+            state.sides[channel, encoder] = sides
+        for side in sides:
+            side.check()
+        return sides
 
     def _segment_channels(
         self, state: ViewState, query: str | Matrix, ranked: Ranked | None

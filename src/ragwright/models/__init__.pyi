@@ -18,6 +18,7 @@ from ._embedding import (
     settle_rule as settle_rule,
     usable_vectors as usable_vectors,
 )
+from ._encoders import EncodeHandler as EncodeHandler, Encoders as Encoders
 from ._evidence import question_language as question_language, things as things
 from ._extractive import (
     ExtractiveReranker as ExtractiveReranker,
@@ -25,6 +26,7 @@ from ._extractive import (
     names_subject as names_subject,
 )
 from ._folder import (
+    is_late as is_late,
     local_engine as local_engine,
     transformer_folder as transformer_folder,
 )
@@ -35,6 +37,23 @@ from ._language import (
     sentence_spans as sentence_spans,
     stop_words as stop_words,
 )
+from ._late import (
+    LateModel as LateModel,
+    PlacedTokens as PlacedTokens,
+    SentenceTransformersLate as SentenceTransformersLate,
+    late_identity as late_identity,
+    open_late as open_late,
+)
+from ._late_form import (
+    PLACED as PLACED,
+    TokenVectors as TokenVectors,
+    passage_form as passage_form,
+    placed_form as placed_form,
+    query_form as query_form,
+    read_passage as read_passage,
+    read_placed as read_placed,
+    read_query as read_query,
+)
 from ._names import (
     PROVIDERS as PROVIDERS,
     Directory as Directory,
@@ -43,13 +62,16 @@ from ._names import (
     Target as Target,
 )
 from ._onnx import OnnxEmbedder as OnnxEmbedder
+from ._onnx_late import OnnxLate as OnnxLate
 from ._onnx_rerank import OnnxReranker as OnnxReranker
 from ._openai import OpenAIChat as OpenAIChat, OpenAIEmbeddings as OpenAIEmbeddings
 from ._options import (
     AnalyzerOptions as AnalyzerOptions,
     EmbedOptions as EmbedOptions,
+    LateOptions as LateOptions,
     ModelSettings as ModelSettings,
     Similarity as Similarity,
+    SparseOptions as SparseOptions,
     TimeLimits as TimeLimits,
 )
 from ._probe import Speed as Speed, measure_model as measure_model
@@ -74,9 +96,18 @@ from ._rerank import (
 from ._seams import (
     ChatModel as ChatModel,
     Embedder as Embedder,
+    Encoder as Encoder,
     Matrix as Matrix,
     Reranker as Reranker,
     Tokenizer as Tokenizer,
+)
+from ._sparse import (
+    SparseTransformer as SparseTransformer,
+    open_sparse_encoder as open_sparse_encoder,
+)
+from ._sparse_onnx import (
+    OnnxSparseEncoder as OnnxSparseEncoder,
+    export_sparse_onnx as export_sparse_onnx,
 )
 from ._st import (
     SentenceTransformerEmbedder as SentenceTransformerEmbedder,

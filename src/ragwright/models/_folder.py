@@ -23,6 +23,17 @@ _POOLING: dict[str, Pooling] = {
 
 _LAYERS = {"Transformer", "Pooling", "Normalize"}
 
+_LATE_KINDS = {"MultiVectorEncoder", "ColBERT"}
+"""Names of the kind in the configuration of sentence-transformers and of PyLate."""
+
+_PYLATE_KEYS = {
+    "query_prefix",
+    "document_prefix",
+    "do_query_expansion",
+    "attend_to_expansion_tokens",
+}
+"""Keys that only PyLate writes."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
@@ -56,13 +67,13 @@ class ModelFolder:
             raise ConfigError(
                 "no such model folder", where=str(path), hint="write onnx:FOLDER or st:FOLDER"
             )
-        config = _json_file(path / "config.json")
-        modules = _json_file(path / "modules.json")
+        config = read_json(path / "config.json")
+        modules = read_json(path / "modules.json")
         entries = modules if isinstance(modules, list) else []
         kinds = [str(m.get("type", "")).rpartition(".")[2] for m in entries]
         places = {kind: str(m.get("path", "")) for kind, m in zip(kinds, entries, strict=True)}
-        pooling = _json_file(path / places.get("Pooling", "1_Pooling") / "config.json")
-        settings = _json_file(path / "config_sentence_transformers.json")
+        pooling = read_json(path / places.get("Pooling", "1_Pooling") / "config.json")
+        settings = read_json(path / "config_sentence_transformers.json")
         rule = VectorRule(
             _prefixes_of(settings.get("prompts") or {}),
             _folder_pooling(pooling, path),
@@ -94,11 +105,11 @@ def local_engine(path: Path) -> Literal["onnx", "static", "st"]:
     """
     if any((path / file).is_file() for file in ("onnx/model.onnx", "model.onnx")):
         return "onnx"
-    modules = _json_file(path / "modules.json")
+    modules = read_json(path / "modules.json")
     kinds = [str(m.get("type", "")) for m in modules] if isinstance(modules, list) else []
     if any(kind.endswith("StaticEmbedding") for kind in kinds):
         return "static"
-    return "static" if _json_file(path / "config.json").get("model_type") == "model2vec" else "st"
+    return "static" if read_json(path / "config.json").get("model_type") == "model2vec" else "st"
 
 
 def transformer_folder(path: Path, what: str) -> Path:
@@ -117,7 +128,7 @@ def transformer_folder(path: Path, what: str) -> Path:
             where=str(path),
             hint="name the folder of a transformer, for example of all-MiniLM-L6-v2",
         )
-    modules = _json_file(path / "modules.json")
+    modules = read_json(path / "modules.json")
     layers = [str(m.get("path", "")) for m in modules] if isinstance(modules, list) else []
     for place in ("", *layers[:1]):
         if (path / place / "config.json").is_file():
@@ -130,7 +141,20 @@ def transformer_folder(path: Path, what: str) -> Path:
     )
 
 
-def _json_file(path: Path) -> Any:
+def is_late(home: Path) -> bool:
+    """True for a folder that holds a late-interaction model, by its configuration alone."""
+    settings = read_json(home / "config_sentence_transformers.json")
+    if settings.get("model_type") in _LATE_KINDS or _PYLATE_KEYS & settings.keys():
+        return True
+    return "HF_ColBERT" in (read_json(home / "config.json").get("architectures") or ())
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file, an empty mapping where there is no file.
+
+    Raises:
+        ConfigError: It is not JSON.
+    """
     if not path.is_file():
         return {}
     try:
@@ -167,9 +191,9 @@ def _folder_pooling(config: dict[str, Any], path: Path) -> Pooling:
 
 def _folder_window(path: Path, config: dict[str, Any]) -> int | None:
     limits = [
-        _json_file(path / "sentence_bert_config.json").get("max_seq_length"),
+        read_json(path / "sentence_bert_config.json").get("max_seq_length"),
         config.get("max_position_embeddings"),
-        _json_file(path / "tokenizer_config.json").get("model_max_length"),
+        read_json(path / "tokenizer_config.json").get("model_max_length"),
     ]
     if limits[1] is not None and config.get("model_type") in {
         "roberta",

@@ -114,7 +114,7 @@ def open_onnx(folder: str | Path) -> tuple[Path, Path, Any]:
     """
     ort = require("onnxruntime", "embed", "an onnx: model")
     path = Path(folder).expanduser()
-    file = path if path.suffix == ".onnx" else _onnx_file(path)
+    file = path if path.suffix == ".onnx" else onnx_file(path)
     session = _open_session(ort, file)
     unknown = {i.name for i in session.get_inputs()} - _INPUTS
     if unknown:
@@ -165,7 +165,12 @@ def _tokenizer_folder(file: Path) -> Path:
     return parent if (parent / "tokenizer.json").is_file() else parent.parent
 
 
-def _onnx_file(folder: Path) -> Path:
+def onnx_file(folder: Path) -> Path:
+    """The ONNX file of a folder.
+
+    Raises:
+        ConfigError: There is none, or there are several.
+    """
     for candidate in (folder / "model.onnx", folder / "onnx" / "model.onnx"):
         if candidate.is_file():
             return candidate

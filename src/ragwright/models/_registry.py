@@ -14,14 +14,15 @@ from ..core import ConfigError, PluginError, RagwrightError, Usage, addition, lo
 from ._extractive import ExtractiveReranker
 from ._names import PROVIDERS, Directory, Target
 from ._options import EmbedOptions, ModelSettings, TimeLimits
-from ._seams import ChatModel, Embedder, Reranker, Tokenizer
+from ._seams import ChatModel, Embedder, Encoder, Reranker, Tokenizer
 
 if TYPE_CHECKING:
     from ._embedding import VectorRule
+    from ._encoders import Encoders
     from ._hub import Hub
     from ._transport import Connections
 
-Backend: TypeAlias = ChatModel | Embedder | Reranker
+Backend: TypeAlias = ChatModel | Embedder | Encoder | Reranker
 
 
 class Models:
@@ -66,11 +67,23 @@ class Models:
         """Models of the hub, in the project's folder or the user's cache."""
         return room.Hub(self.root)
 
+    @cached_property
+    def encoders(self) -> Encoders:
+        """Models of channels with data of their own."""
+        return room.Encoders(self)
+
+    def located(self, name: str) -> tuple[str, EmbedOptions]:
+        """Folder or name on the hub of a local model, fetched if need be, and its options."""
+        target = self.target(name)
+        if target.name.provider == "hf":
+            return str(self.hub.folder(target.name.name)), self._options(name)
+        return self._source(target), self._options(name)
+
     def register(self, name: str, backend: Backend) -> None:
         """Register a back end made in Python under a name; it overrides settings."""
-        if not isinstance(backend, ChatModel | Embedder | Reranker):
+        if not isinstance(backend, Backend):
             raise PluginError(
-                f"{type(backend).__name__} is not a ChatModel, Embedder or Reranker",
+                f"{type(backend).__name__} is not a ChatModel, Embedder, Encoder or Reranker",
                 where=name,
                 hint="derive it from one of these classes of ragwright.models",
             )
@@ -376,7 +389,7 @@ _CROSS = {"hf", "onnx", "st"}
 
 def _backend_of_plugin(plugin: Any, arguments: tuple[str, ...], name: str) -> Backend:
     """A plug-in's object, made where it is a class or a factory."""
-    if isinstance(plugin, ChatModel | Embedder | Reranker):
+    if isinstance(plugin, Backend):
         return plugin
     if not callable(plugin):
         raise PluginError(f"{plugin!r} is not a back end and does not make one", where=name)
@@ -390,9 +403,10 @@ def _backend_of_plugin(plugin: Any, arguments: tuple[str, ...], name: str) -> Ba
             where=name,
             hint="a plug-in for one model takes no argument, one for a provider the model's name",
         ) from error
-    if not isinstance(backend, ChatModel | Embedder | Reranker):
+    if not isinstance(backend, Backend):
         raise PluginError(
-            f"{type(backend).__name__} is not a ChatModel, Embedder or Reranker", where=name
+            f"{type(backend).__name__} is not a ChatModel, Embedder, Encoder or Reranker",
+            where=name,
         )
     return backend
 

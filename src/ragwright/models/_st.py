@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core import ConfigError, RagwrightError, require, text_hash
 from ._embedding import Prefixes, RuledEmbedder, VectorRule, file_hash, settle_rule
-from ._folder import folder_names
+from ._folder import folder_names, is_late
 from ._hf_tokenizer import HFTokenizer
 from ._options import EmbedOptions, ModelSettings, Pooling
 from ._seams import Matrix
@@ -26,6 +26,12 @@ _WORDS = {"last": "lasttoken"}
 _WHAT = "an st: model"
 _DECIDE = {".bin", ".json", ".model", ".safetensors", ".txt"}
 """Files that determine a model's output: weights, configuration, vocabulary."""
+
+LATE_OUTPUT = "token_vectors"
+"""Output of the ONNX file of a late-interaction model: its last layers are part of the file."""
+
+_KNOWN_CLASSES = {"pylate.models.Dense.Dense"}
+"""Classes of other packages for which sentence-transformers opens its own."""
 
 
 class SentenceTransformerEmbedder(RuledEmbedder):
@@ -110,7 +116,9 @@ def export_onnx(
     """Write a sentence-transformers model as a folder that ``onnx:`` opens; returns it.
 
     The file holds the transformer; pooling and normalising are read from the configuration
-    copied beside it. Models with further layers (Dense) are refused.
+    copied beside it. Models with further layers (Dense) are refused. Of a late-interaction model
+    the file holds every layer that changes vectors; which tokens count is read from the
+    configuration.
 
     Args:
         source: A folder or a name on the hub.
@@ -124,15 +132,19 @@ def export_onnx(
     """
     require("onnx", "torch", "exporting to ONNX")
     torch = require("torch", "torch", "exporting to ONNX")
-    model = open_quietly("SentenceTransformer", str(source), "cpu")
+    late = is_late(Path(source).expanduser())
+    model = open_quietly("MultiVectorEncoder" if late else "SentenceTransformer", source, "cpu")
     kinds = [type(layer).__name__ for layer in model]
-    further = set(kinds) - {"Transformer", "Pooling", "Normalize"}
+    known = {"Dense", "MultiVectorMask"} if late else {"Pooling"}
+    further = set(kinds) - known - {"Transformer", "Normalize"}
     if further:
         raise ConfigError(
             f"layers {', '.join(sorted(further))} cannot be exported",
             where=str(source),
             hint="use the model by st:",
         )
+    if late:
+        _name_expansion(model)
     out = Path(folder).expanduser()
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
@@ -153,8 +165,21 @@ def export_onnx(
     return out
 
 
+def _name_expansion(model: Any) -> None:
+    """Write the token that expands queries into the settings of a late-interaction model."""
+    expansion, tokenizer = model[0].query_expansion, model.tokenizer
+    if expansion is not None and expansion["token"] is None:
+        token = tokenizer.mask_token or tokenizer.eos_token
+        model[0].query_expansion = {**expansion, "token": token}
+
+
 def _write_network(torch: Any, model: Any, path: Path) -> None:
     network = model[0].auto_model.eval()
+    kinds = {type(layer).__name__ for layer in model}
+    # Layers that work on the vectors of tokens, of a late-interaction model.
+    layers = [layer for layer in model if type(layer).__name__ in {"Dense", "Normalize"}]
+    layers = layers if "MultiVectorMask" in kinds else []
+    output = LATE_OUTPUT if "MultiVectorMask" in kinds else "last_hidden_state"
     tokens = model.tokenizer(["a text", "another text, longer"], padding=True, return_tensors="pt")
     names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in tokens]
 
@@ -162,24 +187,31 @@ def _write_network(torch: Any, model: Any, path: Path) -> None:
         def __init__(self) -> None:
             super().__init__()
             self.network = network
+            self.layers = torch.nn.ModuleList(layers)
 
         def forward(self, *tensors: Any) -> Any:
-            return self.network(**dict(zip(names, tensors, strict=True))).last_hidden_state
+            hidden = self.network(**dict(zip(names, tensors, strict=True))).last_hidden_state
+            features = {"token_embeddings": hidden}
+            for layer in self.layers:
+                features = layer(features)
+            return features["token_embeddings"]
 
-    axes = {name: {0: "texts", 1: "tokens"} for name in (*names, "last_hidden_state")}
+    axes = {name: {0: "texts", 1: "tokens"} for name in (*names, output)}
     try:
         torch.onnx.export(
             _Encoder(),
             tuple(tokens[name] for name in names),
             str(path),
             input_names=names,
-            output_names=["last_hidden_state"],
+            output_names=[output],
             dynamic_axes=axes,
             opset_version=17,
             dynamo=False,  # the older exporter's graph runs 5 to 20 % faster
         )
     except Exception as error:
-        raise ConfigError(f"exporting failed: {error}", hint="use the model by st:") from error
+        raise ConfigError(
+            f"exporting failed: {str(error)[:300]}", hint="use the model by st:"
+        ) from error
 
 
 def _quantised_file(path: Path) -> Path:
@@ -196,7 +228,7 @@ def _quantised_file(path: Path) -> Path:
     return out
 
 
-def open_quietly(kind: str, source: str, device: str) -> Any:
+def open_quietly(kind: str, source: str | Path, device: str) -> Any:
     """A model by the class of sentence-transformers named, without progress bars.
 
     Raises:
@@ -209,7 +241,7 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
     try:
         with no_progress_bars(_WHAT):
             model = getattr(st, kind)(
-                str(home.resolve()) if home.is_dir() else source,
+                str(home.resolve()) if home.is_dir() else str(source),
                 device=device,
                 trust_remote_code=False,
             )
@@ -217,7 +249,7 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
         raise
     except Exception as error:
         raise ConfigError(
-            f"sentence-transformers cannot open {source!r}: {str(error)[:300]}",
+            f"sentence-transformers cannot open {str(source)!r}: {str(error)[:300]}",
             hint="its files are damaged or incomplete: copy the model into the folder again"
             if home.is_dir()
             else "the folder does not exist; for a model on the hub write hf:ORG/NAME",
@@ -228,7 +260,7 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
     if vocabulary and vocabulary.keys() <= {*getattr(tokenizer, "all_special_tokens", ())}:
         raise ConfigError(
             "the model has no tokenizer: its vocabulary is empty",
-            where=source,
+            where=str(source),
             hint="copy tokenizer.json (or vocab.txt) of the model into the folder",
         )
     return model
@@ -254,7 +286,8 @@ def _refuse_code(home: Path) -> None:
             routed = entry.get("types") if isinstance(entry, dict) else None
             types += routed.values() if isinstance(routed, dict) else []
         for name in types:
-            if isinstance(name, str) and not name.startswith("sentence_transformers."):
+            own = isinstance(name, str) and name.startswith("sentence_transformers.")
+            if isinstance(name, str) and not own and name not in _KNOWN_CLASSES:
                 raise ConfigError(
                     f"the model wants to run code of its own: the class {name!r}",
                     where=str(file),

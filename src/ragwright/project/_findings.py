@@ -13,6 +13,7 @@ from ..ledger import writable
 from ..models import ExtractiveReranker, check_model
 from ..retrieve import find_pattern
 from ._again import doubtful_documents
+from ._encoded_findings import encoded_texts, late_loss_text
 from ._project import Project
 
 FindingState: TypeAlias = Literal["ok", "note", "fault"]
@@ -52,6 +53,7 @@ def model_findings(project: Project, *, ask: bool = False) -> Iterator[Check]:
     yield from _database_checks(project)
     if ask:
         yield from _server_checks(project)
+        yield from _late_check(project)
     yield from _money_check(project)
 
 
@@ -161,6 +163,7 @@ def _index_checks(project: Project) -> Iterator[Check]:
                 "run: ragwright ingest",
             )
         yield from _entry_pattern_check(project)
+        yield from _encoding_checks(project)
     for note in project.partial_note():
         yield Check("index", "note", note)
     for other in pairs:
@@ -168,6 +171,23 @@ def _index_checks(project: Project) -> Iterator[Check]:
             documents_kept = len(project.store.content_hashes(other))
             under = counted(documents_kept, "document")
             yield Check("index", "note", f"also built under other settings: {under}")
+
+
+def _encoding_checks(project: Project) -> Iterator[Check]:
+    """Data of the channels that have a model of their own."""
+    states: dict[str, FindingState] = {"fault": "fault"}
+    for state, text, do in encoded_texts(project):
+        yield Check("index", states.get(state, "ok"), text, do)
+
+
+def _late_check(project: Project) -> Iterator[Check]:
+    """What is lost by keeping vectors of late interaction as 8-bit numbers."""
+    try:
+        text = late_loss_text(project)
+    except RagwrightError:  # reported by _encoding_checks
+        return
+    if text:
+        yield Check("index", "ok", text)
 
 
 def _entry_pattern_check(project: Project) -> Iterator[Check]:

@@ -17,6 +17,8 @@ from ..engines import open_engine, settled_engine
 from ..ingest import ScanProgress, SourceOptions
 from ..ledger import Ledger
 from ._again import vectors_again
+from ._encoded_findings import late_loss_text
+from ._encoding import encode_missing
 from ._folder import ProjectFolder
 from ._settings import SourceEntry
 from ._snapshots import keep_snapshot
@@ -92,9 +94,12 @@ def ingest_sources(
             on_start(work.progress)
         with FetchAhead(fetch_by_runner(project), web_pages(feeds)) as fetch_page:
             report = work.run(feeds, fetch_page, prune=prune)
+        encoded = encode_missing(project, work.progress.encode)
+        loss = late_loss_text(project, encoded)
     keep_snapshot(project, "ingest")
     marker.unlink(missing_ok=True)
-    report = replace(report, notes=(*notes, *report.notes), engine=used)
+    notes = (*notes, *report.notes, *filter(None, [loss]))
+    report = replace(report, notes=notes, engine=used, encoded=encoded)
     others = len(project.store.pairs()) - 1
     if report.counts.added and others > 0:
         note = counted(others, "index of other settings stays", "indexes of other settings stay")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..core import SourceError
 from ..ingest import Reader
+from ._encoding import encode_missing
 from .building import Feed, Ingest
 
 if TYPE_CHECKING:
@@ -62,6 +63,12 @@ def build_like(project: Project, other: Project) -> IngestReport | None:
     Raises:
         ModelError: The embedding model fails; what was written before stays.
     """
+    report = _built_like(project, other)
+    encode_missing(project)
+    return report
+
+
+def _built_like(project: Project, other: Project) -> IngestReport | None:
     store, pair = project.store, project.settled_spec()
     if pair == other.pair:
         return None

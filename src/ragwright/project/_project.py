@@ -475,7 +475,7 @@ class Project:
         snapshot = self.views.snapshot(pair)
         model = self.settings.embed.model
         options = self.settings.retrieve
-        channels = retrieve.open_channels(options.channels, self.settings.section)
+        channels = retrieve.open_channels(options.added_channels, self.settings.section)
         self.views.channels.add([channel for channel, _ in channels])
         return retrieve.Target(
             snapshot,
@@ -488,6 +488,7 @@ class Project:
             adapter=self._query_adapter(pair),
             ranker=self._hit_ranker(pair),
             channels=channels,
+            encoded=room.encoded_searches(self),
             stages=retrieve.open_stages(options.stages, self.settings.section),
         )
 

@@ -27,7 +27,7 @@ from ..engines import EngineOptions
 from ..index import StoreOptions
 from ..ingest import ChunkOptions, FetchOptions, LoaderOptions, SourceOptions, TableOptions
 from ..measure import MeasureSetup
-from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
+from ..models import AnalyzerOptions, EmbedOptions, LateOptions, ModelSettings, SparseOptions
 from ..retrieve import RetrieveOptions
 from ._sections import (
     PartSections,
@@ -101,6 +101,8 @@ class Settings:
     chunk: ChunkOptions = field(default_factory=ChunkOptions)
     keyword: AnalyzerOptions = field(default_factory=AnalyzerOptions)
     embed: EmbedOptions = field(default_factory=EmbedOptions)
+    sparse: SparseOptions = field(default_factory=SparseOptions)
+    late: LateOptions = field(default_factory=LateOptions)
     store: StoreOptions = field(default_factory=StoreOptions)
     retrieve: RetrieveOptions = field(default_factory=RetrieveOptions)
     prompt: PromptOptions = field(default_factory=PromptOptions)
@@ -148,6 +150,8 @@ SECTIONS: Mapping[str, type[Any]] = {
     "chunk": ChunkOptions,
     "keyword": AnalyzerOptions,
     "embed": EmbedOptions,
+    "sparse": SparseOptions,
+    "late": LateOptions,
     "store": StoreOptions,
     "retrieve": RetrieveOptions,
     "prompt": PromptOptions,
@@ -171,6 +175,8 @@ SERVED_SECTIONS = (
     "chunk",
     "keyword",
     "embed",
+    "sparse",
+    "late",
     "store",
     "retrieve",
     "prompt",

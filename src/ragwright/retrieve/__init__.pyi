@@ -31,6 +31,7 @@ from ._meanings import visible_glossary as visible_glossary
 from ._mining import best_long_form as best_long_form, mine_glossary as mine_glossary
 from ._options import (
     EMBED_PREFIX as EMBED_PREFIX,
+    OWN_CHANNELS as OWN_CHANNELS,
     ChannelWeights as ChannelWeights,
     DatabaseOptions as DatabaseOptions,
     ExpandOptions as ExpandOptions,
@@ -102,9 +103,11 @@ from ._tables import (
 )
 from ._target import (
     Candidates as Candidates,
+    EncodedSearch as EncodedSearch,
     Explanation as Explanation,
     Retrieved as Retrieved,
     Stage as Stage,
     Target as Target,
     Variant as Variant,
 )
+from ._word_pairs import word_pairs as word_pairs

@@ -46,10 +46,10 @@ class Balance:
     unknown: float
     held: float
 
-    @property
-    def reason(self) -> str:
-        """The balance as text."""
-        shares = f"keyword {self.keyword:.2f}, dense {1 - self.keyword:.2f}"
+    def reason(self, others: Sequence[str] = ("dense",)) -> str:
+        """The balance as text; the other channels share what the keyword channel leaves."""
+        rest = (1 - self.keyword) / len(others)
+        shares = ", ".join((f"keyword {self.keyword:.2f}", *(f"{n} {rest:.2f}" for n in others)))
         if not self.held:
             # The unknown words do not matter then, and were not computed.
             return f"{shares}: the keyword channel found nothing that would change the weights"

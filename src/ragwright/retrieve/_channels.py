@@ -18,13 +18,26 @@ import numpy as np
 
 from .. import index, retrieve as fusion  # a search by keywords alone fuses nothing
 from ..core import Relaxation, RelaxationLevel, RetrieveError, Term, well_formed
-from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, Vector, embed, gather, send
+from ..flow import (
+    Flow,
+    Lookup,
+    LookupReply,
+    Search,
+    SearchReply,
+    Vector,
+    embed,
+    encode,
+    gather,
+    send,
+)
 from ..models import is_code
 from ._options import RetrieveOptions
-from ._target import Candidates, Explanation, Mode, Ranking, Target, Variant
+from ._target import Candidates, EncodedSearch, Explanation, Ranking, Target, Variant
 
 if TYPE_CHECKING:
     from ._adaptive import Balance
+
+Role: TypeAlias = Literal["query", "passage"]
 
 Asked: TypeAlias = str | Variant | Sequence[Variant]
 """A query: its text, or wordings of it, the first as it was asked."""
@@ -54,25 +67,25 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
     """
     wordings, notes = _wordings(query, options.max_query_chars)
     question = wordings[0].keyword or wordings[0].dense
-    mode, more = _mode(target, options)
+    names, more = _searched_channels(target, options)
     notes += more
     relax = options.relaxation()
-    wordings = wordings if len(wordings) == 1 else _searchable(wordings, mode)
-    flows = [_search(wording, mode, target, options, relax) for wording in wordings]
+    wordings = wordings if len(wordings) == 1 else _searchable(wordings, names)
+    flows = [_search(wording, names, target, options, relax) for wording in wordings]
     results = [(yield from flows[0])] if len(flows) == 1 else (yield from gather(flows))
-    if mode == "hybrid" and relax is not None and relax.threshold is not None:
+    if len(names) > 1 and relax is not None and relax.threshold is not None:
         results, near_notes = yield from _near(results, question, target, relax.threshold)
         notes += near_notes
     results = [
         _fused(w, result, target, options) for w, result in zip(wordings, results, strict=True)
     ]
-    if mode != "dense":
+    if "keyword" in names:
         notes += _word_notes(results, options)
-    if mode != "keyword" and not any(_reply(result, "dense").candidates for result in results):
+    if "dense" in names and not any(_reply(result, "dense").candidates for result in results):
         notes.append(_no_dense(options))
     if target.channels and relax is not None:
-        names = ", ".join(channel.name for channel, _ in target.channels)
-        notes.append(f"not searched with soft filters or a threshold: {names}")
+        left_out = ", ".join(channel.name for channel, _ in target.channels)
+        notes.append(f"not searched with soft filters or a threshold: {left_out}")
     notes += [
         note for result in results for reply in result.replies.values() for note in reply.notes
     ]
@@ -86,7 +99,7 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
     weights, reason = _weighing(results, wordings, options)
     return Candidates(
         question,
-        mode,
+        names[0] if len(names) == 1 else "hybrid",
         ranking[: options.top_k],
         _channels(results),
         tuple(dict.fromkeys(notes)),
@@ -123,12 +136,12 @@ def _wordings(query: Asked, limit: int) -> tuple[list[Variant], list[str]]:
     return wordings, notes
 
 
-def _searchable(wordings: Sequence[Variant], mode: Mode) -> list[Variant]:
-    """The wordings for the channels of this mode; equal ones are merged and their weights added."""
+def _searchable(wordings: Sequence[Variant], names: Sequence[str]) -> list[Variant]:
+    """The wordings for these channels; equal ones are merged and their weights added."""
     merged: dict[tuple[str, str, bool], Variant] = {}
     for wording in wordings:
-        keyword = "" if mode == "dense" else wording.keyword
-        dense = "" if mode == "keyword" else wording.dense
+        keyword = wording.keyword if "keyword" in names else ""
+        dense = wording.dense if names != ("keyword",) else ""
         if keyword or dense:
             key = (keyword, dense, wording.passage)
             weight = merged[key].weight if key in merged else 0.0
@@ -138,23 +151,23 @@ def _searchable(wordings: Sequence[Variant], mode: Mode) -> list[Variant]:
 
 def _search(
     wording: Variant,
-    mode: Mode,
+    names: Sequence[str],
     target: Target,
     options: RetrieveOptions,
     relax: Relaxation | None,
 ) -> Flow[_Found]:
     """Search one wording in its channels."""
     vector: Vector | None = None
+    # Of several channels, a threshold is a similarity of vectors.
+    bound = relax if len(names) == 1 or relax is None else replace(relax, threshold=None)
     pool = max(options.pool, options.top_k)
     replies: dict[str, SearchReply] = {}
-    if mode != "dense" and wording.keyword:
-        # With vectors a threshold is a similarity.
-        bound = relax if mode == "keyword" or relax is None else replace(relax, threshold=None)
+    if "keyword" in names and wording.keyword:
         request = Search(
             target.snapshot, "keyword", pool, wording.keyword, filters=options.filters, relax=bound
         )
         replies["keyword"] = yield from send(request, SearchReply)
-    if mode != "keyword" and wording.dense:
+    if "dense" in names and wording.dense:
         vector = yield from _query_vector(wording, target)
         request = Search(
             target.snapshot,
@@ -165,6 +178,12 @@ def _search(
             relax=relax,
         )
         replies["dense"] = yield from send(request, SearchReply)
+    for coded in target.encoded:
+        if coded.name in names and wording.dense:
+            among = _among(replies, coded.candidates, options)
+            replies[coded.name] = yield from _encoded_reply(
+                wording, coded, target, replace(options, pool=len(among) or pool), bound, among
+            )
     if relax is None:
         for channel, _ in target.channels:
             text = wording.keyword or wording.dense
@@ -173,17 +192,53 @@ def _search(
     return _Found(replies, vector)
 
 
+def _encoded_reply(
+    wording: Variant,
+    coded: EncodedSearch,
+    target: Target,
+    options: RetrieveOptions,
+    relax: Relaxation | None,
+    among: tuple[str, ...],
+) -> Flow[SearchReply]:
+    """Search a channel with its own data: ``pool`` chunks, of all or among some."""
+    # Late interaction scores the vectors of queries, which passages do not have.
+    role: Role = "passage" if wording.passage and coded.name != "late" else "query"
+    [query] = yield from encode(coded.name, coded.model, (wording.dense,), role)
+    request = Search(
+        target.snapshot,
+        coded.name,
+        options.pool,
+        vector=query,
+        filters=options.filters,
+        relax=relax,
+        encoder=coded.encoder,
+        among=among,
+    )
+    return (yield from send(request, SearchReply))
+
+
+def _among(
+    replies: Mapping[str, SearchReply], most: int, options: RetrieveOptions
+) -> tuple[str, ...]:
+    """The first candidates of the channels searched so far; none where there is no limit."""
+    if not most:
+        return ()
+    lists = [[key for key, _ in reply.candidates] for reply in replies.values()]
+    return tuple(key for key, _ in fusion.rrf(lists, options.rrf_k, limit=most))
+
+
 def _near(
     results: Sequence[_Found], question: str, target: Target, least: float
 ) -> Flow[tuple[list[_Found], tuple[str, ...]]]:
-    """Drop the keyword hits that are less similar than ``least`` to every wording.
+    """Drop the hits of other channels that are less similar than ``least`` to every wording.
 
-    With vectors a threshold is a similarity, and the dense channel gives only those of its pool:
-    the others are computed from the chunks' vectors. If no wording is for the dense channel, the
-    question is embedded for this.
+    Of several channels, a threshold is a similarity of vectors, and the dense channel gives only
+    those of its pool: the others are computed from the chunks' vectors. If no wording is for the
+    dense channel, the question is embedded for this.
     """
     near = {key for result in results for key, _ in _reply(result, "dense").candidates}
-    hits = (key for result in results for key, _ in _reply(result, "keyword").candidates)
+    others = (reply for result in results for reply in result.replies.values())
+    hits = (key for reply in others for key, _ in reply.candidates)
     unknown = tuple(dict.fromkeys(key for key in hits if key not in near))
     notes: tuple[str, ...] = ()
     if unknown:
@@ -197,11 +252,7 @@ def _near(
             reached = np.round(alike, 6) >= least
             near.update(key for key, over in zip(unknown, reached, strict=True) if over)
     kept = [
-        replace(
-            result, replies={**result.replies, "keyword": _kept(result.replies["keyword"], near)}
-        )
-        if "keyword" in result.replies
-        else result
+        replace(result, replies={name: _kept(r, near) for name, r in result.replies.items()})
         for result in results
     ]
     return kept, notes
@@ -212,7 +263,7 @@ def _fused(wording: Variant, result: _Found, target: Target, options: RetrieveOp
     further = {channel.name: weight for channel, weight in target.channels}
     if not further.keys() & result.replies.keys():
         return _own_fused(wording, result, target, options)
-    own = {name: result.replies[name] for name in ("keyword", "dense") if name in result.replies}
+    own = {name: reply for name, reply in result.replies.items() if name not in further}
     fused = _own_fused(wording, replace(result, replies=own), target, options)
     rankings = [fused.ranking, *(result.replies[name].candidates for name in further)]
     ids = [[key for key, _ in ranking] for ranking in rankings]
@@ -228,35 +279,58 @@ def _fused(wording: Variant, result: _Found, target: Target, options: RetrieveOp
 def _own_fused(
     wording: Variant, result: _Found, target: Target, options: RetrieveOptions
 ) -> _Found:
-    """The keyword and dense results of one wording as one ranking."""
+    """The results of one wording as one ranking, those of plug-ins left out."""
     replies, vector = result.replies, result.vector
     if len(replies) < 2:
         only = next(iter(replies.values()), SearchReply(()))
         return _Found(replies, vector, only.candidates)
-    keyword, dense = replies["keyword"], replies["dense"]
-    lists = (keyword.candidates, dense.candidates)
+    lists = [reply.candidates for reply in replies.values()]
     limit = None if options.soft or options.threshold is not None else options.pool
     limit = None if limit is None else max(limit, options.top_k)
     channel_weights = options.weights
     if options.fusion == "rrf":
-        weights = {"keyword": channel_weights.keyword, "dense": channel_weights.dense}
+        weights = {name: getattr(channel_weights, name) for name in replies}
         ids = [[key for key, _ in pairs] for pairs in lists]
         ranking = fusion.rrf(ids, options.rrf_k, list(weights.values()), limit=limit)
         return _Found(replies, vector, tuple(ranking), weights, f"rank fusion, k {options.rrf_k}")
-    share, reason = options.keyword_share, "fixed weights"
-    if options.fusion == "adaptive":
-        chosen = _balance(wording, keyword, target, share)
-        share, reason = chosen.keyword, chosen.reason
-    shares = (channel_weights.keyword * share, channel_weights.dense * (1.0 - share))
-    least = -1.0
-    if target.similarity != "cosine":
-        least = -abs(max((score for _, score in dense.candidates), default=1.0))
-    floors = (0.0, least)
+    base, reason = _base_shares(wording, replies, target, options)
+    shares = [getattr(channel_weights, name) * share for name, share in base.items()]
+    floors = [_floor(name, reply, target) for name, reply in replies.items()]
     pool = max(options.pool, options.top_k)
     ranking = fusion.convex(lists, shares, floors, pool, limit=limit)
     total = sum(shares)
-    weights = {"keyword": shares[0] / total, "dense": shares[1] / total}
+    weights = {name: share / total for name, share in zip(base, shares, strict=True)}
     return _Found(replies, vector, tuple(ranking), weights, reason)
+
+
+def _base_shares(
+    wording: Variant, replies: Mapping[str, SearchReply], target: Target, options: RetrieveOptions
+) -> tuple[Mapping[str, float], str]:
+    """The share of each channel, before the weights of the settings, and the reason.
+
+    What the keyword channel leaves is shared equally: the others all cut words into the pieces of
+    a trained vocabulary, and so know and miss the same words.
+    """
+    others = [name for name in replies if name != "keyword"]
+    if "keyword" not in replies:
+        return dict.fromkeys(others, 1.0 / len(others)), "equal shares"
+    share, reason = options.keyword_share, "fixed weights"
+    if options.fusion == "adaptive":
+        chosen = _balance(wording, replies["keyword"], target, share)
+        share = chosen.keyword
+        reason = chosen.reason(others)
+    return {"keyword": share, **dict.fromkeys(others, (1.0 - share) / len(others))}, reason
+
+
+def _floor(name: str, reply: SearchReply, target: Target) -> float:
+    """The least score that a channel could give."""
+    if name == "dense":
+        if target.similarity == "cosine":
+            return -1.0
+        return -abs(max((score for _, score in reply.candidates), default=1.0))
+    if name == "late":  # vectors of length 1: at worst, every product is the negative
+        return -abs(max((score for _, score in reply.candidates), default=1.0))
+    return next((coded.floor for coded in target.encoded if coded.name == name), 0.0)
 
 
 def _balance(wording: Variant, keyword: SearchReply, target: Target, base: float) -> Balance:
@@ -341,7 +415,7 @@ def _ladder(
         return ()
     # Every chunk has a similarity: the dense channel's counts are complete.
     dense = [result.replies["dense"] for result in results if "dense" in result.replies]
-    replies = dense or [_reply(result, "keyword") for result in results]
+    replies = dense or [next(iter(r.replies.values()), SearchReply(())) for r in results]
     ladder = replies[0].ladder
     rungs = index.rungs_of(relax, [rung for rung, _ in ladder])
     return tuple(
@@ -378,38 +452,49 @@ def prepared(query: str, limit: int) -> tuple[str, list[str]]:
     return text, [f"query of {length} characters cut to the first {len(text)} (limit {limit})"]
 
 
-def _mode(target: Target, options: RetrieveOptions) -> tuple[Mode, list[str]]:
-    """The channels to search, and a note if the settings leave one out.
+def _searched_channels(
+    target: Target, options: RetrieveOptions
+) -> tuple[tuple[str, ...], list[str]]:
+    """The channels to search, those of plug-ins left out, and notes on those left out.
 
-    ``auto`` without vectors needs no note: the result shows the mode.
+    Without vectors, keyword search alone needs no note: the result shows it.
     """
-    requested = options.search
-    if not target.model:
-        if requested == "auto":
-            return "keyword", []
-        if requested != "keyword":
-            raise RetrieveError(
-                f"{requested} search needs vectors, and this index has none",
-                where=f"snapshot {target.snapshot}",
-                hint="name an embedding model under embed and ingest again, or use search: keyword",
-            )
-    if requested in ("keyword", "dense"):
-        return cast("Mode", requested), []
-    weights = options.weights
-    if weights.keyword <= 0 and weights.dense <= 0:
+    names = options.own_channels
+    if options.search in ("keyword", "dense"):
+        names = (options.search,)
+    elif options.search == "hybrid":
+        names = tuple(dict.fromkeys(("keyword", "dense", *names)))
+    elif not names and (not options.channels or isinstance(options.channels, Mapping)):
+        names = ("keyword", "dense") if target.model else ("keyword",)
+    if "dense" in names and not target.model:
+        search = options.search if options.search != "auto" else "dense"
         raise RetrieveError(
-            "no channel has a weight above 0", hint="set retrieve.weights.keyword or .dense"
+            f"{search} search needs vectors, and this index has none",
+            where=f"snapshot {target.snapshot}",
+            hint="name an embedding model under embed and ingest again, or use search: keyword",
         )
-    if weights.dense <= 0:
-        return "keyword", ["dense channel left out: its weight is 0"]
-    if weights.keyword <= 0:
-        return "dense", ["keyword channel left out: its weight is 0"]
-    return "hybrid", []
+    used = tuple(name for name in names if getattr(options.weights, name) > 0)
+    if len(names) == 1:
+        return names, []
+    if names and not used:
+        keys = [f".{name}" for name in names[1:]]
+        raise RetrieveError(
+            "no channel has a weight above 0",
+            hint=f"set retrieve.weights.{' or '.join((names[0], *keys))}",
+        )
+    if len(used) > 1 and options.threshold is not None and "dense" not in used:
+        raise RetrieveError(
+            f"a threshold over the channels {', '.join(used)} means nothing: their scores differ",
+            where="retrieve.threshold",
+            hint="add the channel dense (the threshold is then a cosine), or name one channel",
+        )
+    dropped = [name for name in names if name not in used]
+    return used, [f"{name} channel left out: its weight is 0" for name in dropped]
 
 
 def _query_vector(wording: Variant, target: Target) -> Flow[Vector]:
     """The query's vector, checked, and of length 1 where the similarity is a cosine."""
-    role: Literal["query", "passage"] = "passage" if wording.passage else "query"
+    role: Role = "passage" if wording.passage else "query"
     vectors = yield from embed(target.model, (wording.dense,), role)
     if vectors.shape != (1, target.dimensions):
         raise RetrieveError(

@@ -8,7 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from ..core import ConfigError, Filter, Relaxation, SoftFilter, holds_secret, option
+from ..core import (
+    ConfigError,
+    Filter,
+    Relaxation,
+    SoftFilter,
+    added,
+    addition,
+    holds_secret,
+    near,
+    option,
+)
 
 ExpandMethod: TypeAlias = Literal["", "neighbours", "section"]
 
@@ -278,6 +288,9 @@ class DatabaseOptions:
             )
 
 
+OWN_CHANNELS = ("keyword", "dense", "sparse", "late")
+"""Channels of ragwright itself; the last ones have a model and a section of their own."""
+
 SearchKind: TypeAlias = Literal["auto", "keyword", "dense", "hybrid"]
 FusionKind: TypeAlias = Literal["adaptive", "weighted", "rrf"]
 
@@ -291,10 +304,12 @@ class ChannelWeights:
 
     keyword: float = option(1.0, "Weight of the keyword channel.", ge=0)
     dense: float = option(1.0, "Weight of the vector channel.", ge=0)
+    sparse: float = option(1.0, "Weight of the learned sparse channel.", ge=0)
+    late: float = option(1.0, "Weight of the late interaction channel.", ge=0)
 
     def __post_init__(self) -> None:
         """Refuse invalid weights, also from Python."""
-        for name in ("keyword", "dense"):
+        for name in OWN_CHANNELS:
             value = getattr(self, name)
             if not 0 <= value < math.inf:
                 raise ConfigError(
@@ -338,7 +353,9 @@ class RetrieveOptions:
         ge=1,
     )
     search: SearchKind = option(
-        "auto", "Channels to search; auto: hybrid if the index has vectors, else keyword."
+        "auto",
+        "keyword or dense alone, or hybrid, which needs vectors; auto: the channels of "
+        "retrieve.channels.",
     )
     fusion: FusionKind = option(
         "adaptive",
@@ -348,16 +365,19 @@ class RetrieveOptions:
     )
     keyword_share: float = option(
         0.2,
-        "Share of the keyword channel in a sum of scores; adaptive fusion starts from it.",
+        "Share of the keyword channel in a sum of scores; adaptive fusion starts from it. The "
+        "other channels share the rest equally.",
         ge=0,
         le=1,
     )
     rrf_k: int = option(60, "Constant k of reciprocal rank fusion, w / (k + rank).", ge=0)
     weights: ChannelWeights = option(ChannelWeights, "Weight of each channel in the fusion.")
-    channels: Mapping[str, float] = option(
-        dict,
-        "Channel of a plug-in, by name or as module:object -> its weight in a rank fusion with the "
-        "search without it, which has the weight 1.",
+    channels: tuple[str, ...] | Mapping[str, float] = option(
+        tuple,
+        "Search channels: keyword, dense, sparse, late, and those of plug-ins, by name or as "
+        "module:object; empty: keyword, and dense if the index has vectors. A mapping adds "
+        "channels of plug-ins to these: name -> weight in a rank fusion with the search without "
+        "them, which has the weight 1.",
     )
     pool: int = option(100, "Candidates taken from each channel before fusion.", ge=1)
     filters: tuple[Filter, ...] = option(
@@ -409,9 +429,34 @@ class RetrieveOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, not {value}")
-        for name, weight in self.channels.items():
+        for name, weight in self.added_channels.items():
             if not 0 <= weight < math.inf:
                 raise ConfigError(f"channels: the weight of {name!r} must be at least 0")
+            if name in OWN_CHANNELS:
+                raise ConfigError(
+                    f"channels: {name} is a channel of ragwright, and a mapping holds those of "
+                    "plug-ins",
+                    hint=f"write a list, channels: [keyword, {name}], and the weight under "
+                    f"retrieve.weights.{name}",
+                )
+            if ":" not in name and addition("channels", name) is None:
+                raise ConfigError(
+                    f"unknown search channel {name!r}",
+                    hint=near(name, (*OWN_CHANNELS, *added("channels")))
+                    + "; a channel of your own is module:object",
+                )
+
+    @property
+    def own_channels(self) -> tuple[str, ...]:
+        """The channels of ragwright that ``channels`` lists, in their fixed order."""
+        return tuple(name for name in OWN_CHANNELS if name in self.channels)
+
+    @property
+    def added_channels(self) -> Mapping[str, float]:
+        """The channels of plug-ins, and their weights in the rank fusion."""
+        if isinstance(self.channels, Mapping):
+            return self.channels
+        return {name: 1.0 for name in self.channels if name not in OWN_CHANNELS}
 
     def relaxation(self) -> Relaxation | None:
         """Soft filters and threshold of a search, None if there are none.

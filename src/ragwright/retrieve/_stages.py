@@ -71,7 +71,7 @@ def open_stages(names: Iterable[str], options: Callable[[str], Any]) -> tuple[St
 def open_channels(
     weights: Mapping[str, float], options: Callable[[str], Any]
 ) -> tuple[tuple[Channel, float], ...]:
-    """The channels with a weight above 0, and their weights; as :func:`open_stages`."""
+    """The channels of plug-ins with a weight above 0, and their weights; as `open_stages`."""
     return tuple(
         (_opened(name, "channels", Channel, options), weight)  # type: ignore[type-abstract]
         for name, weight in weights.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
 
 from ..core import Hit, RelaxationLevel, Term, counted, frame_of, html_table
 from ..flow import Flow
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from ._glossary import Glossary
     from ._ranker import Ranker
 
-Mode: TypeAlias = Literal["keyword", "dense", "hybrid"]
+Mode: TypeAlias = str
+"""The one channel that was searched, or ``hybrid``."""
+
 Ranking: TypeAlias = tuple[tuple[str, float], ...]
 
 
@@ -53,6 +55,25 @@ class Stage(ABC):
 
 
 @dataclass(frozen=True, slots=True)
+class EncodedSearch:
+    """A channel with data of its own, as a search needs it.
+
+    Attributes:
+        name: Name of the channel.
+        model: Its model as configured, which encodes queries.
+        encoder: The model's identity, by which the index knows the data.
+        floor: The least score that there could be.
+        candidates: Most candidates of the other channels that it scores; 0 for every chunk.
+    """
+
+    name: str
+    model: str
+    encoder: str
+    floor: float = 0.0
+    candidates: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """The index to search: a snapshot and the model that embeds queries for it.
 
@@ -68,6 +89,7 @@ class Target:
         adapter: Moves query vectors, if one is used.
         ranker: Orders the hits of the search, if one is used.
         channels: Channels of plug-ins that are searched too, and their weights in the fusion.
+        encoded: Channels with data of their own that are searched too.
         stages: Stages of plug-ins that the hits of the search go through, in order.
     """
 
@@ -81,6 +103,7 @@ class Target:
     adapter: Adapter | None = field(default=None, compare=False)
     ranker: Ranker | None = field(default=None, compare=False)
     channels: tuple[tuple[Channel, float], ...] = field(default=(), compare=False)
+    encoded: tuple[EncodedSearch, ...] = field(default=(), compare=False)
     stages: tuple[Stage, ...] = field(default=(), compare=False)
 
     @property
@@ -119,6 +142,8 @@ class Explanation:
         seen: Chunk id -> the embedding model's tokens of the chunk's beginning.
         nearest: Chunk id of the first hits of a dense search -> (cosine, sentence) of those of its
             sentences that are nearest to the query, the nearest first.
+        pairs: With late interaction: chunk id of the first hits -> (share of the score, word of the
+            query, word of the hit that it matches best), the greatest first.
         ranked: With a ranker: chunk id of the first hits -> feature -> (its value, what it adds to
             the score).
     """
@@ -131,6 +156,7 @@ class Explanation:
     matched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nearest: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
+    pairs: Mapping[str, tuple[tuple[float, str, str], ...]] = field(default_factory=dict)
     ranked: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
 
 
@@ -142,7 +168,8 @@ class Candidates:
         query: Query as it was searched.
         mode: Channels that were searched.
         ranking: The ``top_k`` best (chunk id, score) over all channels: BM25 scores for
-            ``keyword``, similarities for ``dense``, fused scores for ``hybrid``.
+            ``keyword``, similarities for ``dense``, fused scores for ``hybrid``, else those of the
+            channel.
         channels: The results of each channel, best first, with its own scores.
         notes: Notes for the user: a query that was cut, a channel that found nothing.
         explanation: Terms, weights and levels; :func:`ragwright.retrieve.explain` adds the rest.

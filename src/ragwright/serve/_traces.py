@@ -24,6 +24,7 @@ from ..flow import (
     Complete,
     CompleteReply,
     Embed,
+    Encode,
     Lookup,
     Rerank,
     Search,
@@ -156,7 +157,7 @@ def _span_of_entry(entry: TraceEntry, content: bool) -> tuple[str, dict[str, Any
         name, attributes = _of_call(entry, request, content)
     elif isinstance(request, Search):
         name, attributes = _of_search(entry, request, content)
-    elif isinstance(request, Embed):
+    elif isinstance(request, Embed | Encode):
         name, attributes = (
             f"embeddings {request.model}",
             _model_attributes("embeddings", request.model),

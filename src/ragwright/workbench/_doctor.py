@@ -106,7 +106,7 @@ def _settings_checks(project: Project) -> Iterator[opened.Check]:
         *(partial(retrieve.open_stages, [name], settings.section) for name in search.stages),
         *(
             partial(retrieve.open_channels, {name: weight}, settings.section)
-            for name, weight in search.channels.items()
+            for name, weight in search.added_channels.items()
         ),
     ]
     if settings.judge.by:

@@ -47,7 +47,10 @@ def sync_index(
         "index sync of records",
         wait=opened.settings.part("records", records.RecordsOptions).wait,
     ):
-        return _sync_locked(opened, tables, pair, on_start)
+        counts = _sync_locked(opened, tables, pair, on_start)
+        if pair == opened.pair:
+            project.encode_missing(opened)
+        return counts
 
 
 def _sync_locked(

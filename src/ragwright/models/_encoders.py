@@ -1,0 +1,118 @@
+"""Models that encode texts for channels with data of their own, by channel and name."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from .. import models as room  # back ends load when a model is opened
+from ..core import ConfigError, PluginError, RagwrightError, counted
+from ..flow import BatchHandler, Encode, EncodeReply
+from ._carriers import ReadsOnly
+from ._late_form import PLACED
+from ._options import EmbedOptions
+from ._seams import Encoder
+
+if TYPE_CHECKING:
+    from ._registry import Models
+
+_TEXTS = 64
+"""Texts that are encoded at once: an ingest counts them, and a query waits for them."""
+
+OPENERS: Mapping[str, Callable[[str, EmbedOptions], Encoder]] = {
+    "sparse": lambda source, options: room.open_sparse_encoder(source, options),
+    "late": lambda source, options: room.open_late(source, options),
+}
+"""The function that opens a model from its folder or its name on the hub, by channel."""
+
+
+class Encoders:
+    """The encoders of a project, each opened once.
+
+    Args:
+        models: Finds models by name.
+    """
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._open: dict[tuple[str, str], Encoder] = {}
+        self._opening = threading.Lock()
+
+    def encoder(self, channel: str, name: str) -> Encoder:
+        """The model of a channel.
+
+        Raises:
+            ConfigError: The name is unknown, names no local model, or a model that does not encode
+                for this channel.
+            MissingExtraError: The extra that opens it is not installed.
+        """
+        if channel == PLACED:
+            return room.PlacedTokens(self.encoder("late", name))
+        own = self._models.backend(name)
+        if isinstance(own, Encoder):
+            return own
+        target = None if own is not None else self._models.target(name)
+        if target is None or target.kind != "folder":
+            raise ConfigError(
+                f"{name!r} is not a model for the channel {channel!r}",
+                where=f"{channel}.model",
+                hint=f"name a local model: {channel}.model: st:FOLDER or hf:ORG/NAME",
+            )
+        with self._opening:
+            place = (channel, name)
+            if place not in self._open:
+                source, options = self._models.located(name)
+                self._open[place] = OPENERS[channel](source, options)
+            return self._open[place]
+
+    def identity(self, channel: str, name: str) -> str:
+        """The identity of the model of a channel, by its files alone where that is possible.
+
+        Raises:
+            ConfigError: As for :meth:`encoder`.
+            MissingExtraError: The model has to be opened, and the extra for it is not installed.
+        """
+        known = (channel, name) in self._open or self._models.backend(name) is not None
+        if channel == "late" and not known and self._models.target(name).kind == "folder":
+            return room.late_identity(self._models.located(name)[0])
+        return self.encoder(channel, name).identity
+
+
+class EncodeHandler(ReadsOnly, BatchHandler[Encode, EncodeReply]):
+    """Carries out ``Encode`` by local models, off the loop; the model is opened there too."""
+
+    def identity(self, request: Encode) -> str:
+        """The encoder's own identity."""
+        return self.models.encoders.encoder(request.channel, request.model).identity
+
+    def durable(self, request: Encode) -> bool:
+        """False where a query is a table look-up: it is faster than reading stored replies."""
+        return not self.models.encoders.encoder(request.channel, request.model).instant
+
+    def together(self, requests: Sequence[Encode]) -> int:
+        """The first requests with up to 64 texts in all, so that each batch ends soon."""
+        texts = 0
+        for count, request in enumerate(requests[: self.max_batch]):
+            texts += len(request.texts)
+            if texts > _TEXTS and count:
+                return count
+        return self.max_batch
+
+    def carry(self, requests: Sequence[Encode]) -> Sequence[EncodeReply | RagwrightError]:
+        """Replies in order."""
+        return [self._encode_one(request) for request in requests]
+
+    def _encode_one(self, request: Encode) -> EncodeReply | RagwrightError:
+        try:
+            encoder = self.models.encoders.encoder(request.channel, request.model)
+            encodings = tuple(encoder.encode_batch(request.texts, request.role))
+            if len(encodings) != len(request.texts):
+                raise PluginError(
+                    f"{counted(len(encodings), 'encoding')} for "
+                    f"{counted(len(request.texts), 'text')}",
+                    where=request.model,
+                )
+        except RagwrightError as error:
+            return error
+        return EncodeReply(encodings)
