@@ -28,7 +28,13 @@ from . import _sqlite_rows as rows
 from ._arrays import Arrays
 from ._catalog import Catalog
 from ._connections import Connections
-from ._encoded_rows import encoding_size, read_encodings, stamps_without, write_encodings
+from ._encoded_rows import (
+    encoding_size,
+    forget_encodings,
+    read_encodings,
+    stamps_without,
+    write_encodings,
+)
 from ._encoding_store import Encodings, EncodingSize
 from ._options import StoreOptions
 from ._postings import AnalyzerFactory, Analyzers
@@ -376,6 +382,11 @@ class SqliteStore(Store):
         """Store the encodings of documents by stamp."""
         with self._connections.writing() as db:
             write_encodings(db, encoder, encodings)
+
+    def forget_encodings(self, encoder: str) -> None:
+        """Delete what an encoder has encoded."""
+        with self._connections.writing() as db:
+            forget_encodings(db, encoder)
 
     def encoding_size(self, pair: IndexSpec, encoder: str) -> EncodingSize:
         """What an encoder has encoded of a pair."""

@@ -118,6 +118,7 @@ from ._st import (
 from ._static import StaticEmbedder as StaticEmbedder
 from ._trainable import (
     open_trainable as open_trainable,
+    open_trainable_encoder as open_trainable_encoder,
     open_trainable_reranker as open_trainable_reranker,
     save_trained as save_trained,
 )

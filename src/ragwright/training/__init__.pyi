@@ -1,5 +1,6 @@
 from ._adapter import AdapterTuning as AdapterTuning, tune_adapter as tune_adapter
 from ._adapter_fit import AdapterFit as AdapterFit, fit_adapter as fit_adapter
+from ._channels import tune_late as tune_late, tune_sparse as tune_sparse
 from ._embedder import tune_embedder as tune_embedder
 from ._generated import SOURCES as SOURCES, named_sources as named_sources
 from ._losses import Loss as Loss

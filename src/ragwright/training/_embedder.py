@@ -133,6 +133,11 @@ class _EmbedderTeacher(Teacher):
             return (f"the folder has no ONNX file: {error}",)
         return ()
 
+    def withdraw(self, variant: Project) -> None:
+        store = self.project.store
+        if variant.pair != self.project.pair:
+            store.remove(sorted(store.content_hashes(variant.pair)), variant.pair)
+
     def digest(self, trial: Path, variant: Project) -> str:
         return text_hash(variant.pair.embedder)[:8]
 

@@ -148,6 +148,9 @@ class Teacher(ABC):
         """
         return ()
 
+    def withdraw(self, variant: Project) -> None:
+        """Delete what the store holds for a model that is refused."""
+
     @abstractmethod
     def digest(self, trial: Path, variant: Project) -> str:
         """Return a hash of the model, for the name of its folder."""
@@ -318,9 +321,7 @@ def _compared_with_present(
     notes = (*tuned.notes, *opened, *losses)
     tuned = replace(tuned, comparison=comparison, tables=tables, notes=notes)
     if not (tuned.proven or options.keep):
-        if variant.pair != project.pair:
-            # Else the store would hold vectors of a model that is gone.
-            project.store.remove(sorted(project.store.content_hashes(variant.pair)), variant.pair)
+        teacher.withdraw(variant)  # else the store would hold data of a model that is gone
         return tuned
     if provider != "onnx":
         tuned = replace(tuned, notes=(*tuned.notes, *teacher.export(trial)))

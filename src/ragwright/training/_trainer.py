@@ -10,7 +10,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,7 @@ class Lesson:
         columns: Training data by column, as the loss reads them.
         loss: The loss of sentence-transformers.
         measure: MRR@10 of the unseen questions by a model, 0 to 1.
+        further: Further arguments of its trainer.
     """
 
     model: Any
@@ -121,6 +123,7 @@ class Lesson:
     columns: Mapping[str, Sequence[Any]]
     loss: Any
     measure: Callable[[Any], float]
+    further: Mapping[str, Any] = field(default_factory=dict)
 
 
 def train(lesson: Lesson, how: TrainingOptions, work: Workplace) -> Trained:
@@ -142,11 +145,10 @@ def train(lesson: Lesson, how: TrainingOptions, work: Workplace) -> Trained:
     data = datasets.Dataset.from_dict(dict(lesson.columns))
     watch = _step_watch(transformers, work.on_step)
     with training_setup(model, how):
+        arguments = partial(getattr(st, f"{lesson.kind}TrainingArguments"), **lesson.further)
         trainer = _trainer_class(getattr(st, f"{lesson.kind}Trainer"))(
             model=model,
-            args=_training_arguments(
-                getattr(st, f"{lesson.kind}TrainingArguments"), how, len(data), work.folder
-            ),
+            args=_training_arguments(arguments, how, len(data), work.folder),
             train_dataset=data,
             loss=lesson.loss,
             evaluator=_evaluator(lesson.measure),

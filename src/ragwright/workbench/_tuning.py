@@ -122,6 +122,14 @@ class TuningVerbs(ABC):
         """Train a cross-encoder; see :func:`ragwright.training.tune_reranker`."""
         return training.tune_reranker(self.project, testset, how)
 
+    def tune_sparse(self, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+        """Train a learned sparse model; see :func:`ragwright.training.tune_sparse`."""
+        return training.tune_sparse(self.project, testset, how)
+
+    def tune_late(self, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+        """Train a late interaction model; see :func:`ragwright.training.tune_late`."""
+        return training.tune_late(self.project, testset, how)
+
     def tutorial(self, how: TutorialOptions | None = None) -> TutorialTable:
         """Base and tuned, each with and without reranking, on the same questions."""
         return training.run_tutorial(self.project, how)

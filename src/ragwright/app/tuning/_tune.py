@@ -218,6 +218,35 @@ def reranker(flags: Flags, how: _Teaching, base: str = _BASE) -> int:
     return _tuned(flags, lambda bench: bench.tune_reranker(how.testset, options), steps)
 
 
+@group.command("sparse")
+@takes(f"{_SHARED} resume")
+def sparse(flags: Flags, how: _Teaching, base: str = _BASE) -> int:
+    """Train a learned sparse model for the channel sparse.
+
+    It starts from the present sparse model, else from the embedding model. The search with the
+    channel is compared with the present one on the confirm split. Exit code 0 when a model folder
+    was written, 100 when it is not proven better; --keep writes it then too, marked in its card.
+    """
+    steps = _Steps()
+    options = how.tuning(flags, steps, base)
+    return _tuned(flags, lambda bench: bench.tune_sparse(how.testset, options), steps)
+
+
+@group.command("late")
+@takes(f"{_SHARED} resume")
+def late(flags: Flags, how: _Teaching, base: str = _BASE) -> int:
+    """Train a late interaction model for the channel late.
+
+    It starts from the present late interaction model, else from the embedding model. The search
+    with the channel is compared with the present one on the confirm split. Exit code 0 when a model
+    folder was written, 100 when it is not proven better; --keep writes it then too, marked in its
+    card.
+    """
+    steps = _Steps()
+    options = how.tuning(flags, steps, base)
+    return _tuned(flags, lambda bench: bench.tune_late(how.testset, options), steps)
+
+
 @dataclass
 class _Steps:
     """Progress of a training within a command."""
