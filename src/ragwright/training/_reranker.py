@@ -15,7 +15,7 @@ from ..retrieve import rerank_method, rrf
 from ._pairs import Mining, Pair, Unseen
 from ._searched import as_searched, searched_pairs
 from ._teach import ModelTuning, Teacher, teach
-from ._trainer import Lesson, Trained, training_setup
+from ._trainer import Lesson, training_setup
 from ._tuned import Tuned, TunedTable
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class _RerankerTeacher(Teacher):
     setting = "retrieve.rerank.model"
     measure = "MRR@10, reranked"
     title = "A reranking model trained on a project's own questions"
+    others = 40
 
     def __init__(self, project: Project, options: ModelTuning) -> None:
         super().__init__(project, options)
@@ -135,17 +136,21 @@ class _RerankerTeacher(Teacher):
         names = ("question", "passage", "label")
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
         loss = losses.BinaryCrossEntropyLoss(model)
-        return Lesson(model, "CrossEncoder", columns, loss, lambda m: self._best(m, unseen)[1])
+        alone = _mrr([_rank(order.hits, order.gold) for order in _orders(unseen)])
+        return Lesson(
+            model,
+            "CrossEncoder",
+            columns,
+            loss,
+            lambda m: self._best(m, unseen)[1],
+            least=alone,
+            fresh=not self._has_head,
+        )
 
     def mrr(self, model: Any, questions: Unseen) -> float:
         """Return MRR@10 of the questions with the best weight of the search's order."""
         with training_setup(model, self.options.training):
             return self._best(model, questions)[1]
-
-    def before(self, trained: Trained, unseen: Unseen) -> float:
-        """Return MRR@10 of the search alone, or with the base if it is a better reranker."""
-        alone = _mrr([_rank(order.hits, order.gold) for order in _orders(unseen)])
-        return max(alone, trained.before) if self._has_head else alone
 
     def settle(self, model: Any, tuned: Tuned, kinds: Sequence[Unseen]) -> Tuned:
         """Choose the weight of the search's order: best mean over the kinds of questions."""

@@ -29,6 +29,10 @@ NEGATIVES = 4
 """Passages that do not answer, for each training question of a reranker."""
 
 
+_REORDERED = 15
+"""First hits that a question which is not trained on has reordered: scoring pairs is slow."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Searched:
     """A question with its gold and the ids of its hits, in the order of the search."""
@@ -120,12 +124,13 @@ class _Drawing:
 
 
 def as_searched(project: Project, pairs: Sequence[Pair]) -> Unseen:
-    """Return the questions of pairs that are not trained on, and the hits to reorder."""
+    """Return the questions of pairs that are not trained on, and the first 15 hits to reorder."""
     view = project.views.view(project.target().snapshot)
-    names = sorted({key for pair in pairs for key in pair.near})
+    hits = tuple(pair.near[:_REORDERED] for pair in pairs)
+    names = sorted({key for keys in hits for key in keys})
     return Unseen(
         tuple(pair.question for pair in pairs),
         tuple(pair.gold for pair in pairs),
         dict(zip(names, passage_texts(view, names), strict=True)),
-        tuple(pair.near for pair in pairs),
+        hits,
     )

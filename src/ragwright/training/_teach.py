@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from ..core import Row
     from ..project import Project
 
-_MOST_OTHERS = 100
-"""Most questions of each other kind, to measure losses of a trained model."""
-
 
 @dataclass(frozen=True, slots=True)
 class ModelTuning:
@@ -84,6 +81,8 @@ class Teacher(ABC):
     setting: ClassVar[str]
     measure: ClassVar[str]
     title: ClassVar[str]
+    others: ClassVar[int] = 100
+    """Most questions of each other kind, to measure losses of a trained model."""
 
     def __init__(self, project: Project, options: ModelTuning) -> None:
         self.project = project
@@ -121,10 +120,6 @@ class Teacher(ABC):
     def unseen(self, pairs: Sequence[Pair]) -> Unseen:
         """Return the questions of pairs that are not trained on, and what they search."""
         return as_unseen(self.project, pairs)
-
-    def before(self, trained: Trained, unseen: Unseen) -> float:
-        """Return MRR@10 of the unseen questions before training."""
-        return trained.before
 
     @property
     def mergeable(self) -> bool:
@@ -187,7 +182,6 @@ def teach(teacher: Teacher, testset: str) -> Tuned:
         start = weights_of(model)
         workplace = _checkpoint_folder(teacher, source, pairs)
         trained = train(teacher.lesson(model, training_pairs, unseen), options.training, workplace)
-        trained = replace(trained, before=teacher.before(trained, unseen))
         tuned = _training_result(teacher, training_pairs, unseen, trained)
         tuned = replace(tuned, notes=(*questions.notes, *tuned.notes))
         gained = trained.after > trained.before
@@ -261,7 +255,7 @@ def _training_result(
 def _other_kinds(teacher: Teacher, questions: Questions) -> Unseen | None:
     """Return questions of kinds that are not trained on; None if the documents yield too few."""
     seed = teacher.options.training.seed
-    rows = other_questions(teacher.project, questions, _MOST_OTHERS, seed)
+    rows = other_questions(teacher.project, questions, teacher.others, seed)
     try:
         return teacher.unseen(teacher.pairs(rows, Mining("none")))
     except TestsetError:

@@ -116,6 +116,8 @@ class Lesson:
         loss: The loss of sentence-transformers.
         measure: MRR@10 of the unseen questions by a model, 0 to 1.
         further: Further arguments of its trainer.
+        least: MRR@10 of the unseen questions without the model: a gain is one above it.
+        fresh: True if the model cannot be used before training: then only ``least`` counts.
     """
 
     model: Any
@@ -124,6 +126,8 @@ class Lesson:
     loss: Any
     measure: Callable[[Any], float]
     further: Mapping[str, Any] = field(default_factory=dict)
+    least: float = 0.0
+    fresh: bool = False
 
 
 def train(lesson: Lesson, how: TrainingOptions, work: Workplace) -> Trained:
@@ -158,13 +162,15 @@ def train(lesson: Lesson, how: TrainingOptions, work: Workplace) -> Trained:
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     model.to("cpu").eval()
     resumed = 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2])
-    return replace(_training_outcome(trainer.state, watch.fault, how), resumed=resumed)
+    trained = _training_outcome(trainer.state, watch.fault, how, lesson)
+    return replace(trained, resumed=resumed)
 
 
-def _training_outcome(state: Any, fault: str, options: TrainingOptions) -> Trained:
+def _training_outcome(state: Any, fault: str, options: TrainingOptions, lesson: Lesson) -> Trained:
     curve = tuple(_curve_points(state.log_history))
     mrr_by_step = {point.step: point.unseen for point in curve if point.unseen is not None}
-    before = mrr_by_step.get(0, 0.0)
+    start = 0.0 if lesson.fresh else mrr_by_step.get(0, 0.0)
+    before = max(start, lesson.least)
     step = 0 if state.best_model_checkpoint is None else state.best_global_step
     unseen = mrr_by_step.get(step, before)
     if unseen <= before:  # the trainer ignores the start
@@ -176,7 +182,7 @@ def _training_outcome(state: Any, fault: str, options: TrainingOptions) -> Train
         )
     if not fault and state.global_step < state.max_steps:
         fault = f"unseen questions did not gain in {options.patience} evaluations"
-    after = mrr_by_step.get(step, before)
+    after = unseen if step else before
     return Trained(curve, before, after, step, fault, unseen=unseen)
 
 
