@@ -194,12 +194,8 @@ def main() -> None:
     words = " ".join(map(str, chosen.tokens))
     command = f"python -m benchmarks.late --rows {chosen.rows} --tokens {words} --folder DIR"
     section = Section(
-        f"Late interaction over {chosen.rows:,} chunks",
-        tables,
-        notes,
-        f"{command} --publish",
-        "channels",
-        2,
+        f"Late interaction over {chosen.rows:,} chunks", tables, notes, f"{command} --publish",
+        "channels", 2,
     )
     if chosen.publish:
         print(publish(f"late-{chosen.rows}", section))

@@ -8,10 +8,10 @@ compared too.
 
 ``codes``: 800 pages of Microsoft's C++ error reference, halves by the hash of the file name; "I see
 error C2065, what should I do?" for every code with a page. Trained on one half, tested on codes of
-the other; plain questions are the messages of the tested pages, without their code. ``mixed``: the same, and questions made from the headings and sentences of the pages are
-trained on beside the codes. ``french``:
-PIAF, halves by the hash of the article. ``claims``: SciFact, 400 training claims -> the claims that
-BEIR tests on, among 700 abstracts that hold all that they cite.
+the other; plain questions are the messages of the tested pages, without their code. ``mixed``: the
+same, trained on codes and on questions made from headings and sentences of pages that answer no
+held-out question. ``french``: PIAF, halves by the hash of the article. ``claims``: SciFact, 400
+training claims -> the claims that BEIR tests on, among 700 abstracts that hold all that they cite.
 
 Settings are the defaults, with fewer tokens and other epochs for time; no held-out question was
 looked at before.

@@ -21,7 +21,10 @@ from ragwright.project import Project, Session, ingest_sources
 from ragwright.training import Mining, ModelTuning, TrainingOptions, Tuned, tune_reranker
 
 NAMES = ("claims", "french")
-TRAINING = TrainingOptions(epochs=3, tokens=128, bfloat16=True)
+CANDIDATES = 10
+"""Hits that are reranked: each costs a run of the model."""
+
+TRAINING = TrainingOptions(epochs=2, tokens=128, bfloat16=True)
 
 
 def measured(name: str, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, float, int]:
@@ -29,7 +32,9 @@ def measured(name: str, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, flo
     case = CASES[name]()
     root = folder / name
     made(case, root)
-    with Project.open(root, Session(("retrieve.search=hybrid",))) as project:
+    with Project.open(
+        root, Session(("retrieve.search=hybrid", f"retrieve.rerank.candidates={CANDIDATES}"))
+    ) as project:
         ingest_sources(project)
         started = time.process_time()
         how = ModelTuning(

@@ -68,14 +68,14 @@ def test_a_reranker_that_wins_is_used_by_one_line(versions: Path) -> None:
     assert verdict["setting"] == "retrieve.rerank.model"
     assert verdict["value"] == "st:models/order"
     weight = verdict["beside"]["search_weight"]
-    rows = [row for row in verdict["search_weight"] if row["weight of the search"] == weight]
-    assert rows[0]["unseen MRR@10"] == pytest.approx(verdict["training"]["after"])
+    table = {row["weight of the search"]: row for row in verdict["search_weight"]}
+    assert table[weight]["unseen MRR@10"] == pytest.approx(verdict["training"]["after"])
     card = (versions / "models/order/README.md").read_text()
     assert "A reranking model" in card
     assert f"{held['mean_b']:.3f}" in card
     # The line that the command prints is a line of the project file.
-    use = ("--set", "retrieve.rerank.model=st:models/order")
-    use += ("--set", f"retrieve.rerank.search_weight={weight}")
+    lines = ("rerank.model=st:models/order", f"rerank.search_weight={weight}")
+    use = [word for line in lines for word in ("--set", f"retrieve.{line}")]
     hits = json.loads(ragwright(versions, "retrieve", "blue dog", "--json", *use).stdout)["hits"]
     assert hits[0]["document_id"] == "docs/dog-blue-for.txt"
     assert "rerank" in hits[0]["channels"]
@@ -88,6 +88,10 @@ def test_the_line_to_use_it_names_the_weight_of_the_search(project: Path) -> Non
     assert "retrieve: {rerank: {model: st:models/unproven-reranker-" in shown.stderr
     assert "search_weight: " in shown.stderr
     assert "# not proven better" in shown.stderr
+    (kept,) = (project / "models").glob("unproven-reranker-*")
+    use = ("--set", f"retrieve.rerank.model=st:models/{kept.name}")
+    checks = json.loads(ragwright(project, "doctor", "--json", *use).stdout)["checks"]
+    assert any("not proven better than the search without it" in c["text"] for c in checks)
 
 
 def test_random_gold_is_refused_and_no_model_is_left(project: Path) -> None:
@@ -167,8 +171,8 @@ def test_the_model_of_a_channel_is_kept_with_its_data(project: Path, part: str) 
     assert verdict["setting"] == f"{part}.model"
     assert any(f"channels: [keyword, dense, {part}]" in note for note in verdict["notes"])
     # The comparison has encoded the chunks, so that no ingest is needed.
-    use = (*auto, "--set", f"{part}.model=st:{name}")
-    use += ("--set", f"retrieve.channels=[keyword, {part}]")
+    settings = (f"{part}.model=st:{name}", f"retrieve.channels=[keyword, {part}]")
+    use = [*auto, *(word for setting in settings for word in ("--set", setting))]
     hits = json.loads(ragwright(project, "retrieve", "the blue dog", "--json", *use).stdout)["hits"]
     assert part in hits[0]["channels"]
 

@@ -9,9 +9,22 @@ from typing import Any
 
 from command_line import ragwright
 
-ANIMALS = "dog cat horse cow sheep goat bird fish snake frog bear wolf".split()
-COLOURS = "red blue green black white brown yellow orange purple grey".split()
-NOISE = "the of and to in is that for it on with as by".split()
+ANIMALS = [
+    "dog",
+    "cat",
+    "horse",
+    "cow",
+    "sheep",
+    "goat",
+    "bird",
+    "fish",
+    "snake",
+    "frog",
+    "bear",
+    "wolf",
+]
+COLOURS = ["red", "blue", "green", "black", "white", "brown", "yellow", "orange", "purple", "grey"]
+NOISE = ["the", "of", "and", "to", "in", "is", "that", "for", "it", "on", "with", "as", "by"]
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789_.?#:,"
 
 SETTINGS = "sources: [docs]\nembed: {model: 'st:tiny'}\nretrieve: {search: dense}\n"
