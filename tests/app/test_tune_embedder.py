@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -16,9 +15,10 @@ from typing import Any
 
 import pytest
 from command_line import ragwright
+from tiny_models import ANIMALS, COLOURS, SETTINGS, write_embedder, write_project
 
 from ragwright.project import Project
-from ragwright.training import EmbedderTuning, TrainingOptions, tune_embedder
+from ragwright.training import ModelTuning, TrainingOptions, tune_embedder
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,53 +28,15 @@ pytestmark = [
     ),
 ]
 
-ANIMALS = [
-    "dog",
-    "cat",
-    "horse",
-    "cow",
-    "sheep",
-    "goat",
-    "bird",
-    "fish",
-    "snake",
-    "frog",
-    "bear",
-    "wolf",
-]
-COLOURS = ["red", "blue", "green", "black", "white", "brown", "yellow", "orange", "purple", "grey"]
-NOISE = ["the", "of", "and", "to", "in", "is", "that", "for", "it", "on", "with", "as", "by"]
-
-SETTINGS = "sources: [docs]\nembed: {model: 'st:tiny'}\nretrieve: {search: dense}\n"
 TRAIN = ("--epochs", "15", "--batch", "16", "--tokens", "40", "--rate", "1e-2", "-q")
 SHORT = ("--epochs", "8", *TRAIN[2:])
 SMALL = ("--epochs", "2", "--batch", "16", "--tokens", "40", "-q")
 
 
 @pytest.fixture(scope="module")
-def tiny(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of one layer with random weights, and the tokenizer of all-MiniLM-L6-v2."""
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer import modules
-    from transformers import AutoTokenizer, BertConfig, BertModel
-
-    folder = tmp_path_factory.mktemp("tiny")
-    tokenizer = AutoTokenizer.from_pretrained(str(minilm))
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=tokenizer.vocab_size,
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=128,
-    )
-    BertModel(config).save_pretrained(folder / "bert")
-    tokenizer.save_pretrained(folder / "bert")
-    layers = [modules.Transformer(str(folder / "bert"), max_seq_length=64), modules.Pooling(32)]
-    SentenceTransformer(modules=layers).save(str(folder / "model"), create_model_card=False)
-    return folder / "model"
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of one layer with random weights and a hundred words."""
+    return write_embedder(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="module")
@@ -82,24 +44,7 @@ def project(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Texts with an animal and a colour among other words; questions name both."""
     root = tmp_path_factory.mktemp("embedder")
     shutil.copytree(tiny, root / "tiny")
-    (root / "docs").mkdir()
-    (root / "testsets").mkdir()
-    (root / "ragwright.yaml").write_text(SETTINGS)
-    drawn = random.Random(0)
-    right: list[dict[str, object]] = []
-    for animal in ANIMALS:
-        for colour in COLOURS:
-            name = f"{animal}-{colour}"
-            words = [*drawn.choices(NOISE, k=6), colour, animal, *drawn.choices(NOISE, k=6)]
-            (root / f"docs/{name}.txt").write_text(" ".join(words))
-            asked = [*drawn.choices(NOISE, k=2), animal, colour, *drawn.choices(NOISE, k=2)]
-            row = {"id": name, "user_input": " ".join(asked)}
-            right.append({**row, "reference_ids": [f"docs/{name}.txt"]})
-    shuffled = drawn.sample([row["reference_ids"] for row in right], len(right))
-    wrong = [{**row, "reference_ids": ids} for row, ids in zip(right, shuffled, strict=True)]
-    for file, rows in (("right", right), ("wrong", wrong), ("few", right[:20])):
-        (root / f"testsets/{file}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    ragwright(root, "ingest", "-q")
+    write_project(root)
     return root
 
 
@@ -314,7 +259,7 @@ def test_a_loss_that_is_not_a_number_keeps_the_best_checkpoint(
         return forward(self, *given) * (float("nan") if len(calls) == 40 else 1.0)
 
     monkeypatch.setattr(MultipleNegativesRankingLoss, "forward", broken)
-    how = EmbedderTuning(
+    how = ModelTuning(
         training=TrainingOptions(epochs=15, batch=16, tokens=40, rate=1e-2), output="models/nan"
     )
     with Project.open(project) as opened:

@@ -9,6 +9,7 @@ from ._encoded_rows import (
     EncodingSize as EncodingSize,
     drop_encodings as drop_encodings,
     encoding_size as encoding_size,
+    forget_encodings as forget_encodings,
     read_encodings as read_encodings,
     stamps_without as stamps_without,
     write_encodings as write_encodings,

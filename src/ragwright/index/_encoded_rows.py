@@ -108,3 +108,8 @@ def copy_encodings(db: sqlite3.Connection, old: int, new: int) -> None:
 def drop_encodings(db: sqlite3.Connection, stamp: int) -> None:
     """Delete the encodings of a document, of every encoder."""
     db.execute("DELETE FROM encodings WHERE entry = ?", (stamp,))
+
+
+def forget_encodings(db: sqlite3.Connection, encoder: str) -> None:
+    """Delete the encodings of an encoder, of every document."""
+    db.execute(f"DELETE FROM encodings WHERE encoder = {_ENCODER}", (as_value(encoder),))  # noqa: S608

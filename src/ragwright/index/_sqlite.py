@@ -383,6 +383,11 @@ class SqliteStore(Store):
         with self._connections.writing() as db:
             index.write_encodings(db, encoder, encodings)
 
+    def forget_encodings(self, encoder: str) -> None:
+        """Delete what an encoder has encoded."""
+        with self._connections.writing() as db:
+            index.forget_encodings(db, encoder)
+
     def encoding_size(self, pair: IndexSpec, encoder: str) -> EncodingSize:
         """What an encoder has encoded of a pair."""
         with self._connections.reading() as db:

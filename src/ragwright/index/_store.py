@@ -432,6 +432,10 @@ class Store(ABC):
         """Store the encodings of documents, by stamp; those of documents that are gone are not."""
         raise no_encodings()
 
+    def forget_encodings(self, encoder: str) -> None:
+        """Delete what an encoder has encoded; the model is not used any more."""
+        raise _no_encodings()
+
     def encoding_size(self, pair: IndexSpec, encoder: str) -> EncodingSize:
         """What an encoder has encoded of a pair."""
         raise no_encodings()

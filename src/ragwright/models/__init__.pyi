@@ -117,7 +117,12 @@ from ._st import (
     no_progress_bars as no_progress_bars,
 )
 from ._static import StaticEmbedder as StaticEmbedder
-from ._trainable import open_trainable as open_trainable, save_trained as save_trained
+from ._trainable import (
+    open_trainable as open_trainable,
+    open_trainable_encoder as open_trainable_encoder,
+    open_trainable_reranker as open_trainable_reranker,
+    save_trained as save_trained,
+)
 from ._transport import Connections as Connections, server_identity as server_identity
 from ._tuned_card import CARD as CARD, card_head as card_head, is_unproven as is_unproven
 from .systems import (

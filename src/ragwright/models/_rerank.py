@@ -144,14 +144,25 @@ def without_load_report() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _check_head(model: Any, source: str | Path) -> None:
-    """Refuse a model whose weights lack the scoring head: its scores are noise."""
+def has_head(model: Any) -> bool:
+    """False for a model whose weights lack the scoring head: its scores are noise."""
+    saved, opened = _architectures(model)
+    return not (saved and opened.endswith("ForSequenceClassification") and opened not in saved)
+
+
+def _architectures(model: Any) -> tuple[Sequence[str], str]:
+    """The classes of the network that was saved, and the class that was opened."""
     network = getattr(model[0], "auto_model", None)
     saved = getattr(getattr(network, "config", None), "architectures", None)
-    opened = type(network).__name__
-    if saved and opened.endswith("ForSequenceClassification") and opened not in saved:
+    return saved or (), type(network).__name__
+
+
+def _check_head(model: Any, source: str | Path) -> None:
+    """Refuse a model without a trained head."""
+    if not has_head(model):
+        kind = _architectures(model)[0][0]
         raise ConfigError(
-            f"the model is a {saved[0]}, which has no trained head that scores a pair of texts",
+            f"the model is a {kind}, which has no trained head that scores a pair of texts",
             where=str(source),
             hint="name a cross-encoder; to rerank by an embedding model write embed:MODEL",
         )

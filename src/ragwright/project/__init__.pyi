@@ -16,6 +16,7 @@ from ._findings import (
     Check as Check,
     index_findings as index_findings,
     model_findings as model_findings,
+    unproven_models as unproven_models,
 )
 from ._folder import (
     ProjectFolder as ProjectFolder,

@@ -14,6 +14,7 @@ from ..models import ExtractiveReranker, check_model
 from ..retrieve import find_pattern
 from ._again import doubtful_documents
 from ._encoded_findings import encoded_texts, late_loss_text
+from ._encoding import encoded_models
 from ._project import Project
 
 FindingState: TypeAlias = Literal["ok", "note", "fault"]
@@ -252,18 +253,33 @@ def _model_checks(project: Project) -> Iterator[Check]:
         )
     else:
         yield from _model_check(project, "search", model, "vectors")
-        if project.models.is_unproven(model):
-            yield Check(
-                "search",
-                "note",
-                f"{model}: fine-tuned, and not proven better than the model it was trained from",
-                "use that model, or compare the two again: ragwright compare --table tutorial",
-            )
+    for key, name in unproven_models(project):
+        own = key == "embed.model"
+        yield Check(
+            "search",
+            "note",
+            f"{name}: fine-tuned, and not proven better than "
+            + ("the model it was trained from" if own else f"the search without it ({key})"),
+            "use that model, or compare the two again: ragwright compare --table tutorial"
+            if own
+            else "train it on more questions, or leave it out",
+        )
     for name in sorted(_answering_models(project)):
         if name == ExtractiveReranker.name:
             yield Check("answers", "ok", "extractive: sentences are quoted, none is written")
         else:
             yield from _model_check(project, "answers", name, "answers")
+
+
+def unproven_models(project: Project) -> list[tuple[str, str]]:
+    """(Key, name) of the search's models that training kept although nothing was proven."""
+    settings = project.settings
+    named = {
+        "embed.model": settings.embed.model,
+        "retrieve.rerank.model": settings.retrieve.rerank.model,
+        **{f"{channel}.model": model for channel, model in encoded_models(settings).items()},
+    }
+    return [(key, name) for key, name in named.items() if project.models.is_unproven(name)]
 
 
 def _model_check(project: Project, topic: str, name: str, use: str) -> Iterator[Check]:

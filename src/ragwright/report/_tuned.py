@@ -11,12 +11,13 @@ from ._text import text_table, with_scale
 if TYPE_CHECKING:
     from ..training import Tuned, TunedTable
 
+_NAMES = {"embedder": "model", "sparse": "sparse model", "late": "late interaction model"}
 _COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "verdict", "counted")
 
 
 def tuned_headline(tuned: Tuned) -> str:
     """Return the outcome in one sentence."""
-    part = "model" if tuned.part == "embedder" else tuned.part
+    part = _NAMES.get(tuned.part, tuned.part)
     article = "an" if part[0] in "aeiou" else "a"
     if tuned.comparison is None:
         trained = tuned.training
@@ -81,7 +82,11 @@ def tuned_use(tuned: Tuned, root: Path) -> str:
     inside = tuned.path.is_relative_to(root)
     value = tuned.value or str(tuned.path.relative_to(root) if inside else tuned.path)
     *sections, key = tuned.setting.split(".")
-    text = f"{key}: {value}"
+    pairs = {key: value, **tuned.beside}
+    text = ", ".join(
+        f"{name}: {entry:g}" if isinstance(entry, float) else f"{name}: {entry}"
+        for name, entry in pairs.items()
+    )
     for section in reversed(sections):
         text = f"{section}: {{{text}}}"
     remark = "" if tuned.proven else "   # not proven better"
@@ -98,6 +103,7 @@ def tuned_json(tuned: Tuned) -> dict[str, Any]:
         "written": path,
         "setting": tuned.setting,
         "value": tuned.value or path,
+        "beside": dict(tuned.beside),
         "base": tuned.base,
         "headline": tuned_headline(tuned),
         "training": {**figures, **training.settings},

@@ -7,13 +7,11 @@ Xiao et al. 2023, arXiv:2311.13534).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..models import VectorRule
 from ._pairs import Unseen
-from ._trainer import TrainingOptions, unseen_mrr
 
 _SHARES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
 
@@ -47,10 +45,9 @@ def weights_of(model: Any) -> Weights:
 
 def merge(
     model: Any,
-    rule: VectorRule,
     start: Weights,
     both_kinds: tuple[Unseen, Unseen],
-    how: TrainingOptions,
+    measure: Callable[[Any, Unseen], float],
 ) -> Merged:
     """Choose the weights between two models that answer both kinds of questions best.
 
@@ -59,16 +56,15 @@ def merge(
 
     Args:
         model: The trained model of sentence-transformers.
-        rule: Its prefixes and similarity.
         start: Its weights before training.
         both_kinds: The unseen training questions, and questions of other kinds.
-        how: The options of its training.
+        measure: MRR@10 of questions by the model.
     """
     trained = weights_of(model)
     rows: list[tuple[float, float, float]] = []
     for share in _SHARES:
         _load_mixed(model, start, trained, share)
-        unseen, others = (unseen_mrr(model, rule, questions, how) for questions in both_kinds)
+        unseen, others = (measure(model, questions) for questions in both_kinds)
         rows.append((share, unseen, others))
     before = rows[-1][1]
     gaining = [row for row in rows[:-1] if row[1] > before] or rows[:1]

@@ -1,4 +1,4 @@
-"""The card of a fine-tuned embedding model: data, settings, gains and losses."""
+"""The card of a fine-tuned model: data, settings, gains and losses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CURVE = "training.csv"
 
 def write_card(
     folder: Path,
-    about: Mapping[str, Any],
+    about: tuple[str, Mapping[str, Any]],
     compared: Sequence[tuple[str, Comparison]],
     curve: Sequence[Point],
 ) -> None:
@@ -29,15 +29,16 @@ def write_card(
 
     Args:
         folder: The model's folder.
-        about: Facts on training data and settings, by name.
+        about: Its title, and facts on training data and settings by name.
         compared: Held-out questions by name, with the model against the one before.
         curve: Loss and MRR@10 of unseen questions by step.
     """
+    title, facts = about
     proven = compared[0][1].verdict == "better"
-    lines = [*card_head(proven=proven), "# A fine-tuned embedding model", ""]
+    lines = [*card_head(proven=proven), f"# {title}", ""]
     if not proven:
         lines += ["**Not proven better** than the model it was trained from: kept on request.", ""]
-    lines += [f"- {name}: {value}" for name, value in about.items()]
+    lines += [f"- {name}: {value}" for name, value in facts.items()]
     lines += ["", "## Held-out questions, before and after", ""]
     lines += ["| questions | n | measure | before | after | difference | 95 % interval | verdict |"]
     lines += ["|---|---|---|---|---|---|---|---|"]

@@ -47,8 +47,8 @@ class Pair:
         gold: Ids of all chunks that answer it.
         source: Its source, one of ``SOURCES``.
         cluster: Cluster of the pairs with a common gold document.
-        negative: Text of a chunk that does not answer it; empty if none is used.
-        near: Ids of the chunks that the present model ranks first.
+        negatives: Texts of chunks that do not answer it; empty if none are used.
+        near: Ids of the chunks that are ranked first: by the present model, or by the search.
     """
 
     question: str
@@ -56,7 +56,7 @@ class Pair:
     gold: frozenset[str]
     source: str
     cluster: str
-    negative: str = ""
+    negatives: tuple[str, ...] = ()
     near: tuple[str, ...] = ()
 
 
@@ -68,11 +68,14 @@ class Unseen:
         questions: The questions.
         gold: Ids of the passages that answer each.
         passages: Id -> text.
+        hits: Ids of the passages that the search finds for each, in its order; empty where all
+            passages are searched.
     """
 
     questions: tuple[str, ...] = ()
     gold: tuple[frozenset[str], ...] = ()
     passages: Mapping[str, str] = field(default_factory=dict)
+    hits: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +116,26 @@ def read_pairs(project: Project, rows: Sequence[Row], mining: Mining) -> list[Pa
     pairs: dict[tuple[str, str], Pair] = {}
     for (row, gold), query in zip(with_gold, queries, strict=True):
         pair = searcher.pair(row, gold, query, clusters[row.id])
-        lacks_negative = mining.kind != "none" and not pair.negative
-        if not lacks_negative and _case_folded(pair.question) != _case_folded(pair.positive):
+        lacks_negative = mining.kind != "none" and not pair.negatives
+        if not lacks_negative and case_folded(pair.question) != case_folded(pair.positive):
             pairs.setdefault((pair.question, pair.positive), pair)
+    return enough(list(pairs.values()), len(rows), len(with_gold))
+
+
+def enough(pairs: list[Pair], questions: int, with_gold: int) -> list[Pair]:
+    """Return the pairs if there are at least 20.
+
+    Raises:
+        TestsetError: There are fewer.
+    """
     if len(pairs) < LEAST_PAIRS:
         raise TestsetError(
             f"{len(pairs)} pairs of a question and its passage; training needs {LEAST_PAIRS}"
-            f" ({len(rows)} questions, {len(with_gold)} of them with gold in the index)",
+            f" ({questions} questions, {with_gold} of them with gold in the index)",
             hint="add questions to the testset, or pairs of other sources: "
             "--from testset,headings,glossary",
         )
-    return list(pairs.values())
+    return pairs
 
 
 class _PairFinder:
@@ -150,25 +162,25 @@ class _PairFinder:
         source = str(row.metadata.get("source") or "testset")
         highest = float(scores[best]) + self._mining.margin
         confused = [key for key, score in reply if score <= highest]
-        negative = self._negative(confused, texts)
-        return Pair(row.user_input, texts[keys[best]], gold, source, cluster, negative, near)
+        negatives = self._negatives(confused, texts)
+        return Pair(row.user_input, texts[keys[best]], gold, source, cluster, negatives, near)
 
-    def _negative(self, confused: Sequence[str], gold: Mapping[str, str]) -> str:
+    def _negatives(self, confused: Sequence[str], gold: Mapping[str, str]) -> tuple[str, ...]:
         """Return the first of these passages, else a random one, that is not gold and differs from
         it.
         """
         if self._mining.kind == "none":
-            return ""
-        answering = {_case_folded(text) for text in gold.values()}
+            return ()
+        answering = {case_folded(text) for text in gold.values()}
         random_keys = (
             self._all_chunks[int(index)]
             for index in self._random.integers(0, len(self._all_chunks), _DEPTH)
         )
         for key in chain(confused if self._mining.kind == "hard" else (), random_keys):
             (text,) = passage_texts(self._view, [key])
-            if key not in gold and _case_folded(text) not in answering:
-                return text
-        return ""
+            if key not in gold and case_folded(text) not in answering:
+                return (text,)
+        return ()
 
 
 def passage_texts(view: View, keys: Sequence[str]) -> list[str]:
@@ -181,11 +193,14 @@ def passage_texts(view: View, keys: Sequence[str]) -> list[str]:
     ]
 
 
-def without_unseen(project: Project, pairs: Sequence[Pair]) -> tuple[list[Pair], Unseen]:
+def without_unseen(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
     """Split off questions on other documents, to decide when to stop training.
 
     About 15 % of the pairs, 5 to 200, are split off in whole clusters; with fewer than five
-    clusters, in single pairs. Pairs that lack a negative are trained without.
+    clusters, in single pairs.
+
+    Returns:
+        The training pairs, and those that are split off.
     """
     sizes = Counter(pair.cluster for pair in pairs)
     single = len(sizes) < _LEAST_UNSEEN
@@ -202,7 +217,7 @@ def without_unseen(project: Project, pairs: Sequence[Pair]) -> tuple[list[Pair],
             count += sizes[name]
     unseen = [p for p in pairs if (p.question if single else p.cluster) in unseen_names]
     training_pairs = [p for p in pairs if (p.question if single else p.cluster) not in unseen_names]
-    return training_pairs, as_unseen(project, unseen)
+    return training_pairs, unseen
 
 
 def as_unseen(project: Project, pairs: Sequence[Pair]) -> Unseen:
@@ -224,5 +239,6 @@ def _passage_pool(view: View, unseen: Sequence[Pair]) -> dict[str, str]:
     return dict(zip(names, passage_texts(view, names), strict=True))
 
 
-def _case_folded(text: str) -> str:
+def case_folded(text: str) -> str:
+    """Return a text without the differences of case and white space."""
     return " ".join(text.casefold().split())

@@ -15,7 +15,7 @@ from ._generated import KINDS, generated_rows
 
 if TYPE_CHECKING:
     from ..project import Project
-    from ..testsets import Testset
+    from ..testsets import Split, Testset
 
 _WITHOUT_TESTSET = ("headings", "questions", "glossary")
 
@@ -26,13 +26,37 @@ class Questions:
 
     Attributes:
         rows: Training questions; those from other sources have ``source`` in their metadata.
-        held_out: Address of the testset whose confirm split decides.
+        held_out: Address of the testset that decides.
         notes: Remarks for the reader.
+        split: Split of the testset that decides.
+        of_people: False if the deciding questions were made from the documents too.
     """
 
     rows: tuple[Row, ...]
     held_out: str
     notes: tuple[str, ...]
+    split: Split = "confirm"
+    of_people: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Options of choosing training questions.
+
+    Attributes:
+        testset: Address of a testset with gold; empty for none.
+        sources: Names of ``SOURCES``; empty for the testset, or for those that need none.
+        most: Most questions made from each source.
+        seed: Seed of the choice.
+        from_corpus: Train on questions made from the documents only; all questions of the testset
+            decide.
+    """
+
+    testset: str = ""
+    sources: tuple[str, ...] = ()
+    most: int = 500
+    seed: int = 0
+    from_corpus: bool = False
 
 
 def standalone_questions(rows: Testset) -> tuple[Testset, tuple[str, ...]]:
@@ -47,67 +71,83 @@ def standalone_questions(rows: Testset) -> tuple[Testset, tuple[str, ...]]:
 
 
 @contextmanager
-def training_questions(
-    project: Project, testset: str, sources: Sequence[str], most: int, seed: int
-) -> Iterator[Questions]:
-    """Yield questions of the sources, without those made from documents of the confirm split.
+def training_questions(project: Project, how: Asking) -> Iterator[Questions]:
+    """Yield questions of the sources, without those made from documents of the deciding split.
 
     Without a testset, the generated questions are split into tune and confirm by document, and a
     file holds them until the block ends.
 
-    Args:
-        project: The project, with an index.
-        testset: Address of a testset with gold; empty for none.
-        sources: Names of ``SOURCES``; empty for the testset, or for those that need none.
-        most: Most questions made from each source.
-        seed: Seed of the choice.
-
     Raises:
-        ConfigError: The testset is a source, and there is none.
+        ConfigError: The testset is a source, and there is none, or it may only decide.
         RetrieveError: Nothing has been ingested.
         TestsetError: The testset cannot be read, or a split is empty.
     """
-    names = tuple(sources) or (("testset",) if testset else _WITHOUT_TESTSET)
-    if testset:
-        yield _questions_with_testset(project, testset, names, most, seed)
-        return
-    if "testset" in names:
-        raise ConfigError("no testset is given", where="--from", hint="add --testset FILE")
-    generated = generated_rows(project, names, most, seed)
-    if not generated:
-        raise TestsetError(
-            f"no question could be made from the documents ({', '.join(names)})",
-            hint="add --from cloze, or --testset FILE",
+    trains = bool(how.testset) and not how.from_corpus
+    names = how.sources or (("testset",) if trains else _WITHOUT_TESTSET)
+    if "testset" in names and not trains:
+        problem = "--from-corpus trains on questions made from the documents alone"
+        raise ConfigError(
+            problem if how.from_corpus else "no testset is given",
+            where="--from",
+            hint="remove testset from --from, or --from-corpus"
+            if how.from_corpus
+            else "add --testset FILE",
         )
+    if how.testset:
+        yield _questions_with_testset(project, how, names)
+        return
+    generated = _made(project, how, names)
     with tempfile.TemporaryDirectory() as folder:
         address = str(Path(folder) / "generated-questions.jsonl")
         write_rows(generated, address)
         tune = project_testset(project.folder, address, "tune", purpose="tune")
         note = (
-            "no testset: held-out questions were made from the documents too, and questions of "
-            "people may come out differently"
+            "not confirmed on questions of people: held-out questions were made from the documents "
+            "too, and questions of people may come out differently; --from-corpus --testset FILE "
+            "confirms it on a few real ones"
         )
-        yield Questions(tune.rows, address, (note,))
+        yield Questions(tune.rows, address, (note,), of_people=False)
 
 
-def _questions_with_testset(
-    project: Project, testset: str, names: Sequence[str], most: int, seed: int
-) -> Questions:
-    # An empty confirm split is refused before training, not after it.
-    project_testset(project.folder, testset, "confirm", purpose="tune", rehearsal=True)
-    tune = project_testset(project.folder, testset, "tune", purpose="tune")
-    tune, notes = standalone_questions(tune)
-    rows = list(with_current_gold(project.store, tune).rows) if "testset" in names else []
-    generated = generated_rows(project, names, most, seed)
+def _made(project: Project, how: Asking, names: Sequence[str]) -> list[Row]:
+    """Return questions made from the documents.
+
+    Raises:
+        TestsetError: There are none.
+    """
+    generated = generated_rows(project, names, how.most, how.seed)
     if not generated:
-        return Questions(tuple(rows), testset, notes)
-    allowed = _without_held_out(project, testset, generated)
+        raise TestsetError(
+            f"no question could be made from the documents ({', '.join(names)})",
+            hint="add --from cloze, or --testset FILE",
+        )
+    return generated
+
+
+def _questions_with_testset(project: Project, how: Asking, names: Sequence[str]) -> Questions:
+    split: Split = "all" if how.from_corpus else "confirm"
+    # An empty deciding split is refused before training, not after it.
+    project_testset(project.folder, how.testset, split, purpose="tune", rehearsal=True)
+    rows: list[Row] = []
+    notes: tuple[str, ...] = ()
+    if not how.from_corpus:
+        tune = project_testset(project.folder, how.testset, "tune", purpose="tune")
+        tune, notes = standalone_questions(tune)
+        rows = list(with_current_gold(project.store, tune).rows) if "testset" in names else []
+    generated = (
+        _made(project, how, names)
+        if how.from_corpus
+        else generated_rows(project, names, how.most, how.seed)
+    )
+    if not generated:
+        return Questions(tuple(rows), how.testset, notes)
+    allowed = _without_held_out(project, how.testset, split, generated)
     note = (
         f"{len(generated) - len(allowed)} of {len(generated)} questions made from documents were "
         "left out: "
         "their documents answer held-out questions"
     )
-    return Questions((*rows, *allowed), testset, (*notes, note))
+    return Questions((*rows, *allowed), how.testset, (*notes, note), split)
 
 
 def other_questions(project: Project, questions: Questions, most: int, seed: int) -> list[Row]:
@@ -118,12 +158,16 @@ def other_questions(project: Project, questions: Questions, most: int, seed: int
     used = {row.metadata.get("source") for row in questions.rows}
     kinds = [name for name in KINDS if name not in used]
     generated = generated_rows(project, kinds, most, seed)
-    return _without_held_out(project, questions.held_out, generated) if generated else []
+    if not generated:
+        return []
+    return _without_held_out(project, questions.held_out, questions.split, generated)
 
 
-def _without_held_out(project: Project, testset: str, generated: Sequence[Row]) -> list[Row]:
+def _without_held_out(
+    project: Project, testset: str, split: Split, generated: Sequence[Row]
+) -> list[Row]:
     """Return rows of documents that answer no held-out question."""
     # Only their documents are looked at; nothing is measured on them here.
-    confirm = project_testset(project.folder, testset, "confirm", purpose="tune", rehearsal=True)
-    held_out_documents = {name for row in confirm.rows for name in gold_documents(row)}
+    deciding = project_testset(project.folder, testset, split, purpose="tune", rehearsal=True)
+    held_out_documents = {name for row in deciding.rows for name in gold_documents(row)}
     return [row for row in generated if held_out_documents.isdisjoint(gold_documents(row))]

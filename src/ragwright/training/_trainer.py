@@ -8,19 +8,19 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..core import TrainingError, require
-from ..models import VectorRule, no_progress_bars
-from ._losses import Loss, make_loss
-from ._pairs import Pair, Unseen
+from ..models import no_progress_bars
+from ._losses import Loss
 
-_PURPOSE = "training an embedding model"
-_METRIC = "unseen_model_mrr@10"
+_PURPOSE = "training a model"
+_METRIC = "unseen_mrr"
 _SAVED_EVERY = 60.0
 """Seconds between two checkpoints."""
 _WARMUP = 0.1
@@ -104,15 +104,34 @@ class Workplace:
     on_step: Report | None = None
 
 
-def train(
-    model: Any,
-    rule: VectorRule,
-    pairs: Sequence[Pair],
-    unseen: Unseen,
-    how: TrainingOptions,
-    work: Workplace,
-) -> Trained:
-    """Train a model of sentence-transformers on pairs, and leave it at its best checkpoint.
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A model with the data, the loss and the questions that it is trained with.
+
+    Attributes:
+        model: The model of sentence-transformers; it is changed in place.
+        kind: Its kind, as its trainer is named: ``SentenceTransformer``, ``CrossEncoder``,
+            ``SparseEncoder`` or ``MultiVectorEncoder``.
+        columns: Training data by column, as the loss reads them.
+        loss: The loss of sentence-transformers.
+        measure: MRR@10 of the unseen questions by a model, 0 to 1.
+        further: Further arguments of its trainer.
+        least: MRR@10 of the unseen questions without the model: a gain is one above it.
+        fresh: True if the model cannot be used before training: then only ``least`` counts.
+    """
+
+    model: Any
+    kind: str
+    columns: Mapping[str, Sequence[Any]]
+    loss: Any
+    measure: Callable[[Any], float]
+    further: Mapping[str, Any] = field(default_factory=dict)
+    least: float = 0.0
+    fresh: bool = False
+
+
+def train(lesson: Lesson, how: TrainingOptions, work: Workplace) -> Trained:
+    """Train a model of sentence-transformers, and leave it at its best checkpoint.
 
     Raises:
         MissingExtraError: ``ragwright[train]`` is not installed.
@@ -125,34 +144,33 @@ def train(
     checkpoint = _newest_checkpoint(work) if work.resume else None
     if checkpoint is None:
         shutil.rmtree(work.folder, ignore_errors=True)
+    model = lesson.model
     model.model_card_data.local_files_only = True
-    columns = {
-        "anchor": [rule.prefixes.query + pair.question for pair in pairs],
-        "positive": [rule.prefixes.passage + pair.positive for pair in pairs],
-    }
-    if all(pair.negative for pair in pairs):
-        columns["negative"] = [rule.prefixes.passage + pair.negative for pair in pairs]
+    data = datasets.Dataset.from_dict(dict(lesson.columns))
     watch = _step_watch(transformers, work.on_step)
-    with _training_setup(model, how):
-        trainer = _trainer_class(st)(
+    with training_setup(model, how):
+        arguments = partial(getattr(st, f"{lesson.kind}TrainingArguments"), **lesson.further)
+        trainer = _trainer_class(getattr(st, f"{lesson.kind}Trainer"))(
             model=model,
-            args=_training_arguments(st, how, len(pairs), work.folder),
-            train_dataset=datasets.Dataset.from_dict(columns),
-            loss=make_loss(how.loss, model, rule.similarity),
-            evaluator=_evaluator(model, rule, unseen, how.batch),
+            args=_training_arguments(arguments, how, len(data), work.folder),
+            train_dataset=data,
+            loss=lesson.loss,
+            evaluator=_evaluator(lesson.measure),
             callbacks=[transformers.EarlyStoppingCallback(how.patience), watch],
         )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     model.to("cpu").eval()
     resumed = 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2])
-    return replace(_training_outcome(trainer.state, watch.fault, how), resumed=resumed)
+    trained = _training_outcome(trainer.state, watch.fault, how, lesson)
+    return replace(trained, resumed=resumed)
 
 
-def _training_outcome(state: Any, fault: str, options: TrainingOptions) -> Trained:
+def _training_outcome(state: Any, fault: str, options: TrainingOptions, lesson: Lesson) -> Trained:
     curve = tuple(_curve_points(state.log_history))
     mrr_by_step = {point.step: point.unseen for point in curve if point.unseen is not None}
-    before = mrr_by_step.get(0, 0.0)
+    start = 0.0 if lesson.fresh else mrr_by_step.get(0, 0.0)
+    before = max(start, lesson.least)
     step = 0 if state.best_model_checkpoint is None else state.best_global_step
     unseen = mrr_by_step.get(step, before)
     if unseen <= before:  # the trainer ignores the start
@@ -164,7 +182,7 @@ def _training_outcome(state: Any, fault: str, options: TrainingOptions) -> Train
         )
     if not fault and state.global_step < state.max_steps:
         fault = f"unseen questions did not gain in {options.patience} evaluations"
-    after = mrr_by_step.get(step, before)
+    after = unseen if step else before
     return Trained(curve, before, after, step, fault, unseen=unseen)
 
 
@@ -177,11 +195,11 @@ def _curve_points(history: Sequence[dict[str, Any]]) -> Iterator[Point]:
             yield Point(step, epoch, unseen=float(entry[f"eval_{_METRIC}"]))
 
 
-def _training_arguments(st: Any, options: TrainingOptions, pairs: int, folder: Path) -> Any:
+def _training_arguments(arguments: Any, options: TrainingOptions, pairs: int, folder: Path) -> Any:
     torch = require("torch", "train", _PURPOSE)
     steps = math.ceil(pairs / options.batch) * options.epochs
     every = max(1, round(steps / _EVALUATIONS))
-    return st.SentenceTransformerTrainingArguments(
+    return arguments(
         output_dir=str(folder),
         num_train_epochs=options.epochs,
         per_device_train_batch_size=options.batch,
@@ -209,8 +227,8 @@ def _training_arguments(st: Any, options: TrainingOptions, pairs: int, folder: P
     )
 
 
-def _trainer_class(st: Any) -> Any:
-    class _Trainer(st.SentenceTransformerTrainer):  # type: ignore[misc]
+def _trainer_class(base: Any) -> Any:
+    class _Trainer(base):  # type: ignore[misc]
         def add_model_card_callback(self, default_args_dict: Any) -> None:
             """None: we write our own card."""
 
@@ -242,28 +260,17 @@ def _step_watch(transformers: Any, on_step: Report | None) -> Any:
     return _Watch()
 
 
-def unseen_mrr(model: Any, rule: VectorRule, unseen: Unseen, how: TrainingOptions) -> float:
-    """Return MRR@10 of the unseen questions by vectors alone, as on the curve."""
-    with _training_setup(model, how):
-        return float(_evaluator(model, rule, unseen, how.batch)(model)[_METRIC])
+def _evaluator(measure: Callable[[Any], float]) -> Any:
+    """Return an evaluator for the trainer that measures the unseen questions."""
+    evaluation = require("sentence_transformers.base.evaluation", "train", _PURPOSE)
 
+    class _Evaluator(evaluation.BaseEvaluator):  # type: ignore[misc,name-defined]
+        def __call__(self, model: Any, *_: Any, **__: Any) -> dict[str, float]:
+            return {_METRIC: measure(model)}
 
-def _evaluator(model: Any, rule: VectorRule, unseen: Unseen, batch: int) -> Any:
-    """Return an evaluator for MRR@10 of the unseen questions, among the passages of the pool."""
-    evaluation = require("sentence_transformers.sentence_transformer.evaluation", "train", _PURPOSE)
-    queries = {
-        str(index): rule.prefixes.query + text for index, text in enumerate(unseen.questions)
-    }
-    return evaluation.InformationRetrievalEvaluator(
-        queries,
-        {key: rule.prefixes.passage + text for key, text in unseen.passages.items()},
-        {str(index): set(gold) & unseen.passages.keys() for index, gold in enumerate(unseen.gold)},
-        name="unseen",
-        batch_size=batch,
-        mrr_at_k=[10],
-        write_csv=False,
-        score_functions={"model": model.similarity},
-    )
+    evaluator = _Evaluator()
+    evaluator.primary_metric = _METRIC
+    return evaluator
 
 
 def _newest_checkpoint(workplace: Workplace) -> Path | None:
@@ -276,8 +283,8 @@ def _newest_checkpoint(workplace: Workplace) -> Path | None:
 
 
 @contextmanager
-def _training_setup(model: Any, options: TrainingOptions) -> Iterator[None]:
-    """Set threads and window for a training; hide bars and warnings of the libraries."""
+def training_setup(model: Any, options: TrainingOptions) -> Iterator[None]:
+    """Set threads and window to train or measure; hide bars and warnings of the libraries."""
     torch = require("torch", "train", _PURPOSE)
     logs = require("transformers.utils.logging", "train", _PURPOSE)
     bars = require("datasets.utils", "train", _PURPOSE)

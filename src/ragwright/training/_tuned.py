@@ -17,7 +17,7 @@ from ..experiment import (
 )
 from ..measure import Comparison
 from ..project import Project, load_settings
-from ..testsets import project_testset
+from ..testsets import Split, project_testset
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,8 @@ class Tuned:
     """A trained part of the search, and its result.
 
     Attributes:
-        part: The trained part: ``adapter``, ``ranker``, ``embedder``.
+        part: The trained part: ``adapter``, ``ranker``, ``embedder``, ``reranker``, ``sparse`` or
+            ``late``.
         setting: The key of ragwright.yaml that puts it to use, for example ``retrieve.adapter``.
         path: The file or folder that was written; None if it is not proven better, unless keeping
             was requested.
@@ -72,6 +73,7 @@ class Tuned:
         tables: Further tables.
         notes: What a reader should know.
         value: Value of the setting, if it is not the path; ``st:FOLDER`` for example.
+        beside: Further keys of the same section that it was measured with.
     """
 
     part: str
@@ -83,6 +85,7 @@ class Tuned:
     tables: tuple[TunedTable, ...] = ()
     notes: tuple[str, ...] = ()
     value: str = ""
+    beside: Mapping[str, float | str] = field(default_factory=dict)
 
     @property
     def proven(self) -> bool:
@@ -95,22 +98,24 @@ class HoldOut:
     """Options of comparing a tuned part on held-out questions.
 
     Attributes:
-        testset: Address of the testset; its confirm split is read.
+        testset: Address of the testset.
         measure: Ranking measure that decides.
         seed: Seed of intervals and flips.
         cluster: What dependent rows have in common; see ``clusters_of_results``.
+        split: Split that is read.
     """
 
     testset: str
     measure: str
     seed: int = 0
     cluster: str = ""
+    split: Split = "confirm"
 
 
 def held_out(
     project: Project, settings: Sequence[str], how: HoldOut
 ) -> tuple[Comparison, tuple[str, ...]]:
-    """Compare the search under further settings with the project's own, on the confirm split.
+    """Compare the search under further settings with the project's own, on held-out questions.
 
     Args:
         project: The project without the tuned part.
@@ -124,7 +129,7 @@ def held_out(
         TestsetError: No held-out question is scored by the measure.
         StoppedError: The budget or a key stopped one of the two evaluations.
     """
-    rows = project_testset(project.folder, how.testset, "confirm", purpose="tune")
+    rows = project_testset(project.folder, how.testset, how.split, purpose="tune")
     overrides = (*project.session.overrides, *settings)
     tuned = project.variant(load_settings(project.folder.file, overrides))
     sides: list[Evaluation] = []

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ..testsets import Testset
     from ..training import (
         AdapterTuning,
-        EmbedderTuning,
+        ModelTuning,
         RankerTuning,
         Tuned,
         TutorialOptions,
@@ -114,9 +114,21 @@ class TuningVerbs(ABC):
         """Learn an order of the hits; see :func:`ragwright.training.tune_ranker`."""
         return training.tune_ranker(self.project, testset, how)
 
-    def tune_embedder(self, testset: str = "", how: EmbedderTuning | None = None) -> Tuned:
+    def tune_embedder(self, testset: str = "", how: ModelTuning | None = None) -> Tuned:
         """Fine-tune the embedding model; see :func:`ragwright.training.tune_embedder`."""
         return training.tune_embedder(self.project, testset, how)
+
+    def tune_reranker(self, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+        """Train a cross-encoder; see :func:`ragwright.training.tune_reranker`."""
+        return training.tune_reranker(self.project, testset, how)
+
+    def tune_sparse(self, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+        """Train a learned sparse model; see :func:`ragwright.training.tune_sparse`."""
+        return training.tune_sparse(self.project, testset, how)
+
+    def tune_late(self, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+        """Train a late interaction model; see :func:`ragwright.training.tune_late`."""
+        return training.tune_late(self.project, testset, how)
 
     def tutorial(self, how: TutorialOptions | None = None) -> TutorialTable:
         """Base and tuned, each with and without reranking, on the same questions."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from typing import Annotated
 
 import typer
 from typer import Option
@@ -14,8 +15,10 @@ from typer import Option
 from ...report import tuned_headline, tuned_json, tuned_table, tuned_use
 from ...training import (
     AdapterTuning,
-    EmbedderTuning,
+    Loss,
     Mining,
+    ModelTuning,
+    Negatives,
     RankerTuning,
     TrainingOptions,
     Tuned,
@@ -26,7 +29,7 @@ from .._console import EXIT_FAILED, Step
 from .._flags import Flags, takes
 from .._show import runner_step, show_progress
 
-_HOW, _TRAIN = EmbedderTuning(), TrainingOptions()
+_HOW, _TRAIN = ModelTuning(), TrainingOptions()
 
 _SHARED = "cluster project overrides as_json quiet jobs max_cost"
 
@@ -40,6 +43,90 @@ class _Negatives(StrEnum):
     HARD = "hard"
     RANDOM = "random"
     NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class _Teaching:
+    """The options of every command that trains a model."""
+
+    testset: Annotated[str, Option(help="Questions with gold; without it they are made.")] = ""
+    sources: Annotated[
+        str,
+        Option(
+            "--from",
+            help="Comma-separated sources of training questions: testset, headings, cloze, "
+            "questions, glossary (codes).",
+        ),
+    ] = ""
+    from_corpus: Annotated[
+        bool,
+        Option(
+            "--from-corpus",
+            help="Train on questions made from the documents only; the whole testset decides.",
+        ),
+    ] = False
+    also: Annotated[list[str] | None, Option(help="Further testset to compare on; repeatable.")] = (
+        None
+    )
+    folder: Annotated[
+        str, Option("-o", "--output", help="Folder to write; by default in models/.")
+    ] = ""
+    measure: Annotated[str, Option(help="Ranking measure that decides.")] = "MRR@10"
+    negatives: Annotated[_Negatives, Option(help="Passages used as wrong answers.")] = (
+        _Negatives.HARD
+    )
+    most: Annotated[
+        int, Option(min=1, help="Maximum number of questions made from each source.")
+    ] = _HOW.most
+    epochs: Annotated[int, Option(min=1, help="Maximum number of passes over the pairs.")] = (
+        _TRAIN.epochs
+    )
+    rate: Annotated[float, Option(min=0, help="Learning rate.")] = _TRAIN.rate
+    batch: Annotated[int, Option(min=2, help="Number of pairs per step.")] = _TRAIN.batch
+    tokens: Annotated[
+        int, Option(min=8, help="Number of tokens to which texts are cut while training.")
+    ] = _TRAIN.tokens
+    bfloat16: Annotated[
+        bool, Option("--bfloat16", help="Multiply in 16 bits: faster, less exact.")
+    ] = False
+    merge: Annotated[
+        bool, Option(help="Merge with the weights before training where other questions need it.")
+    ] = True
+    keep: Annotated[
+        bool,
+        Option("--keep", help="Write the model even if it is not proven better; its card says so."),
+    ] = False
+    seed: Annotated[int, Option(min=0, help="Seed of order, folds, trees and intervals.")] = 0
+
+    def tuning(
+        self, flags: Flags, steps: _Steps, base: str = "", loss: Loss = "ranking"
+    ) -> ModelTuning:
+        """Return the options of the training."""
+        negatives: Negatives = self.negatives.value
+        return ModelTuning(
+            named_sources(self.sources),
+            self.most,
+            tuple(self.also or ()),
+            self.folder,
+            self.measure,
+            Mining(negatives, seed=self.seed),
+            TrainingOptions(
+                loss,
+                self.epochs,
+                self.batch,
+                self.rate,
+                self.tokens,
+                bfloat16=self.bfloat16,
+                seed=self.seed,
+            ),
+            self.merge,
+            flags.resume,
+            steps.count,
+            self.keep,
+            flags.cluster,
+            base,
+            self.from_corpus,
+        )
 
 
 _GOLD = Option(..., help="Questions with gold.")
@@ -98,33 +185,8 @@ def ranker(
 @takes(f"{_SHARED} resume")
 def embedder(
     flags: Flags,
-    testset: str = Option("", help="Questions with gold; without it they are made."),
-    sources: str = Option(
-        "",
-        "--from",
-        help="Comma-separated sources of training questions: testset, headings, cloze, "
-        "questions, glossary (codes).",
-    ),
-    also: list[str] | None = Option(None, help="Further testset to compare on; repeatable."),
-    folder: str = Option("", "-o", "--output", help="Folder to write; by default in models/."),
-    measure: str = _MEASURE,
+    how: _Teaching,
     loss: _Loss = Option(_Loss.RANKING, help="Loss to minimise."),
-    negatives: _Negatives = Option(_Negatives.HARD, help="Passages used as wrong answers."),
-    most: int = Option(_HOW.most, min=1, help="Maximum number of questions made from each source."),
-    epochs: int = Option(_TRAIN.epochs, min=1, help="Maximum number of passes over the pairs."),
-    rate: float = Option(_TRAIN.rate, min=0, help="Learning rate."),
-    batch: int = Option(_TRAIN.batch, min=2, help="Number of pairs per step."),
-    tokens: int = Option(
-        _TRAIN.tokens, min=8, help="Number of tokens to which texts are cut while training."
-    ),
-    bfloat16: bool = Option(False, "--bfloat16", help="Multiply in 16 bits: faster, less exact."),
-    merge: bool = Option(
-        True, help="Merge with the weights before training where other questions need it."
-    ),
-    keep: bool = Option(
-        False, "--keep", help="Write the model even if it is not proven better; its card says so."
-    ),
-    seed: int = _SEED,
 ) -> int:
     """Fine-tune the embedding model on questions and the passages that answer them.
 
@@ -133,21 +195,56 @@ def embedder(
     then too, marked in its card, and the exit code stays 100.
     """
     steps = _Steps()
-    options = EmbedderTuning(
-        named_sources(sources),
-        most,
-        tuple(also or ()),
-        folder,
-        measure,
-        Mining(negatives.value, seed=seed),
-        TrainingOptions(loss.value, epochs, batch, rate, tokens, bfloat16=bfloat16, seed=seed),
-        merge,
-        flags.resume,
-        steps.count,
-        keep,
-        flags.cluster,
-    )
-    return _tuned(flags, lambda bench: bench.tune_embedder(testset, options), steps)
+    options = how.tuning(flags, steps, loss=loss.value)
+    return _tuned(flags, lambda bench: bench.tune_embedder(how.testset, options), steps)
+
+
+_BASE = Option(
+    "", help="Model to start from, as st:FOLDER or hf:ORG/NAME; by default the present one."
+)
+
+
+@group.command("reranker")
+@takes(f"{_SHARED} resume")
+def reranker(flags: Flags, how: _Teaching, base: str = _BASE) -> int:
+    """Train a cross-encoder that reorders the hits of the search.
+
+    It starts from the present reranking model, else from the embedding model. Trained on the tune
+    split, compared on the confirm split. Exit code 0 when a model folder was written, 100 when it
+    is not proven better; --keep writes it then too, marked in its card.
+    """
+    steps = _Steps()
+    options = how.tuning(flags, steps, base)
+    return _tuned(flags, lambda bench: bench.tune_reranker(how.testset, options), steps)
+
+
+@group.command("sparse")
+@takes(f"{_SHARED} resume")
+def sparse(flags: Flags, how: _Teaching, base: str = _BASE) -> int:
+    """Train a learned sparse model for the channel sparse.
+
+    It starts from the present sparse model, else from the embedding model. The search with the
+    channel is compared with the present one on the confirm split. Exit code 0 when a model folder
+    was written, 100 when it is not proven better; --keep writes it then too, marked in its card.
+    """
+    steps = _Steps()
+    options = how.tuning(flags, steps, base)
+    return _tuned(flags, lambda bench: bench.tune_sparse(how.testset, options), steps)
+
+
+@group.command("late")
+@takes(f"{_SHARED} resume")
+def late(flags: Flags, how: _Teaching, base: str = _BASE) -> int:
+    """Train a late interaction model for the channel late.
+
+    It starts from the present late interaction model, else from the embedding model. The search
+    with the channel is compared with the present one on the confirm split. Exit code 0 when a model
+    folder was written, 100 when it is not proven better; --keep writes it then too, marked in its
+    card.
+    """
+    steps = _Steps()
+    options = how.tuning(flags, steps, base)
+    return _tuned(flags, lambda bench: bench.tune_late(how.testset, options), steps)
 
 
 @dataclass

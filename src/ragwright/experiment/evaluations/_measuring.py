@@ -32,7 +32,14 @@ from ...measure import (
     ranking_measures,
 )
 from ...models import Models, transformer_folder
-from ...project import SERVED_SECTIONS, Project, index_settings, is_mined, served_sections
+from ...project import (
+    SERVED_SECTIONS,
+    Project,
+    index_settings,
+    is_mined,
+    served_sections,
+    unproven_models,
+)
 from ...retrieve import Target
 from ...testsets import Testset, project_testset, with_current_gold
 from ._baselines import with_baselines
@@ -65,9 +72,9 @@ def _with_notes_and_baselines(
     project: Project, evaluation: Evaluation, options: Evaluating
 ) -> Evaluation:
     """Add notes and baselines to an evaluation."""
-    model = project.settings.embed.model
-    if project.models.is_unproven(model):
-        note = f"embed.model: {model} is fine-tuned, and not proven better than its base"
+    for key, model in unproven_models(project):
+        compared = "its base" if key == "embed.model" else "the search without it"
+        note = f"{key}: {model} is fine-tuned, and not proven better than {compared}"
         evaluation = replace(evaluation, notes=(*evaluation.notes, note))
     if stated := promise_note(evaluation.manifest):
         evaluation = replace(evaluation, notes=(*evaluation.notes, *stated))
