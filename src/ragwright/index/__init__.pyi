@@ -1,4 +1,5 @@
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
+from ._heads import chunk_key as chunk_key, embedded_text as embedded_text
 from ._history import KeptRows as KeptRows
 from ._lance import LanceStore as LanceStore
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions
@@ -22,8 +23,6 @@ from ._store import (
     View as View,
     ViewStatistics as ViewStatistics,
     WriteCounts as WriteCounts,
-    chunk_key as chunk_key,
-    embedded_text as embedded_text,
 )
 from ._view import SegmentView as SegmentView, ViewState as ViewState
 from ._views import (

@@ -16,13 +16,13 @@ from ..core import (
     Chunk,
     Document,
     Filter,
+    Head,
     Hit,
     Metadata,
     MetaValue,
     Relaxation,
     SnapshotGoneError,
     StoreError,
-    text_hash,
     value_hash,
 )
 from ..flow import SearchReply
@@ -43,6 +43,7 @@ class StoredChunk:
     metadata: Metadata
     terms: bytes
     vector: NDArray[np.float32] | None = None
+    head: Head | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -582,16 +583,3 @@ def snapshot_gone(name: str, current: str, where: str) -> SnapshotGoneError:
         where=where,
         hint=f"the present one is {current!r}: start a new run on it",
     )
-
-
-def chunk_key(chunk: Chunk, title: str = "") -> str:
-    """Hash of the text that is embedded for a chunk; the key of its vector."""
-    return text_hash(embedded_text(chunk, title))
-
-
-def embedded_text(chunk: Chunk, title: str = "") -> str:
-    """The text of a chunk that is embedded: its document's title, then its text."""
-    head = title.strip()
-    if head and not chunk.text.lstrip().startswith(head):
-        return f"{head}\n{chunk.text}"
-    return chunk.text

@@ -7,6 +7,7 @@ from ._chunks import check_spans as check_spans
 from ._extract import Attachment as Attachment, Extract as Extract
 from ._fetch import FetchHandler as FetchHandler
 from ._files import FileReader as FileReader, shortened as shortened
+from ._heads import HeadedChunker as HeadedChunker
 from ._html import parse_html as parse_html
 from ._language import guess_language as guess_language
 from ._normalise import (
@@ -17,6 +18,7 @@ from ._normalise import (
 from ._options import (
     ChunkOptions as ChunkOptions,
     FetchOptions as FetchOptions,
+    HeadOptions as HeadOptions,
     LoaderOptions as LoaderOptions,
     SourceOptions as SourceOptions,
     TableOptions as TableOptions,

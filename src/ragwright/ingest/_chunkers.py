@@ -24,6 +24,7 @@ from ..core import (
 from ..models import Tokenizer
 from ._borders import paragraph_borders, sentence_borders
 from ._chunks import make_chunks
+from ._heads import HeadedChunker
 from ._options import ChunkOptions
 from ._seams import Chunker
 from ._token_map import TokenMap, Window
@@ -223,7 +224,7 @@ _KINDS: dict[str, Callable[[ChunkOptions, Tokenizer], Chunker]] = {
 
 
 def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
-    """Create the chunker that a project's settings name.
+    """Create the chunker that a project's settings name; its chunks have heads.
 
     Args:
         options: Settings of the section ``chunk``.
@@ -232,6 +233,11 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
     Raises:
         PluginError: ``module:object`` cannot be loaded, or makes no `Chunker`.
     """
+    return HeadedChunker(_cutter(options, tokenizer), options.head, tokenizer)
+
+
+def _cutter(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
+    """The chunker without heads."""
     kind = _KINDS.get(options.by)
     if kind is not None:
         return kind(options, tokenizer)

@@ -249,6 +249,7 @@ def _ranked_hits(best: Ranking, stored: tuple[Hit, ...], fused: Candidates) -> t
                 hit.metadata,
                 hit.pages,
                 fused.rungs.get(key),
+                hit.head,
             )
         )
     return tuple(hits)

@@ -1,0 +1,260 @@
+"""How many candidates each channel must give: quality, recall and time by depth of the pools.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.pools [scifact …]   # development queries
+    OMP_NUM_THREADS=1 python -m benchmarks.pools --publish     # both halves -> docs/results/
+
+Hybrid search with MiniLM vectors (:mod:`benchmarks.vectors`) and with the vectors of a static
+model (mean of the words' vectors, :func:`static_vectors`), which are weaker. Beside it, by hand
+over all documents: reciprocal rank fusion (k 60), and the convex combination of Bruch et al. whose
+share is chosen by cross-validation in two folds. Development queries are the training claims of
+SciFact and half of the queries of the other collections, by the hash of their id.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.retrieval import Corpus, Routes, load, opened, read_beir
+from benchmarks.vectors import Matrix, model_folder
+from ragwright.flow import Flow, Runner
+from ragwright.index import embedded_text
+from ragwright.measure import Measure, parse_measures, retrieval_scores
+from ragwright.retrieve import (
+    RetrieveOptions,
+    Target,
+    candidates,
+    convex,
+    retrieve,
+    rrf,
+)
+
+Ranking: TypeAlias = tuple[tuple[str, float], ...]
+FusionKind: TypeAlias = Literal["adaptive", "weighted", "rrf"]
+Scores: TypeAlias = NDArray[np.float64]
+"""nDCG@10 and Recall@100, one row per query."""
+
+NAMES = ("scifact", "cranfield", "cisi", "cacm", "medline", "time")
+FUSIONS: tuple[FusionKind, ...] = ("rrf", "weighted", "adaptive")
+POOLS = (50, 100, 200, 500, 1000)
+SHARES = tuple(n / 20 for n in range(1, 20))
+NDCG, RECALL = parse_measures("nDCG@10, Recall@100")
+DEPTH = 100
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Half:
+    """Queries of one half of a collection, with their judgments."""
+
+    collection: str
+    name: str
+    queries: tuple[tuple[str, Mapping[str, int]], ...]
+
+
+def half_of(identity: str) -> str:
+    """``development`` or ``test``, by the hash of the query's id."""
+    digest = blake2b(identity.encode(), digest_size=4).hexdigest()
+    return ("development", "test")[int(digest, 16) % 2]
+
+
+def halves(name: str, folder: Path) -> tuple[Corpus, tuple[Half, Half]]:
+    """A collection and its two halves of queries that have a relevant document."""
+    corpus = load(name, folder, with_vectors=True)
+    if name == "scifact":
+        training = read_beir(f"{folder}/train", name)
+        split = {"development": training.testset.rows, "test": corpus.testset.rows}
+        corpus = replace(corpus, queries={**corpus.queries, **training.queries})
+    else:
+        rows = corpus.testset.rows
+        split = {n: tuple(r for r in rows if half_of(r.id) == n) for n in ("development", "test")}
+    made = [
+        Half(
+            name,
+            half,
+            tuple(
+                (row.user_input, row.reference_ids)
+                for row in rows
+                if any(grade > 0 for grade in row.reference_ids.values())
+            ),
+        )
+        for half, rows in split.items()
+    ]
+    return corpus, (made[0], made[1])
+
+
+def static_vectors(corpus: Corpus) -> Corpus:
+    """The same corpus with a static model's vectors: MiniLM's word pieces, averaged."""
+    pieces = word_pieces()
+    texts = [embedded_text(d.chunks[0], d.document.title) for d in corpus.documents]
+    documents = tuple(
+        replace(d, vectors=row[None])
+        for d, row in zip(corpus.documents, pieces(texts), strict=True)
+    )
+    asked = list(corpus.queries)
+    return replace(
+        corpus, documents=documents, queries=dict(zip(asked, pieces(asked), strict=True))
+    )
+
+
+def word_pieces() -> Callable[[Sequence[str]], Matrix]:
+    """A function that embeds texts by the mean of MiniLM's input vectors, of length 1."""
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
+    folder = model_folder()
+    table = load_file(folder / "model.safetensors")["embeddings.word_embeddings.weight"]
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+
+    def embed(texts: Sequence[str]) -> Matrix:
+        encoded = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        rows = np.stack([table[e.ids or [0]].mean(axis=0) for e in encoded])
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
+
+    return embed
+
+
+def searched(routes: Routes, target: Target, options: RetrieveOptions, half: Half) -> Scores:
+    """nDCG@10 of ten hits and Recall@100 of a hundred, per query."""
+
+    def ranking(query: str, deep: int) -> Flow[list[str]]:
+        result = yield from retrieve(query, target, replace(options, top_k=deep))
+        return list(dict.fromkeys(hit.document_id for hit in result.hits))
+
+    with Runner(routes) as runner:
+        columns = [
+            list(runner.map(ranking(query, deep) for query, _ in half.queries))
+            for deep in (SHOWN, DEPTH)
+        ]
+    return scored(half, *columns)
+
+
+def scored(half: Half, short: Sequence[Sequence[str]], long: Sequence[Sequence[str]]) -> Scores:
+    """Both measures of each query."""
+    rows = [
+        (_value(NDCG, first, grades), _value(RECALL, second, grades))
+        for (_, grades), first, second in zip(half.queries, short, long, strict=True)
+    ]
+    return np.array(rows, np.float64)
+
+
+def _value(measure: Measure, ranking: Sequence[str], grades: Mapping[str, int]) -> float:
+    return retrieval_scores(measure, ranking, grades).value or 0.0
+
+
+def by_hand(routes: Routes, target: Target, half: Half, size: int) -> dict[str, Scores]:
+    """Rank fusion and the convex combination over all documents."""
+    lists = {query: _complete(routes, target, query, size) for query, _ in half.queries}
+
+    def rankings(share: float | None) -> list[list[str]]:
+        found = []
+        for query, _ in half.queries:
+            both = lists[query]
+            if share is None:
+                fused = rrf([[key for key, _ in pairs] for pairs in both], 60, limit=DEPTH)
+            else:
+                fused = convex(both, (share, 1 - share), (0.0, -1.0), size + 1, limit=DEPTH)
+            found.append([key for key, _ in fused])
+        return found
+
+    made = {"rrf": rankings(None)}
+    result = {"rrf": scored(half, made["rrf"], made["rrf"])}
+    grid = [scored(half, ranks, ranks) for ranks in map(rankings, SHARES)]
+    fold = np.arange(len(half.queries)) % 2
+    chosen = np.zeros_like(grid[0])
+    for side in (0, 1):
+        best = max(range(len(grid)), key=lambda at: float(grid[at][fold != side, 0].mean()))
+        chosen[fold == side] = grid[best][fold == side]
+    return {**result, "convex": chosen}
+
+
+def _complete(routes: Routes, target: Target, query: str, size: int) -> list[Ranking]:
+    """Document ids and scores of both channels, every document that has one."""
+    made = []
+    for channel in ("keyword", "dense"):
+        options = RetrieveOptions(search=channel, pool=size)
+        with Runner(routes) as runner:
+            found = runner.run(candidates(query, target, options))
+        pairs = found.channels[channel]
+        made.append(tuple((key.rpartition(":")[0], score) for key, score in pairs))
+    return made
+
+
+def times(routes: Routes, target: Target, half: Half, rules: Sequence[int]) -> dict[int, float]:
+    """Median milliseconds of a query for ten hits by depth of the pools, in turns."""
+    asked = [query for query, _ in half.queries][:160]
+    spent: dict[int, list[float]] = {pool: [] for pool in rules}
+    runners = {pool: Runner(routes) for pool in rules}
+    try:
+        for number, query in enumerate(asked):
+            for pool in rules if number % 2 else rules[::-1]:
+                options = RetrieveOptions(search="hybrid", pool=pool, top_k=SHOWN)
+                start = time.perf_counter()
+                runners[pool].run(retrieve(query, target, options))
+                spent[pool].append((time.perf_counter() - start) * 1e3)
+    finally:
+        for runner in runners.values():
+            runner.close()
+    return {pool: statistics.median(values[10:]) for pool, values in spent.items()}
+
+
+def measured(name: str, vectors: str, wanted: Sequence[str]) -> dict[str, Any]:
+    """Every fusion and pool on the wanted halves of a collection, as means, with the times."""
+    with tempfile.TemporaryDirectory() as folder:
+        corpus, sides = halves(name, Path(folder) / "beir")
+        corpus = static_vectors(corpus) if vectors == "static" else corpus
+        size = len(corpus.documents)
+        made: dict[str, Any] = {"collection": name, "vectors": vectors, "halves": {}}
+        with opened(corpus, Path(folder)) as (routes, target):
+            for half in sides:
+                if half.name not in wanted:
+                    continue
+                cells = {
+                    f"{fusion} {pool}": searched(
+                        routes,
+                        target,
+                        RetrieveOptions(search="hybrid", fusion=fusion, pool=pool),
+                        half,
+                    )
+                    for fusion in FUSIONS
+                    for pool in POOLS
+                }
+                hand = by_hand(routes, target, half, size)
+                cells |= {f"by hand {key}": values for key, values in hand.items()}
+                made["halves"][half.name] = {
+                    key: values.mean(axis=0).round(6).tolist() for key, values in cells.items()
+                }
+                made["queries"] = {**made.get("queries", {}), half.name: len(half.queries)}
+            made["times"] = times(routes, target, sides[0], POOLS)
+    return made
+
+
+def main() -> None:
+    """Measure, print, and publish on request."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", default=NAMES)
+    parser.add_argument("--publish", action="store_true", help="both halves, write docs/results/")
+    given = parser.parse_args()
+    wanted = ("development", "test") if given.publish else ("development",)
+    made = []
+    for name in given.names:
+        for vectors in ("minilm", "static"):
+            made.append(measured(name, vectors, wanted))
+            print(json.dumps(made[-1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
