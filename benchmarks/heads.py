@@ -19,9 +19,9 @@ import json
 import re
 import statistics
 import tempfile
+from functools import cache, partial
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
@@ -34,7 +34,7 @@ from benchmarks.data_sets import DATA
 from benchmarks.documents import no_network
 from benchmarks.offline_questions import QUESTIONS, holds, normalised
 from benchmarks.paired import paired
-from benchmarks.pools import half_of
+from benchmarks.pools import half_of, word_pieces
 from benchmarks.publish import Row, Section, Table, publish, section_lines
 from benchmarks.question_corpora import GUIDE
 from benchmarks.retrieval import Corpus, load, opened, read_beir
@@ -278,7 +278,7 @@ SETS: Mapping[str, Callable[[], Set]] = {
 }
 
 
-def indexed(task: Set, size: int, label: str) -> tuple[IndexedDocument, ...]:
+def indexed(task: Set, size: int, label: str, model: str) -> tuple[IndexedDocument, ...]:
     """The documents cut and embedded with heads."""
     options = ChunkOptions("whole", head=HEADS[label])
     if size:
@@ -288,24 +288,29 @@ def indexed(task: Set, size: int, label: str) -> tuple[IndexedDocument, ...]:
     if label == BEFORE:
         cut = [(d, tuple(replace(chunk, head=None) for chunk in chunks)) for d, chunks in cut]
     texts = [embedded_text(chunk, d.title) or "(empty)" for d, chunks in cut for chunk in chunks]
-    rows = iter(_embedded(f"heads-{task.name.partition(' ')[0]}", texts))
+    rows = iter(_embedded(model, task, texts))
     return tuple(
         IndexedDocument(d, chunks, np.stack([next(rows) for _ in chunks])) for d, chunks in cut if chunks
     )
 
 
-def _embedded(cache: str, texts: Sequence[str]) -> Matrix:
-    [made] = embed_texts(Cached(cache), [texts])
+def _embedded(model: str, task: Set, texts: Sequence[str]) -> Matrix:
+    if model == "static":
+        return _static()(texts)
+    [made] = embed_texts(Cached(f"heads-{task.name.partition(' ')[0]}"), [texts])
     assert not isinstance(made, Exception)
     return made
 
 
-def scores(task: Set, size: int, label: str, half: str) -> list[tuple[float, float]]:
+_static = cache(word_pieces)
+
+
+def scores(task: Set, size: int, label: str, half: str, model: str) -> list[tuple[float, float]]:
     """MRR@10 and Recall@5 of each question of a half."""
     asked = [question for question in task.questions if question.half == half]
     texts = list(dict.fromkeys(question.text for question in asked))
-    queries = dict(zip(texts, _embedded(f"heads-{task.name.partition(' ')[0]}", texts), strict=True))
-    corpus = Corpus(Testset(task.name, ()), indexed(task, size, label), (), None, queries)
+    queries = dict(zip(texts, _embedded(model, task, texts), strict=True))
+    corpus = Corpus(Testset(task.name, ()), indexed(task, size, label, model), (), None, queries)
     options = RetrieveOptions(top_k=DEPTH)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -322,7 +327,7 @@ def _score(question: Question, hits: Sequence[Hit]) -> tuple[float, float]:
     return first, len(set().union(*held[:5])) / question.wanted
 
 
-def table(names: Sequence[str], half: str) -> list[Row]:
+def table(names: Sequence[str], half: str, model: str) -> list[Row]:
     """One row per set, size and head."""
     rows: list[Row] = []
     for name in names:
@@ -330,12 +335,13 @@ def table(names: Sequence[str], half: str) -> list[Row]:
         for size in task.sizes:
             before = None
             for label in HEADS:
-                made = scores(task, size, label, half)
+                made = scores(task, size, label, half, model)
                 before = before or made
                 gain = paired([r for r, _ in made], [r for r, _ in before])
                 rows.append(
                     {
                         "set": task.name,
+                        "vectors": model,
                         "tokens": size or "whole",
                         "head": label,
                         "n": len(made),
@@ -352,9 +358,10 @@ def main() -> None:
     """Measure, print, and publish on request."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", default=list(SETS))
+    parser.add_argument("--model", default="static", choices=("static", "minilm"))
     parser.add_argument("--publish", action="store_true", help="both halves, write docs/results/")
     given = parser.parse_args()
-    rows = table(given.names, "development")
+    rows = table(given.names, "development", given.model)
 
 
 if __name__ == "__main__":

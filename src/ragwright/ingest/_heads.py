@@ -34,7 +34,7 @@ class HeadedChunker(Chunker):
     def __init__(self, chunker: Chunker, options: HeadOptions, tokenizer: Tokenizer) -> None:
         self.chunker = chunker
         self.options = options
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self.spec = f"{chunker.spec}{options.spec}"
 
     def cut(self, document: Document) -> list[Span]:
@@ -85,7 +85,7 @@ class HeadedChunker(Chunker):
         """The first tokens of a text, at most so many, and how many more there may be."""
         if not text or most <= 0:
             return "", max(most, 0)
-        spans = self._tokenizer.spans(text)
+        spans = self.tokenizer.spans(text)
         if len(spans) <= most:
             return text, most - len(spans)
         return text[: spans[most - 1].end], 0

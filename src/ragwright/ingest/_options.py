@@ -192,12 +192,18 @@ class HeadOptions:
     )
 
     @property
+    def pieces(self) -> tuple[str, ...]:
+        """The pieces that are on; of the model its name."""
+        names = [name for name in ("title", "headings", "table_header") if getattr(self, name)]
+        return (*names, f"a sentence by {self.model}") if self.model else tuple(names)
+
+    @property
     def spec(self) -> str:
         """The settings as a part of the chunker's spec."""
-        pieces = [name for name in ("title", "headings", "table_header") if getattr(self, name)]
-        sizes = f", at most {self.max_tokens} tokens" if pieces or self.model else ""
+        pieces = list(self.pieces)
         if self.model:
-            pieces.append(f"a sentence by {self.model} of {self.document_tokens} tokens")
+            pieces[-1] += f" from {self.document_tokens} tokens"
+        sizes = f", at most {self.max_tokens} tokens" if pieces else ""
         return f" under {', '.join(pieces) or 'nothing'}{sizes}"
 
 

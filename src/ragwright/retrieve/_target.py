@@ -121,6 +121,8 @@ class Explanation:
             sentences that are nearest to the query, the nearest first.
         ranked: With a ranker: chunk id of the first hits -> feature -> (its value, what it adds to
             the score).
+        heads: Chunk id -> what the chunk is searched with besides its text: title, headings, the
+            header row of its table, a sentence that a model wrote.
     """
 
     terms: tuple[Term, ...] = ()
@@ -132,6 +134,7 @@ class Explanation:
     seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nearest: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     ranked: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    heads: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
