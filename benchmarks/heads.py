@@ -208,7 +208,7 @@ def error_codes(name: str) -> Set:
 
 def _with_sections(document: Document) -> Document:
     found = list(re.finditer(r"^(#{1,6}) (.+)$", document.text, re.MULTILINE))
-    ends = [*(match.start() for match in found[1:]), len(document.text)]
+    ends = [*(match.start() for match in found[1:]), len(document.text)][: len(found)]
     sections = tuple(
         Heading(match[2].strip(), len(match[1]), Span(match.start(), end))
         for match, end in zip(found, ends, strict=True)

@@ -49,7 +49,7 @@ class _Found:
 def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[Candidates]:
     """Search the channels and fuse them, without fetching any chunk.
 
-    Takes ``pool`` candidates per channel (``top_k`` if that is more). Arguments and errors are
+    Takes ``options.candidates`` per channel. Arguments and errors are
     those of :func:`retrieve`, except that a query may have several wordings.
     """
     wordings, notes = _wordings(query, options.max_query_chars)
@@ -145,7 +145,7 @@ def _search(
 ) -> Flow[_Found]:
     """Search one wording in its channels."""
     vector: Vector | None = None
-    pool = max(options.pool, options.top_k)
+    pool = options.candidates
     replies: dict[str, SearchReply] = {}
     if mode != "dense" and wording.keyword:
         # With vectors a threshold is a similarity.
@@ -235,8 +235,7 @@ def _own_fused(
         return _Found(replies, vector, only.candidates)
     keyword, dense = replies["keyword"], replies["dense"]
     lists = (keyword.candidates, dense.candidates)
-    limit = None if options.soft or options.threshold is not None else options.pool
-    limit = None if limit is None else max(limit, options.top_k)
+    limit = None if options.soft or options.threshold is not None else options.candidates
     channel_weights = options.weights
     if options.fusion == "rrf":
         weights = {"keyword": channel_weights.keyword, "dense": channel_weights.dense}
@@ -252,8 +251,7 @@ def _own_fused(
     if target.similarity != "cosine":
         least = -abs(max((score for _, score in dense.candidates), default=1.0))
     floors = (0.0, least)
-    pool = max(options.pool, options.top_k)
-    ranking = fusion.convex(lists, shares, floors, pool, limit=limit)
+    ranking = fusion.convex(lists, shares, floors, options.candidates, limit=limit)
     total = sum(shares)
     weights = {"keyword": shares[0] / total, "dense": shares[1] / total}
     return _Found(replies, vector, tuple(ranking), weights, reason)

@@ -278,6 +278,12 @@ class DatabaseOptions:
             )
 
 
+LEAST_POOL = 100
+"""Candidates of a channel where few hits are wanted."""
+
+_POOL_FACTOR = 5
+"""Candidates of a channel per hit wanted; decision 37."""
+
 SearchKind: TypeAlias = Literal["auto", "keyword", "dense", "hybrid"]
 FusionKind: TypeAlias = Literal["adaptive", "weighted", "rrf"]
 
@@ -359,7 +365,12 @@ class RetrieveOptions:
         "Channel of a plug-in, by name or as module:object -> its weight in a rank fusion with the "
         "search without it, which has the weight 1.",
     )
-    pool: int = option(100, "Candidates taken from each channel before fusion.", ge=1)
+    pool: int | None = option(
+        None,
+        "Candidates taken from each channel before fusion; empty: five times the hits wanted, at "
+        "least 100.",
+        ge=1,
+    )
     filters: tuple[Filter, ...] = option(
         (),
         "Hard metadata conditions that every hit meets; with exclude: true, no hit meets it.",
@@ -412,6 +423,13 @@ class RetrieveOptions:
         for name, weight in self.channels.items():
             if not 0 <= weight < math.inf:
                 raise ConfigError(f"channels: the weight of {name!r} must be at least 0")
+
+    @property
+    def candidates(self) -> int:
+        """Number of candidates taken from each channel."""
+        if self.pool is not None:
+            return max(self.pool, self.top_k)
+        return max(LEAST_POOL, _POOL_FACTOR * self.top_k)
 
     def relaxation(self) -> Relaxation | None:
         """Soft filters and threshold of a search, None if there are none.
