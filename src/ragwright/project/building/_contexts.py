@@ -165,7 +165,8 @@ def _parts(text: str, most: int, tokenizer: Tokenizer) -> list[tuple[int, str]]:
         return [(0, text)]
     starts = [0, *(spans[at].start for at in range(most, len(spans), most))]
     return [
-        (start, text[start:end]) for start, end in zip(starts, [*starts[1:], len(text)], strict=True)
+        (start, text[start:end])
+        for start, end in zip(starts, [*starts[1:], len(text)], strict=True)
     ]
 
 
