@@ -2,12 +2,11 @@ from ._addresses import Resolve as Resolve, refusal as refusal, resolve as resol
 from ._apart import extract_bytes as extract_bytes
 from ._arxiv import ArxivReader as ArxivReader
 from ._beir import BeirReader as BeirReader
-from ._chunkers import make_chunker as make_chunker
+from ._chunkers import HeadedChunker as HeadedChunker, make_chunker as make_chunker
 from ._chunks import check_spans as check_spans
 from ._extract import Attachment as Attachment, Extract as Extract
 from ._fetch import FetchHandler as FetchHandler
 from ._files import FileReader as FileReader, shortened as shortened
-from ._heads import HeadedChunker as HeadedChunker
 from ._html import parse_html as parse_html
 from ._language import guess_language as guess_language
 from ._normalise import (
