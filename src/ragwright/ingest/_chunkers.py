@@ -31,7 +31,6 @@ from ._options import ChunkOptions, HeadOptions
 from ._seams import Chunker
 from ._token_map import TokenMap, Window
 
-
 _TABLE = re.compile(
     r"^[ ]{0,3}\|(?P<header>[^\n]*)\n"  # the header row, the rule below it, the rows
     r"[ ]{0,3}\|[ \t:|-]*-[ \t:|-]*(?:\n[ ]{0,3}\|[^\n]*)*",
