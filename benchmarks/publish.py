@@ -93,6 +93,18 @@ PAGES = {
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. No model was called. Intervals are 95 % and resample whole tasks.",
     ),
+    "heads": Page(
+        "Heads of chunks, measured",
+        "What search gains when a chunk is searched with its title, headings and header row.",
+        "Every figure on this page was computed by the command named with it and is kept as JSON "
+        "beside the page. No chat model was asked.",
+    ),
+    "pools": Page(
+        "Candidate pools, measured",
+        "Quality, recall and time of hybrid search by the number of candidates of each channel.",
+        "Every figure on this page was computed by the command named with it and is kept as JSON "
+        "beside the page.",
+    ),
     "promise": Page(
         "Promises, measured",
         "How often a certified risk of wrong answers is exceeded, and how much is still answered.",

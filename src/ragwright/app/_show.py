@@ -90,6 +90,8 @@ def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
     lines = [
         f"score {hit.score:.6f}; matched: {', '.join(why.matched.get(hit.chunk_id, ())) or '-'}"
     ]
+    if head := why.heads.get(hit.chunk_id):
+        lines.append(f"searched under: {textwrap.shorten(' / '.join(head.splitlines()), 160)}")
     if hit.chunk_id in why.seen:
         lines.append(f"the model sees: {' | '.join(why.seen[hit.chunk_id][:24])} …")
     if hit.chunk_id in why.ranked:

@@ -15,17 +15,17 @@ from ._encoded_rows import (
     write_encodings as write_encodings,
 )
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
+from ._heads import (
+    chunk_key as chunk_key,
+    embedded_text as embedded_text,
+    headed_text as headed_text,
+)
 from ._history import KeptRows as KeptRows, KeptState as KeptState
 from ._lance import LanceStore as LanceStore
 from ._late import LateChannel as LateChannel
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions
 from ._postings import AnalyzerFactory as AnalyzerFactory, default_analyzer as default_analyzer
-from ._prepare import (
-    chunk_key as chunk_key,
-    embedded_text as embedded_text,
-    packed_terms as packed_terms,
-    titled_text as titled_text,
-)
+from ._prepare import packed_terms as packed_terms
 from ._rank import (
     Ladder as Ladder,
     RungRate as RungRate,

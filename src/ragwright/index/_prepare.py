@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ..core import (
-    Chunk,
     Document,
     DuplicateIdError,
     Page,
@@ -19,9 +18,9 @@ from ..core import (
     Span,
     StoreError,
     counted,
-    text_hash,
 )
 from ..models import TokenSource
+from ._heads import chunk_key, pack_standing
 from ._postings import ChunkTokens, pack_terms
 from ._store import IndexedDocument, IndexSpec, Matrix, as_metadata
 
@@ -138,7 +137,7 @@ def _ready_document(
                 end=chunk.span.end,
                 page=chunk.page,
                 pages=json.dumps(chunk.pages) if chunk.pages else "[]",
-                headings=json.dumps(chunk.headings) if chunk.headings else "[]",
+                headings=pack_standing(chunk),
                 metadata=json.dumps(dict(chunk.metadata)) if chunk.metadata else "{}",
                 tokens=chunk.tokens,
                 terms=chunk_terms,
@@ -250,19 +249,3 @@ def as_value(text: str) -> str | bytes:
 def as_text(value: str | bytes) -> str:
     """The text that :func:`as_value` stored."""
     return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
-
-
-def chunk_key(chunk: Chunk, title: str = "") -> str:
-    """Hash of the text that is embedded for a chunk; the key of its vector."""
-    return text_hash(embedded_text(chunk, title))
-
-
-def embedded_text(chunk: Chunk, title: str = "") -> str:
-    """The text of a chunk that is embedded: its document's title, then its text."""
-    return titled_text(chunk.text, title)
-
-
-def titled_text(text: str, title: str) -> str:
-    """A text with its document's title before it, unless it begins with that."""
-    head = title.strip()
-    return f"{head}\n{text}" if head and not text.lstrip().startswith(head) else text

@@ -38,7 +38,6 @@ from ._prepare import (
     check_batch,
     document_from,
     ready,
-    titled_text,
     total_digest,
 )
 from ._store import (
@@ -375,8 +374,13 @@ class SqliteStore(Store):
             stored = rows.documents_with_chunks(db, pair, np.asarray(stamps, np.int64))
             for document in stored:
                 text, title = document.text, document.title
-                spans = ((chunk.start, chunk.end) for chunk in document.chunks)
-                yield document.stamp, tuple(titled_text(text[a:b], title) for a, b in spans)
+                yield (
+                    document.stamp,
+                    tuple(
+                        index.headed_text(text[chunk.start : chunk.end], title, chunk.head)
+                        for chunk in document.chunks
+                    ),
+                )
 
     def put_encodings(self, encoder: str, encodings: Mapping[int, tuple[bytes, ...]]) -> None:
         """Store the encodings of documents by stamp."""

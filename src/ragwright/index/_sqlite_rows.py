@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .. import index, models
 from ..core import Document
+from ._heads import unpack_standing
 from ._prepare import (
     DIGEST_MODULUS,
     ReadyDocument,
@@ -229,12 +230,14 @@ def _chunks_of(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
             end=end,
             page=page,
             pages=pages_from(pages),
-            headings=tuple(json.loads(headings)) if headings != "[]" else (),
+            headings=standing[0],
             metadata=as_metadata(json.loads(metadata)) if metadata != "{}" else {},
             terms=terms,
             vector=None if data is None else np.frombuffer(data, np.float32),
+            head=standing[1],
         )
         for name, start, end, page, pages, headings, metadata, terms, data in cursor
+        for standing in (unpack_standing(headings),)
     ]
 
 

@@ -16,6 +16,7 @@ from ..core import (
     Chunk,
     Document,
     Filter,
+    Head,
     Hit,
     Metadata,
     MetaValue,
@@ -46,6 +47,7 @@ class StoredChunk:
     metadata: Metadata
     terms: bytes
     vector: NDArray[np.float32] | None = None
+    head: Head | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +436,7 @@ class Store(ABC):
 
     def forget_encodings(self, encoder: str) -> None:
         """Delete what an encoder has encoded; the model is not used any more."""
-        raise _no_encodings()
+        raise no_encodings()
 
     def encoding_size(self, pair: IndexSpec, encoder: str) -> EncodingSize:
         """What an encoder has encoded of a pair."""

@@ -2,7 +2,7 @@ from ._addresses import Resolve as Resolve, refusal as refusal, resolve as resol
 from ._apart import extract_bytes as extract_bytes
 from ._arxiv import ArxivReader as ArxivReader
 from ._beir import BeirReader as BeirReader
-from ._chunkers import make_chunker as make_chunker
+from ._chunkers import HeadedChunker as HeadedChunker, make_chunker as make_chunker
 from ._chunks import check_spans as check_spans
 from ._extract import Attachment as Attachment, Extract as Extract
 from ._fetch import FetchHandler as FetchHandler
@@ -17,6 +17,7 @@ from ._normalise import (
 from ._options import (
     ChunkOptions as ChunkOptions,
     FetchOptions as FetchOptions,
+    HeadOptions as HeadOptions,
     LoaderOptions as LoaderOptions,
     SourceOptions as SourceOptions,
     TableOptions as TableOptions,

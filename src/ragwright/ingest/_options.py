@@ -159,6 +159,55 @@ class TableOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadOptions:
+    """What each chunk is searched with besides its text.
+
+    The head goes to vectors and keywords, never into the text of a hit, a quote or a citation, and
+    is not shown to the answering model.
+    """
+
+    title: bool = option(True, "The document's title.", when="index")
+    headings: bool = option(True, "The headings above the chunk.", when="index")
+    table_header: bool = option(
+        True, "The header row of the table in whose middle the chunk begins.", when="index"
+    )
+    model: str = option(
+        "",
+        "Chat model that writes a sentence about the chunk's place in its document, one call per "
+        "chunk; empty: none.",
+        when="index",
+    )
+    max_tokens: int = option(
+        100,
+        "Most tokens of title, headings and header row together, and of the model's sentence.",
+        when="index",
+        ge=1,
+    )
+    document_tokens: int = option(
+        8000,
+        "Most tokens of a document that the model reads; of a longer one the part that holds the "
+        "chunk.",
+        when="index",
+        ge=100,
+    )
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The pieces that are on; of the model its name."""
+        names = [name for name in ("title", "headings", "table_header") if getattr(self, name)]
+        return (*names, f"a sentence by {self.model}") if self.model else tuple(names)
+
+    @property
+    def spec(self) -> str:
+        """The settings as a part of the chunker's spec."""
+        pieces = list(self.pieces)
+        if self.model:
+            pieces[-1] += f" from {self.document_tokens} tokens"
+        sizes = f", at most {self.max_tokens} tokens" if pieces else ""
+        return f" under {', '.join(pieces) or 'nothing'}{sizes}"
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkOptions:
     """How documents are cut.
 
@@ -210,6 +259,7 @@ class ChunkOptions:
     subdivide: bool = option(
         False, "Cut pages and entries that are longer than `size`.", when="index"
     )
+    head: HeadOptions = option(HeadOptions, "What each chunk is searched with besides its text.")
 
     def __post_init__(self) -> None:
         """Check values that depend on each other."""

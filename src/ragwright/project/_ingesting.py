@@ -199,6 +199,8 @@ def _opened_ingest(
     embedding = (model, bool(model) and project.models.is_local(model))
     kind = Ingest if cluster is None else ClusterIngest
     try:
+        if project.settings.chunk.head.model:
+            project.models.chat_model(project.settings.chunk.head.model)
         work = kind(
             project.store, project.pair, project.chunker, embedding, project.runner, stamps, again
         )

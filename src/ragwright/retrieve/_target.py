@@ -146,6 +146,8 @@ class Explanation:
             query, word of the hit that it matches best), the greatest first.
         ranked: With a ranker: chunk id of the first hits -> feature -> (its value, what it adds to
             the score).
+        heads: Chunk id -> what the chunk is searched with besides its text: title, headings, the
+            header row of its table, a sentence that a model wrote.
     """
 
     terms: tuple[Term, ...] = ()
@@ -158,6 +160,7 @@ class Explanation:
     nearest: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     pairs: Mapping[str, tuple[tuple[float, str, str], ...]] = field(default_factory=dict)
     ranked: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    heads: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

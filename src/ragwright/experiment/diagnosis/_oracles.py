@@ -14,7 +14,7 @@ from ...answer import AskPlan, ask
 from ...core import Answer, Hit, Persona, Row, Score
 from ...flow import Flow, branch, gather, settled
 from ...measure import Measure, MeasureSetup, score_row
-from ...retrieve import RetrieveOptions, StageHooks, Target, select_depth
+from ...retrieve import LEAST_POOL, RetrieveOptions, StageHooks, Target, select_depth
 from ..evaluations import Made, RowResult, answered_by, plan_after
 from ._facts import is_right
 from ._gold_places import GoldPiece, GoldPlace, gold_pieces
@@ -108,11 +108,11 @@ class DiagnosedRow:
 def pool_depth(options: RetrieveOptions) -> int:
     """Count the candidates that count as found: those that a reranker reads, or would read."""
     if options.context_tokens is not None:
-        return options.pool  # as many as fit; any of them may be kept
+        return options.pool or LEAST_POOL  # as many as fit; any of them may be kept
     depth = max(
         options.rerank.candidates, options.top_k, select_depth(options.top_k, options.select)
     )
-    return min(depth, max(options.pool, options.top_k))
+    return depth if options.pool is None else min(depth, options.candidates)
 
 
 def diagnosed_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
