@@ -67,7 +67,9 @@ def with_gold(row: Row, numbers: Sequence[int]) -> Row:
                 hint="choose another passage, reject the row, or collect feedback for the confirm "
                 "split: ragwright review --feedback --split confirm",
             )
-    return replace(row, reference_spans=tuple(shown[n - 1] for n in sorted(set(numbers))))
+    metadata = {k: v for k, v in row.metadata.items() if k != "answerable" or not numbers}
+    gold = tuple(shown[n - 1] for n in sorted(set(numbers)))
+    return replace(row, reference_spans=gold, metadata=metadata)
 
 
 def require_gold(row: Row) -> None:
@@ -76,7 +78,8 @@ def require_gold(row: Row) -> None:
     Raises:
         TestsetError: It has neither a gold passage nor a gold answer.
     """
-    if is_feedback(row) and not row.reference_spans and not row.reference:
+    gold = row.reference_spans or row.reference or row.metadata.get("answerable") is False
+    if is_feedback(row) and not gold:
         raise TestsetError(
             f"row {row.id!r} has neither a gold passage nor a gold answer",
             hint="edit it: name the passages that answer the question or write the answer; or "
@@ -93,6 +96,8 @@ def feedback_notes(row: Row, model: VoteModel) -> tuple[str, ...]:
     """
     accepted, rejected = votes_on(row)
     notes = [model.sentence(accepted, rejected)]
+    if accepted or rejected:
+        notes.append(f"{model.basis[0].upper()}{model.basis[1:]}.")
     if accepted and rejected:
         notes.append("Readers disagree: read the passages before you decide.")
     if row.metadata.get("feedback_correction"):
@@ -103,7 +108,9 @@ def feedback_notes(row: Row, model: VoteModel) -> tuple[str, ...]:
     if gone := row.metadata.get("feedback_gone"):
         passages = "1 passage" if gone == 1 else f"{gone} passages"
         notes.append(f"{passages} that readers saw are no longer in the documents.")
-    if not row.reference_spans:
+    if row.metadata.get("answerable") is False:
+        notes.append("Readers agree with the abstention: accepted, the row is unanswerable.")
+    elif not row.reference_spans:
         notes.append("The votes propose no gold passage: choose one, or reject the row.")
     return tuple(notes)
 
@@ -250,10 +257,13 @@ def vote_agreement(path: Path, rows: Sequence[Row]) -> VoteAgreement:
 def answer_right(row: Row, decision: Decision) -> bool:
     """True if a decision says that the answer which readers voted on was right.
 
-    It is if the row was kept with a passage that the answer cited, and without a correction.
+    It is if the row was kept with a passage that the answer cited, and without a correction; or
+    kept as unanswerable.
     """
     if decision.decision == "rejected":
         return False
+    if row.metadata.get("answerable") is False:
+        return True
     if row.metadata.get("feedback_correction") and decision.after.get("reference"):
         return False
     gold: Iterable[int] = decision.after.get("passages", gold_numbers(row))

@@ -142,6 +142,8 @@ def candidate_row(
         "feedback_gone": len(passages.gone) or "",
         "feedback_scope": asked.scope,
     }
+    if accepted > rejected and not (gold or reference) and all(a.abstained for a in asked.answers):
+        metadata["answerable"] = False  # readers agree that the documents do not answer it
     return Row(
         asked.id,
         asked.question,

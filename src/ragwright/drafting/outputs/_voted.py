@@ -40,6 +40,7 @@ class VotedAnswer:
         cited: The passages that it cites, by number.
         shown: The passages of its prompt, best first.
         feedback: All feedback on it, oldest first.
+        abstained: True if it declines to answer.
     """
 
     output: str
@@ -49,6 +50,7 @@ class VotedAnswer:
     cited: tuple[ShownPassage, ...]
     shown: tuple[ShownPassage, ...]
     feedback: tuple[Feedback, ...]
+    abstained: bool = False
 
     @property
     def votes(self) -> Mapping[str, FeedbackVerdict]:
@@ -75,10 +77,10 @@ def voted_answers(outputs: Outputs, scope: str = "") -> tuple[VotedAnswer, ...]:
     answers = []
     for batch, position, at, request, text, details in rows:
         output = f"{batch}.{position}"
-        citations = json.loads(details).get("citations", ())
+        stored = json.loads(details)
         cited = tuple(
-            ShownPassage(cited["document_id"], cited["quote"], cited["start"], cited["end"])
-            for cited in citations
+            ShownPassage(place["document_id"], place["quote"], place["start"], place["end"])
+            for place in stored.get("citations", ())
         )
         passages = tuple(shown.get((batch, position), ()))
         entries = tuple(feedback[output])

@@ -14,6 +14,9 @@ ASSUMED_LAZY = 0.3
 _WEIGHT = 20
 """The assumptions count as much as this many reviewed votes on right, and on wrong answers."""
 
+_UNDECIDED = 60
+"""Up to this many times in 100, votes are said to leave the verdict open."""
+
 
 @dataclass(frozen=True, slots=True)
 class VoteModel:
@@ -83,34 +86,38 @@ class VoteModel:
     @property
     def basis(self) -> str:
         """What the model rests on, in words."""
-        if not self.reviewed:
-            return (
-                f"assuming that {ASSUMED_LAZY:.0%} of readers accept without reading and "
-                f"{ASSUMED_WRONG:.0%} of the others are wrong"
-            )
-        return f"by {self.reviewed} votes on answers that people reviewed here"
+        if self.reviewed > 2 * _WEIGHT:
+            return f"measured on {self.reviewed} votes that people reviewed here"
+        assumed = (
+            f"assumed: {ASSUMED_LAZY:.0%} of readers accept without reading, {ASSUMED_WRONG:.0%} "
+            "of the others are wrong"
+        )
+        return f"{assumed}; {self.reviewed} votes reviewed so far" if self.reviewed else assumed
 
     def sentence(self, accepted: int, rejected: int) -> str:
         """What these votes say, for readers who know no statistics."""
         votes = accepted + rejected
         if not votes:
             return "Nobody voted on this answer."
-        people = "1 reader" if votes == 1 else f"{votes} readers"
         share = self.probability(accepted, rejected)
-        state, chance = ("right", share) if share >= 0.5 else ("wrong", 1 - share)
-        times = min(99, max(1, round(100 * chance)))
-        return (
-            f"{accepted} of {people} accepted this answer: with such votes an answer is {state} "
-            f"about {times} times in 100, {self.basis}."
-        )
+        times = min(99, max(1, round(100 * max(share, 1 - share))))
+        state = "right" if share >= 0.5 else "wrong"
+        worth = f"with such votes an answer is {state} about {times} times in 100"
+        if times <= _UNDECIDED:
+            worth = "such votes leave it open whether the answer is right"
+        return f"{accepted} of {_votes(votes)} accept this answer: {worth}."
 
     @property
     def summary(self) -> str:
         """What one vote and several votes are worth, in one sentence."""
         needed = self.needed(0.95)
-        enough = "more than 99 are" if needed is None else f"{needed} are"
+        enough = "more than 99" if needed is None else str(needed)
         return (
-            f"One vote names the right verdict about {round(100 * self.correct(1))} times in 100, "
-            f"five votes {round(100 * self.correct(5))} times; {enough} needed for 95 "
+            f"One vote is right about {round(100 * self.correct(1))} times in 100, the verdict of "
+            f"five votes {round(100 * self.correct(5))} times; {enough} are needed for 95 "
             f"({self.basis})."
         )
+
+
+def _votes(number: int) -> str:
+    return "1 vote" if number == 1 else f"{number} votes"
