@@ -44,6 +44,7 @@ from .candidates import (
     Collected as Collected,
     Collecting as Collecting,
     ConfirmGold as ConfirmGold,
+    Tally as Tally,
     candidate_row as candidate_row,
     collect_feedback as collect_feedback,
     confirm_gold as confirm_gold,

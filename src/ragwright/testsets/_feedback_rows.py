@@ -7,7 +7,7 @@ person accepts it, it is left out of every measurement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -136,6 +136,23 @@ class CandidateCounts:
     revoted: int = 0
 
 
+def rows_so_far(path: Path) -> tuple[Row, ...]:
+    """Return the rows of a testset that may not exist yet, or be empty.
+
+    Raises:
+        TestsetError: The file cannot be read.
+    """
+    return read_rows(path) if path.exists() and path.stat().st_size else ()
+
+
+def _replace_rows(rows: Collection[Row], path: Path) -> None:
+    """Write rows; without any, remove the file: a testset without rows cannot be read."""
+    if rows:
+        write_rows(rows, path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def store_candidates(path: Path, candidates: Sequence[Row], scope: str = "") -> CandidateCounts:
     """Write candidates of a scope into a testset; rows that people decided on stay as they are.
 
@@ -147,7 +164,7 @@ def store_candidates(path: Path, candidates: Sequence[Row], scope: str = "") -> 
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with folder_locked(path.parent, "the feedback"):
-        before = {row.id: row for row in read_rows(path)} if path.exists() else {}
+        before = {row.id: row for row in rows_so_far(path)}
         others = {
             str(r.metadata.get("feedback_scope", "")) for r in before.values() if is_feedback(r)
         }
@@ -175,7 +192,7 @@ def store_candidates(path: Path, candidates: Sequence[Row], scope: str = "") -> 
         counts["added"] = len(new.keys() - rows.keys())
         rows |= {name: row for name, row in new.items() if name not in rows}
         if list(rows.values()) != list(before.values()):
-            write_rows(rows.values(), path)
+            _replace_rows(rows.values(), path)
     return CandidateCounts(**counts)
 
 
@@ -297,7 +314,7 @@ def forget_feedback(folder: Path, document_id: str = "", scope: str = "") -> int
             if not lost:
                 continue
             ReviewLog(path).forget(lost)
-            write_rows([row for row in rows if row.id not in lost], path)
+            _replace_rows([row for row in rows if row.id not in lost], path)
             gone += len(lost)
     return gone
 

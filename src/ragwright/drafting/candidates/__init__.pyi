@@ -4,4 +4,9 @@ from ._collecting import (
     collect_feedback as collect_feedback,
 )
 from ._confirm_gold import ConfirmGold as ConfirmGold, confirm_gold as confirm_gold
-from ._rows import Asked as Asked, candidate_row as candidate_row, proposed as proposed
+from ._rows import (
+    Asked as Asked,
+    Tally as Tally,
+    candidate_row as candidate_row,
+    proposed as proposed,
+)

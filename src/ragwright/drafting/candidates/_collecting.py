@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ...core import ConfigError, Row, counted
-from ...testsets import CandidateCounts, assign_splits, read_rows, store_candidates
+from ...testsets import CandidateCounts, assign_splits, rows_so_far, store_candidates
 from .._saving import project_outputs
 from ..outputs import VotedAnswer, voted_answers
 from ._confirm_gold import ConfirmGold, confirm_gold
@@ -99,7 +99,7 @@ def collect_feedback(project: Project, how: Collecting | None = None) -> Collect
         candidate_row(asked, text_of, lambda span: bool(gold.overlaps(span))) for asked in questions
     ]
     notes = [*_followed_note(followed), *_gone_notes(rows)]
-    known = {row.id for row in read_rows(path)} if path.exists() else set()
+    known = {row.id for row in rows_so_far(path)}
     rows, held = _placed(rows, options.split, gold, known)
     for name, count in held.items():
         notes.append(

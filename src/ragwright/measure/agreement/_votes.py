@@ -105,7 +105,7 @@ class VoteModel:
         worth = f"with such votes an answer is {state} about {times} times in 100"
         if times <= _UNDECIDED:
             worth = "such votes leave it open whether the answer is right"
-        return f"{accepted} of {_votes(votes)} accept this answer: {worth}."
+        return f"{accepted} of {votes} votes accept this answer: {worth}."
 
     @property
     def summary(self) -> str:
@@ -117,7 +117,3 @@ class VoteModel:
             f"five votes {round(100 * self.correct(5))} times; {enough} are needed for 95 "
             f"({self.basis})."
         )
-
-
-def _votes(number: int) -> str:
-    return "1 vote" if number == 1 else f"{number} votes"
