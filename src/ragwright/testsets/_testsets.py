@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..core import Row, TestsetError, counted, text_hash, value_hash
 from . import suites
-from ._feedback_rows import is_candidate
+from ._feedback_rows import is_candidate, is_feedback
 from ._openings import Openings, opening_note
 from ._questions import questions_of, rows_by_question
 from ._splits import Split, assign_splits, known_split, names_splits, shared_gold
@@ -210,7 +210,8 @@ def _without_rejected(testset: Testset) -> Testset:
     decided = [row for row in testset.rows if not is_candidate(row)]
     rows = tuple(row for row in decided if row.metadata.get("review") != "rejected")
     rejected = len(decided) - len(rows)
-    if not (rejected or waiting):
+    served = sum(map(is_feedback, rows))
+    if not (rejected or waiting or served):
         return testset
     if not rows:
         problem = f"all {rejected} rows were rejected in review"
@@ -226,6 +227,11 @@ def _without_rejected(testset: Testset) -> Testset:
         notes.append(f"{rejected} of {total} rows were rejected in review and are left out")
     if waiting:
         notes.append(f"{waiting} of {total} rows are feedback that waits for review: left out")
+    if served:
+        notes.append(
+            f"{counted(served, 'row is', 'rows are')} from readers' feedback: readers saw only "
+            "what the served configuration found, so comparisons favour it"
+        )
     return replace(testset, rows=rows, notes=tuple(notes))
 
 
