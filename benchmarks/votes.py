@@ -289,7 +289,7 @@ def winner_figures(searched: Searched, draws: int) -> list[Row]:
     seen = {name: searched.served_by(name) for name in CONFIGURATIONS}
     served = seen["keyword"]
     truth = mean_scores(served, [SHOWN] * size, every)
-    rows = [winner_row("", "true gold of all questions", truth, truth)]
+    rows: list[Row] = [winner_row("", "true gold of all questions", truth, truth)]
     for name, served in seen.items():
         shown = every[served.gold >= 0]
         for count in (1, 25):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..core import ConfigError, Row, TestsetError, counted, current_user
+from ..core import ConfigError, Row, TestsetError, counted, current_user, shortened
 from ..testsets import (
     TestsetReview,
     gold_numbers,
@@ -18,6 +18,9 @@ from ..testsets import (
 from ._console import EXIT_ERROR, Console, visible, write
 
 _IMPORTANCES = {key: word for word in ("vital", "okay", "wrong") for key in (word[0], word)}
+_PASSAGE = 400
+"""Most characters shown of a passage that is not gold."""
+
 _KEYS = "[a]ccept  [e]dit  [r]eject  [s]kip  [u]ndo  [q]uit"
 
 
@@ -206,7 +209,8 @@ def _feedback_lines(review: TestsetReview, row: Row) -> list[str]:
     for number, span in enumerate(row.retrieved_spans, 1):
         mark = "gold" if number in gold else "    "
         lines += [f"{mark} passage {number}: {span.document_id} {span.start}-{span.end}"]
-        lines += [f"  {line}" for line in span.text.splitlines()]
+        text = span.text if number in gold else shortened(span.text, _PASSAGE)
+        lines += [f"  {line}" for line in text.splitlines()]
     return lines + list(review.feedback_notes(row))
 
 

@@ -83,8 +83,8 @@ def voted_answers(outputs: Outputs, scope: str = "") -> tuple[VotedAnswer, ...]:
             for place in stored.get("citations", ())
         )
         passages = tuple(shown.get((batch, position), ()))
-        entries = tuple(feedback[output])
-        answers.append(VotedAnswer(output, at, json.loads(request), text, cited, passages, entries))
+        facts = (output, at, json.loads(request), text, cited, passages, tuple(feedback[output]))
+        answers.append(VotedAnswer(*facts, abstained=bool(stored.get("abstained"))))
     return tuple(answers)
 
 
