@@ -9,7 +9,7 @@ from typer import Argument, Option
 from ..core import ConfigError, StoreError, counted
 from ..drafting import Collecting
 from ..experiment import write_blind_sheet
-from ._flags import Flags, takes
+from ._flags import Flags, takes, tenant_name
 from ._review_testset import only_testset, review_testset
 
 
@@ -34,8 +34,9 @@ def command(
     split: str = Option(
         "tune", help="With --feedback: split of new rows, tune, confirm, or both (by document)."
     ),
-    scope: str = Option(
-        "",
+    scope: str | None = Option(
+        None,
+        callback=tenant_name,
         help="With --feedback: only answers of this tenant; by default those without one.",
     ),
 ) -> int:
@@ -43,7 +44,7 @@ def command(
     console = flags.console
     names = runs or []
     if feedback:
-        how = Collecting(Path(names[0]) if names else None, split, scope)
+        how = Collecting(Path(names[0]) if names else None, split, scope or "")
         names = [str(_collected(flags, how))] if len(names) < 2 else names
     if not names:
         raise ConfigError(

@@ -76,6 +76,19 @@ class _Passages:
     gone: set[tuple[str, str]] = field(default_factory=set)
     documents: dict[str, None] = field(default_factory=dict)
 
+    def count(self, answer: VotedAnswer) -> None:
+        """Count the votes on an answer for its passages."""
+        votes, named = Counter(answer.votes.values()), Counter(_latest_named(answer))
+        for number, passage in enumerate(answer.cited, 1):
+            tally = self.tally(passage)
+            if tally is not None:
+                tally.cited = True
+                tally.accepted += votes["accepted"]
+                tally.rejected += votes["rejected"]
+                tally.named += named[number]
+        for passage in answer.shown:
+            self.tally(passage)
+
     def tally(self, passage: ShownPassage) -> Tally | None:
         """The votes on a passage; None if its text is not in its document any more."""
         self.documents[passage.document_id] = None
@@ -99,31 +112,19 @@ def candidate_row(
         closed: True for a span that is gold of a confirm split.
     """
     passages = _Passages(text_of)
-    accepted = rejected = 0
-    corrections: dict[str, None] = {}
-    notes: dict[str, None] = {}
     for answer in asked.answers:
-        votes = Counter(answer.votes.values())
-        accepted, rejected = accepted + votes["accepted"], rejected + votes["rejected"]
-        named = Counter(_latest_named(answer))
-        for number, passage in enumerate(answer.cited, 1):
-            tally = passages.tally(passage)
-            if tally is not None:
-                tally.cited = True
-                tally.accepted += votes["accepted"]
-                tally.rejected += votes["rejected"]
-                tally.named += named[number]
-        for passage in answer.shown:
-            passages.tally(passage)
-        for entry in answer.feedback:
-            corrections |= {entry.correction: None} if entry.correction else {}
-            notes |= {f"{entry.by}: {entry.note}": None} if entry.note.strip() else {}
-    # A stable order: cited first, then by votes; passages that were only shown keep their rank.
+        passages.count(answer)
+    entries = [entry for answer in asked.answers for entry in answer.feedback]
+    corrections = list(dict.fromkeys(e.correction for e in reversed(entries) if e.correction))
+    notes = dict.fromkeys(f"{e.by}: {e.note}" for e in entries if e.note.strip())
+    votes = Counter(vote for answer in asked.answers for vote in answer.votes.values())
+    accepted, rejected = votes["accepted"], votes["rejected"]
+    # Named first, then cited, both by votes; passages that were only shown keep their rank.
     ranked = sorted(
-        passages.tallies.items(), key=lambda item: (-item[1].named, -item[1].net, not item[1].cited)
+        passages.tallies.items(), key=lambda item: (-item[1].named, not item[1].cited, -item[1].net)
     )[:_MOST_PASSAGES]
     spans = tuple(span for span, _ in ranked)
-    reference = next(reversed(corrections), "")
+    reference = corrections[0] if corrections else ""
     gold = proposed([tally for _, tally in ranked])
     gold = gold or _holding(asked.question, reference, spans)
     newest = asked.answers[-1]
@@ -137,7 +138,7 @@ def candidate_row(
         "feedback_confirm": tuple(str(n) for n, span in enumerate(spans, 1) if closed(span)),
         "feedback_documents": tuple(passages.documents),
         "feedback_correction": reference,
-        "feedback_corrections": tuple(corrections)[:-1],
+        "feedback_corrections": tuple(corrections[1:]),
         "feedback_notes": tuple(notes),
         "feedback_gone": len(passages.gone) or "",
         "feedback_scope": asked.scope,
