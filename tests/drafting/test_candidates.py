@@ -12,7 +12,8 @@ from voted import serve_answer
 from ragwright import Workbench
 from ragwright.core import ConfigError, GoldSpan, Row, StoreError
 from ragwright.drafting import Collecting, Tally, proposed, voted_answers
-from ragwright.testsets import is_candidate, read_rows, votes_on, write_rows
+from ragwright.project import Session
+from ragwright.testsets import is_candidate, pooled_spans, read_rows, votes_on, write_rows
 
 BRAKE = "How often must the brake fluid be changed?"
 COOLANT = "When is the coolant changed?"
@@ -194,3 +195,22 @@ def test_bad_feedback_is_refused(bench: Workbench) -> None:
         bench.outputs.respond("7.1", by="ann", verdict="accepted")
     with pytest.raises(ConfigError, match="unknown split 'test'"):
         bench.collect_feedback(Collecting(split="test"))
+
+
+def test_passages_of_another_search_are_pooled_and_kept(bench: Workbench, folder: Path) -> None:
+    serve_answer(bench, "What does APP_w305 mean?", "-")
+    settings = Session(("retrieve.top_k=1",))
+    bench.collect_feedback()
+    seen = len(rows_of(folder)["What does APP_w305 mean?"].retrieved_spans)
+    MakeProject(folder.parent)("", **{"switch.md": "APP_w305 concerns the brake light switch."})
+    with Workbench.open(folder, settings) as other:
+        other.ingest()
+        other.collect_feedback(Collecting(pool=5))
+    [row] = rows_of(folder).values()
+    [found] = pooled_spans(row)
+    assert found.document_id == "docs/switch.md"
+    assert len(row.retrieved_spans) == seen + 1
+    bench.collect_feedback()
+    assert pooled_spans(rows_of(folder)["What does APP_w305 mean?"]) == (found,), "kept"
+    with pytest.raises(ConfigError, match="tenant are not searched again"):
+        bench.collect_feedback(Collecting(scope="acme", pool=5))

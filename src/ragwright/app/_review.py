@@ -13,7 +13,7 @@ from ._flags import Flags, takes, tenant_name
 from ._review_testset import only_testset, review_testset
 
 
-@takes("project quiet seed")
+@takes("project overrides quiet seed")
 def command(
     flags: Flags,
     runs: list[str] | None = Argument(
@@ -34,6 +34,13 @@ def command(
     split: str = Option(
         "tune", help="With --feedback: split of new rows, tune, confirm, or both (by document)."
     ),
+    pool: int = Option(
+        0,
+        min=0,
+        max=50,
+        help="With --feedback: also show this many hits of a search under the present settings "
+        "(--set), which readers did not see.",
+    ),
     scope: str | None = Option(
         None,
         callback=tenant_name,
@@ -44,7 +51,7 @@ def command(
     console = flags.console
     names = runs or []
     if feedback:
-        how = Collecting(Path(names[0]) if names else None, split, scope or "")
+        how = Collecting(Path(names[0]) if names else None, split, scope or "", pool)
         names = [str(_collected(flags, how))] if len(names) < 2 else names
     if not names:
         raise ConfigError(

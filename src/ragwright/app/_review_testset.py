@@ -12,6 +12,7 @@ from ..testsets import (
     gold_numbers,
     is_feedback,
     nuggets_of_lines,
+    pooled_spans,
     review_status,
     write_review_sheet,
 )
@@ -208,7 +209,8 @@ def _feedback_lines(review: TestsetReview, row: Row) -> list[str]:
     lines = [f"served answer: {row.response}"]
     for number, span in enumerate(row.retrieved_spans, 1):
         mark = "gold" if number in gold else "    "
-        lines += [f"{mark} passage {number}: {span.document_id} {span.start}-{span.end}"]
+        unseen = " (readers did not see it)" if span in pooled_spans(row) else ""
+        lines += [f"{mark} passage {number}: {span.document_id} {span.start}-{span.end}{unseen}"]
         text = span.text if number in gold else shortened(span.text, _PASSAGE)
         lines += [f"  {line}" for line in text.splitlines()]
     return lines + list(review.feedback_notes(row))

@@ -8,6 +8,7 @@ from ._feedback_rows import (
     gold_numbers as gold_numbers,
     is_candidate as is_candidate,
     is_feedback as is_feedback,
+    pooled_spans as pooled_spans,
     rows_so_far as rows_so_far,
     store_candidates as store_candidates,
     vote_agreement as vote_agreement,

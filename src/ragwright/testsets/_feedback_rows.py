@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..core import Row, TestsetError
+from ..core import GoldSpan, Row, TestsetError
 from ..ledger import folder_locked
 from ..measure import PeopleAgreement, VoteModel, clopper_pearson, people_agreement
 from ._labels import Decision, ReviewLog
@@ -43,6 +43,11 @@ def gold_numbers(row: Row) -> tuple[int, ...]:
     """Numbers of the shown passages that are gold, from 1."""
     gold = set(row.reference_spans)
     return tuple(n for n, span in enumerate(row.retrieved_spans, 1) if span in gold)
+
+
+def pooled_spans(row: Row) -> tuple[GoldSpan, ...]:
+    """Passages of a row from feedback that readers did not see: further searches found them."""
+    return tuple(row.retrieved_spans[int(text) - 1] for text in _words(row, "feedback_pooled"))
 
 
 def with_gold(row: Row, numbers: Sequence[int]) -> Row:

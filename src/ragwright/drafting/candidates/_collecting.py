@@ -14,6 +14,7 @@ from ...testsets import CandidateCounts, assign_splits, rows_so_far, store_candi
 from .._saving import project_outputs
 from ..outputs import VotedAnswer, voted_answers
 from ._confirm_gold import ConfirmGold, confirm_gold
+from ._pooling import pooled_passages
 from ._rows import Asked, candidate_row
 
 if TYPE_CHECKING:
@@ -34,11 +35,15 @@ class Collecting:
         split: Split of new rows: ``tune``; ``confirm``; ``both``, by document. Only the latter two
             take questions that a confirm split already asks.
         scope: The tenant whose answers are collected; those without a tenant by default.
+        pool: Hits of a search under the settings of the session that are shown beside the passages
+            that readers saw; 0 searches nothing. Rows that nobody has decided on keep what
+            earlier calls added.
     """
 
     path: Path | None = None
     split: str = "tune"
     scope: str = ""
+    pool: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ def collect_feedback(project: Project, how: Collecting | None = None) -> Collect
     that nobody has decided on. Nothing is measured with a row before a person accepts it.
 
     Raises:
-        ConfigError: The split is unknown.
+        ConfigError: The split is unknown, or a tenant's questions are to be searched again.
         StoreError: The outputs cannot be read.
         TestsetError: The testset cannot be read or written, or belongs to another tenant.
     """
@@ -84,6 +89,12 @@ def collect_feedback(project: Project, how: Collecting | None = None) -> Collect
     if options.split not in ("tune", "confirm", "both"):
         raise ConfigError(
             f"unknown split {options.split!r}", where="--split", hint="tune, confirm or both"
+        )
+    if options.pool and options.scope:
+        raise ConfigError(
+            "the questions of a tenant are not searched again: its key may see fewer documents",
+            where="--pool",
+            hint="collect them without --pool",
         )
     path = options.path or project.folder.testsets / _FILE
     answers = voted_answers(project_outputs(project), options.scope)
@@ -95,12 +106,16 @@ def collect_feedback(project: Project, how: Collecting | None = None) -> Collect
         return None if document is None else document.text
 
     gold = confirm_gold(project.folder.testsets)
+    before = rows_so_far(path)
+    pooled = pooled_passages(project, questions, before, options.pool, text_of)
     rows = [
-        candidate_row(asked, text_of, lambda span: bool(gold.overlaps(span))) for asked in questions
+        candidate_row(
+            asked, text_of, lambda span: bool(gold.overlaps(span)), pooled.get(asked.id, ())
+        )
+        for asked in questions
     ]
     notes = [*_followed_note(followed), *_gone_notes(rows)]
-    known = {row.id for row in rows_so_far(path)}
-    rows, held = _placed(rows, options.split, gold, known)
+    rows, held = _placed(rows, options.split, gold, {row.id for row in before})
     for name, count in held.items():
         notes.append(
             f"{counted(count, 'question')} left out: the confirm split of {name} asks the same or "

@@ -13,7 +13,7 @@ from ...testsets import FEEDBACK, answer_in_evidence, located
 if TYPE_CHECKING:
     from ..outputs import ShownPassage, VotedAnswer
 
-_MOST_PASSAGES = 20
+_MOST_PASSAGES = 30
 """Most passages shown with a candidate, those with the most votes first."""
 
 
@@ -89,6 +89,11 @@ class _Passages:
         for passage in answer.shown:
             self.tally(passage)
 
+    def add(self, span: GoldSpan) -> bool:
+        """Add a passage that nobody voted on; False if it is there already."""
+        self.documents[span.document_id] = None
+        return self.tallies.setdefault(span, new := Tally()) is new
+
     def tally(self, passage: ShownPassage) -> Tally | None:
         """The votes on a passage; None if its text is not in its document any more."""
         self.documents[passage.document_id] = None
@@ -103,6 +108,7 @@ def candidate_row(
     asked: Asked,
     text_of: Callable[[str], str | None],
     closed: Callable[[GoldSpan], bool] = lambda _: False,
+    pooled: Sequence[GoldSpan] = (),
 ) -> Row:
     """Return the candidate row of a question.
 
@@ -110,10 +116,12 @@ def candidate_row(
         asked: The question and its answers.
         text_of: Text of a document by its id, None if there is none.
         closed: True for a span that is gold of a confirm split.
+        pooled: Further passages to show, which readers did not see.
     """
     passages = _Passages(text_of)
     for answer in asked.answers:
         passages.count(answer)
+    unseen = [span for span in pooled if passages.add(span)]
     entries = [entry for answer in asked.answers for entry in answer.feedback]
     corrections = list(dict.fromkeys(e.correction for e in reversed(entries) if e.correction))
     notes = dict.fromkeys(f"{e.by}: {e.note}" for e in entries if e.note.strip())
@@ -140,6 +148,7 @@ def candidate_row(
         "feedback_correction": reference,
         "feedback_corrections": tuple(corrections[1:]),
         "feedback_notes": tuple(notes),
+        "feedback_pooled": tuple(str(n) for n, span in enumerate(spans, 1) if span in unseen),
         "feedback_gone": len(passages.gone) or "",
         "feedback_scope": asked.scope,
     }

@@ -20,6 +20,7 @@ from ...testsets import (
     holds_reviews,
     is_feedback,
     nugget_lines,
+    pooled_spans,
     review_status,
     row_record,
     stale_rows,
@@ -292,7 +293,7 @@ def _evidence_lines(bench: Workbench, row: Row) -> list[dict[str, Any]]:
         url = source_url("", span.document_id, span.start, span.end, span.text)
         place = f"{span.document_id}, characters {span.start}-{span.end}"
         line = {"place": place, "url": url, "text": span.text, "fault": fault}
-        lines.append({**line, "gold": span in gold})
+        lines.append({**line, "gold": span in gold, "unseen": span in pooled_spans(row)})
     if not (lines or is_feedback(row)):
         lines = [
             {"place": "", "url": "", "text": text, "fault": ""} for text in row.reference_contexts
