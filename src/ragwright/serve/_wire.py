@@ -132,6 +132,8 @@ class FeedbackRequest(Body):
         verdict: ``accepted`` or ``rejected``.
         score: On the scale of a measure.
         note: Free text.
+        correction: The answer as it should be.
+        passages: Numbers of citations of the answer that hold what was asked for, from 1.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -139,6 +141,8 @@ class FeedbackRequest(Body):
     verdict: Literal["", "accepted", "rejected"] = ""
     score: float | None = None
     note: Annotated[str, Field(max_length=10_000)] = ""
+    correction: Annotated[str, Field(max_length=10_000)] = ""
+    passages: Annotated[list[int], Field(max_length=100)] = Field(default_factory=list)
 
 
 class DraftsRequest(Body):

@@ -26,6 +26,8 @@ from ._tuning import TuningVerbs
 if TYPE_CHECKING:
     from ..core import Answer, Document, Filter
     from ..drafting import (
+        Collected,
+        Collecting,
         DraftBatch,
         Drafting,
         DraftRequest,
@@ -481,6 +483,12 @@ class Workbench(TuningVerbs, AsyncVerbs):
         accepts, edits or rejects one. ``by`` is the reviewer, by default this machine's user.
         """
         return testsets.open_review(self.project.folder, str(testset), by)
+
+    def collect_feedback(self, how: Collecting | None = None) -> Collected:
+        """Write questions with readers' votes as candidate rows into a testset; see
+        :func:`ragwright.drafting.collect_feedback`.
+        """
+        return drafting.collect_feedback(self.project, how)
 
     def review_answers(
         self, runs: Sequence[str], measures: str, path: str | Path, *, seed: int = 0
