@@ -172,10 +172,13 @@ def test_a_gate_decides_by_exit_code_and_refuses_what_it_cannot_read(project: Pa
         ("worst<=1%", "unknown name 'worst'"),
         ("worse<1%", "'worse<1%' is not a rule"),
         ("worse<=200%", "above 100 %"),
+        ("", "the gate has no rule"),
     ):
         refused = ragwright(project, "rehearse", *words, rule, "--testset", "x", code=1)
         assert message in refused.stderr
     (project / "rows.jsonl").write_text(json.dumps({"user_input": "When is the belt changed?"}))
+    promoted = ragwright(project, "promote", "latest", "--rehearse", " ", code=1)
+    assert "the gate has no rule" in promoted.stderr
     untrusted = rehearsed(project, *words, "worse<=1%", code=101)
     assert untrusted["gate"]["checks"][0]["share"] is None
 

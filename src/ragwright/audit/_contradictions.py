@@ -157,7 +157,7 @@ class Contradictions:
             [one_shape.written[number] for number in differing],
             [other_shape.written[number] for number in differing],
         ]
-        kind = one_shape.kinds[differing[0]]
+        kind = _difference(one_shape, other_shape, differing[0])
         about = (
             f"Both passages speak of {_spelled_in(subject, left.text)}"
             if subject
@@ -241,6 +241,13 @@ class Contradictions:
 
     def _is_rare(self, word: str) -> bool:
         return 0 < self._documents_of[word] <= _RARE
+
+
+def _difference(first: Shape, second: Shape, at: int) -> str:
+    """What kind of value differs: of values in one unit it is the number."""
+    kind = first.kinds[at]
+    units = {re.sub(r"[\d.,\s+−-]", "", shape.written[at]) for shape in (first, second)}
+    return "number" if kind == "unit" and len(units) == 1 else kind
 
 
 def _telling(skeleton: Sequence[str]) -> list[str]:

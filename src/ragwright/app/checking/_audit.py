@@ -33,8 +33,11 @@ class AuditFlags:
         "snapshot that it read.",
     )
     testset: str = Option("", help="Costs are points lost on the questions of this testset.")
-    gate: str = Option(
-        "", help='Exit code 100 with more findings than this: "contradictions=0, copies<=5".'
+    gate: str | None = Option(
+        None, help='Exit code 100 with more findings than this: "contradictions=0, copies<=5".'
+    )
+    everything: bool = Option(
+        False, "--all", help="Print every finding, not only the first five of each kind."
     )
     dismiss: str = Option("", help="Dismiss the finding with this id, for the reason in --why.")
     why: str = Option("", help="With --dismiss: the reason.")
@@ -51,12 +54,13 @@ def command(flags: Flags, own: AuditFlags) -> int:
         raise ConfigError(
             "--why is the reason of --dismiss", where="--why", hint="add --dismiss ID"
         )
-    rules = read_rules(own.gate) if own.gate else ()
+    rules = () if own.gate is None else read_rules(own.gate)
     how = Auditing(
         kinds=names_of(own.kinds),
         every=own.level == "all",
         since=own.since,
         testset=own.testset,
+        gate=rules,
         resume=flags.resume or flags.retry_errors,
         retry_errors=flags.retry_errors,
         seed=flags.seed,
@@ -79,7 +83,7 @@ def command(flags: Flags, own: AuditFlags) -> int:
     elif flags.writes_json:
         console.json(audit_json(audit))
     else:
-        console.result(audit_table(audit, width=console.columns()))
+        console.result(audit_table(audit, width=console.columns(), every=own.everything))
     for sentence in failed:
         console.remark(f"gate: failed: {sentence}")
     code = console.ended(run, True)
