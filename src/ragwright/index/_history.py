@@ -14,6 +14,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ..core import StoreError
 from ._store import IndexSpec, KeptState, StateMember
 
 _MEMBERS = """
@@ -23,6 +24,15 @@ UNION ALL
 SELECT r.stamp, r.document, r.name, r.root FROM retired r, kept_states s
 WHERE s.id = ? AND r.pair = s.pair AND r.stamp <= s.last AND r.died >= s.id
 """
+
+
+def no_such_state(number: int, known: Sequence[int], where: str, of_pair: bool) -> StoreError:
+    """The error for a number that no kept state has, with those that there are."""
+    return StoreError(
+        f"there is no snapshot {number}" + (" of the present settings" if of_pair else ""),
+        where=where,
+        hint=f"kept: {', '.join(map(str, known))}" if known else "none is kept yet",
+    )
 
 
 class KeptRows:

@@ -519,10 +519,10 @@ class Store(ABC):
         """
         raise no_kept_states()
 
-    def restore(self, pair: IndexSpec, number: int) -> WriteCounts:
+    def restore(self, pair: IndexSpec, number: int, settings: str = "") -> WriteCounts:
         """Make a kept state the present one, in one transaction.
 
-        The present state is kept first, and the restored one as a new state: both can be restored.
+        The present state is kept first, with ``settings``, and the restored one as a new state.
 
         Raises:
             StoreError: There is no such state of the pair, or this kind of store keeps none.
