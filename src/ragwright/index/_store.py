@@ -571,7 +571,7 @@ def no_kept_states() -> StoreError:
     return StoreError(
         "this kind of store keeps no snapshots that can be restored",
         where="store.kind",
-        hint="use the sqlite store, or copy the folder of the store before a change",
+        hint="use the sqlite or lance store, or copy the folder of the store before a change",
     )
 
 
