@@ -285,3 +285,21 @@ def test_a_code_in_a_dead_link_alone_is_reported_once() -> None:
     used = page("c.md", "It ends with E107.")
     both = audited("codes,references", *pages, used)
     assert faults(both) == ["dead link", "undefined code"]
+
+
+def test_a_year_that_begins_a_sentence_and_a_word_that_only_links_are_told_from_what_is_said() -> (
+    None
+):
+    first = "2011 the X5-HOT printer was shown to the public at the fair in Lyon."
+    second = "2013 the X5-HOT printer was indeed shown to the public at the fair in Lyon."
+    [finding] = audited("contradictions", page("a.md", first), page("b.md", second))
+    assert finding.marks["changed"] == [["2011"], ["2013"]]
+    numbered = ("1. The X5-HOT printer is switched off.", "2. The X5-HOT printer is switched off.")
+    assert not audited("contradictions", *(page(f"{n}.md", t) for n, t in enumerate(numbered)))
+
+
+def test_a_value_of_one_page_is_held_against_a_sentence_that_many_pages_repeat() -> None:
+    pages = [page(f"{n}.md", HOT.format("215 °C")) for n in range(15)]
+    odd = page("odd.md", HOT.format("230 °C"))
+    [finding] = audited("contradictions", *pages, odd, every=True)
+    assert "odd.md" in {place.source for place in finding.places}

@@ -35,6 +35,38 @@ _KEPT = frozenset(
     ("with", "without", "no", "only", "all", "some", "few", "more", "less", "most", "up", "down")
 )
 """Stop words that change what a statement says."""
+_SMALL = frozenset(
+    [
+        "indeed",
+        "also",
+        "just",
+        "then",
+        "thus",
+        "therefore",
+        "however",
+        "moreover",
+        "furthermore",
+        "hence",
+        "besides",
+        "still",
+        "even",
+        "quite",
+        "rather",
+        "very",
+        "auch",
+        "doch",
+        "dann",
+        "daher",
+        "jedoch",
+        "zudem",
+        "noch",
+        "aussi",
+        "donc",
+        "cependant",
+        "alors",
+    ]
+)
+"""Words that link or colour a statement: two that differ in them alone say the same."""
 _LONG = 8
 """Content words from which two equal statements need no further sign of a common subject."""
 _FEW = 3
@@ -117,7 +149,7 @@ class Contradictions:
             if len(entries) < 2 or len({entry.values for entry in entries}) < 2:
                 continue
             pairs: set[frozenset[tuple[str, ...]]] = set()
-            for first, second in combinations(entries[: 2 * _MOST_SHARED], 2):
+            for first, second in combinations(_told_apart(entries), 2):
                 values = frozenset((first.values, second.values))
                 if len(values) < 2 or values in pairs:
                     continue
@@ -243,6 +275,15 @@ class Contradictions:
         return 0 < self._documents_of[word] <= _RARE
 
 
+def _told_apart(entries: Sequence[_Stated]) -> list[_Stated]:
+    """Some statements under one key: the first ones of each value, so that no value is left out."""
+    by_values: dict[tuple[str, ...], list[_Stated]] = {}
+    for entry in entries:
+        by_values.setdefault(entry.values, []).append(entry)
+    each = max(1, 2 * _MOST_SHARED // len(by_values))
+    return [entry for alike in by_values.values() for entry in alike[:each]]
+
+
 def _difference(first: Shape, second: Shape, at: int) -> str:
     """What kind of value differs: of values in one unit it is the number."""
     kind = first.kinds[at]
@@ -257,7 +298,7 @@ def _telling(skeleton: Sequence[str]) -> list[str]:
         for word in skeleton
         if word.startswith("<")
         or word in _KEPT
-        or not (word in _STOP or (len(word) > 4 and word.endswith("ly")))
+        or not (word in _STOP or word in _SMALL or (len(word) > 4 and word.endswith("ly")))
     ]
 
 
