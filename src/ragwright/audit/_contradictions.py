@@ -35,37 +35,11 @@ _KEPT = frozenset(
     ("with", "without", "no", "only", "all", "some", "few", "more", "less", "most", "up", "down")
 )
 """Stop words that change what a statement says."""
-_SMALL = frozenset(
-    [
-        "indeed",
-        "also",
-        "just",
-        "then",
-        "thus",
-        "therefore",
-        "however",
-        "moreover",
-        "furthermore",
-        "hence",
-        "besides",
-        "still",
-        "even",
-        "quite",
-        "rather",
-        "very",
-        "auch",
-        "doch",
-        "dann",
-        "daher",
-        "jedoch",
-        "zudem",
-        "noch",
-        "aussi",
-        "donc",
-        "cependant",
-        "alors",
-    ]
+_LINKING = (
+    "indeed also just then thus therefore however moreover furthermore hence besides still even "
+    "quite rather very auch doch dann daher jedoch zudem noch aussi donc cependant alors"
 )
+_SMALL = frozenset(_LINKING.split())
 """Words that link or colour a statement: two that differ in them alone say the same."""
 _LONG = 8
 """Content words from which two equal statements need no further sign of a common subject."""
