@@ -303,3 +303,10 @@ def test_a_value_of_one_page_is_held_against_a_sentence_that_many_pages_repeat()
     odd = page("odd.md", HOT.format("230 °C"))
     [finding] = audited("contradictions", *pages, odd, every=True)
     assert "odd.md" in {place.source for place in finding.places}
+
+
+def test_questions_do_not_contradict_each_other() -> None:
+    asked = "What was the total income of the X5-HOT division in {}?"
+    assert not audited(
+        "contradictions", page("a.md", asked.format(2014)), page("b.md", asked.format(2015))
+    )

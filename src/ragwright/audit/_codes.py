@@ -138,7 +138,7 @@ class Codes:
                 "medium",
                 (self._around(use),),
                 f"{code} is used {_times(use.uses)} and defined nowhere, while "
-                f"{families[shape]} codes like {example} are defined.",
+                f"{families[shape]:,} codes like {example} are defined.",
                 f"Add a definition of {code}, or correct it if it is a typing error.",
                 families[shape] >= _DEFINED_SHARE * max(1, used[shape])
                 and code not in self._headed,

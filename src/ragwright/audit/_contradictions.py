@@ -80,7 +80,7 @@ class Contradictions:
         for start, end, sentence in statements_of(lines, document.language):
             shape = shape_of(plain_words(sentence))
             seen.update(shape.content)
-            if len(shape.skeleton) <= 60:
+            if len(shape.skeleton) <= 60 and not _asks(sentence):
                 self._store(shape, _Stated(brief.number, start, end, headings.at(start), ()))
         for table in tables_of(lines):
             self._read_table(table, brief, headings)
@@ -279,6 +279,11 @@ def _telling(skeleton: Sequence[str]) -> list[str]:
 def _is_sentence(text: str) -> bool:
     """True if a statement ends as a sentence does; headers of pages do not."""
     return text.rstrip().rstrip('*_`)"”').endswith((".", "!", "?", ":", ";"))
+
+
+def _asks(text: str) -> bool:
+    """True for a question: it states nothing that another one could contradict."""
+    return text.rstrip().rstrip('*_`)"”').endswith("?")
 
 
 def hash_of(skeleton: Sequence[str]) -> _Key:

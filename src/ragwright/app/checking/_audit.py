@@ -9,7 +9,7 @@ from typer import Option
 from ...audit import Auditing, check_audit, read_rules
 from ...core import ConfigError
 from ...project import ProjectFolder
-from ...report import audit_json, audit_page, audit_table
+from ...report import audit_json, audit_page, audit_table, audit_verdict
 from .._console import EXIT_FAILED, Console
 from .._flags import WORK, Flags, names_of, takes
 from .._show import show_forecast, show_progress
@@ -79,6 +79,8 @@ def command(flags: Flags, own: AuditFlags) -> int:
     if flags.output is not None and flags.output.suffix in (".html", ".htm"):
         if flags.as_json:
             Console(flags.quiet, as_json=True).json(audit_json(audit))
+        else:
+            Console(flags.quiet).result(audit_verdict(audit))
         console.result(audit_page(audit))
     elif flags.writes_json:
         console.json(audit_json(audit))
