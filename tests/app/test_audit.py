@@ -68,11 +68,17 @@ def test_a_gate_that_could_not_fail_is_refused_before_anything_is_read(folder: P
 
 
 def test_the_terminal_shows_some_findings_of_each_kind(folder: Path) -> None:
-    links = "\n\n".join(f"See [part {n}](part-{n}.md)." for n in range(8))
+    links = "\n\n".join(f"See [part {n}](part-{n}.md)." for n in range(24))
     (folder / "docs" / "c.md").write_text(f"# Parts\n\n{links}\n", "utf-8")
     ragwright(folder, "ingest", "--quiet")
     shown = ragwright(folder, "audit").stdout
     assert shown.count("references: dead link") == 5
-    assert "and 3 references more: --all" in shown
+    assert "and 19 references more: --all" in shown
     assert shown.index("contradictions: number") < shown.index("references: dead link")
-    assert ragwright(folder, "audit", "--all").stdout.count("references: dead link") == 8
+    assert ragwright(folder, "audit", "--all").stdout.count("references: dead link") == 24
+    written = ragwright(folder, "audit", "-o", "audit.html").stdout
+    assert written.startswith("25 findings in 3 documents")
+    page = (folder / "audit.html").read_text("utf-8")
+    opened, _, folded = page.partition("<summary>4 findings more</summary>")
+    assert (opened.count('class="finding"'), folded.count('class="finding"')) == (21, 4)
+    assert page.index('id="contradictions"') < page.index('id="references"')
