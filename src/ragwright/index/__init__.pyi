@@ -1,5 +1,5 @@
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
-from ._history import KeptRows as KeptRows
+from ._history import KeptRows as KeptRows, no_such_state as no_such_state
 from ._lance import LanceStore as LanceStore
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions
 from ._postings import AnalyzerFactory as AnalyzerFactory, default_analyzer as default_analyzer

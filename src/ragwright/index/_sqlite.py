@@ -26,7 +26,6 @@ from ..core import (
 from . import _sqlite_rows as rows
 from ._catalog import Catalog
 from ._connections import Connections
-from ._history import no_such_state
 from ._options import StoreOptions
 from ._postings import AnalyzerFactory, Analyzers
 from ._prepare import (
@@ -270,7 +269,7 @@ class SqliteStore(Store):
             s.number for s in index.KeptRows(db).states() if pair is None or s.pair == pair.key
         ]
         if number not in known:
-            raise no_such_state(number, known, str(self._path), pair is not None)
+            raise index.no_such_state(number, known, str(self._path), pair is not None)
 
     def restore(self, pair: IndexSpec, number: int, settings: str = "") -> WriteCounts:
         """Make a kept state the present one, in one transaction."""
