@@ -20,7 +20,8 @@ from ._heads import (
     embedded_text as embedded_text,
     headed_text as headed_text,
 )
-from ._history import KeptRows as KeptRows, KeptState as KeptState
+from ._history import KeptRows as KeptRows, no_such_state as no_such_state
+from ._kept import KeptState as KeptState, StateMember as StateMember
 from ._lance import LanceStore as LanceStore
 from ._late import LateChannel as LateChannel
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions

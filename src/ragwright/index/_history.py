@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from ..core import StoreError
 from ._encoded_rows import copy_encodings, drop_encodings
+from ._kept import KeptState, StateMember
 from ._store import IndexSpec
 
 _MEMBERS = """
@@ -27,35 +28,13 @@ WHERE s.id = ? AND r.pair = s.pair AND r.stamp <= s.last AND r.died >= s.id
 """
 
 
-@dataclass(frozen=True, slots=True)
-class KeptState:
-    """A kept state of an index.
-
-    Attributes:
-        number: Its number, from 1, among all states that the store ever kept.
-        pair: Key of its pair.
-        at: When it was kept: ISO 8601, UTC.
-        note: What made it.
-        documents: Number of its documents that are still stored.
-        settings: Settings of that time as JSON; empty if unknown.
-    """
-
-    number: int
-    pair: str
-    at: str
-    note: str
-    documents: int
-    settings: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StateMember:
-    """A document of a kept state: its stamp, its document's number, and where it came from."""
-
-    stamp: int
-    document: int
-    name: str | bytes
-    root: str | bytes
+def no_such_state(number: int, known: Sequence[int], where: str, of_pair: bool) -> StoreError:
+    """The error for a number that no kept state has, with those that there are."""
+    return StoreError(
+        f"there is no snapshot {number}" + (" of the present settings" if of_pair else ""),
+        where=where,
+        hint=f"kept: {', '.join(map(str, known))}" if known else "none is kept yet",
+    )
 
 
 class KeptRows:

@@ -55,7 +55,7 @@ from ._view import SegmentView, ViewSegment
 if TYPE_CHECKING:
     from ._arrays import Arrays
     from ._encoded_rows import EncodingSize
-    from ._history import KeptState
+    from ._kept import KeptState
 
 
 class SqliteStore(Store):
@@ -275,19 +275,17 @@ class SqliteStore(Store):
             s.number for s in index.KeptRows(db).states() if pair is None or s.pair == pair.key
         ]
         if number not in known:
-            raise StoreError(
-                f"there is no snapshot {number}" + (" of the present settings" if pair else ""),
-                where=str(self._path),
-                hint=f"kept: {', '.join(map(str, known))}" if known else "none is kept yet",
-            )
+            raise index.no_such_state(number, known, str(self._path), pair is not None)
 
-    def restore(self, pair: IndexSpec, number: int) -> WriteCounts:
+    def restore(self, pair: IndexSpec, number: int, settings: str = "") -> WriteCounts:
         """Make a kept state the present one, in one transaction."""
         with self._connections.writing() as db:
             self._require_state(db, number, pair)
             pair_id = index.KeptRows(db).pair_number(pair)
             assert pair_id is not None
-            index.KeptRows(db).add_state(pair_id, (_utc_now(), f"before restoring {number}", ""))
+            index.KeptRows(db).add_state(
+                pair_id, (_utc_now(), f"before restoring {number}", settings)
+            )
             wanted = {as_text(m.name): m for m in index.KeptRows(db).members(number).values()}
             present = rows.entries(db, pair, rows.names(db, pair))
             facts = index.KeptRows(db).document_hashes(m.document for m in wanted.values())
@@ -305,8 +303,8 @@ class SqliteStore(Store):
                     hash_, source = facts[member.document]
                     writer.revive(member, hash_, as_text(source))
             counts = writer.finish()
-            settings = _settings_of(db, number)
-            self._keep_state(db, pair_id, f"restored {number}", settings, least=2)
+            after = _settings_of(db, number)
+            self._keep_state(db, pair_id, f"restored {number}", after, least=2)
         return replace(counts, added=len(wanted) - len(kept), unchanged=len(kept))
 
     def _purge_segments(self, counts: WriteCounts) -> None:

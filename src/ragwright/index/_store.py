@@ -31,7 +31,7 @@ from ._options import StoreOptions
 
 if TYPE_CHECKING:
     from ._encoded_rows import EncodingSize
-    from ._history import KeptState
+    from ._kept import KeptState
 
 
 @dataclass(frozen=True, slots=True)
@@ -529,10 +529,10 @@ class Store(ABC):
         """
         raise no_kept_states()
 
-    def restore(self, pair: IndexSpec, number: int) -> WriteCounts:
+    def restore(self, pair: IndexSpec, number: int, settings: str = "") -> WriteCounts:
         """Make a kept state the present one, in one transaction.
 
-        The present state is kept first, and the restored one as a new state: both can be restored.
+        The present state is kept first, with ``settings``, and the restored one as a new state.
 
         Raises:
             StoreError: There is no such state of the pair, or this kind of store keeps none.
@@ -590,7 +590,7 @@ def no_kept_states() -> StoreError:
     return StoreError(
         "this kind of store keeps no snapshots that can be restored",
         where="store.kind",
-        hint="use the sqlite store, or copy the folder of the store before a change",
+        hint="use the sqlite or lance store, or copy the folder of the store before a change",
     )
 
 

@@ -138,7 +138,12 @@ class Project:
         if same is not None:
             copy.__dict__.update(store=same.store, views=same.views)
         twin = next(
-            (relative for relative in family if _request_alike(relative.settings, copy.settings)),
+            (
+                relative
+                for relative in family
+                if _request_alike(relative.settings, copy.settings)
+                and relative.session.reuse == copy.session.reuse
+            ),
             None,
         )
         if twin is not None:

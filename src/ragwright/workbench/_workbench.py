@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         Sheet,
     )
     from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
-    from ..index import KeptState, WriteCounts
+    from ..index import KeptState
     from ..jobs import CheckLine, Gating, Jobs, NoticeSent, Promoted, Promoting
     from ..measure import Comparisons, GateOutcome, Measure
     from ..monitoring import DriftReport, Measured, Measuring
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         IngestReport,
         ListedModel,
         Project,
+        Restored,
         Session,
         SnapshotDiff,
     )
@@ -180,9 +181,9 @@ class Workbench(TuningVerbs, AsyncVerbs):
         """Compare two states of the index by their numbers; ``now`` is the present one."""
         return opened.diff_snapshots(self.project, first, second)
 
-    def restore_snapshot(self, state: str) -> tuple[WriteCounts, SnapshotDiff]:
+    def restore_snapshot(self, state: str, *, files: bool = True) -> Restored:
         """Make a kept state the present one; see :func:`ragwright.project.restore_snapshot`."""
-        return opened.restore_snapshot(self.project, state)
+        return opened.restore_snapshot(self.project, state, files=files)
 
     def forecast_ingest(self, *sources: str | Path) -> IngestForecast:
         """Forecast what an ingest would write, embed and cost; write nothing, call no model."""
