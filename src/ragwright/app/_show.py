@@ -100,6 +100,9 @@ def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
     for score, sentence in why.nearest.get(hit.chunk_id, ()):
         short = textwrap.shorten(sentence, 120, placeholder=" …")
         lines.append(f"near the query: {score:.3f} {short}")
+    if hit.chunk_id in why.shared:
+        terms = [f"{term} {share:.2f}" for share, term in why.shared[hit.chunk_id]]
+        lines.append(f"sparse terms: {', '.join(terms) or 'none'}")
     if hit.rung is not None:
         met = ", ".join(map(str, hit.rung.met)) or "none"
         missed = ", ".join(map(str, hit.rung.missed)) or "none"

@@ -140,6 +140,8 @@ class Explanation:
         seen: Chunk id -> the embedding model's tokens of the chunk's beginning.
         nearest: Chunk id of the first hits of a dense search -> (cosine, sentence) of those of its
             sentences that are nearest to the query, the nearest first.
+        shared: Chunk id of the first hits of the sparse channel -> (share of the score, term) of
+            its greatest terms.
         ranked: With a ranker: chunk id of the first hits -> feature -> (its value, what it adds to
             the score).
     """
@@ -152,6 +154,7 @@ class Explanation:
     matched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nearest: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
+    shared: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     ranked: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -238,6 +239,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         """Explain the hits: terms, tokens, weights, relaxation levels.
 
         Of the first hits of a dense search the sentences are embedded, to show the nearest ones;
+        those of the sparse channel are encoded, to show which terms matched;
         ``scope`` limits who may see their vectors.
         """
         project = self.project
@@ -245,11 +247,17 @@ class Workbench(TuningVerbs, AsyncVerbs):
         # Not target(): it opens the present snapshot, which may differ from the searched one.
         tokenizer = project.models.tokenizer(model) if model else None
         explanation = retrieve.explain(found, project.analyzer, tokenizer)
-        if not model:
+        sparse = project.settings.sparse.model
+        if not model and not sparse:
             return explanation
         with project.work.working("retrieve"):
-            nearest = project.runner.run(retrieve.nearest_sentences(found, model), scope=scope)
-        return replace(explanation, nearest=nearest)
+            run = partial(project.runner.run, scope=scope)
+            nearest = run(retrieve.nearest_sentences(found, model)) if model else {}
+            shared = {}
+            if sparse and any("sparse" in hit.channels for hit in found.hits):
+                name = project.models.encoders.encoder("sparse", sparse).term
+                shared = run(retrieve.shared_terms(found, sparse, name))
+        return replace(explanation, nearest=nearest, shared=shared)
 
     def ask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
         """Answer a question for one persona (``answer.persona`` by default), with citations."""
