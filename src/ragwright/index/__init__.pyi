@@ -6,7 +6,6 @@ from ._encoded import (
     packed_side as packed_side,
 )
 from ._encoded_rows import (
-    EncodingSize as EncodingSize,
     drop_encodings as drop_encodings,
     encoding_size as encoding_size,
     forget_encodings as forget_encodings,
@@ -21,7 +20,7 @@ from ._heads import (
     headed_text as headed_text,
 )
 from ._history import KeptRows as KeptRows, no_such_state as no_such_state
-from ._kept import KeptState as KeptState, StateMember as StateMember
+from ._kept import EncodingSize as EncodingSize, KeptState as KeptState
 from ._lance import LanceStore as LanceStore
 from ._late import LateChannel as LateChannel
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions

@@ -27,6 +27,7 @@ from ..core import (
     text_hash,
 )
 from . import _lance_tables as lance, _lance_upkeep as upkeep
+from ._kept import KeptState
 from ._lance_history import LanceHistory
 from ._lance_open import OpenTables, store_facts
 from ._lance_rows import (
@@ -47,7 +48,6 @@ from ._prepare import COLUMNS, check_batch, ready, total_digest
 from ._store import (
     IndexedDocument,
     IndexSpec,
-    KeptState,
     Matrix,
     Store,
     StoredChunk,
