@@ -21,9 +21,12 @@ def masked_model(folder: Path, base: Path | None = None) -> Path:
     torch.manual_seed(0)
     folder.mkdir(parents=True)
     if base is not None:
-        network = BertForMaskedLM.from_pretrained(str(base))
-        AutoTokenizer.from_pretrained(str(base)).save_pretrained(folder)
-        bias = -2.0
+        network = BertForMaskedLM.from_pretrained(str(base)).eval()
+        tokenizer = AutoTokenizer.from_pretrained(str(base))
+        tokenizer.save_pretrained(folder)
+        with torch.no_grad():
+            logits = network(**tokenizer("Change the brake fluid.", return_tensors="pt")).logits
+        bias = -float(logits.quantile(0.99))  # so that a text has some hundred terms
     else:
         letters = [*string.ascii_lowercase, *string.digits]
         pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *".,?-", *_SENTENCE.split()]

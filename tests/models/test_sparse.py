@@ -64,9 +64,10 @@ def similarities(folder: Path, queries: Sequence[str], passages: Sequence[str]) 
     from sentence_transformers import SparseEncoder
 
     model = SparseEncoder(str(folder), device="cpu")
-    return model.similarity(
-        model.encode_query(list(queries)), model.encode_document(list(passages))
-    ).numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls sparse tensors a beta
+        texts = model.encode_query(list(queries)), model.encode_document(list(passages))
+        return model.similarity(*texts).numpy()
 
 
 @pytest.mark.parametrize("kind", ["splade", "cosine", "free", "masked"])
@@ -156,8 +157,6 @@ def test_what_is_no_sparse_model_is_refused_with_what_to_do(
     models = Models(root=tmp_path)
     with pytest.raises(ConfigError, match="not a model for the channel 'sparse'"):
         models.encoders.encoder("sparse", "openai:text-embedding-3-small")
-    with pytest.raises(ConfigError, match="does not exist"):
-        models.encoders.encoder("sparse", "st:nowhere")
 
 
 def _without_weights(source: Path, folder: Path, layers: str = "**") -> Path:

@@ -18,7 +18,7 @@ from ..ingest import ScanProgress, SourceOptions
 from ..ledger import Ledger
 from ._again import vectors_again
 from ._encoded_findings import late_loss_text
-from ._encoding import encode_missing
+from ._encoding import check_encoders, encode_missing
 from ._folder import ProjectFolder
 from ._settings import SourceEntry
 from ._snapshots import keep_snapshot
@@ -81,6 +81,7 @@ def ingest_sources(
         remember_embedder(
             project.folder.ledger, project.pair.embedder, project.settings.embed.model
         )
+    check_encoders(project)
     again, notes = vectors_again(project, everything=embed_again)
     marker = project.folder.ingest_marker
     marker.parent.mkdir(parents=True, exist_ok=True)
