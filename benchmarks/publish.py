@@ -65,6 +65,13 @@ PAGES = {
         "test fails where the two differ. Nothing here was chosen by looking at these queries "
         "unless a note says so.",
     ),
+    "channels": Page(
+        "Search channels, measured",
+        "What learned sparse search adds to the time of a question and to the size of an index.",
+        "Every figure on this page was computed by the command named with it and is kept as JSON "
+        "beside the page. Encodings are drawn at random: the page is about time and size, not about "
+        "the quality of any model.",
+    ),
     "conversations": Page(
         "Conversations, measured",
         "What is found for a turn of a conversation by its words, with all turns, and condensed.",

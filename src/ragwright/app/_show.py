@@ -103,6 +103,9 @@ def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
     if hit.chunk_id in why.pairs:
         pairs = [f"{word} = {match} {share:.2f}" for share, word, match in why.pairs[hit.chunk_id]]
         lines.append(f"late interaction: {', '.join(pairs) or 'no word matched'}")
+    if hit.chunk_id in why.shared:
+        terms = [f"{term} {share:.2f}" for share, term in why.shared[hit.chunk_id]]
+        lines.append(f"sparse terms: {', '.join(terms) or 'none'}")
     if hit.rung is not None:
         met = ", ".join(map(str, hit.rung.met)) or "none"
         missed = ", ".join(map(str, hit.rung.missed)) or "none"

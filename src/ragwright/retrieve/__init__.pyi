@@ -77,6 +77,7 @@ from ._select import (
     similarities as similarities,
     word_similarities as word_similarities,
 )
+from ._shared_terms import shared_terms as shared_terms
 from ._spread import (
     Spread as Spread,
     one_sided as one_sided,

@@ -44,7 +44,7 @@ def explain(
     known = found.explanation
     if tokenizer is not None:
         pieces = tokenizer.pieces
-        embedded = {hit.chunk_id: _embedded(hit) for hit in found.hits}
+        embedded = {hit.chunk_id: embedded_hit(hit) for hit in found.hits}
         seen = {key: tuple(pieces(text[:_BEGINNING])) for key, text in embedded.items() if text}
         known = replace(known, pieces=tuple(pieces(found.query)), seen=seen)
     if analyzer is None:
@@ -95,7 +95,7 @@ def _unit(vectors: Vector) -> Vector:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
 
-def _embedded(hit: Hit) -> str:
+def embedded_hit(hit: Hit) -> str:
     """The embedded text of a hit; empty if the hit was expanded beyond its chunk."""
     place = _PLACE.search(hit.chunk_id)
     if place is not None and (int(place[1]), int(place[2])) != (hit.start, hit.end):

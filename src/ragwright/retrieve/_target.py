@@ -144,6 +144,8 @@ class Explanation:
             sentences that are nearest to the query, the nearest first.
         pairs: With late interaction: chunk id of the first hits -> (share of the score, word of the
             query, word of the hit that it matches best), the greatest first.
+        shared: Chunk id of the first hits of the sparse channel -> (share of the score, term) of
+            its greatest terms.
         ranked: With a ranker: chunk id of the first hits -> feature -> (its value, what it adds to
             the score).
     """
@@ -157,6 +159,7 @@ class Explanation:
     seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nearest: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     pairs: Mapping[str, tuple[tuple[float, str, str], ...]] = field(default_factory=dict)
+    shared: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     ranked: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
 
 

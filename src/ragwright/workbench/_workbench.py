@@ -239,7 +239,8 @@ class Workbench(TuningVerbs, AsyncVerbs):
         """Explain the hits: terms, tokens, weights, relaxation levels.
 
         Of the first hits of a dense search the sentences are embedded, to show the nearest ones;
-        of those of late interaction the words, to show which ones it matched;
+        those of the sparse channel are encoded, to show which terms matched, and those of late
+        interaction, to show which words it matched;
         ``scope`` limits who may see their vectors.
         """
         project = self.project
@@ -247,14 +248,18 @@ class Workbench(TuningVerbs, AsyncVerbs):
         # Not target(): it opens the present snapshot, which may differ from the searched one.
         tokenizer = project.models.tokenizer(model) if model else None
         explanation = retrieve.explain(found, project.analyzer, tokenizer)
-        late = project.settings.late.model
-        if not model and not late:
+        sparse, late = project.settings.sparse.model, project.settings.late.model
+        if not (model or sparse or late):
             return explanation
         with project.work.working("retrieve"):
             run = partial(project.runner.run, scope=scope)
             nearest = run(retrieve.nearest_sentences(found, model)) if model else {}
+            shared = {}
+            if sparse and any("sparse" in hit.channels for hit in found.hits):
+                name = project.models.encoders.encoder("sparse", sparse).term
+                shared = run(retrieve.shared_terms(found, sparse, name))
             pairs = run(retrieve.word_pairs(found, late)) if late else {}
-        return replace(explanation, nearest=nearest, pairs=pairs)
+        return replace(explanation, nearest=nearest, shared=shared, pairs=pairs)
 
     def ask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
         """Answer a question for one persona (``answer.persona`` by default), with citations."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ def test_chunks_are_encoded_by_the_ingest_and_found_by_their_terms(project: Path
     ]
     shown = ragwright(project, "retrieve", "brakes and fluids", "--explain").stdout
     assert "sparse #1 2.000" in shown
+    assert re.search(r"sparse terms: #\d+ 1\.00, #\d+ 1\.00\n", shown)
     assert "keyword 0.20, sparse 0.80" in shown
 
 
