@@ -254,7 +254,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         with project.work.working("retrieve"):
             run = partial(project.runner.run, scope=scope)
             nearest = run(retrieve.nearest_sentences(found, model)) if model else {}
-            shared = {}
+            shared: Mapping[str, tuple[tuple[float, str], ...]] = {}
             if sparse and any("sparse" in hit.channels for hit in found.hits):
                 name = project.models.encoders.encoder("sparse", sparse).term
                 shared = run(retrieve.shared_terms(found, sparse, name))
