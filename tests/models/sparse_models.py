@@ -81,7 +81,7 @@ def _weighing(masked: Path, activation: str) -> list[Any]:
     from sentence_transformers.sparse_encoder.modules import SpladePooling
 
     transformer = Transformer(str(masked), transformer_task="fill-mask")
-    return [transformer, SpladePooling("max", activation_function=activation)]  # type: ignore[arg-type]
+    return [transformer, SpladePooling("max", activation_function=activation)]
 
 
 def _saved(model: Any, folder: Path) -> Path:
