@@ -6,7 +6,6 @@ from ._encoded import (
     packed_side as packed_side,
 )
 from ._encoded_rows import (
-    EncodingSize as EncodingSize,
     drop_encodings as drop_encodings,
     encoding_size as encoding_size,
     read_encodings as read_encodings,
@@ -14,7 +13,8 @@ from ._encoded_rows import (
     write_encodings as write_encodings,
 )
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
-from ._history import KeptRows as KeptRows, KeptState as KeptState
+from ._history import KeptRows as KeptRows
+from ._kept import EncodingSize as EncodingSize, KeptState as KeptState
 from ._lance import LanceStore as LanceStore
 from ._late import LateChannel as LateChannel
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions

@@ -4,42 +4,22 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ._kept import Encodings, EncodingSize
 from ._prepare import as_value
 
 if TYPE_CHECKING:
     from ._store import IndexSpec
-
-Encodings: TypeAlias = tuple[bytes, ...]
-"""Encodings of a document's chunks, in text order."""
 
 _BLOCK = 400
 """Values bound to one statement."""
 
 _ENCODER = "(SELECT id FROM encoders WHERE identity = ?)"
 _PAIR = "(SELECT id FROM pairs WHERE key = ?)"
-
-
-@dataclass(frozen=True, slots=True)
-class EncodingSize:
-    """Size of the stored data of one encoder under a pair, for ``doctor``.
-
-    Attributes:
-        documents: Documents that are encoded.
-        missing: Documents of the pair that are not.
-        chunks: Chunks that are encoded.
-        bytes: Bytes of all encodings.
-    """
-
-    documents: int
-    missing: int
-    chunks: int
-    bytes: int
 
 
 def read_encodings(

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ._encoded_rows import copy_encodings, drop_encodings
+from ._kept import KeptState, StateMember
 from ._store import IndexSpec
 
 _MEMBERS = """
@@ -25,37 +25,6 @@ UNION ALL
 SELECT r.stamp, r.document, r.name, r.root FROM retired r, kept_states s
 WHERE s.id = ? AND r.pair = s.pair AND r.stamp <= s.last AND r.died >= s.id
 """
-
-
-@dataclass(frozen=True, slots=True)
-class KeptState:
-    """A kept state of an index.
-
-    Attributes:
-        number: Its number, from 1, among all states that the store ever kept.
-        pair: Key of its pair.
-        at: When it was kept: ISO 8601, UTC.
-        note: What made it.
-        documents: Number of its documents that are still stored.
-        settings: Settings of that time as JSON; empty if unknown.
-    """
-
-    number: int
-    pair: str
-    at: str
-    note: str
-    documents: int
-    settings: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StateMember:
-    """A document of a kept state: its stamp, its document's number, and where it came from."""
-
-    stamp: int
-    document: int
-    name: str | bytes
-    root: str | bytes
 
 
 class KeptRows:

@@ -55,8 +55,7 @@ from ._view import SegmentView, ViewSegment
 
 if TYPE_CHECKING:
     from ._arrays import Arrays
-    from ._encoded_rows import EncodingSize
-    from ._history import KeptState
+    from ._kept import EncodingSize, KeptState
 
 
 class SqliteStore(Store):

@@ -35,7 +35,7 @@ from ._store import (
 )
 
 if TYPE_CHECKING:
-    from ._history import StateMember
+    from ._kept import StateMember
 
 Value: TypeAlias = str | bytes
 

@@ -29,8 +29,7 @@ from ..models import TokenSource
 from ._options import StoreOptions
 
 if TYPE_CHECKING:
-    from ._encoded_rows import EncodingSize
-    from ._history import KeptState
+    from ._kept import EncodingSize, KeptState
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from .. import models as room  # back ends load when a model is opened
+<<<<<<< HEAD
 from ..core import ConfigError, PluginError, RagwrightError, counted
 from ..flow import BatchHandler, Encode, EncodeReply
 from ._carriers import ReadsOnly
 from ._late_form import PLACED
+=======
+from ..core import ConfigError
+from ._names import Target
+>>>>>>> sparse
 from ._options import EmbedOptions
 from ._seams import Encoder
 
-if TYPE_CHECKING:
-    from ._registry import Models
 
-_TEXTS = 64
-"""Texts that are encoded at once: an ingest counts them, and a query waits for them."""
+class FindsModels(Protocol):
+    """Finds models by name, as :class:`ragwright.models.Models` does."""
+
+    def backend(self, name: str) -> object | None:
+        """The custom back end of a name."""
+
+    def target(self, name: str) -> Target:
+        """The location and the settings of a model."""
+
+    def located(self, name: str) -> tuple[str, EmbedOptions]:
+        """Folder or name on the hub of a local model, and its options."""
+
 
 OPENERS: Mapping[str, Callable[[str, EmbedOptions], Encoder]] = {
     "sparse": lambda source, options: room.open_sparse_encoder(source, options),
@@ -34,7 +47,7 @@ class Encoders:
         models: Finds models by name.
     """
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: FindsModels) -> None:
         self._models = models
         self._open: dict[tuple[str, str], Encoder] = {}
         self._opening = threading.Lock()
@@ -65,6 +78,7 @@ class Encoders:
                 source, options = self._models.located(name)
                 self._open[place] = OPENERS[channel](source, options)
             return self._open[place]
+<<<<<<< HEAD
 
     def identity(self, channel: str, name: str) -> str:
         """The identity of the model of a channel, by its files alone where that is possible.
@@ -116,3 +130,5 @@ class EncodeHandler(ReadsOnly, BatchHandler[Encode, EncodeReply]):
         except RagwrightError as error:
             return error
         return EncodeReply(encodings)
+=======
+>>>>>>> sparse
