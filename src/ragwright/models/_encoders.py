@@ -7,15 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from .. import models as room  # back ends load when a model is opened
-<<<<<<< HEAD
-from ..core import ConfigError, PluginError, RagwrightError, counted
-from ..flow import BatchHandler, Encode, EncodeReply
-from ._carriers import ReadsOnly
-from ._late_form import PLACED
-=======
 from ..core import ConfigError
+from ._late_form import PLACED
 from ._names import Target
->>>>>>> sparse
 from ._options import EmbedOptions
 from ._seams import Encoder
 
@@ -78,7 +72,6 @@ class Encoders:
                 source, options = self._models.located(name)
                 self._open[place] = OPENERS[channel](source, options)
             return self._open[place]
-<<<<<<< HEAD
 
     def identity(self, channel: str, name: str) -> str:
         """The identity of the model of a channel, by its files alone where that is possible.
@@ -91,44 +84,3 @@ class Encoders:
         if channel == "late" and not known and self._models.target(name).kind == "folder":
             return room.late_identity(self._models.located(name)[0])
         return self.encoder(channel, name).identity
-
-
-class EncodeHandler(ReadsOnly, BatchHandler[Encode, EncodeReply]):
-    """Carries out ``Encode`` by local models, off the loop; the model is opened there too."""
-
-    def identity(self, request: Encode) -> str:
-        """The encoder's own identity."""
-        return self.models.encoders.encoder(request.channel, request.model).identity
-
-    def durable(self, request: Encode) -> bool:
-        """False where a query is a table look-up: it is faster than reading stored replies."""
-        return not self.models.encoders.encoder(request.channel, request.model).instant
-
-    def together(self, requests: Sequence[Encode]) -> int:
-        """The first requests with up to 64 texts in all, so that each batch ends soon."""
-        texts = 0
-        for count, request in enumerate(requests[: self.max_batch]):
-            texts += len(request.texts)
-            if texts > _TEXTS and count:
-                return count
-        return self.max_batch
-
-    def carry(self, requests: Sequence[Encode]) -> Sequence[EncodeReply | RagwrightError]:
-        """Replies in order."""
-        return [self._encode_one(request) for request in requests]
-
-    def _encode_one(self, request: Encode) -> EncodeReply | RagwrightError:
-        try:
-            encoder = self.models.encoders.encoder(request.channel, request.model)
-            encodings = tuple(encoder.encode_batch(request.texts, request.role))
-            if len(encodings) != len(request.texts):
-                raise PluginError(
-                    f"{counted(len(encodings), 'encoding')} for "
-                    f"{counted(len(request.texts), 'text')}",
-                    where=request.model,
-                )
-        except RagwrightError as error:
-            return error
-        return EncodeReply(encodings)
-=======
->>>>>>> sparse
