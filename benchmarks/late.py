@@ -207,11 +207,11 @@ def main() -> None:
         notes,
         f"{command} --publish",
         "channels",
-        2,
+        20,
     )
-    if chosen.publish:
-        print(publish(f"late-{chosen.rows}", section))
     print("\n".join(section_lines(section)))
+    if chosen.publish:
+        publish(f"late-{chosen.rows}", section)
 
 
 if __name__ == "__main__":

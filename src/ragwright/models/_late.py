@@ -18,6 +18,7 @@ from ._hf_tokenizer import HFTokenizer
 from ._late_form import TokenVectors, passage_form, placed_form, query_form
 from ._onnx import onnx_file
 from ._options import EmbedOptions
+from ._rerank import without_load_report
 from ._seams import Encoder
 from ._st import folder_hash, open_quietly
 
@@ -167,7 +168,8 @@ class SentenceTransformersLate(LateModel):
         home = Path(folder).expanduser()
         check_late(home)
         self.where = str(folder)
-        self._model = open_quietly("MultiVectorEncoder", str(home), device)
+        with without_load_report():
+            self._model = open_quietly("MultiVectorEncoder", str(home), device)
         torch = require("torch", "torch", "an st: model")
         torch.set_num_threads((options or EmbedOptions()).threads)
         fast = getattr(self._model.tokenizer, "backend_tokenizer", None)

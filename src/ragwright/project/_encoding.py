@@ -66,7 +66,7 @@ def check_encoders(project: Project) -> None:
         StoreError: This kind of store keeps no data of such channels.
     """
     for channel, model in encoded_models(project.settings).items():
-        encoder = project.models.encoders.encoder(channel, model).identity
+        encoder = project.models.encoders.identity(channel, model)
         project.store.stamps_without(project.pair, encoder)
 
 
