@@ -148,6 +148,8 @@ def train(lesson: Lesson, how: TrainingOptions, work: Workplace) -> Trained:
     model.model_card_data.local_files_only = True
     data = datasets.Dataset.from_dict(dict(lesson.columns))
     watch = _step_watch(transformers, work.on_step)
+    # A model that begins with random weights gains nothing at first.
+    patience = max(how.patience, _EVALUATIONS) if lesson.fresh else how.patience
     with training_setup(model, how):
         arguments = partial(getattr(st, f"{lesson.kind}TrainingArguments"), **lesson.further)
         trainer = _trainer_class(getattr(st, f"{lesson.kind}Trainer"))(
@@ -156,7 +158,7 @@ def train(lesson: Lesson, how: TrainingOptions, work: Workplace) -> Trained:
             train_dataset=data,
             loss=lesson.loss,
             evaluator=_evaluator(lesson.measure),
-            callbacks=[transformers.EarlyStoppingCallback(how.patience), watch],
+            callbacks=[transformers.EarlyStoppingCallback(patience), watch],
         )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
