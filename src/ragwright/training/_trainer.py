@@ -42,7 +42,7 @@ class TrainingOptions:
         tokens: Longer texts are cut to this many tokens while training.
         patience: Evaluations without gain after which training stops.
         bfloat16: Multiply in 16 bits: about twice as fast on processors with support, less exact.
-        threads: Threads of the CPU; 0 for all.
+        threads: Threads of the CPU; 0 for ``OMP_NUM_THREADS``, else for all.
         seed: Seed of the order of the pairs and of dropout.
     """
 
@@ -293,7 +293,9 @@ def training_setup(model: Any, options: TrainingOptions) -> Iterator[None]:
     before, level = torch.get_num_threads(), logs.get_verbosity()
     window = model.max_seq_length
     model.max_seq_length = min(options.tokens, window or options.tokens)
-    torch.set_num_threads(options.threads or os.cpu_count() or 1)
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    usual = int(wanted) if wanted.isdigit() else os.cpu_count()
+    torch.set_num_threads(options.threads or usual or 1)
     logs.set_verbosity(logging.ERROR)
     bars.disable_progress_bars()
     try:
