@@ -223,7 +223,7 @@ class Models:
         if engine == "static":
             raise _untrainable(name, "it is a table of word vectors without layers")
         if folder.is_dir() and not (
-            any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
+            any(folder.rglob("*.safetensors")) or any(folder.rglob("pytorch_model*.bin"))
         ):
             hub = target.name.name.partition("@")[0] if target.name.provider == "hf" else "FOLDER"
             raise ConfigError(

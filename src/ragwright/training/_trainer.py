@@ -42,7 +42,7 @@ class TrainingOptions:
         tokens: Longer texts are cut to this many tokens while training.
         patience: Evaluations without gain after which training stops.
         bfloat16: Multiply in 16 bits: about twice as fast on processors with support, less exact.
-        threads: Threads of the CPU; 0 for all.
+        threads: Threads of the CPU; 0 for ``OMP_NUM_THREADS``, else for all.
         seed: Seed of the order of the pairs and of dropout.
     """
 
@@ -148,6 +148,8 @@ def train(lesson: Lesson, how: TrainingOptions, work: Workplace) -> Trained:
     model.model_card_data.local_files_only = True
     data = datasets.Dataset.from_dict(dict(lesson.columns))
     watch = _step_watch(transformers, work.on_step)
+    # A model that begins with random weights gains nothing at first.
+    patience = max(how.patience, _EVALUATIONS) if lesson.fresh else how.patience
     with training_setup(model, how):
         arguments = partial(getattr(st, f"{lesson.kind}TrainingArguments"), **lesson.further)
         trainer = _trainer_class(getattr(st, f"{lesson.kind}Trainer"))(
@@ -156,7 +158,7 @@ def train(lesson: Lesson, how: TrainingOptions, work: Workplace) -> Trained:
             train_dataset=data,
             loss=lesson.loss,
             evaluator=_evaluator(lesson.measure),
-            callbacks=[transformers.EarlyStoppingCallback(how.patience), watch],
+            callbacks=[transformers.EarlyStoppingCallback(patience), watch],
         )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
@@ -291,7 +293,9 @@ def training_setup(model: Any, options: TrainingOptions) -> Iterator[None]:
     before, level = torch.get_num_threads(), logs.get_verbosity()
     window = model.max_seq_length
     model.max_seq_length = min(options.tokens, window or options.tokens)
-    torch.set_num_threads(options.threads or os.cpu_count() or 1)
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    usual = int(wanted) if wanted.isdigit() else os.cpu_count()
+    torch.set_num_threads(options.threads or usual or 1)
     logs.set_verbosity(logging.ERROR)
     bars.disable_progress_bars()
     try:
