@@ -49,6 +49,7 @@ Gold: TypeAlias = Mapping[str, tuple[Span, ...]]
 """Document -> gold passages; none means the whole document."""
 
 MINILM = ("wiki",)
+HALVES = ("development", "test")
 SIZES = (400, 120)
 DEPTH = 10
 BEFORE = "as before"
@@ -207,6 +208,7 @@ def articles(data: Path = DATA) -> Set:
                 )
         title = article["title"].replace("_", " ")
         documents.append(Document(name, name, text, title=title))
+    questions = questions[::4]
     return Set("articles", tuple(documents), tuple(questions))
 
 
@@ -331,24 +333,23 @@ def _embedded(model: str, task: Set, texts: Sequence[str]) -> Matrix:
 _static = cache(word_pieces)
 
 
-def scores(task: Set, size: int, label: str, half: str, model: str) -> list[tuple[float, float]]:
-    """MRR@10 and Recall@5 of each question of a half."""
-    asked = [
-        replace(question, text=" ".join(question.text.split()))
-        for question in task.questions
-        if question.half == half
-    ]
+def scores(task: Set, size: int, label: str, model: str) -> dict[str, list[tuple[float, float]]]:
+    """MRR@10 and Recall@5 of each question, by half."""
+    asked = [replace(q, text=" ".join(q.text.split())) for q in task.questions]
     texts = list(dict.fromkeys(question.text for question in asked))
     queries = dict(zip(texts, _embedded(model, task, texts), strict=True))
     corpus = Corpus(Testset(task.name, ()), indexed(task, size, label, model), (), None, queries)
     options = RetrieveOptions(top_k=DEPTH)
+    made: dict[str, list[tuple[float, float]]] = {half: [] for half in HALVES}
     with (
         tempfile.TemporaryDirectory() as folder,
         opened(corpus, Path(folder)) as (routes, target),
         Runner(routes) as runner,
     ):
         results = runner.map(retrieve(question.text, target, options) for question in asked)
-        return [_score(q, result.hits) for q, result in zip(asked, results, strict=True)]
+        for question, result in zip(asked, results, strict=True):
+            made[question.half].append(_score(question, result.hits))
+    return made
 
 
 def _score(question: Question, hits: Sequence[Hit]) -> tuple[float, float]:
@@ -357,30 +358,31 @@ def _score(question: Question, hits: Sequence[Hit]) -> tuple[float, float]:
     return first, len(set().union(*held[:5])) / question.wanted
 
 
-def table(names: Sequence[str], half: str, model: str) -> list[Row]:
-    """One row per set, size and head."""
-    rows: list[Row] = []
+def measure(names: Sequence[str], model: str, shown: Sequence[str]) -> dict[str, list[Row]]:
+    """One row per set, size and head, by half."""
+    rows: dict[str, list[Row]] = {half: [] for half in HALVES}
     for name in names:
         task = SETS[name]()
         for size in task.sizes:
-            before = None
+            before: dict[str, list[tuple[float, float]]] = {}
             for label in task.heads:
-                made = scores(task, size, label, half, model)
+                made = scores(task, size, label, model)
                 before = before or made
-                gain = paired([r for r, _ in made], [r for r, _ in before])
-                rows.append(
-                    {
+                for half in shown:
+                    ranks = [rank for rank, _ in made[half]]
+                    gain = paired(ranks, [rank for rank, _ in before[half]])
+                    row: Row = {
                         "set": task.name,
                         "vectors": model,
                         "tokens": size or "whole",
                         "head": label,
-                        "n": len(made),
-                        "MRR@10": statistics.fmean(rank for rank, _ in made),
-                        "Recall@5": statistics.fmean(part for _, part in made),
+                        "n": len(ranks),
+                        "MRR@10": statistics.fmean(ranks),
+                        "Recall@5": statistics.fmean(part for _, part in made[half]),
                         "MRR@10 - as before": _signed(gain),
                     }
-                )
-                print(json.dumps(rows[-1]), flush=True)
+                    rows[half].append(row)
+                    print(json.dumps({"half": half, **row}), flush=True)
     return rows
 
 
@@ -413,12 +415,11 @@ def main() -> None:
     parser.add_argument("--publish", action="store_true", help="both halves, write docs/results/")
     given = parser.parse_args()
     if not given.publish:
-        table(given.names, "development", given.model)
+        measure(given.names, given.model, HALVES[:1])
         return
-    kept = [
-        Table([*table(tuple(SETS), half, "static"), *table(MINILM, half, "minilm")], caption)
-        for half, caption in (("development", "Development questions"), ("test", "Other questions"))
-    ]
+    static, minilm = measure(tuple(SETS), "static", HALVES), measure(MINILM, "minilm", HALVES)
+    captions = zip(HALVES, ("Development questions", "Other questions"), strict=True)
+    kept = [Table([*static[half], *minilm[half]], caption) for half, caption in captions]
     command = "OMP_NUM_THREADS=1 python -m benchmarks.heads --publish"
     print(publish("heads", Section("Heads of chunks", kept, NOTES, command, "heads")))
 

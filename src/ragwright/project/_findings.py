@@ -165,7 +165,7 @@ def _index_checks(project: Project) -> Iterator[Check]:
             )
         pieces = project.settings.chunk.head.pieces
         shown = f"searched under {listed(pieces, 9)}" if pieces else "searched by their text alone"
-        yield Check("chunks", "ok", shown, "" if pieces else "chunk.head adds title and headings")
+        yield Check("heads", "ok", shown, "" if pieces else "chunk.head adds title and headings")
         yield from _entry_pattern_check(project)
         yield from _encoding_checks(project)
     for note in project.partial_note():

@@ -198,9 +198,7 @@ def test_candidates_follow_the_hits_wanted_unless_the_pool_is_set() -> None:
     asked: list[int] = []
 
     class Counting(Chunks):
-        def carry(
-            self, requests: Sequence[Search | Lookup]
-        ) -> Sequence[SearchReply | LookupReply]:
+        def carry(self, requests: Sequence[Search | Lookup]) -> Sequence[SearchReply | LookupReply]:
             asked.extend(request.k for request in requests if isinstance(request, Search))
             return super().carry(requests)
 

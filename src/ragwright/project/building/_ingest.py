@@ -147,11 +147,13 @@ class Ingest:
             flying: Keys of texts that are already counted; extended here.
 
         Returns:
-            Flows that would embed the rest, for a forecast.
+            Flows that would embed the rest and write sentences of heads, for a forecast.
         """
         self._flying = flying
         makers: list[Callable[[], Flow[object]]] = []
         for batch in self._batches(feeds, fetch):
+            if self._context_model and batch.documents:
+                makers.append(partial(self._contexts, batch.documents))
             if batch.missing and not self._local:
                 makers.append(partial(self._embed_missing_texts, Batch("", missing=batch.missing)))
             if batch.documents:
