@@ -33,6 +33,8 @@ _MEAN = ("words", "order", "headings", "tables")
 def as_markdown(extract: Extract) -> str:
     """The text of an extract, its headings marked as Markdown does."""
     text, parts, last = extract.text, [], 0
+    if extract.metadata.get("parser"):
+        return text
     for section in extract.sections:
         start = section.span.start
         if text.startswith("#", start):
@@ -53,7 +55,7 @@ def as_markdown(extract: Extract) -> str:
 
 def read(engine: str, path: Path) -> str:
     """Markdown of a file by an engine; empty where it fails."""
-    options = SourceOptions(ocr="never")
+    options = SourceOptions(ocr="never", parser=engine)
     try:
         return as_markdown(extract_bytes(path.name, path.read_bytes(), options))
     except RagwrightError as error:

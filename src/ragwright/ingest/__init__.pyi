@@ -15,11 +15,13 @@ from ._normalise import (
     normalise as normalise,
 )
 from ._options import (
+    OURS as OURS,
     ChunkOptions as ChunkOptions,
     FetchOptions as FetchOptions,
     LoaderOptions as LoaderOptions,
     SourceOptions as SourceOptions,
     TableOptions as TableOptions,
+    check_parser_name as check_parser_name,
 )
 from ._seams import (
     Chunker as Chunker,
@@ -41,6 +43,7 @@ from ._sources import (
 from ._web import WebReader as WebReader
 from ._wikipedia import WikipediaReader as WikipediaReader
 from .ocr import ScanProgress as ScanProgress, engine_name as engine_name
+from .parsers import Parser as Parser, parser_version as parser_version
 from .services import (
     LoaderReader as LoaderReader,
     RemoteReader as RemoteReader,

@@ -22,7 +22,7 @@ from ..core import (
     serve_requests,
 )
 from ._extract import Extract
-from ._formats import choose, parse_file
+from ._formats import PLAIN, choose, parse_file
 from ._html import readable
 from ._options import SourceOptions
 from .ocr import (
@@ -34,12 +34,13 @@ from .ocr import (
     may_recognise,
     recognise,
 )
-
-_HERE = frozenset({"text", "markdown", "csv"})
-"""Kinds that are read in this process."""
+from .parsers import parser_of
 
 _ARCHIVE = b"PK\x03\x04"
 """First bytes of a zip file, whose directory alone may be a bomb."""
+
+_WAITS = 2
+"""A parser of another package may wait, rather than work, for so many times `max_seconds`."""
 
 _SPENT = 300_000_000
 """Bytes that a worker may keep between files; one that keeps more is replaced."""
@@ -93,11 +94,11 @@ def extract_bytes(
     """
     progress = progress or ScanProgress()
     kind = "" if data.startswith(_ARCHIVE) else choose(name, data, options)
-    if kind in _HERE:
+    if kind in PLAIN:
         return parse_file(name, kind, data, options)
     if kind == "image":
         return _image(name, data, options, progress)
-    if kind != "pdf":
+    if kind != "pdf" or parser_of(options, kind):
         return _apart(_File(name, kind, data), options)
     recognising = may_recognise(options)
     extract = _apart(_File(name, kind, data, {} if recognising else None), options)
@@ -138,16 +139,17 @@ def _apart(task: _Task, options: SourceOptions) -> Extract:
             ("-P", "-c", code), (task, options), options.max_seconds, lambda a: bool(a[1])
         )
     except WorkerEndedError as error:
+        parser = None if isinstance(task, _Page) else parser_of(options)
+        called = f"the parser {options.parser!r}" if parser else "its parser"
         if error.how:
             raise UnsupportedSourceError(
-                "its parser crashed, or needed more than `max_memory` "
+                f"{called} crashed, or needed more than `max_memory` "
                 f"({options.max_memory:,} bytes): {error.how}",
                 where=task.where,
                 hint="if you trust the file, raise `max_memory`",
             ) from error
         raise UnsupportedSourceError(
-            f"reading it took longer than `max_seconds` ({options.max_seconds:g} s of processor "
-            "time)",
+            f"{called} took longer than `max_seconds` ({options.max_seconds:g} s of processor time)",
             where=task.where,
             hint="if you trust the file, raise `max_seconds`",
         ) from error
@@ -164,10 +166,13 @@ def serve() -> None:
 
     def answer(request: tuple[_Task, SourceOptions]) -> _Answer:
         task, options = request
+        parser = None if isinstance(task, _Page) else parser_of(options)
         room = options.max_memory + 3 * len(task.html if isinstance(task, _Page) else task.data)
+        room += parser.room if parser is not None else 0
+        waiting = _WAITS * options.max_seconds if parser is not None else 0.0
         result: Extract | RagwrightError
         try:
-            with bounded_work(before and before + room, options.max_seconds):
+            with bounded_work(before and before + room, options.max_seconds, waiting):
                 result = _read(task, options)
         except RagwrightError as error:
             result = error
@@ -177,7 +182,8 @@ def serve() -> None:
                 where=task.where,
                 hint="if you trust the file, raise `max_memory`",
             )
-        return result, address_space() > before + _SPENT
+        spent = _SPENT + (parser.room if parser is not None else 0)
+        return result, address_space() > before + spent
 
     serve_requests(answer)
 
