@@ -11,9 +11,10 @@ from ._extract import Extract, TextBuilder, markdown_table
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date
 from ._options import SourceOptions
-from ._pdf_layout import Block, body_size, paragraphs, place, resolve_hyphens
+from ._pdf_layout import Block, Line, body_size, paragraphs, place, resolve_hyphens
 from ._pdf_tables import PageTable, PageTables
 from ._pdf_text import PageText
+from ._pdf_unruled import split_tables
 from .ocr import ScannedPage, about_scans, faults_of
 
 _NO_TITLE = re.compile(
@@ -138,25 +139,41 @@ def _page(pdfium: Any, document: Any, index: int, tables: PageTables | None) -> 
         text_page = page.get_textpage()
         try:
             content = PageText(pdfium.raw, text_page)
-            return _blocks(content, tables.find(page, content, index) if tables is not None else [])
+            ruled = tables.find(page, content, index) if tables is not None else []
+            return _blocks(content, ruled, tables_too=tables is not None and not page.get_rotation())
         finally:
             text_page.close()
     finally:
         page.close()
 
 
-def _blocks(content: PageText, tables: Sequence[PageTable]) -> list[Block]:
+def _running(lines: Sequence[Line], tables_too: bool) -> list[Block]:
+    """Return paragraphs and tables without rules, in the order in which they were drawn."""
+    blocks: list[Block] = []
+    group: list[Line] = []
+    for item in split_tables(lines) if tables_too else lines:
+        if isinstance(item, Line):
+            group.append(item)
+        else:
+            blocks += [*paragraphs(group), item]
+            group = []
+    return blocks + paragraphs(group)
+
+
+def _blocks(
+    content: PageText, tables: Sequence[PageTable], *, tables_too: bool
+) -> list[Block]:
     blocks: list[Block] = []
     placed: list[tuple[int, Block]] = []
     start = 0
     for table in sorted(tables, key=lambda t: t.ranges[0][0]):
         for number, (low, high) in enumerate(table.ranges):
-            blocks += paragraphs(content.lines(start, low))
+            blocks += _running(content.lines(start, low), tables_too)
             if number == 0:
                 block = Block(markdown_table(table.rows), kind="table", box=table.box)
                 placed.append((len(blocks), block))
             start = max(start, high)
-    blocks += paragraphs(content.lines(start, len(content.text)))
+    blocks += _running(content.lines(start, len(content.text)), tables_too)
     for at, block in reversed(placed):
         blocks.insert(place(blocks, at, block), block)
     return blocks

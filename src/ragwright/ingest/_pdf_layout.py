@@ -9,10 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _HYPHEN = "\ufffe"  # PDFium's mark for a hyphen at a line's end
-_BULLET = re.compile(
+BULLET = re.compile(
     "^\\s*(?:[•◦▪‣●○■□☐\x80-\x9f\uf000-\uf0ff]|[-–*](?=\\s)|\\(?\\d{1,3}[.)](?=\\s))"
 )
-_LEADER = re.compile(r"(?:\. ?){5,}|_{4,}")
+LEADER = re.compile(r"(?:\. ?){5,}|_{4,}")
+CAPTION = re.compile(
+    r"(?i)(?:table|tab\.|figure|fig\.|abbildung|abb\.|tabelle|tableau|tabla|tabela|figura|chart|"
+    r"exhibit|listing|bild|diagramm?)\s*(?:[A-Z]\.?)?\d+(?:[.\-–]\d+)*\s*[:.|–—-]?\s"
+)
+"""The beginning of a caption: what it is, and its number."""
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc]")
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BROKEN = re.compile(f"([^\\W_]*){_HYPHEN}\\s*([^\\W_]*)")
@@ -23,7 +28,10 @@ _TELLING = 4
 
 @dataclass(slots=True)
 class Line:
-    """One printed line: its text, box in points (origin bottom left) and letter height."""
+    """One printed line: its text, box in points (origin bottom left) and letter height.
+
+    ``pieces`` are (text, left, right) of its parts where wide gaps part it, else empty.
+    """
 
     text: str
     left: float = 0.0
@@ -31,6 +39,8 @@ class Line:
     bottom: float = 0.0
     top: float = 0.0
     bold: bool = False
+    italic: bool = False
+    pieces: tuple[tuple[str, float, float], ...] = ()
 
     @property
     def size(self) -> float:
@@ -67,7 +77,7 @@ class Block:
             and self.lines <= 2
             and 2 < len(self.text) < 150
             and not self.text.rstrip().endswith((".", ",", ";", ":"))
-            and not _BULLET.match(self.text)
+            and not BULLET.match(self.text)
             and sum(c.isalpha() for c in self.text) > 0.5 * len("".join(self.text.split()))
         )
 
@@ -133,7 +143,7 @@ def _join(group: Sequence[Line], page: Sequence[Line]) -> Block:
 
 
 def _runs_on(before: Line, line: Line, left: float, right: float) -> bool:
-    if _BULLET.match(line.text) or _LEADER.search(before.text) or _LEADER.search(line.text):
+    if BULLET.match(line.text) or LEADER.search(before.text) or LEADER.search(line.text):
         return False
     if before.is_sparse or line.is_sparse:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 from statistics import median
 from typing import Any
@@ -16,6 +17,10 @@ _STRAY_MARK = re.compile(" ([\u064b-\u0652])([\u0621-\u064a])")
 # A glyph without a letter that starts a line, then a space: a drawn bullet.
 _BULLET = re.compile("(?m)^[\x01-\x08\x0e-\x1f\x80-\x9f\uf000-\uf0ff](?=[ \t]+\\S)")
 _UNMAPPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x80-\x9f]")
+_WORDS = re.compile(r"\S+")
+_WIDE = 0.75
+"""A gap wider than this share of the letters' height parts a line."""
+_ITALIC = re.compile(r"italic|oblique|slanted|-it$", re.I)
 _BOLD = re.compile(r"bold|black|heavy|demi|bx\d|bd$", re.I)
 
 
@@ -59,19 +64,39 @@ class PageText:
     def _line(self, text: str, first: int, last: int) -> Line:
         boxes = [self.box(at, loose=True) for at in (first, (first + last) // 2, last)]
         boxes = [box for box in boxes if box[3] > box[1]] or boxes
+        bottom, top = (median(box[side] for box in boxes) for side in (1, 3))
+        styles = [self._style(at) for at in (first, last)]
         return Line(
             text,
             left=min(box[0] for box in boxes),
             right=max(box[2] for box in boxes),
-            bottom=median(box[1] for box in boxes),
-            top=median(box[3] for box in boxes),
-            bold=self._bold(first) and self._bold(last),
+            bottom=bottom,
+            top=top,
+            bold=all(bold for bold, _ in styles),
+            italic=all(italic for _, italic in styles),
+            pieces=self._pieces(first, last, top - bottom),
         )
 
-    def _bold(self, at: int) -> bool:
+    def _pieces(self, first: int, last: int, size: float) -> tuple[tuple[str, float, float], ...]:
+        """Return (text, left, right) of the parts of a line between wide gaps, if there are any."""
+        pieces: list[tuple[int, int, float, float]] = []
+        for match in _WORDS.finditer(self.text, first, last + 1):
+            ends = (self.box(match.start(), loose=True), self.box(match.end() - 1, loose=True))
+            left, right = min(box[0] for box in ends), max(box[2] for box in ends)
+            if pieces and pieces[-1][2] <= left <= pieces[-1][3] + _WIDE * size:
+                pieces[-1] = (pieces[-1][0], match.end(), pieces[-1][2], max(pieces[-1][3], right))
+            else:
+                pieces.append((match.start(), match.end(), left, right))
+        if len(pieces) < 2 or any(a[3] > b[2] for a, b in itertools.pairwise(pieces)):
+            return ()  # in one piece, or written from right to left
+        return tuple((self._spell(a, b), left, right) for a, b, left, right in pieces)
+
+    def _style(self, at: int) -> tuple[bool, bool]:
+        """Return whether a character is bold, and whether it is italic."""
         name = ctypes.create_string_buffer(64)
         self._raw.FPDFText_GetFontInfo(self._page, at, name, 64, ctypes.c_int())
-        return bool(_BOLD.search(name.value.decode("latin-1")))
+        font = name.value.decode("latin-1")
+        return bool(_BOLD.search(font)), bool(_ITALIC.search(font))
 
     def _spell(self, start: int, end: int) -> str:
         """Return a line as a reader sees it; empty if its glyphs have no letters."""
