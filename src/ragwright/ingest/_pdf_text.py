@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import re
 from statistics import median
 from typing import Any
@@ -20,6 +21,8 @@ _UNMAPPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x80-\x9f]")
 _WORDS = re.compile(r"\S+")
 _WIDE = 0.75
 """A gap wider than this share of the letters' height parts a line."""
+_BELOW, _ABOVE = 0.22, 0.94
+"""Share of the font size that a line takes below and above its baseline."""
 _ITALIC = re.compile(r"italic|oblique|slanted|-it$", re.I)
 _BOLD = re.compile(r"bold|black|heavy|demi|bx\d|bd$", re.I)
 
@@ -62,9 +65,15 @@ class PageText:
         return lines
 
     def _line(self, text: str, first: int, last: int) -> Line:
-        boxes = [self.box(at, loose=True) for at in (first, (first + last) // 2, last)]
+        chosen = (first, (first + last) // 2, last)
+        boxes = [self.box(at, loose=True) for at in chosen]
         boxes = [box for box in boxes if box[3] > box[1]] or boxes
         bottom, top = (median(box[side] for box in boxes) for side in (1, 3))
+        places = [place for at in chosen if (place := self._set(at)) is not None]
+        if len(places) == len(chosen):  # heights of boxes differ between letters in many fonts
+            em = median(em for em, _ in places)
+            base = median(base for _, base in places)
+            bottom, top = base - _BELOW * em, base + _ABOVE * em
         styles = [self._style(at) for at in (first, last)]
         return Line(
             text,
@@ -90,6 +99,17 @@ class PageText:
         if len(pieces) < 2 or any(a[3] > b[2] for a, b in itertools.pairwise(pieces)):
             return ()  # in one piece, or written from right to left
         return tuple((self._spell(a, b), left, right) for a, b, left, right in pieces)
+
+    def _set(self, at: int) -> tuple[float, float] | None:
+        """Return a character's font size and the height of its baseline; None if it is turned."""
+        matrix, x, y = self._raw.FS_MATRIX(), ctypes.c_double(), ctypes.c_double()
+        if not self._raw.FPDFText_GetMatrix(self._page, at, matrix):
+            return None
+        em = self._raw.FPDFText_GetFontSize(self._page, at) * math.hypot(matrix.c, matrix.d)
+        if em < 1 or abs(matrix.b) > abs(matrix.a):
+            return None
+        self._raw.FPDFText_GetCharOrigin(self._page, at, x, y)
+        return em, y.value
 
     def _style(self, at: int) -> tuple[bool, bool]:
         """Return whether a character is bold, and whether it is italic."""
