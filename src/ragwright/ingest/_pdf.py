@@ -11,7 +11,16 @@ from ._extract import Extract, TextBuilder, markdown_table
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date
 from ._options import SourceOptions
-from ._pdf_layout import Block, Line, body_size, paragraphs, place, resolve_hyphens
+from ._pdf_layout import (
+    Block,
+    Line,
+    body_size,
+    join_formulas,
+    paragraphs,
+    place,
+    resolve_hyphens,
+)
+from ._pdf_settle import PageBlocks, settle
 from ._pdf_tables import PageTable, PageTables
 from ._pdf_text import PageText
 from ._pdf_unruled import split_tables
@@ -54,8 +63,8 @@ def read_pdf(
     finally:
         document.close()
     for number, scan in (scans or {}).items():
-        pages[number - 1] = paragraphs(scan.lines)
-    builder = _build(pages, labels)
+        pages[number - 1] = PageBlocks(paragraphs(scan.lines))
+    builder, running = _build(pages, labels)
     text = builder.text()
     if not text and not (unread and scans is not None):
         raise _without_text(len(pages), bool(unread), where, options)
@@ -75,6 +84,7 @@ def read_pdf(
                 "author": meta.get("Author"),
                 "subject": meta.get("Subject"),
                 "keywords": meta.get("Keywords"),
+                "running_lines": running,
                 "pages_without_text": [str(n) for n in unread if not _has_lines(scans, n)],
                 **about_scans(scans or {}),
             }
@@ -132,15 +142,18 @@ def _label(document: Any, index: int) -> str:
     return "" if label == str(index + 1) else label
 
 
-def _page(pdfium: Any, document: Any, index: int, tables: PageTables | None) -> list[Block]:
-    """Return the blocks of one page in reading order."""
+def _page(pdfium: Any, document: Any, index: int, tables: PageTables | None) -> PageBlocks:
+    """Return the blocks of one page in the order in which they are drawn."""
     page = document[index]
     try:
         text_page = page.get_textpage()
         try:
             content = PageText(pdfium.raw, text_page)
             ruled = tables.find(page, content, index) if tables is not None else []
-            return _blocks(content, ruled, tables_too=tables is not None and not page.get_rotation())
+            upright = not page.get_rotation()
+            blocks = _blocks(content, ruled, tables_too=tables is not None and upright)
+            _, bottom, _, top = page.get_bbox()
+            return PageBlocks(blocks, bottom, top) if upright else PageBlocks(blocks)
         finally:
             text_page.close()
     finally:
@@ -170,7 +183,9 @@ def _blocks(
         for number, (low, high) in enumerate(table.ranges):
             blocks += _running(content.lines(start, low), tables_too)
             if number == 0:
-                block = Block(markdown_table(table.rows), kind="table", box=table.box)
+                block = Block(
+                    markdown_table(table.rows), kind="table", box=table.box, rows=table.rows
+                )
                 placed.append((len(blocks), block))
             start = max(start, high)
     blocks += _running(content.lines(start, len(content.text)), tables_too)
@@ -179,11 +194,11 @@ def _blocks(
     return blocks
 
 
-def _empty_pages(document: Any, pages: list[list[Block]]) -> list[int]:
+def _empty_pages(document: Any, pages: Sequence[PageBlocks]) -> list[int]:
     """Find the pages that hold pictures or drawings, but no text."""
     numbers = []
-    for number, blocks in enumerate(pages, 1):
-        if any(block.text.strip() for block in blocks):
+    for number, there in enumerate(pages, 1):
+        if any(block.text.strip() for block in there.blocks):
             continue
         page = document[number - 1]
         try:
@@ -194,16 +209,20 @@ def _empty_pages(document: Any, pages: list[list[Block]]) -> list[int]:
     return numbers
 
 
-def _build(pages: list[list[Block]], labels: list[str]) -> TextBuilder:
-    resolve_hyphens(pages)
-    size = body_size(pages)
-    ranks = sorted({b.rank for blocks in pages for b in blocks if b.is_heading(size)}, reverse=True)
+def _build(pages: Sequence[PageBlocks], labels: list[str]) -> tuple[TextBuilder, list[str]]:
+    """Return the text, and the running lines that were left out of it."""
+    every = [page.blocks for page in pages]
+    size = body_size(every)
+    running = settle(pages, labels, size)
+    every = [join_formulas(page.blocks) for page in pages]
+    resolve_hyphens(every)
+    ranks = sorted({b.rank for blocks in every for b in blocks if b.is_heading(size)}, reverse=True)
     builder = TextBuilder()
-    for blocks, label in zip(pages, labels, strict=True):
+    for blocks, label in zip(every, labels, strict=True):
         builder.page(label)
         for block in blocks:
             if block.is_heading(size):
                 builder.heading(block.text, min(ranks.index(block.rank) + 1, 6), mark=False)
             else:
                 builder.add(block.text)
-    return builder
+    return builder, running

@@ -23,6 +23,12 @@ _WIDE = 0.75
 """A gap wider than this share of the letters' height parts a line."""
 _BELOW, _ABOVE = 0.22, 0.94
 """Share of the font size that a line takes below and above its baseline."""
+_STRETCHED = 2.5
+"""Words of a justified line are at most so many letter heights apart."""
+_MATH = re.compile(r"CM(?:MI|SY|EX)\d|Math(?!ilda)|MTSY|Euler|STIX.*(?:Size|Var)")
+_SIGNS = re.compile("[\U0001d400-\U0001d7ff∑∏∫√∂∇≤≥≈≠≡∞∈∝]")
+_PLAIN_WORD = re.compile(r"[a-zA-Z\u00c0-\u024f]{3,}")
+_FUNCTION = re.compile(r"\b(?:arg|cos|cosh|det|dim|exp|inf|lim|log|max|min|mod|sin|sinh|sup|tan)\b")
 _ITALIC = re.compile(r"italic|oblique|slanted|-it$", re.I)
 _BOLD = re.compile(r"bold|black|heavy|demi|bx\d|bd$", re.I)
 
@@ -75,14 +81,16 @@ class PageText:
             base = median(base for _, base in places)
             bottom, top = base - _BELOW * em, base + _ABOVE * em
         styles = [self._style(at) for at in (first, last)]
+        signs = any(math_sign for _, _, math_sign in styles) or bool(_SIGNS.search(text))
         return Line(
             text,
             left=min(box[0] for box in boxes),
             right=max(box[2] for box in boxes),
             bottom=bottom,
             top=top,
-            bold=all(bold for bold, _ in styles),
-            italic=all(italic for _, italic in styles),
+            bold=all(bold for bold, _, _ in styles),
+            italic=all(italic for _, italic, _ in styles),
+            formula=signs and not _PLAIN_WORD.search(_FUNCTION.sub("", text)),
             pieces=self._pieces(first, last, top - bottom),
         )
 
@@ -96,6 +104,9 @@ class PageText:
                 pieces[-1] = (pieces[-1][0], match.end(), pieces[-1][2], max(pieces[-1][3], right))
             else:
                 pieces.append((match.start(), match.end(), left, right))
+        gaps = [b[2] - a[3] for a, b in itertools.pairwise(pieces)]
+        if len(gaps) > 1 and max(gaps) < 1.6 * min(gaps) and max(gaps) < _STRETCHED * size:
+            return ()  # words of a justified line
         if len(pieces) < 2 or any(a[3] > b[2] for a, b in itertools.pairwise(pieces)):
             return ()  # in one piece, or written from right to left
         return tuple((self._spell(a, b), left, right) for a, b, left, right in pieces)
@@ -111,12 +122,12 @@ class PageText:
         self._raw.FPDFText_GetCharOrigin(self._page, at, x, y)
         return em, y.value
 
-    def _style(self, at: int) -> tuple[bool, bool]:
-        """Return whether a character is bold, and whether it is italic."""
+    def _style(self, at: int) -> tuple[bool, bool, bool]:
+        """Return whether a character is bold, is italic, and is of a font for formulas."""
         name = ctypes.create_string_buffer(64)
         self._raw.FPDFText_GetFontInfo(self._page, at, name, 64, ctypes.c_int())
         font = name.value.decode("latin-1")
-        return bool(_BOLD.search(font)), bool(_ITALIC.search(font))
+        return bool(_BOLD.search(font)), bool(_ITALIC.search(font)), bool(_MATH.search(font))
 
     def _spell(self, start: int, end: int) -> str:
         """Return a line as a reader sees it; empty if its glyphs have no letters."""

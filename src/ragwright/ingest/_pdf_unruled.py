@@ -164,6 +164,7 @@ def _table(lines: Sequence[Line]) -> Block | None:
         return None
     return Block(
         markdown_table(rows),
+        rows=rows,
         size=size,
         lines=len(lines),
         kind="table",
