@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 _HYPHEN = "\ufffe"  # PDFium's mark for a hyphen at a line's end
 BULLET = re.compile(
@@ -31,11 +32,17 @@ _RESIZED = 0.06
 _NUMBERED = re.compile(r"(\d{1,3})[.)]?\s?(?=[^\W\d_])")
 
 
+WIDE = 0.75
+"""A gap wider than this share of the letters' height parts a line."""
+Word: TypeAlias = tuple[str, float, float]
+"""Text, left and right edge."""
+
+
 @dataclass(slots=True)
 class Line:
     """One printed line: its text, box in points (origin bottom left) and letter height.
 
-    ``pieces`` are (text, left, right) of its parts where wide gaps part it, else empty.
+    ``words`` are those of a line with wide gaps, or with few words; else empty.
     """
 
     text: str
@@ -46,7 +53,7 @@ class Line:
     bold: bool = False
     italic: bool = False
     formula: bool = False
-    pieces: tuple[tuple[str, float, float], ...] = ()
+    words: tuple[Word, ...] = ()
 
     @property
     def size(self) -> float:
@@ -81,7 +88,7 @@ class Block:
         return (
             self.kind == "text"
             and (self.size > 1.15 * body > 0 or (self.bold and self.size > 0.95 * body))
-            and self.lines <= 2
+            and self.lines <= (3 if self.size > 1.3 * body else 2)
             and 2 < len(self.text) < 150
             and not self.text.rstrip().endswith((".", ",", ";", ":"))
             and not BULLET.match(self.text)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import math
 import re
 from statistics import median
 from typing import Any
 
 from ..core import well_formed
-from ._pdf_layout import Line
+from ._pdf_layout import WIDE, Line, Word
 
 _LAM_ALEF = re.compile("(?=[اأإآ]ل)")
 _LATIN_ARABIC = re.compile("(?<=[A-Za-z])(?=[\u0621-\u064a])")
@@ -19,12 +18,10 @@ _STRAY_MARK = re.compile(" ([\u064b-\u0652])([\u0621-\u064a])")
 _BULLET = re.compile("(?m)^[\x01-\x08\x0e-\x1f\x80-\x9f\uf000-\uf0ff](?=[ \t]+\\S)")
 _UNMAPPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x80-\x9f]")
 _WORDS = re.compile(r"\S+")
-_WIDE = 0.75
-"""A gap wider than this share of the letters' height parts a line."""
+_FEW = 8
+"""A line of so few words may be a cell of a table."""
 _BELOW, _ABOVE = 0.22, 0.94
 """Share of the font size that a line takes below and above its baseline."""
-_STRETCHED = 2.5
-"""Words of a justified line are at most so many letter heights apart."""
 _MATH = re.compile(r"CM(?:MI|SY|EX)\d|Math(?!ilda)|MTSY|Euler|STIX.*(?:Size|Var)")
 _SIGNS = re.compile("[\U0001d400-\U0001d7ff∑∏∫√∂∇≤≥≈≠≡∞∈∝]")
 _PLAIN_WORD = re.compile(r"[a-zA-Z\u00c0-\u024f]{3,}")
@@ -91,25 +88,21 @@ class PageText:
             bold=all(bold for bold, _, _ in styles),
             italic=all(italic for _, italic, _ in styles),
             formula=signs and not _PLAIN_WORD.search(_FUNCTION.sub("", text)),
-            pieces=self._pieces(first, last, top - bottom),
+            words=self._words(first, last, top - bottom),
         )
 
-    def _pieces(self, first: int, last: int, size: float) -> tuple[tuple[str, float, float], ...]:
-        """Return (text, left, right) of the parts of a line between wide gaps, if there are any."""
-        pieces: list[tuple[int, int, float, float]] = []
+    def _words(self, first: int, last: int, size: float) -> tuple[Word, ...]:
+        """Return the words of a line that may belong to a table, from left to right."""
+        words: list[Word] = []
+        wide = False
         for match in _WORDS.finditer(self.text, first, last + 1):
             ends = (self.box(match.start(), loose=True), self.box(match.end() - 1, loose=True))
             left, right = min(box[0] for box in ends), max(box[2] for box in ends)
-            if pieces and pieces[-1][2] <= left <= pieces[-1][3] + _WIDE * size:
-                pieces[-1] = (pieces[-1][0], match.end(), pieces[-1][2], max(pieces[-1][3], right))
-            else:
-                pieces.append((match.start(), match.end(), left, right))
-        gaps = [b[2] - a[3] for a, b in itertools.pairwise(pieces)]
-        if len(gaps) > 1 and max(gaps) < 1.6 * min(gaps) and max(gaps) < _STRETCHED * size:
-            return ()  # words of a justified line
-        if len(pieces) < 2 or any(a[3] > b[2] for a, b in itertools.pairwise(pieces)):
-            return ()  # in one piece, or written from right to left
-        return tuple((self._spell(a, b), left, right) for a, b, left, right in pieces)
+            if words and left < words[-1][1]:
+                return ()  # written from right to left
+            wide = wide or bool(words) and left > words[-1][2] + WIDE * size
+            words.append((self._spell(match.start(), match.end()), left, right))
+        return tuple(words) if wide or len(words) <= _FEW else ()
 
     def _set(self, at: int) -> tuple[float, float] | None:
         """Return a character's font size and the height of its baseline; None if it is turned."""

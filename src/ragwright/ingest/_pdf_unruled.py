@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ._pdf_layout import BULLET, CAPTION, LEADER, Block, Line
+from ._pdf_layout import BULLET, CAPTION, LEADER, WIDE, Block, Line, Word
 from ._extract import markdown_table
 
 _LIKE = 0.07
@@ -16,18 +16,20 @@ _LIKE = 0.07
 _FAR = 2.6
 """A row lies at most so many letter heights below the one before."""
 _MOST_LINES = 400
+_FEW_ROWS = 4
 _NUMBER = re.compile(r"[\d\s.,:%+\-–−/()°€$£]*\d[\d\s.,:%+\-–−/()°€$£]*")
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A run of words without a wide gap."""
+    """A run of words without a wide gap; ``words`` is empty where they are not known."""
 
     text: str
     left: float
     right: float
     bottom: float
     top: float
+    words: tuple[Word, ...] = ()
 
     @property
     def middle(self) -> float:
@@ -46,6 +48,8 @@ def split_tables(lines: Sequence[Line]) -> list[Line | Block]:
         end = _table_end(lines, at) if _begins_row(lines, at) else at
         start = _table_start(lines, at, len(items), items) if end > at else at
         block = _table(lines[start:end]) if end > at else None
+        if block is not None and len(block.rows) <= _FEW_ROWS and _is_paragraph(lines, start, end):
+            block = None
         if block is None:
             items.append(lines[at])
             at += 1
@@ -56,17 +60,57 @@ def split_tables(lines: Sequence[Line]) -> list[Line | Block]:
     return items
 
 
+def _is_paragraph(lines: Sequence[Line], start: int, end: int) -> bool:
+    """Return True if the line before or after goes on at the same distance: justified text."""
+    step = lines[start].bottom - lines[end - 1].bottom
+    pitch = step / max(1, len({round(line.bottom) for line in lines[start:end]}) - 1)
+    pairs = []
+    if start > 0:
+        pairs.append((lines[start - 1], lines[start]))
+    if end < len(lines):
+        pairs.append((lines[end - 1], lines[end]))
+    return any(
+        abs(before.bottom - after.bottom - pitch) < 0.12 * pitch
+        and _alike(before, after)
+        and abs(before.left - after.left) < 0.5 * before.size
+        and before.bold == after.bold
+        for before, after in pairs
+    )
+
+
 def _pieces(line: Line) -> list[_Piece]:
-    return [
-        _Piece(text, left, right, line.bottom, line.top)
-        for text, left, right in line.pieces or ((line.text, line.left, line.right),)
-    ]
+    if not line.words:
+        return [_Piece(line.text, line.left, line.right, line.bottom, line.top)]
+    groups: list[list[Word]] = []
+    for word in line.words:
+        if groups and word[1] <= groups[-1][-1][2] + WIDE * line.size:
+            groups[-1].append(word)
+        else:
+            groups.append([word])
+    return [_piece_of(group, line.bottom, line.top) for group in groups]
+
+
+def _piece_of(words: Sequence[Word], bottom: float, top: float) -> _Piece:
+    text = " ".join(word[0] for word in words)
+    return _Piece(text, words[0][1], words[-1][2], bottom, top, tuple(words))
+
+
+def _split_at(piece: _Piece, cuts: Sequence[tuple[float, float]]) -> list[_Piece]:
+    """Split a piece at gaps between its words that lie in one of the gaps between columns."""
+    groups: list[list[Word]] = [list(piece.words[:1])]
+    for before, word in itertools.pairwise(piece.words):
+        if any(before[2] <= right and word[1] >= left for left, right in cuts):
+            groups.append([])
+        groups[-1].append(word)
+    if len(groups) < 2:
+        return [piece]
+    return [_piece_of(group, piece.bottom, piece.top) for group in groups]
 
 
 def _begins_row(lines: Sequence[Line], at: int) -> bool:
     """Return True if words stand beside each other with a gap, on a line or on two."""
     line = lines[at]
-    if len(line.pieces) > 1 and not _is_item(line):
+    if len(_pieces(line)) > 1 and not _is_item(line):
         return True
     if at + 1 == len(lines) or len(line.text) > 80:
         return False
@@ -76,9 +120,9 @@ def _begins_row(lines: Sequence[Line], at: int) -> bool:
 
 def _is_item(line: Line) -> bool:
     """Return True for a sign of a list with its text, and an entry of a contents page."""
-    return bool(
-        (len(line.pieces) == 2 and BULLET.match(line.pieces[0][0] + " ")) or LEADER.search(line.text)
-    )
+    pieces = _pieces(line)
+    listed = len(pieces) == 2 and BULLET.match(pieces[0].text + " ")
+    return bool(listed or LEADER.search(line.text))
 
 
 def _beside(line: Line, after: Line) -> bool:
@@ -106,7 +150,8 @@ def _table_end(lines: Sequence[Line], start: int) -> int:
         far = low - line.top > _FAR * size or line.bottom > first.top + 6 * size
         if far or not _alike(first, line) or CAPTION.match(line.text):
             break
-        new = _pieces(line)
+        cuts = _gaps(_columns(pieces, size)) if len(pieces) > 3 else []
+        new = [part for piece in _pieces(line) for part in _split_at(piece, cuts)]
         if line.bottom < low - 0.5 * size and _bridges(pieces, new, size):
             break
         pieces += new
@@ -154,13 +199,39 @@ def _columns(pieces: Sequence[_Piece], size: float) -> list[tuple[float, float]]
     return columns
 
 
+def _gaps(columns: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    return [(a[1], b[0]) for a, b in itertools.pairwise(columns)]
+
+
+def _finer(pieces: list[_Piece], size: float) -> list[_Piece]:
+    """Split pieces where words of at least three stand under each other behind a gap."""
+    cuts: list[tuple[float, float]] = []
+    for left, right in _columns(pieces, size):
+        inside = [p for p in pieces if left <= p.left <= right]
+        starts = [(b[1], a[2]) for p in inside for a, b in itertools.pairwise(p.words)]
+        starts += [(p.left, left) for p in inside if p.left > left + size]
+        for start, _ in starts:
+            ends = [end for other, end in starts if abs(other - start) < 0.2 * size]
+            over = [
+                p for p in inside
+                if any(word[1] < start - 1 and word[2] > max(ends) + 1 for word in p.words)
+                or (not p.words and p.left < start - 1 < p.right)
+            ]  # fmt: skip
+            if len(ends) > 2 and not over and start - max(ends) > 0.2 * size:
+                cuts.append((max(ends), start))
+    return [part for piece in pieces for part in _split_at(piece, cuts)] if cuts else pieces
+
+
 def _table(lines: Sequence[Line]) -> Block | None:
     """Return the lines as a table; None if they are something else."""
-    pieces = [piece for line in lines for piece in _pieces(line)]
     size = median(line.size for line in lines)
+    pieces = [piece for line in lines for piece in _pieces(line)]
+    known = [p for line in lines if len(_pieces(line)) > 1 for p in _pieces(line)]
+    gaps = _gaps(_columns(known, size))
+    pieces = _finer([part for piece in pieces for part in _split_at(piece, gaps)], size)
     columns = _columns(pieces, size)
     rows = _rows(pieces, columns, size)
-    if not _is_table(rows, lines):
+    if not _is_table(rows, lines) or not _is_aligned(pieces, columns, size):
         return None
     return Block(
         markdown_table(rows),
@@ -231,6 +302,29 @@ def _runs_over(
         if not over or over[-1].right + word < right or _NUMBER.fullmatch(piece.text):
             return False
     return True
+
+
+def _is_aligned(
+    pieces: Sequence[_Piece], columns: Sequence[tuple[float, float]], size: float
+) -> bool:
+    """Return True if most pieces begin, end or are centred under others; justified text is not."""
+    shares = []
+    for left, right in columns[1:]:
+        column = [piece for piece in pieces if left <= piece.left <= right]
+        if len(column) > 1:
+            sides = (
+                [piece.left for piece in column],
+                [piece.right for piece in column],
+                [(piece.left + piece.right) / 2 for piece in column],
+            )
+            shares.append(max(_most_alike(side, 0.2 * size) for side in sides) / len(column))
+    return bool(shares) and sum(shares) / len(shares) > 0.6
+
+
+def _most_alike(values: Sequence[float], near: float) -> int:
+    """Return how many of the values lie near one of them; one alone counts 0."""
+    most = max(sum(abs(value - other) <= near for value in values) for other in values)
+    return most if most > 1 else 0
 
 
 def _is_table(rows: Sequence[Sequence[str]], lines: Sequence[Line]) -> bool:
