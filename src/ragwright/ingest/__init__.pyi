@@ -18,6 +18,7 @@ from ._options import (
     OURS as OURS,
     ChunkOptions as ChunkOptions,
     FetchOptions as FetchOptions,
+    IngestOptions as IngestOptions,
     LoaderOptions as LoaderOptions,
     SourceOptions as SourceOptions,
     TableOptions as TableOptions,

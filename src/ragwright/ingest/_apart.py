@@ -19,6 +19,8 @@ from ..core import (
     address_space,
     ask_worker,
     bounded_work,
+    import_plugins_from,
+    plugin_folder,
     serve_requests,
 )
 from ._extract import Extract
@@ -133,23 +135,27 @@ def main_part(html: str, where: str, options: SourceOptions) -> Extract:
 
 
 def _apart(task: _Task, options: SourceOptions) -> Extract:
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+    code = (
+        f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; "
+        f"serve({plugin_folder()!r})"
+    )
     try:
         answer: _Answer = ask_worker(
             ("-P", "-c", code), (task, options), options.max_seconds, lambda a: bool(a[1])
         )
     except WorkerEndedError as error:
         parser = None if isinstance(task, _Page) else parser_of(options)
-        called = f"the parser {options.parser!r}" if parser else "its parser"
+        called = f"the parser {options.parser!r}" if parser else ""
         if error.how:
             raise UnsupportedSourceError(
-                f"{called} crashed, or needed more than `max_memory` "
+                f"{called or 'its parser'} crashed, or needed more than `max_memory` "
                 f"({options.max_memory:,} bytes): {error.how}",
                 where=task.where,
                 hint="if you trust the file, raise `max_memory`",
             ) from error
         raise UnsupportedSourceError(
-            f"{called} took longer than `max_seconds` ({options.max_seconds:g} s of processor time)",
+            f"{called or 'reading it'} took longer than `max_seconds` ({options.max_seconds:g} s "
+            "of processor time)",
             where=task.where,
             hint="if you trust the file, raise `max_seconds`",
         ) from error
@@ -159,8 +165,12 @@ def _apart(task: _Task, options: SourceOptions) -> Extract:
     return result
 
 
-def serve() -> None:
-    """Run as a worker: read documents until there are no more requests."""
+def serve(plugins: str = "") -> None:
+    """Run as a worker: read documents until there are no more requests.
+
+    ``plugins`` is the folder that modules of parsers may be imported from.
+    """
+    import_plugins_from(plugins)
     _read(_File("warm.txt", "text", b"warm"), SourceOptions())
     before = address_space()
 

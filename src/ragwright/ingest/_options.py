@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..core import ConfigError, added, addition, meta_value, near, option
+from ..engines import EngineOptions
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
 """Units by which documents are cut; anything else is a custom chunker."""
@@ -136,6 +137,27 @@ class SourceOptions:
                     f"metadata.{name}: {value!r} is not a value that filters can use",
                     hint="give a text, a number, true, false, a date, or a list of texts",
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions(EngineOptions):
+    """Where documents are read, and by what."""
+
+    parser: str = option(
+        OURS,
+        "What reads PDF, office, HTML and mail files of every source without a `parser`: ours, "
+        "docling, markitdown, kreuzberg, edgeparse, the parser of an installed package, or "
+        "module:object. Each has an index of its own.",
+        when="index",
+    )
+
+    def __post_init__(self) -> None:
+        """Check the parser.
+
+        Raises:
+            ConfigError: No installed package has it.
+        """
+        check_parser_name(self.parser, "ingest.parser")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from ._extract import Extract, TextBuilder, markdown_table
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date
 from ._options import SourceOptions
+from ._pdf_headings import Entry, heading_levels, read_outline
 from ._pdf_layout import (
     Block,
     Line,
@@ -37,7 +38,10 @@ def read_pdf(
     options: SourceOptions,
     scans: Mapping[int, ScannedPage] | None = None,
 ) -> Extract:
-    """Read a PDF file with its pages; sections are lines set larger than the running text.
+    """Read a PDF file with its pages; sections are those of its outline, else lines that are set
+    larger than the running text.
+
+    Lines that repeat at the edges of pages are no part of the text; metadata keeps each once.
 
     PDFium must not be entered by two threads at once: a worker process reads one file at a time.
 
@@ -60,11 +64,12 @@ def read_pdf(
         meta = document.get_metadata_dict(skip_empty=True)
         labels = [_label(document, index) for index in range(len(document))]
         unread = _empty_pages(document, pages)
+        outline = read_outline(pdfium, document)
     finally:
         document.close()
     for number, scan in (scans or {}).items():
         pages[number - 1] = PageBlocks(paragraphs(scan.lines))
-    builder, running = _build(pages, labels)
+    builder, running = _build(pages, labels, outline)
     text = builder.text()
     if not text and not (unread and scans is not None):
         raise _without_text(len(pages), bool(unread), where, options)
@@ -173,9 +178,7 @@ def _running(lines: Sequence[Line], tables_too: bool) -> list[Block]:
     return blocks + paragraphs(group)
 
 
-def _blocks(
-    content: PageText, tables: Sequence[PageTable], *, tables_too: bool
-) -> list[Block]:
+def _blocks(content: PageText, tables: Sequence[PageTable], *, tables_too: bool) -> list[Block]:
     blocks: list[Block] = []
     placed: list[tuple[int, Block]] = []
     start = 0
@@ -209,20 +212,22 @@ def _empty_pages(document: Any, pages: Sequence[PageBlocks]) -> list[int]:
     return numbers
 
 
-def _build(pages: Sequence[PageBlocks], labels: list[str]) -> tuple[TextBuilder, list[str]]:
+def _build(
+    pages: Sequence[PageBlocks], labels: list[str], outline: Sequence[Entry]
+) -> tuple[TextBuilder, list[str]]:
     """Return the text, and the running lines that were left out of it."""
     every = [page.blocks for page in pages]
     size = body_size(every)
     running = settle(pages, labels, size)
     every = [join_formulas(page.blocks) for page in pages]
     resolve_hyphens(every)
-    ranks = sorted({b.rank for blocks in every for b in blocks if b.is_heading(size)}, reverse=True)
+    levels = heading_levels(every, outline, size)
     builder = TextBuilder()
     for blocks, label in zip(every, labels, strict=True):
         builder.page(label)
         for block in blocks:
-            if block.is_heading(size):
-                builder.heading(block.text, min(ranks.index(block.rank) + 1, 6), mark=False)
+            if id(block) in levels:
+                builder.heading(block.text, levels[id(block)], mark=False)
             else:
                 builder.add(block.text)
     return builder, running

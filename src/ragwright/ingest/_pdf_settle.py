@@ -24,7 +24,8 @@ _SMALL = 0.93
 @dataclass(slots=True)
 class PageBlocks:
     """The blocks of a page in the order in which they are drawn, and the page's lower and upper
-    edge in points."""
+    edge in points.
+    """
 
     blocks: list[Block]
     bottom: float = 0.0
@@ -120,10 +121,11 @@ def _notes(page: PageBlocks, body: float) -> list[Block]:
         small = 0 < block.size < _SMALL * body and block.kind == "text" and block.box[3] < middle
         if small and _NOTE.match(block.text):
             notes.append(block)
-        elif not any(_over(block, note) for note in notes) and block.box[3] < middle:
-            if not small:
-                break
-    kept = [note for note in notes if not any(_over(note, b) for b in page.blocks if b not in notes)]
+        elif block.box[3] < middle and not small and not any(_over(block, n) for n in notes):
+            break
+    kept = [
+        note for note in notes if not any(_over(note, b) for b in page.blocks if b not in notes)
+    ]
     for note in kept:
         mark = _NOTE.match(note.text)
         assert mark is not None
@@ -188,7 +190,7 @@ def _cut(blocks: Sequence[Block]) -> list[Block]:
     merged: list[list[Block]] = []
     for band in bands:
         joined = [*merged[-1], *band] if merged else band
-        columned = merged and len(_columns(merged[-1])) > 1 or len(_columns(band)) > 1
+        columned = (merged and len(_columns(merged[-1])) > 1) or len(_columns(band)) > 1
         if merged and columned and len(_columns(joined)) > 1:
             merged[-1] = joined
         else:
@@ -245,7 +247,8 @@ def _goes_on(before: Block, block: Block) -> bool:
     return (
         bool(before.rows and block.rows)
         and len(before.rows[0]) == len(block.rows[0])
-        and abs((before.box[2] - before.box[0]) - (block.box[2] - block.box[0])) < 0.2 * _wide(block)
+        and abs((before.box[2] - before.box[0]) - (block.box[2] - block.box[0]))
+        < 0.2 * _wide(block)
     )
 
 
@@ -262,8 +265,13 @@ def _repeat_heads(pages: Sequence[PageBlocks]) -> None:
     before: Block | None = None
     for page in pages:
         first = page.blocks[0] if page.blocks else None
-        if before is not None and first is not None and _goes_on(before, first):
-            if abs(before.box[0] - first.box[0]) < _NEAR and first.rows[0] != before.rows[0]:
-                first.rows = [before.rows[0], *first.rows]
-                first.text = markdown_table(first.rows)
+        if before is not None and first is not None and _is_cut(before, first):
+            first.rows = [before.rows[0], *first.rows]
+            first.text = markdown_table(first.rows)
         before = page.blocks[-1] if page.blocks else None
+
+
+def _is_cut(before: Block, rest: Block) -> bool:
+    """Return True if a table goes on below the same columns, without its head."""
+    level = abs(before.box[0] - rest.box[0]) < _NEAR
+    return level and _goes_on(before, rest) and rest.rows[0] != before.rows[0]

@@ -100,7 +100,7 @@ class PageText:
             left, right = min(box[0] for box in ends), max(box[2] for box in ends)
             if words and left < words[-1][1]:
                 return ()  # written from right to left
-            wide = wide or bool(words) and left > words[-1][2] + WIDE * size
+            wide = wide or (bool(words) and left > words[-1][2] + WIDE * size)
             words.append((self._spell(match.start(), match.end()), left, right))
         return tuple(words) if wide or len(words) <= _FEW else ()
 

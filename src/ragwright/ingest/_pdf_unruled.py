@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ._pdf_layout import BULLET, CAPTION, LEADER, WIDE, Block, Line, Word
 from ._extract import markdown_table
+from ._pdf_layout import BULLET, CAPTION, LEADER, WIDE, Block, Line, Word
 
 _LIKE = 0.07
 """Letters of a table differ in height by at most this share."""
@@ -161,9 +161,7 @@ def _table_end(lines: Sequence[Line], start: int) -> int:
     return end
 
 
-def _table_start(
-    lines: Sequence[Line], at: int, most: int, before: Sequence[Line | Block]
-) -> int:
+def _table_start(lines: Sequence[Line], at: int, most: int, before: Sequence[Line | Block]) -> int:
     """Return the index of the first line: cells of several lines may precede the first pair."""
     first, start = lines[at], at
     while start > 0 and at - start < min(most, 4) and isinstance(before[-1 - (at - start)], Line):
@@ -276,9 +274,7 @@ def _rows(
     return [[" ".join(cell) for cell in row] for row in rows]
 
 
-def _placed(
-    pieces: Sequence[_Piece], columns: Sequence[tuple[float, float]]
-) -> list[list[str]]:
+def _placed(pieces: Sequence[_Piece], columns: Sequence[tuple[float, float]]) -> list[list[str]]:
     cells: list[list[str]] = [[] for _ in columns]
     for piece in sorted(pieces, key=lambda p: p.left):
         column = next(n for n, (_, right) in enumerate(columns) if piece.left <= right)
@@ -333,7 +329,9 @@ def _is_table(rows: Sequence[Sequence[str]], lines: Sequence[Line]) -> bool:
     if width < 2 or len(rows) < (2 if width > 2 else 3):
         return False
     filled = [sum(bool(cell) for cell in row) for row in rows]
-    if sum(count >= 2 for count in filled) < max(2, 0.5 * len(rows)) or sum(filled) < 0.4 * width * len(rows):
+    if sum(count >= 2 for count in filled) < max(2, 0.5 * len(rows)) or sum(
+        filled
+    ) < 0.4 * width * len(rows):
         return False
     marks = sum(bool(BULLET.match(row[0] + " ")) for row in rows)
     if width == 2 and marks > 0.5 * len(rows):

@@ -103,6 +103,24 @@ def ingest_sources(
     return report
 
 
+def read_sources_again(project: Project) -> IngestReport:
+    """Read the sources of the project file into the index of a trial; files that failed lack there.
+
+    Raises:
+        ConfigError: The project file lists no sources.
+        RagwrightError: None of them could be read.
+    """
+    feeds, reading_key = feeds_of(project, (), ScanProgress())
+    with (
+        _opened_ingest(project, reading_key) as work,
+        FetchAhead(fetch_by_runner(project), web_pages(feeds)) as fetch_page,
+    ):
+        report = work.run(feeds, fetch_page, prune=True)
+    if report.nothing_read and report.failures:
+        raise report.failures[0].error
+    return report
+
+
 @at_work("maintain")
 def maintain_store(project: Project) -> int:
     """Maintain every index of the store; their number."""
@@ -147,7 +165,7 @@ def feeds_of(
 ) -> tuple[list[Feed], str]:
     """Sources with their readers, and the key of the reading settings."""
     entries = [_entry_of_argument(project, str(s)) for s in sources] or list(
-        project.settings.sources
+        project.settings.entries()
     )
     if not entries:
         raise ConfigError(
@@ -160,17 +178,20 @@ def feeds_of(
 
 
 def _entry_of_argument(project: Project, source: str) -> SourceEntry:
-    """A source of the command line, with the fields of the configured sources that it lies in.
+    """A source of the command line, with fields and parser of the sources that it lies in.
 
     Without them, a folder that is read again by hand would lose the fields that filters need.
     """
     fields: dict[str, Any] = {}
+    parser = ""
     path = Path(source).resolve()
     for entry in project.settings.sources:
         folder = (project.folder.root / entry.source).resolve()
         if source == entry.source or path.is_relative_to(folder):
             fields.update(entry.options.metadata)
-    return SourceEntry(source, options=SourceOptions(metadata=fields))
+            parser = entry.options.parser or parser
+    options = SourceOptions(metadata=fields, parser=parser)
+    return project.settings.parsed(SourceEntry(source, options=options))
 
 
 def _feed_of(project: Project, entry: SourceEntry, base: Path, scans: ScanProgress) -> Feed:

@@ -32,6 +32,10 @@ _READING = 3
 """Incremented when readers change their results, so that files are read again."""
 
 
+READ_BY = "; read by "
+"""What parts the chunker's settings from the name of another parser in the key of an index."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A recipe for the readers of a source; picklable, so that workers make them too.
