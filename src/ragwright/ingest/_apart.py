@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..core import (
@@ -27,6 +27,7 @@ from ._extract import Extract
 from ._formats import PLAIN, choose, parse_file
 from ._html import readable
 from ._options import SourceOptions
+from ._pdf import draw_pages
 from .ocr import (
     ScannedPage,
     ScanProgress,
@@ -69,8 +70,17 @@ class _File:
     scans: Mapping[int, ScannedPage] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """The first pages of a PDF file to draw."""
+
+    where: str
+    data: bytes
+    most: int
+
+
 _Task: TypeAlias = _File | _Page
-_Answer: TypeAlias = tuple[Extract | RagwrightError, bool]
+_Answer: TypeAlias = tuple[Extract | tuple[bytes, ...] | RagwrightError, bool]
 """The result, and whether the worker kept too much memory."""
 
 
@@ -134,7 +144,20 @@ def main_part(html: str, where: str, options: SourceOptions) -> Extract:
     return _apart(_Page(where, html), options)
 
 
+def page_pictures(name: str, data: bytes, options: SourceOptions, most: int) -> tuple[bytes, ...]:
+    """Draw the first pages of a PDF file, as JPEG; raises as :func:`extract_bytes`."""
+    result = _asked(_Drawing(name, data, most), replace(options, parser=""))
+    assert isinstance(result, tuple)
+    return result
+
+
 def _apart(task: _Task, options: SourceOptions) -> Extract:
+    result = _asked(task, options)
+    assert isinstance(result, Extract)
+    return result
+
+
+def _asked(task: _Task | _Drawing, options: SourceOptions) -> Extract | tuple[bytes, ...]:
     code = (
         f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; "
         f"serve({plugin_folder()!r})"
@@ -144,7 +167,7 @@ def _apart(task: _Task, options: SourceOptions) -> Extract:
             ("-P", "-c", code), (task, options), options.max_seconds, lambda a: bool(a[1])
         )
     except WorkerEndedError as error:
-        parser = None if isinstance(task, _Page) else parser_of(options)
+        parser = parser_of(options) if isinstance(task, _File) else None
         called = f"the parser {options.parser!r}" if parser else ""
         if error.how:
             raise UnsupportedSourceError(
@@ -174,13 +197,13 @@ def serve(plugins: str = "") -> None:
     _read(_File("warm.txt", "text", b"warm"), SourceOptions())
     before = address_space()
 
-    def answer(request: tuple[_Task, SourceOptions]) -> _Answer:
+    def answer(request: tuple[_Task | _Drawing, SourceOptions]) -> _Answer:
         task, options = request
-        parser = None if isinstance(task, _Page) else parser_of(options)
+        parser = parser_of(options) if isinstance(task, _File) else None
         room = options.max_memory + 3 * len(task.html if isinstance(task, _Page) else task.data)
         room += parser.room if parser is not None else 0
         waiting = _WAITS * options.max_seconds if parser is not None else 0.0
-        result: Extract | RagwrightError
+        result: Extract | tuple[bytes, ...] | RagwrightError
         try:
             with bounded_work(before and before + room, options.max_seconds, waiting):
                 result = _read(task, options)
@@ -198,7 +221,9 @@ def serve(plugins: str = "") -> None:
     serve_requests(answer)
 
 
-def _read(task: _Task, options: SourceOptions) -> Extract:
+def _read(task: _Task | _Drawing, options: SourceOptions) -> Extract | tuple[bytes, ...]:
+    if isinstance(task, _Drawing):
+        return draw_pages(task.data, task.where, task.most)
     if isinstance(task, _Page):
         return readable(task.html, task.where, main_only=True)
     return parse_file(task.where, task.kind, task.data, options, task.scans)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ from ._pdf_text import PageText
 from ._pdf_unruled import split_tables
 from .ocr import ScannedPage, about_scans, faults_of
 
+_DRAWN = (700, 2000)
 _NO_TITLE = re.compile(
     r"(?i)^(untitled|microsoft word|powerpoint|slide 1$|.*\.(docx?|pdf|tex|indd|dvi)$)"
 )
@@ -97,6 +99,30 @@ def read_pdf(
         faults=faults_of(scans or {}),
         unread=tuple(unread),
     )
+
+
+def draw_pages(data: bytes, where: str, most: int) -> tuple[bytes, ...]:
+    """Draw the first pages of a PDF file as JPEG, at most 700 dots wide and 2,000 high.
+
+    Raises:
+        EncryptedSourceError: A password is needed to open it.
+        MalformedSourceError: Truncated or damaged.
+    """
+    pdfium = require("pypdfium2", "docs", "reading PDF files")
+    document = _open(pdfium, data, where)
+    pictures = []
+    try:
+        for index in range(min(len(document), most)):
+            page = document[index]
+            width, height = page.get_size()
+            scale = min(_DRAWN[0] / max(width, 1), _DRAWN[1] / max(height, 1))
+            file = io.BytesIO()
+            page.render(scale=scale).to_pil().convert("RGB").save(file, "JPEG", quality=70)
+            pictures.append(file.getvalue())
+            page.close()
+    finally:
+        document.close()
+    return tuple(pictures)
 
 
 def _title(meta: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import flow, ingest
-from ..core import ConfigError, StoreError, counted, plugin_folder
+from ..core import ConfigError, SourceError, StoreError, counted, plugin_folder
 from ..engines import open_engine, settled_engine
 from ..ingest import ScanProgress, SourceOptions
 from ..ledger import Ledger
@@ -41,7 +41,7 @@ from .building import (
 )
 
 if TYPE_CHECKING:
-    from ..ingest import FetchBytes, Fetched
+    from ..ingest import FetchBytes, Fetched, Look
     from ._project import Project
 
 
@@ -101,6 +101,34 @@ def ingest_sources(
         report = replace(report, notes=(*report.notes, note))
     _keep_report(project.folder, report)
     return report
+
+
+def compare_parsers(project: Project, source: str, parsers: Sequence[str]) -> Look:
+    """Read one file with several parsers, under the settings of the source that it lies in.
+
+    Args:
+        project: The project.
+        source: Path of the file, from the working directory.
+        parsers: Names as in the key ``parser``.
+
+    Raises:
+        ConfigError: There is no parser of a name, or fewer than two are named.
+        MissingExtraError: A parser is not installed.
+        SourceError: The file cannot be read.
+    """
+    names = list(dict.fromkeys(name.strip() for name in parsers if name.strip()))
+    if len(names) < 2:
+        raise ConfigError(
+            "a comparison needs two parsers", where="--compare", hint="for example ours,markitdown"
+        )
+    path = Path(source)
+    if not path.is_file():
+        raise SourceError(
+            "a comparison reads one file", where=source, hint="give the path of a file"
+        )
+    entry = _entry_of_argument(project, source)
+    data = ingest.read_bytes(path, source, entry.options)
+    return ingest.look_at(path.name, data, entry.options, names)
 
 
 def read_sources_again(project: Project) -> IngestReport:
