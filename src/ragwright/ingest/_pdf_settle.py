@@ -19,6 +19,8 @@ _ROMAN = re.compile(r"[ivxlc]{1,7}")
 _NOTE = re.compile(r"\s*(\d{1,3}|[*†‡§¶]{1,3})[.)]?\s*(?=\S)")
 _MARK = r"(?<=[^\W\d_]|[.,;:!?)\]»”\"’']){}(?!\d)(?=[\s.,;:)\]—–-]|$)"
 _SMALL = 0.93
+_COMPARED = 300
+"""Blocks of a page whose places are compared."""
 
 
 @dataclass(slots=True)
@@ -160,7 +162,7 @@ def in_columns(blocks: list[Block]) -> list[Block]:
 
 def _is_mixed(blocks: Sequence[Block]) -> bool:
     """Return True if a block was drawn after one that is to its right or below it."""
-    placed = [block for block in blocks if block.box[2] > block.box[0]]
+    placed = [block for block in blocks[:_COMPARED] if block.box[2] > block.box[0]]
     for at, block in enumerate(placed):
         for later in placed[at + 1 :]:
             beside = block.box[0] >= later.box[2] and block.lines + later.lines > 4

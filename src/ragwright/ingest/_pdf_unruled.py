@@ -17,6 +17,8 @@ _FAR = 2.6
 """A row lies at most so many letter heights below the one before."""
 _MOST_LINES = 400
 _FEW_ROWS = 4
+_SAMPLE = 60
+"""Pieces of a column that are compared with each other."""
 _NUMBER = re.compile(r"[\d\s.,:%+\-–−/()°€$£]*\d[\d\s.,:%+\-–−/()°€$£]*")
 
 
@@ -142,7 +144,9 @@ def _alike(line: Line, other: Line) -> bool:
 def _table_end(lines: Sequence[Line], start: int) -> int:
     """Return the index after the last line that keeps to the columns of the lines so far."""
     first = lines[start]
-    pieces = _pieces(first)
+    spans = [(piece.left, piece.right) for piece in _pieces(first)]
+    columns = _unions(spans, first.size)
+    count = len(spans)
     low, end = first.bottom, start + 1
     for at in range(start + 1, min(len(lines), start + _MOST_LINES)):
         line = lines[at]
@@ -150,12 +154,13 @@ def _table_end(lines: Sequence[Line], start: int) -> int:
         far = low - line.top > _FAR * size or line.bottom > first.top + 6 * size
         if far or not _alike(first, line) or CAPTION.match(line.text):
             break
-        cuts = _gaps(_columns(pieces, size)) if len(pieces) > 3 else []
+        cuts = _gaps(columns) if count > 3 else []
         new = [part for piece in _pieces(line) for part in _split_at(piece, cuts)]
-        if line.bottom < low - 0.5 * size and _bridges(pieces, new, size):
+        if line.bottom < low - 0.5 * size and _bridges(columns, new):
             break
-        pieces += new
-        if len(_columns(pieces, size)) < 2 and len(pieces) > 2:
+        columns = _unions([*columns, *((piece.left, piece.right) for piece in new)], size)
+        count += len(new)
+        if len(columns) < 2 and count > 2:
             break
         low, end = min(low, line.bottom), at + 1
     return end
@@ -175,9 +180,8 @@ def _table_start(lines: Sequence[Line], at: int, most: int, before: Sequence[Lin
     return start if at - start < 4 else at
 
 
-def _bridges(pieces: Sequence[_Piece], new: Sequence[_Piece], size: float) -> bool:
+def _bridges(columns: Sequence[tuple[float, float]], new: Sequence[_Piece]) -> bool:
     """Return True if a piece covers the gap between two columns; only a head may do so."""
-    columns = _columns(pieces, size)
     if len(columns) < 2:
         return False
     return any(
@@ -188,12 +192,16 @@ def _bridges(pieces: Sequence[_Piece], new: Sequence[_Piece], size: float) -> bo
 
 def _columns(pieces: Sequence[_Piece], size: float) -> list[tuple[float, float]]:
     """Return the spans of the columns: unions of pieces, apart by half a letter's height."""
+    return _unions([(piece.left, piece.right) for piece in pieces], size)
+
+
+def _unions(spans: Sequence[tuple[float, float]], size: float) -> list[tuple[float, float]]:
     columns: list[tuple[float, float]] = []
-    for piece in sorted(pieces, key=lambda p: p.left):
-        if columns and piece.left < columns[-1][1] + 0.35 * size:
-            columns[-1] = (columns[-1][0], max(columns[-1][1], piece.right))
+    for left, right in sorted(spans):
+        if columns and left < columns[-1][1] + 0.35 * size:
+            columns[-1] = (columns[-1][0], max(columns[-1][1], right))
         else:
-            columns.append((piece.left, piece.right))
+            columns.append((left, right))
     return columns
 
 
@@ -205,7 +213,7 @@ def _finer(pieces: list[_Piece], size: float) -> list[_Piece]:
     """Split pieces where words of at least three stand under each other behind a gap."""
     cuts: list[tuple[float, float]] = []
     for left, right in _columns(pieces, size):
-        inside = [p for p in pieces if left <= p.left <= right]
+        inside = [p for p in pieces if left <= p.left <= right][:_SAMPLE]
         starts = [(b[1], a[2]) for p in inside for a, b in itertools.pairwise(p.words)]
         starts += [(p.left, left) for p in inside if p.left > left + size]
         for start, _ in starts:
@@ -306,7 +314,7 @@ def _is_aligned(
     """Return True if most pieces begin, end or are centred under others; justified text is not."""
     shares = []
     for left, right in columns[1:]:
-        column = [piece for piece in pieces if left <= piece.left <= right]
+        column = [piece for piece in pieces if left <= piece.left <= right][:_SAMPLE]
         if len(column) > 1:
             sides = (
                 [piece.left for piece in column],

@@ -1,4 +1,4 @@
-"""Parsers of one file beside each other: a table, JSON, and one HTML file in the reports' design."""
+"""Parsers of one file beside each other: a table, JSON, and one HTML file without scripts."""
 
 from __future__ import annotations
 
@@ -82,15 +82,11 @@ def parsers_page(look: Look) -> str:
 
 
 def _parsers_verdict(parsed: Sequence[ParsedBy]) -> str:
-    read = [p for p in parsed if not p.error]
-    failed = [p.parser for p in parsed if p.error]
-    if not read:
-        return "No parser could read the file"
-    texts = ", ".join(
-        f"{p.parser} {counted(p.tables, 'table')} and {counted(p.headings, 'heading')}"
-        for p in read
-    )
-    return texts + (f"; {', '.join(failed)} failed" if failed else "")
+    read = sum(not p.error for p in parsed)
+    every = counted(len(parsed), "parser")
+    if read == len(parsed):
+        return f"{every} read the file"
+    return f"{read} of {every} could read the file" if read else "No parser could read the file"
 
 
 def _encoded(pictures: Sequence[bytes], number: int) -> str:
