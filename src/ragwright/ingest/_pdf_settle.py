@@ -72,15 +72,17 @@ def _without_running_lines(
     least = 2 if len(pages) <= 4 else 3
     removed: dict[str, None] = {}
     for number, (page, blocks) in enumerate(zip(pages, edges, strict=True), 1):
-        running = [
-            block for block in blocks
-            if max(seen[key] for key in _keys(block)) >= least
-            or _is_page_number(block.text, {str(number), labels[number - 1].casefold()})
-        ]  # fmt: skip
-        if len(running) == len(page.blocks):
+        names = {str(number), labels[number - 1].casefold()}
+        numbers = [block for block in blocks if _is_page_number(block.text, names)]
+        repeated = [b for b in blocks if max(seen[key] for key in _keys(b)) >= least]
+        running = [*numbers, *repeated]
+        rest = [b for b in page.blocks if not any(b is other for other in running)]
+        if not rest:
             continue  # nothing else is on it
-        page.blocks = [b for b in page.blocks if not any(b is other for other in running)]
-        for block in running:
+        page.blocks = rest
+        for block in repeated:
+            if any(block is other for other in numbers):
+                continue
             text = " ".join(block.text.split())
             if any(character.isalpha() for character in _ROMAN.sub("", text)):
                 removed[_NUMBER.sub("#", text)] = None
