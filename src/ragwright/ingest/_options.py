@@ -7,13 +7,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..core import ConfigError, added, addition, meta_value, option
+from ..core import ConfigError, added, addition, meta_value, near, option
+from ..engines import EngineOptions
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
 """Units by which documents are cut; anything else is a custom chunker."""
 
+OURS = "ours"
+"""The parser that ragwright itself is."""
+
 Recognition: TypeAlias = Literal["auto", "always", "never"]
 """When text recognition is used."""
+
+
+def check_parser_name(name: str, key: str) -> None:
+    """Check that a parser of this name is known.
+
+    Args:
+        name: As written; empty for the default.
+        key: Key that it is the value of, for the message.
+
+    Raises:
+        ConfigError: No installed package has it; the nearest name is given.
+    """
+    if name not in ("", OURS) and ":" not in name and not addition("parsers", name):
+        raise ConfigError(
+            f"{key}: {name!r} is not a parser",
+            hint=near(name, (OURS, *added("parsers"))) + "; or write module:object",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +69,13 @@ class SourceOptions:
     )
     max_ratio: int = option(
         200, "Largest ratio of unpacked to packed bytes above 20 MB unpacked.", when="index", ge=2
+    )
+    parser: str = option(
+        "",
+        "What reads PDF, office, HTML and mail files: ours, docling, markitdown, kreuzberg, "
+        "edgeparse, the parser of an installed package, or module:object; empty: that of "
+        "`ingest.parser`.",
+        when="index",
     )
     tables: bool = option(
         True, "Find ruled tables in PDF files and keep them as tables.", when="index"
@@ -97,17 +125,39 @@ class SourceOptions:
     )
 
     def __post_init__(self) -> None:
-        """Check that every document can be filtered by the fields of the source.
+        """Check the parser, and that every document can be filtered by the source's fields.
 
         Raises:
-            ConfigError: Filters cannot use a value of ``metadata``.
+            ConfigError: Unknown parser, or filters cannot use a value of ``metadata``.
         """
+        check_parser_name(self.parser, "parser")
         for name, value in self.metadata.items():
             if meta_value(value) in (None, "", ()):
                 raise ConfigError(
                     f"metadata.{name}: {value!r} is not a value that filters can use",
                     hint="give a text, a number, true, false, a date, or a list of texts",
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions(EngineOptions):
+    """Where documents are read, and by what."""
+
+    parser: str = option(
+        OURS,
+        "What reads PDF, office, HTML and mail files of every source without a `parser`: ours, "
+        "docling, markitdown, kreuzberg, edgeparse, the parser of an installed package, or "
+        "module:object. Each has an index of its own.",
+        when="index",
+    )
+
+    def __post_init__(self) -> None:
+        """Check the parser.
+
+        Raises:
+            ConfigError: No installed package has it.
+        """
+        check_parser_name(self.parser, "ingest.parser")
 
 
 @dataclass(frozen=True, slots=True)

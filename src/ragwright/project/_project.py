@@ -377,11 +377,17 @@ class Project:
         """
         analyzer = self.analyzer.spec
         model = self.settings.embed.model
+        parser = self.settings.ingest.parser
+        chunker = (
+            self.chunker.spec
+            if parser == ingest.OURS
+            else f"{self.chunker.spec}{building.READ_BY}{parser}"
+        )
         if not model:
-            return index.IndexSpec(self.chunker.spec, analyzer)
+            return index.IndexSpec(chunker, analyzer)
         identity = self.models.embedder_identity(model)
         return index.IndexSpec(
-            self.chunker.spec,
+            chunker,
             analyzer,
             identity,
             self._known_dimensions(model, identity),
