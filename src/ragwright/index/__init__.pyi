@@ -32,3 +32,4 @@ from ._views import (
     Channels as Channels,
     Views as Views,
 )
+from .sheets import keep_sheets as keep_sheets

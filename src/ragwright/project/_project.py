@@ -340,7 +340,12 @@ class Project:
     @cached_property
     def databases(self) -> Databases:
         """The SQL databases that questions may be answered from."""
-        return retrieve.Databases(self.settings.retrieve.databases, self.folder.root)
+        folder = self.folder
+        return retrieve.Databases(self.settings.retrieve.databases, folder.root, folder.sheets)
+
+    def keep_sheets(self) -> None:
+        """Bring the tables of spreadsheets up to the documents of the index."""
+        index.keep_sheets(self.store, self.pair, self.folder.sheets)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -558,8 +563,9 @@ class Project:
         options = settings.answer if stream else replace(settings.answer, stream=False)
         setup = answer.AnswerSetup(options, settings.prompt, self.tokenizer, window_of)
         # Schemas are read only if a question may be routed to a database.
-        routed = settings.retrieve.databases and settings.retrieve.route.method != "index"
-        databases = self.databases.described() if routed else ()
+        routed = settings.retrieve.route.method != "index"
+        kept = settings.retrieve.databases or self.folder.sheets.is_file()
+        databases = self.databases.described() if routed and kept else ()
         notes = self.partial_note()
         plan = answer.AskPlan(settings.retrieve, setup, tuple(history), notes, databases)
         # variants are measured as they are

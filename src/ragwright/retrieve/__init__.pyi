@@ -108,3 +108,11 @@ from ._target import (
     Target as Target,
     Variant as Variant,
 )
+from .sheets import (
+    SHEETS as SHEETS,
+    Sheet as Sheet,
+    SheetAnswer as SheetAnswer,
+    SheetReader as SheetReader,
+    sheet_answer as sheet_answer,
+    sheet_hits as sheet_hits,
+)

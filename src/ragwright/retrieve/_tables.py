@@ -5,11 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core import counted, text_hash
 from ..flow import SqlReply
 from ._options import DatabaseOptions
+
+if TYPE_CHECKING:
+    from .sheets import Sheet
 
 CELL = 2_000
 """Characters of one value; a longer one is cut, with a note."""
@@ -34,12 +37,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database for routing and prompts; ``problem`` says why it cannot be queried."""
+    """A database for routing and prompts; ``problem`` says why it cannot be queried.
+
+    ``sheets`` describes its tables further where they are those of ingested spreadsheets.
+    """
 
     options: DatabaseOptions
     tables: tuple[Table, ...] = ()
     dialect: str = "SQL"
     problem: str = ""
+    sheets: tuple[Sheet, ...] = ()
 
 
 class DatabaseReader(ABC):

@@ -1,0 +1,3 @@
+from ._answer import SheetAnswer as SheetAnswer, sheet_answer as sheet_answer
+from ._cite import sheet_hits as sheet_hits
+from ._sheets import SHEETS as SHEETS, Sheet as Sheet, SheetReader as SheetReader
