@@ -58,17 +58,17 @@ def sheet_route(reading: SheetAnswer, scene: RouteScene) -> Route | None:
     return None
 
 
-def told_by_sheets(question: str, personas: Sequence[Persona], reading: SheetAnswer) -> list[Answer]:
+def told_by_sheets(
+    question: str, personas: Sequence[Persona], reading: SheetAnswer
+) -> list[Answer]:
     """The computed answer, or the abstention, for each persona: the same text for all."""
-    blank = Answer(question, "", hits=reading.hits, model=ExtractiveReranker.name)
+    blank = Answer(question, "", hits=reading.hits, model="computed")
     if not reading.text:
         abstention = replace(blank, text=refusal(question), abstained=True, notes=(reading.reason,))
         return [replace(abstention, persona=persona.name) for persona in personas]
     citations, notes = resolve_citations(reading.text, reading.hits)
     notes = (COMPUTED, reading.reason, *notes)
-    answered = replace(
-        blank, text=reading.text, citations=citations, notes=notes, best_quote=1.0
-    )
+    answered = replace(blank, text=reading.text, citations=citations, notes=notes, best_quote=1.0)
     return [replace(answered, persona=persona.name) for persona in personas]
 
 

@@ -23,6 +23,11 @@ _NUMBER = re.compile(
     r"(?P<digits>\d[\d.,'’\u00a0\u202f ]*?)(?P<power>[eE][+-]?\d+)?"
     r"\s*(?P<after>[^\d\s.,()+-][^\d\s,()]{0,15}(?: [a-z]+)?)?\s*(?P<close>\))?"
 )
+_DIGITS = re.compile(
+    r"\d+(?:[.,]\d+)?|\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?"
+    r"|\d{1,3}(?:['’\u00a0\u202f ]\d{3})+(?:[.,]\d+)?|\d{1,2}(?:,\d{2})*,\d{3}(?:\.\d+)?"
+)
+"""Digits with marks where numbers have them; the last form is India's."""
 _MONTHS = {
     name: number
     for number, names in enumerate(
@@ -147,6 +152,8 @@ def _codes(cells: Sequence[str]) -> bool:
 def _number(text: str) -> re.Match[str] | None:
     match = _NUMBER.fullmatch(text) if len(text) <= 60 and any(map(str.isdigit, text)) else None
     if match is None or bool(match["open"]) != bool(match["close"]):
+        return None
+    if not _DIGITS.fullmatch(match["digits"].strip()):
         return None
     before, after = (match["before"] or "").strip(), match["after"] or ""
     if before and named_unit(before) not in CURRENCIES:

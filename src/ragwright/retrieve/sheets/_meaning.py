@@ -162,7 +162,7 @@ class _Walk:
 
     def _column(self, item: Item) -> None:
         kind = self._kind()
-        if kind == "comparison" and self._kind(1) in {"number", "date"}:
+        if kind == "comparison" and self._fits(item, self._kind(1)):
             self._at += 1
             self._compared(self._items[self._at - 1].value, self._only(item))
         elif kind in {"number", "date"} and self._fits(item, kind):
@@ -180,8 +180,11 @@ class _Walk:
             self._made.targets.append(item)
 
     def _fits(self, item: Item, kind: str) -> bool:
-        column = self._sheet.column(item.value[0])
-        return len(item.value) == 1 and column.type == kind
+        """True where a number or date that follows may be a value of one column of the item."""
+        columns = [self._sheet.column(name) for name in item.value]
+        years = [c for c in columns if c.type == "number" and folded(c.name) == "year"]
+        fitting = years if kind == "date" and years else [c for c in columns if c.type == kind]
+        return len(fitting) == 1
 
     def _only(self, item: Item) -> SheetColumn:
         """The column of an item."""

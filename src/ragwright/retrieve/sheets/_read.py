@@ -125,6 +125,11 @@ class _ItemReader:
         for name, column in self._names.items():
             for part in _sub_runs(name.split()):
                 self._parts.setdefault(part, []).append(column)
+        self._dates = {
+            word: [c.name for c in sheet.columns if c.type == "date" and word in _words(c.name)]
+            for c in sheet.columns
+            for word in _words(c.name)
+        }
         short = [text for text in (sheet.notes, sheet.title) if len(text.split()) <= 6]
         stem = re.sub(r"\.\w+$", "", sheet.source.rpartition("/")[2])
         named = " ".join([sheet.sheet, stem, *short])
@@ -200,7 +205,35 @@ class _ItemReader:
             return Item("unit", text, unit), at + 1
         if unit and at and self._is_number(at - 1):
             return Item("unit", text, unit), at + 1
-        return Item("unknown", text), at + 1
+        return self._verb_item(text, at) or Item("unknown", text), at + 1
+
+    def _verb_item(self, text: str, at: int) -> Item | None:
+        """A verb made of a name: "shipped" of the table shipments, or of its ship date."""
+        bases = {base for base in _verb_bases(folded(text)) if len(base) > 2}
+        if bases & self._table_words:
+            return Item("table", text)
+        following = (
+            folded(self._question.words[at + 1].text) if at + 1 < len(self._question.words) else ""
+        )
+        columns = [c for base in sorted(bases) for c in self._dates.get(base, ())]
+        if len(set(columns)) == 1 and following in COMPARISONS:
+            return Item("column", text, (columns[0],), exact=False)
+        return None
+
+
+def _words(name: str) -> list[str]:
+    return singular(folded(name)).split()
+
+
+def _verb_bases(word: str) -> set[str]:
+    """Names that a verb may be made of: order of "ordered", sale of "sold"."""
+    bases = {"sale"} if word == "sold" else set()
+    for ending in ("ed", "ing", "d"):
+        if word.endswith(ending):
+            base = word[: -len(ending)]
+            bases |= {base, f"{base}e", f"{base}ment"}
+            bases |= {base[:-1], f"{base[:-1]}ment"} if base[-1:] == base[-2:-1] else set()
+    return bases
 
 
 def _phrase_item(text: str, form: str) -> Item | None:
