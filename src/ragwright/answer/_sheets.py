@@ -91,5 +91,8 @@ def without_sheet_quotes(
                 best_quote=None,
                 notes=(f"no row is quoted for a question about a sheet: {reading.reason}",),
             )
+        elif answer.abstained:
+            note = f"not computed from the sheets: {reading.reason}"
+            answer = replace(answer, notes=(note, *answer.notes))
         checked.append(answer)
     return checked

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -96,8 +95,7 @@ def _is_named(sheet: Sheet, words: set[str], phrases: set[str]) -> bool:
         name = singular(folded(column.name))
         if name in phrases or (set(name.split()) & words):
             return True
-    stem = re.sub(r"\.\w+$", "", sheet.source.rpartition("/")[2])
-    return bool(set(singular(folded(f"{sheet.sheet} {stem}")).split()) & words)
+    return bool(set(singular(folded(f"{sheet.sheet} {sheet.file_name}")).split()) & words)
 
 
 def _values_in_question(

@@ -425,6 +425,9 @@ class _Former:
             if not (self._parts.rows or self._parts.tables):
                 raise NotReadError("what is counted is not clear")
             return self._made("rows")
+        if distinct and len(set(self._columns)) > 1:  # values of a column, "of the orders"
+            key = self._sheet.columns[0]
+            self._columns = [column for column in self._columns if column != key]
         if len(set(self._columns)) > 1:
             raise NotReadError("it names several columns, and what is counted is not clear")
         column = self._columns[0]

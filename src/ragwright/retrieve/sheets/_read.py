@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from ...core import late_pattern
 from ...index.sheets import folded, month_number, named_unit, read_date, singular
 from ._sheets import Sheet
-from ._words import AGGREGATES, COMPARISONS, FILLERS, GROUPS, NEGATIONS, ROWS, WEAK
+from ._words import AGGREGATES, COMPARISONS, FILLERS, GROUPS, NEGATIONS, OF_DATES, ROWS, WEAK
 
 ItemKind: TypeAlias = Literal[
     "aggregate", "column", "value", "table", "unit", "number", "date", "comparison", "negation",
@@ -111,7 +111,18 @@ def items_of(question: Question, sheet: Sheet, found: Found) -> list[Item]:
     while at < len(question.words):
         item, at = reader.item_at(at)
         items.append(item)
-    return items
+    return [_as_number(item, items[at - 1 : at], items[at + 1 :]) for at, item in enumerate(items)]
+
+
+def _as_number(item: Item, before: Sequence[Item], after: Sequence[Item]) -> Item:
+    """Read ``2024`` as a number after "over" and before a unit; other dates stay."""
+    if item.kind != "date" or not item.text.isdigit():
+        return item
+    measured = bool(after) and after[0].kind == "unit"
+    compared = bool(before) and before[0].kind == "comparison"
+    if measured or (compared and before[0].text.casefold() not in OF_DATES):
+        return Item("number", item.text, int(item.text))
+    return item
 
 
 class _ItemReader:
@@ -131,8 +142,7 @@ class _ItemReader:
             for word in _words(c.name)
         }
         short = [text for text in (sheet.notes, sheet.title) if len(text.split()) <= 6]
-        stem = re.sub(r"\.\w+$", "", sheet.source.rpartition("/")[2])
-        named = " ".join([sheet.sheet, stem, *short])
+        named = " ".join([sheet.sheet, sheet.file_name, *short])
         self._table_words = set(singular(folded(named)).split()) - FILLERS
 
     def item_at(self, at: int) -> tuple[Item, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from ...index.sheets import SheetColumn
 from .._sqlite import SqliteReader
@@ -34,6 +35,7 @@ class Sheet:
         rows: Number of rows of data.
         totals: Rows of totals, which are not data.
         columns: Its columns.
+        largest: True for the table of its document with the most rows.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Sheet:
     rows: int
     totals: tuple[int, ...]
     columns: tuple[SheetColumn, ...]
+    largest: bool = True
 
     def column(self, name: str) -> SheetColumn:
         """The column of a name."""
@@ -56,6 +59,11 @@ class Sheet:
     def place(self) -> str:
         """The sheet and its file, for a reader."""
         return f"sheet {self.sheet} of {self.source}" if self.page is not None else self.source
+
+    @property
+    def file_name(self) -> str:
+        """The file without folder and suffix, which names its largest table; else empty."""
+        return PurePosixPath(self.source.rpartition("#")[2]).stem if self.largest else ""
 
 
 class SheetReader(SqliteReader):
@@ -68,10 +76,18 @@ class SheetReader(SqliteReader):
             DatabaseError: The file cannot be read.
         """
         with self._opened() as connection:
-            return tuple(
-                Sheet(*fields, tuple(json.loads(totals)), _columns(columns))
-                for *fields, totals, columns in connection.execute(_LISTED)
+            listed = connection.execute(_LISTED).fetchall()
+        most: dict[str, int] = {}
+        for _, document, *_, rows, _, _ in listed:
+            most[document] = max(rows, most.get(document, 0))
+        return tuple(
+            Sheet(
+                name, document, source, title, sheet, notes, page, header, rows,
+                tuple(json.loads(totals)), _columns(columns), rows == most[document],
             )
+            for name, document, source, title, sheet, notes, page, header, rows, totals, columns
+            in listed
+        )  # fmt: skip
 
     def schema(self) -> tuple[Table, ...]:
         """The tables with types and units of their columns, and the row number as ``_row``."""

@@ -49,6 +49,16 @@ WEAK = frozenset(
 )
 """Words that compare only before a number or a date."""
 
+OF_DATES = frozenset(
+    [
+        "after", "since", "from", "starting", "starting in", "starting from", "before", "prior to",
+        "until", "through", "by", "on", "during", "in", "of", "is", "was", "between", "dated", "to",
+        "later than", "earlier than", "no earlier than", "no later than", "newer than",
+        "older than",
+    ]
+)  # fmt: skip
+"""Comparisons after which 2024 is a year; after others, such as "over", it is a number."""
+
 NEGATIONS = frozenset(
     [
         "not", "without", "except", "except for", "excluding", "other than", "outside",
