@@ -431,7 +431,8 @@ class _Former:
         if len(set(self._columns)) > 1:
             raise NotReadError("it names several columns, and what is counted is not clear")
         column = self._columns[0]
-        if column.type == "number" and not column.distinct and not distinct:
+        key = column.distinct and column == self._sheet.columns[0]
+        if column.type == "number" and not key and not distinct:
             if column.unit == "pcs" or set(folded(column.name).split()) & QUANTITIES:
                 return self._made("sum", target=column)
             raise NotReadError(f"whether {column.name} is counted or added up is not clear")

@@ -105,7 +105,7 @@ belongs belonging get gets got make makes made go goes stand stands amount amoun
 figures sheet spreadsheet table file workbook data dataset column columns value values overall
 according tell know want need calculate compute work out find give us marked labelled labeled
 classified categorised categorized tagged type types kind kinds category altogether across
-within among entire whole full complete respective corresponding one ones associated
+within among entire whole full complete respective corresponding one ones associated date dates
 """
 FILLERS = frozenset(_FILLERS.split())
 """Words that add no condition."""
