@@ -394,8 +394,10 @@ def _all_answers(
     scene = RouteScene(model, plan.databases)
     chosen = yield from route(standalone, plan.retrieve.route, scene)
     notes += chosen.notes
-    reading, more = yield from answering.read_from_sheets(standalone, plan, chosen)
-    notes += more
+    reading = None
+    if plan.databases:
+        reading, more = yield from answering.read_from_sheets(standalone, plan, chosen)
+        notes += more
     if reading is not None:
         chosen = answering.sheet_route(reading, scene) or chosen
         if reading.text or reading.certain:

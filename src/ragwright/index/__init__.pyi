@@ -32,4 +32,12 @@ from ._views import (
     Channels as Channels,
     Views as Views,
 )
-from .sheets import keep_sheets as keep_sheets
+from .sheets import (
+    SheetColumn as SheetColumn,
+    folded as folded,
+    keep_sheets as keep_sheets,
+    month_number as month_number,
+    named_unit as named_unit,
+    read_date as read_date,
+    singular as singular,
+)

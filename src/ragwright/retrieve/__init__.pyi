@@ -98,6 +98,7 @@ from ._tables import (
     Column as Column,
     Database as Database,
     DatabaseReader as DatabaseReader,
+    Sheet as Sheet,
     Table as Table,
 )
 from ._target import (
@@ -110,7 +111,6 @@ from ._target import (
 )
 from .sheets import (
     SHEETS as SHEETS,
-    Sheet as Sheet,
     SheetAnswer as SheetAnswer,
     SheetReader as SheetReader,
     cited_rows as cited_rows,

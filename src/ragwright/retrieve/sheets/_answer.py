@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...core import Hit, StatementError, counted
 from ...flow import Flow, SqlReply, sql
-from ...index.sheets import SheetColumn, folded, singular
+from ...index import SheetColumn, folded, singular
+from .._tables import Sheet
 from ._cite import MOST_ROWS, range_hit, rows_text, sheet_hits
 from ._meaning import Condition, NotReadError, Query, query_of
 from ._read import Question, items_of
-from ._sheets import SHEETS, Sheet
+from ._sheets import SHEETS
 from ._statements import computed_statement, evidence_columns, evidence_statement, literal
 from ._words import AGGREGATES, FILLERS
 

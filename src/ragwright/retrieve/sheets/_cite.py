@@ -9,7 +9,7 @@ from typing import Any
 from ...core import Hit, MetaValue, text_hash
 from ...flow import SqlReply
 from .._sql import markdown_table
-from ._sheets import Sheet
+from .._tables import Sheet
 
 MOST_ROWS = 200
 """Rows that are cited one by one; of more, the range they lie in is cited."""

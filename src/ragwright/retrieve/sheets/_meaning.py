@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ...index.sheets import SheetColumn, folded, singular
+from ...index import SheetColumn, folded, singular
+from .._tables import Sheet
 from ._read import Item
-from ._sheets import Sheet
 from ._words import QUANTITIES
 
 Form: TypeAlias = Literal[
@@ -431,8 +431,8 @@ class _Former:
         if len(set(self._columns)) > 1:
             raise NotReadError("it names several columns, and what is counted is not clear")
         column = self._columns[0]
-        key = column.distinct and column == self._sheet.columns[0]
-        if column.type == "number" and not key and not distinct:
+        is_key = column.distinct and column == self._sheet.columns[0]
+        if column.type == "number" and not is_key and not distinct:
             if column.unit == "pcs" or set(folded(column.name).split()) & QUANTITIES:
                 return self._made("sum", target=column)
             raise NotReadError(f"whether {column.name} is counted or added up is not clear")

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from ...core import Hit, StatementError
 from ...flow import Flow, SqlReply, sql
 from .._statement import statement_words
+from .._tables import Sheet
 from ._cite import MOST_ROWS, range_hit, sheet_hits
-from ._sheets import SHEETS, Sheet
+from ._sheets import SHEETS
 from ._statements import quoted
 
 _ENDS = frozenset(["group", "order", "having", "limit", "window"])

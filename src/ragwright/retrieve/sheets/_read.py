@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from ...core import late_pattern
-from ...index.sheets import folded, month_number, named_unit, read_date, singular
-from ._sheets import Sheet
+from ...index import folded, month_number, named_unit, read_date, singular
+from .._tables import Sheet
 from ._words import AGGREGATES, COMPARISONS, FILLERS, GROUPS, NEGATIONS, OF_DATES, ROWS, WEAK
 
 ItemKind: TypeAlias = Literal[

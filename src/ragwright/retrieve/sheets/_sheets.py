@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from pathlib import PurePosixPath
 
-from ...index.sheets import SheetColumn
+from ...index import SheetColumn
 from .._sqlite import SqliteReader
-from .._tables import Column, Table
+from .._tables import Column, Sheet, Table
 
 SHEETS = "sheets"
 """Name of the database that holds the tables of spreadsheets."""
@@ -17,53 +15,6 @@ _LISTED = (
     "SELECT name, document, source, title, sheet, notes, page, header, rows, totals, columns "
     "FROM _tables ORDER BY rowid"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """A table of a sheet, as a question may name it.
-
-    Attributes:
-        name: Its name in SQL.
-        document: Id of the document.
-        source: The file.
-        title: Title of the document.
-        sheet: Name of the sheet; that of the file for CSV.
-        notes: What stands above its header.
-        page: Number of the sheet; None for CSV.
-        header: Row of the header.
-        rows: Number of rows of data.
-        totals: Rows of totals, which are not data.
-        columns: Its columns.
-        largest: True for the table of its document with the most rows.
-    """
-
-    name: str
-    document: str
-    source: str
-    title: str
-    sheet: str
-    notes: str
-    page: int | None
-    header: int
-    rows: int
-    totals: tuple[int, ...]
-    columns: tuple[SheetColumn, ...]
-    largest: bool = True
-
-    def column(self, name: str) -> SheetColumn:
-        """The column of a name."""
-        return next(column for column in self.columns if column.name == name)
-
-    @property
-    def place(self) -> str:
-        """The sheet and its file, for a reader."""
-        return f"sheet {self.sheet} of {self.source}" if self.page is not None else self.source
-
-    @property
-    def file_name(self) -> str:
-        """The file without folder and suffix, which names its largest table; else empty."""
-        return PurePosixPath(self.source.rpartition("#")[2]).stem if self.largest else ""
 
 
 class SheetReader(SqliteReader):
