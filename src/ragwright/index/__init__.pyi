@@ -1,3 +1,4 @@
+from ._figures import Figure as Figure, FigureImage as FigureImage, Figures as Figures
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
 from ._history import KeptRows as KeptRows
 from ._lance import LanceStore as LanceStore

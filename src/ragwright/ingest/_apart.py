@@ -25,6 +25,7 @@ from ._extract import Extract
 from ._formats import choose, parse_file
 from ._html import readable
 from ._options import SourceOptions
+from .figures import FoundFigure, figures_in
 from .ocr import (
     ScannedPage,
     ScanProgress,
@@ -66,8 +67,18 @@ class _File:
     scans: Mapping[int, ScannedPage] | None = None
 
 
-_Task: TypeAlias = _File | _Page
-_Answer: TypeAlias = tuple[Extract | RagwrightError, bool]
+@dataclass(frozen=True, slots=True)
+class _Images:
+    """A file whose figures are wanted."""
+
+    where: str
+    kind: str
+    data: bytes
+
+
+_Task: TypeAlias = _File | _Page | _Images
+_Result: TypeAlias = Extract | tuple[FoundFigure, ...]
+_Answer: TypeAlias = tuple[_Result | RagwrightError, bool]
 """The result, and whether the worker kept too much memory."""
 
 
@@ -131,7 +142,27 @@ def main_part(html: str, where: str, options: SourceOptions) -> Extract:
     return _apart(_Page(where, html), options)
 
 
+_SIGNS = {"html": b"<img", "docx": b"/media/", "pptx": b"/media/"}
+"""What a file with images holds, so that others need no worker."""
+
+
+def figures_of(
+    name: str, kind: str, data: bytes, options: SourceOptions
+) -> tuple[FoundFigure, ...]:
+    """The figures of a file of a kind of :data:`FIGURE_KINDS`; raises as :func:`extract_bytes`."""
+    if _SIGNS.get(kind, b"") not in data:
+        return ()
+    result = _worked(_Images(name, kind, data), options)
+    return () if isinstance(result, Extract) else result
+
+
 def _apart(task: _Task, options: SourceOptions) -> Extract:
+    result = _worked(task, options)
+    assert isinstance(result, Extract)
+    return result
+
+
+def _worked(task: _Task, options: SourceOptions) -> _Result:
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
     try:
         answer: _Answer = ask_worker(
@@ -165,7 +196,7 @@ def serve() -> None:
     def answer(request: tuple[_Task, SourceOptions]) -> _Answer:
         task, options = request
         room = options.max_memory + 3 * len(task.html if isinstance(task, _Page) else task.data)
-        result: Extract | RagwrightError
+        result: _Result | RagwrightError
         try:
             with bounded_work(before and before + room, options.max_seconds):
                 result = _read(task, options)
@@ -182,7 +213,9 @@ def serve() -> None:
     serve_requests(answer)
 
 
-def _read(task: _Task, options: SourceOptions) -> Extract:
+def _read(task: _Task, options: SourceOptions) -> _Result:
+    if isinstance(task, _Images):
+        return tuple(figures_in(task.kind, task.data, task.where, options))
     if isinstance(task, _Page):
         return readable(task.html, task.where, main_only=True)
     return parse_file(task.where, task.kind, task.data, options, task.scans)

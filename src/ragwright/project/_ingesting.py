@@ -92,7 +92,7 @@ def ingest_sources(
             on_start(work.progress)
         with FetchAhead(fetch_by_runner(project), web_pages(feeds)) as fetch_page:
             report = work.run(feeds, fetch_page, prune=prune)
-    project.keep_sheets()
+    project.keep_views()
     keep_snapshot(project, "ingest")
     marker.unlink(missing_ok=True)
     report = replace(report, notes=(*notes, *report.notes), engine=used)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..answer import AskPlan
     from ..core import Document, Persona
     from ..flow import Message, Replies, Route, Runner, Runs, SharedWork, Spending
-    from ..index import IndexSpec, Store, Views
+    from ..index import Figures, IndexSpec, Store, Views
     from ..ingest import Chunker
     from ..models import Analyzer, Models, Tokenizer
     from ..retrieve import Adapter, Databases, Glossary, Ranker, Target
@@ -343,9 +343,15 @@ class Project:
         folder = self.folder
         return retrieve.Databases(self.settings.retrieve.databases, folder.root, folder.sheets)
 
-    def keep_sheets(self) -> None:
-        """Bring the tables of spreadsheets up to the documents of the index."""
+    def keep_views(self) -> None:
+        """Bring the tables of spreadsheets and the figures up to the documents of the index."""
         index.keep_sheets(self.store, self.pair, self.folder.sheets)
+        room.keep_figures(self)
+
+    @cached_property
+    def figures(self) -> Figures:
+        """The images of documents."""
+        return index.Figures(self.folder.figures)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
