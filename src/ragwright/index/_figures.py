@@ -79,6 +79,7 @@ class Figures:
     def put(self, document_id: str, content: str, images: Sequence[FigureImage]) -> None:
         """Replace the figures of a document."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.touch(mode=0o600)
         with self._opened() as connection:
             self._drop(connection, [document_id])
             for number, image in enumerate(images, 1):

@@ -29,6 +29,7 @@ from ._answers import (
 )
 from ._auxiliary import AuxiliaryReply, Purpose, auxiliary_reply, purpose_of
 from ._errors import api_error
+from ._figures import ChunkFigures
 from ._links import citation_json, closest_spans, link_lines, linked, promise_json
 from ._wire import ChatRequest
 
@@ -134,7 +135,7 @@ async def _whole_completion(completion: Completion) -> Response:
         "chat.completion",
         {"message": message, "finish_reason": answer.finish, "logprobs": None},
         usage=usage_json(answer.usage),
-        ragwright=details_json(for_caller(answer, work.caller), marks),
+        ragwright=details_json(for_caller(answer, work.caller), marks, done.figures),
     )
     return JSONResponse(frame | {"id": done.id})
 
@@ -229,8 +230,10 @@ class _Stream:
             rest += link_lines(marks.spans)
         if rest:
             yield _sse_frame(self._text_chunk(rest, marks.marks[begin:]))
-        await delivered(self._work, answer, completion.asking, name=completion.id, marks=marks)
-        details = details_json(for_caller(answer, self._work.caller), marks)
+        done = await delivered(
+            self._work, answer, completion.asking, name=completion.id, marks=marks
+        )
+        details = details_json(for_caller(answer, self._work.caller), marks, done.figures)
         yield _sse_frame(self._chunk_frame({}, answer.finish, ragwright=details))
         options = completion.body.stream_options
         if options is not None and options.include_usage:
@@ -279,12 +282,15 @@ async def _auxiliary_response(completion: Completion, purpose: Purpose) -> Respo
     return _Events(events(), work)
 
 
-def details_json(answer: Answer, marks: Marks) -> dict[str, Any]:
+def details_json(answer: Answer, marks: Marks, figures: ChunkFigures) -> dict[str, Any]:
     """All that OpenAI's shape has no place for."""
     return {
         "persona": answer.persona,
         "abstained": answer.abstained,
-        "citations": [citation_json(span) for span in marks.spans],
+        "citations": [
+            citation_json(span) | {"figures": list(figures.get(span.citation.chunk_id, ()))}
+            for span in marks.spans
+        ],
         "closest": [citation_json(span) for span in closest_spans(answer, marks.link)],
         "read_as": standalone(answer),
         "route": answer.route,

@@ -58,6 +58,7 @@ def keep_sheets(store: Store, pair: IndexSpec, file: Path) -> int:
         file.unlink(missing_ok=True)
         return 0
     file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch(mode=0o600)
     try:
         try:
             return _updated(store, wanted, file)
@@ -65,6 +66,7 @@ def keep_sheets(store: Store, pair: IndexSpec, file: Path) -> int:
             if isinstance(error, sqlite3.OperationalError):
                 raise
             file.unlink()  # damaged, or made by another version: it follows from the documents
+            file.touch(mode=0o600)
             return _updated(store, wanted, file)
     except (sqlite3.Error, OSError) as error:
         raise StoreError(

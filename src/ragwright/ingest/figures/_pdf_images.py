@@ -18,7 +18,9 @@ _NEAR = 60.0
 """Points below and above an image in which its caption is looked for."""
 _BESIDE = 120.0
 """Points to its left and right that a caption may be longer."""
-_BEGINS = re.compile(rf"(?:(?<=[.!?] )|^|(?<= ))(?={CAPTION.pattern}[.:–—-])", re.IGNORECASE)
+_BEGINS = re.compile(
+    rf"(?:^|(?<=[.!?] ))(?={CAPTION.pattern}(?:[.:–—-]| +[A-Z]))", re.IGNORECASE | re.MULTILINE
+)
 _LEAST_POINTS = 36.0
 _MOST_PIXELS = 30_000_000
 
@@ -110,9 +112,9 @@ def _caption(text_page: Any, bounds: tuple[float, float, float, float]) -> str:
     areas = ((bottom - _NEAR, bottom + 2), (top - 2, top + _NEAR))
     for low, high in areas:
         text = text_page.get_text_bounded(left - _BESIDE, low, right + _BESIDE, high)
-        flat = " ".join(text.split())
+        flat = "\n".join(" ".join(line.split()) for line in text.splitlines())
         begins = [match.start() for match in _BEGINS.finditer(flat)]
         if begins:
             end = begins[1] if len(begins) > 1 else len(flat)
-            return flat[begins[0] : end].strip()[:LONGEST_CAPTION]
+            return " ".join(flat[begins[0] : end].split())[:LONGEST_CAPTION]
     return ""
