@@ -65,18 +65,32 @@ def image_size(data: bytes) -> tuple[int, int]:
     if kind == "image/gif" and len(data) >= 10:
         width, height = struct.unpack("<HH", data[6:10])
         return width, height
+    frame = _jpeg_frame(data) if kind == "image/jpeg" else b""
+    if len(frame) < 6:
+        return 0, 0
+    height, width = struct.unpack(">HH", frame[1:5])
+    return width, height
+
+
+def jpeg_colours(data: bytes) -> int:
+    """Return the number of colour components of a JPEG file; 0 where it cannot be read."""
+    frame = _jpeg_frame(data)
+    return frame[5] if len(frame) > 5 else 0
+
+
+def _jpeg_frame(data: bytes) -> bytes:
+    """The header of the picture in a JPEG file, from its number of bits on."""
     at = 2
-    while kind == "image/jpeg" and at + 9 < len(data):
+    while at + 9 < len(data):
         if data[at] != 0xFF:
             at += 1
             continue
         mark = data[at + 1]
         if 0xC0 <= mark <= 0xCF and mark not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
-            return width, height
-        step = 2 if mark in (0xFF, 0xD8, 0x01) or 0xD0 <= mark <= 0xD7 else 0
-        at += step or 2 + struct.unpack(">H", data[at + 2 : at + 4])[0]
-    return 0, 0
+            return data[at + 4 : at + 10]
+        alone = mark in (0xFF, 0xD8, 0x01) or 0xD0 <= mark <= 0xD7
+        at += 2 if alone else 2 + struct.unpack(">H", data[at + 2 : at + 4])[0]
+    return b""
 
 
 def kept_figures(figures: Iterable[FoundFigure]) -> list[FoundFigure]:

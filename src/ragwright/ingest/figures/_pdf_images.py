@@ -7,12 +7,12 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...core import require
-from ._found import CAPTION, LONGEST_CAPTION, FoundFigure
+from ._found import CAPTION, LONGEST_CAPTION, FoundFigure, jpeg_colours
 
 _NEAR = 60.0
 """Points below and above an image in which its caption is looked for."""
@@ -21,7 +21,11 @@ _BESIDE = 120.0
 _BEGINS = re.compile(
     rf"(?:^|(?<=[.!?] ))(?={CAPTION.pattern}(?:[.:–—-]| +[A-Z]))", re.IGNORECASE | re.MULTILINE
 )
+_TOUCH = 3.0
+"""Points between the strips of one image at most."""
+_SCALE = 2.0
 _LEAST_POINTS = 36.0
+Bounds: TypeAlias = tuple[float, float, float, float]
 _MOST_PIXELS = 30_000_000
 
 
@@ -47,15 +51,17 @@ def _page_figures(pdfium: Any, page: Any, number: int) -> Iterator[FoundFigure]:
     height = page.get_height()
     text_page = page.get_textpage()
     try:
-        for image in page.get_objects(filter=[pdfium.raw.FPDF_PAGEOBJ_IMAGE], max_depth=4):
-            left, bottom, right, top = image.get_bounds()
+        images = list(page.get_objects(filter=[pdfium.raw.FPDF_PAGEOBJ_IMAGE], max_depth=4))
+        for strips in _joined([(image, image.get_bounds()) for image in images]):
+            bounds = _union([place for _, place in strips])
+            left, bottom, right, top = bounds
             if min(right - left, top - bottom) < _LEAST_POINTS:
                 continue
             try:
-                data = _image_file(image)
+                whole = len(strips) == 1
+                data = _image_file(strips[0][0]) if whole else _rendered(page, bounds)
             except (pdfium.PdfiumError, ValueError, OSError, zlib.error):
                 continue
-            bounds = (left, bottom, right, top)
             box = (
                 round(left, 1),
                 round(height - top, 1),
@@ -67,15 +73,51 @@ def _page_figures(pdfium: Any, page: Any, number: int) -> Iterator[FoundFigure]:
         text_page.close()
 
 
+def _joined(images: list[tuple[Any, Bounds]]) -> list[list[tuple[Any, Bounds]]]:
+    """Group the strips into which programs cut one image: as wide, and one below the other."""
+    groups: list[list[tuple[Any, Bounds]]] = []
+    for image, bounds in images:
+        for group in groups:
+            left, bottom, right, top = _union([place for _, place in group])
+            as_wide = abs(left - bounds[0]) < _TOUCH and abs(right - bounds[2]) < _TOUCH
+            touching = min(abs(bottom - bounds[3]), abs(top - bounds[1])) < _TOUCH
+            if as_wide and touching:
+                group.append((image, bounds))
+                break
+        else:
+            groups.append([(image, bounds)])
+    return groups
+
+
+def _union(places: list[Bounds]) -> Bounds:
+    lefts, bottoms, rights, tops = zip(*places, strict=True)
+    return min(lefts), min(bottoms), max(rights), max(tops)
+
+
+def _rendered(page: Any, bounds: Bounds) -> bytes:
+    """A part of the page as PNG."""
+    left, bottom, right, top = bounds
+    width, height = page.get_size()
+    crop = (max(0, left), max(0, bottom), max(0, width - right), max(0, height - top))
+    return _bitmap_file(page.render(scale=_SCALE, crop=crop))
+
+
 def _image_file(image: Any) -> bytes:
     """A JPEG image as it is, any other as PNG."""
     if image.get_filters()[-1:] == ["DCTDecode"]:
-        return bytes(image.get_data(decode_simple=True))
+        data = bytes(image.get_data(decode_simple=True))
+        if jpeg_colours(data) in {1, 3}:  # four are for print: browsers show them wrong
+            return data
     width, height = image.get_px_size()
     if width * height > _MOST_PIXELS:
         return b""
-    # rendered, so that masks apply; transparent parts become white
-    pixels = np.asarray(image.get_bitmap(render=True).to_numpy()).astype(np.uint16)
+    # rendered, so that masks apply
+    return _bitmap_file(image.get_bitmap(render=True))
+
+
+def _bitmap_file(bitmap: Any) -> bytes:
+    """A bitmap as PNG; transparent parts become white, and one colour alone is no figure."""
+    pixels = np.asarray(bitmap.to_numpy()).astype(np.uint16)
     if pixels.ndim == 2 or pixels.shape[2] == 1:
         return png_file(pixels.reshape(pixels.shape[:2]).astype(np.uint8))
     colours = pixels[:, :, 2::-1]
@@ -106,7 +148,7 @@ def png_file(pixels: Any) -> bytes:
     return out.getvalue()
 
 
-def _caption(text_page: Any, bounds: tuple[float, float, float, float]) -> str:
+def _caption(text_page: Any, bounds: Bounds) -> str:
     """The caption that begins in the lines below an image, else above it."""
     left, bottom, right, top = bounds
     areas = ((bottom - _NEAR, bottom + 2), (top - 2, top + _NEAR))

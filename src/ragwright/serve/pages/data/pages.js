@@ -69,6 +69,7 @@ document.addEventListener("htmx:load", (event) => {
   // Links of ours open on this server, whatever name it is reached by.
   const local = (url) => {
     const parsed = new URL(url, location.href);
+    if (parsed.pathname.startsWith(`${root}/figure/`)) return parsed.pathname;
     return parsed.pathname === `${root}/source` ? parsed.pathname + parsed.search + "#passage" : "#";
   };
 
