@@ -296,7 +296,8 @@ def _mail_questions(half: str) -> Iterator[Question]:
                  ("What is the median hour across party D mails?",
                   statistics.median(int(r["hour"]) for r in rows if r["party"] == "D")),
                  ("How many mails lack a party?", None),
-                 ("What is the smallest hour in the mails?", min(int(r["hour"]) for r in rows)))  # fmt: skip
+                 ("What is the smallest hour in the mails?",
+                  min(int(r["hour"]) for r in rows)))  # fmt: skip
     for text, gold in asked:
         yield Question(text, "real table" if gold is not None else "real table, unclear",
                        None if gold is None else float(gold))  # fmt: skip

@@ -165,8 +165,15 @@ def main() -> None:
     if options.publish and len(halves) == len(HALVES):
         tables = [Table(rows), Table(kinds(judged["test"]), "Test half, by kind of question")]
         notes = [note.format(read=READ) for note in NOTES]
-        publish("sheets", Section("Questions about sheets, without a model", tables, notes,
-                                  "python -m benchmarks.sheets --publish", "sheets", 10))  # fmt: skip
+        section = Section(
+            "Questions about sheets, without a model",
+            tables,
+            notes,
+            "python -m benchmarks.sheets --publish",
+            "sheets",
+            10,
+        )
+        publish("sheets", section)
 
 
 if __name__ == "__main__":

@@ -203,6 +203,15 @@ def test_a_model_writes_the_statement_that_rules_cannot_read(folder: Path) -> No
     assert "HACKED" not in prompts[0]
 
 
+def test_a_dry_run_counts_no_call_for_what_rules_answer(folder: Path) -> None:
+    session = Session(overrides=("answer.model=http://127.0.0.1:9/v1#writer",))
+    with Workbench.open(folder, session) as opened:
+        computed = opened.forecast_ask("How many orders are from the North?", [""])
+        written_by_model = opened.forecast_ask("Which orders earned well in the North?", [""])
+    assert computed.calls.high == 0
+    assert written_by_model.calls.low == 2
+
+
 @pytest.mark.parametrize(
     "statement",
     [

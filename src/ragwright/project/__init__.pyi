@@ -7,7 +7,12 @@ from ._beside import (
     on_trial as on_trial,
     trial_store as trial_store,
 )
-from ._figures import keep_figures as keep_figures, shown_figures as shown_figures
+from ._figures import (
+    figure_json as figure_json,
+    figures_by_chunk as figures_by_chunk,
+    keep_figures as keep_figures,
+    shown_figures as shown_figures,
+)
 from ._findings import (
     Check as Check,
     index_findings as index_findings,

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..core import RagwrightError
 from ..index import Figure, FigureImage
@@ -109,6 +109,26 @@ def shown_figures(
         for at, passage in enumerate(passages)
         if (chosen := tuple(_of_passage(figures, passage)))
     }
+
+
+def figure_json(figure: Figure) -> dict[str, Any]:
+    """A figure for programs, without its image."""
+    return {
+        "id": figure.id,
+        "caption": figure.caption,
+        "page": figure.page,
+        "box": list(figure.box) if figure.box else None,
+        "width": figure.width,
+        "height": figure.height,
+    }
+
+
+def figures_by_chunk(project: Project, hits: Sequence[Hit]) -> Mapping[str, list[dict[str, Any]]]:
+    """The figures of hits as JSON, by the id of their chunk; empty where none are kept."""
+    if not hits or not project.folder.figures.is_file():
+        return {}
+    shown = shown_figures(project, hits)
+    return {hits[at].chunk_id: list(map(figure_json, figures)) for at, figures in shown.items()}
 
 
 def _of_passage(figures: Iterable[Figure], passage: Hit | Citation) -> Iterable[Figure]:

@@ -156,6 +156,10 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
         """False: tables change, so rows are only kept in their run."""
         return False
 
+    def free(self, request: Sql) -> bool:
+        """True for the tables of spreadsheets, which are a file of the project."""
+        return request.database == _SHEETS
+
     async def send(self, request: Sql, on_delta: OnDelta | None = None) -> SqlReply:
         """Check the statement and read its rows.
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from ..project import shown_figures
+from ..project import figures_by_chunk
 from ._errors import ApiError, documented
 from ._reading import visible_source
 
 if TYPE_CHECKING:
     from ..core import Answer, Hit
-    from ..index import Figure
     from ..workbench import Workbench
     from ._keys import ServeKey
     from ._service import Service
@@ -28,28 +27,16 @@ router = APIRouter(responses=documented(404))
 _HEADERS = {"cache-control": "private, max-age=3600", "x-content-type-options": "nosniff"}
 
 
-def figure_json(base: str, figure: Figure) -> dict[str, Any]:
-    """A figure for programs and pages."""
-    return {
-        "id": figure.id,
-        "caption": figure.caption,
-        "page": figure.page,
-        "box": list(figure.box) if figure.box else None,
-        "width": figure.width,
-        "height": figure.height,
-        "url": f"{base}/figure/{figure.id}",
-    }
+def addressed(base: str, figure: Mapping[str, Any]) -> dict[str, Any]:
+    """A figure with its address on this server."""
+    return {**figure, "url": f"{base}/figure/{figure['id']}"}
 
 
 async def figures_of_hits(bench: Workbench, base: str, hits: Sequence[Hit]) -> ChunkFigures:
     """The figures of each hit that has any."""
-    project = bench.project
-    if not hits or not project.folder.figures.is_file():
-        return {}
-    shown = await asyncio.to_thread(shown_figures, project, hits)
+    chunks = await asyncio.to_thread(figures_by_chunk, bench.project, hits)
     return {
-        hits[at].chunk_id: [figure_json(base, figure) for figure in figures]
-        for at, figures in shown.items()
+        chunk: [addressed(base, figure) for figure in figures] for chunk, figures in chunks.items()
     }
 
 

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from ...core import RagwrightError, Span
-from ...project import last_ingest
+from ...project import figure_json, last_ingest
 from .._api import caller_of, service_of
 from .._errors import ApiError
-from .._figures import figure_json
+from .._figures import addressed
 from .._links import same_text
 from .._reading import ListedSource, VisibleSource, list_sources, visible_source
 from ._base import error_page, page
@@ -93,7 +93,7 @@ async def source(
     values = _source_values(visible, start, end, v)
     borders = _chunk_pieces(visible, spans) if chunks else []
     near = _near_figures(visible, figures, start if values["marked"] else None, values["page"])
-    shown = [figure_json(caller.base, figure) for figure in near]
+    shown = [addressed(caller.base, figure_json(figure)) for figure in near]
     return page(request, "source.html", {**values, "id": id, "pieces": borders, "figures": shown})
 
 
