@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 
-OWN = '''
+OWN = """
 from ragwright.ingest import Parser
 
 
@@ -19,7 +19,7 @@ class Shout(Parser):
         if "broken" in name:
             raise ValueError("no <b>page</b>")
         return ["# PUMPS", "| part | days |\\n| - | - |\\n| FILTER | 30 |"]
-'''
+"""
 
 
 def pdf(*texts: str) -> bytes:
@@ -101,7 +101,7 @@ def test_parsers_are_shown_side_by_side(project: Path) -> None:
     page = (project / "page.html").read_text()
     assert "2 parsers read the file" in page
     assert page.count("data:image/jpeg;base64,") == 2
-    assert "<td dir=\"auto\">FILTER</td>" in page
+    assert '<td dir="auto">FILTER</td>' in page
     assert "Close the valve first" in page
 
 

@@ -394,6 +394,15 @@ def _all_answers(
     scene = RouteScene(model, plan.databases)
     chosen = yield from route(standalone, plan.retrieve.route, scene)
     notes += chosen.notes
+    reading = None
+    if plan.databases:
+        reading, more = yield from answering.read_from_sheets(standalone, plan, chosen)
+        notes += more
+    if reading is not None:
+        chosen = answering.sheet_route(reading, scene) or chosen
+        if reading.text or reading.certain:
+            told = answering.told_by_sheets(standalone, personas, reading)
+            return _with_route(told, question, chosen, notes)
     for kind in chosen.instead:
         try:
             yield from _answer_by_route(
@@ -401,13 +410,15 @@ def _all_answers(
             )
         except RetrieveError:
             continue  # a route that refuses the question makes no call
-    if plan.retrieve.route.method == "auto":
+    if plan.retrieve.route.method == "auto" and reading is None:
         spread, more = yield from _spread_answer(standalone, personas, target, plan, scene)
         notes += more
         if spread is not None:
             chosen, answers = spread
             return _with_route(answers, question, chosen, notes)
     chosen, answers = yield from _answer_by_route(standalone, personas, target, plan, chosen)
+    if reading is not None:
+        answers = answering.without_sheet_quotes(standalone, answers, reading)
     return _with_route(answers, question, chosen, notes)
 
 

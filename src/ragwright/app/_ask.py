@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from typer import Argument, Option
 
 from .. import report
 from ..answer import marks_for_hits
-from ..core import ConfigError, Hit, RagwrightError
+from ..core import Answer, ConfigError, Hit, RagwrightError
 from ..flow import Message, TraceEntry
 from ..workbench import Asking, Workbench
 from ._console import Console, fail, question_text
@@ -49,12 +50,23 @@ def command(
         with console.progress(lambda: shown.waiting(bench), work=lambda: bench.progress):
             answers = bench.ask_all(question, names, asking)
         shown.end()
+        documents = [_with_figures(bench, answer) for answer in answers] if flags.as_json else []
     if flags.as_json:
-        document = {"answers": [report.answer_json(answer) for answer in answers]}
+        document = {"answers": documents}
         console.json(document if entries is None else {**document, "trace": trace_json(entries)})
     else:
         blocks = [answer_text(answer, streamed=shown.any) for answer in answers]
         console.result("\n\n".join(blocks if entries is None else [*blocks, trace_text(entries)]))
+
+
+def _with_figures(bench: Workbench, answer: Answer) -> dict[str, Any]:
+    """An answer as JSON, with the figures of each citation that has any."""
+    document = report.answer_json(answer)
+    figures = bench.figures(answer.hits)
+    for citation in document["citations"]:
+        if citation["chunk_id"] in figures:
+            citation["figures"] = figures[citation["chunk_id"]]
+    return document
 
 
 def _refuse_in_conversation(requested: bool) -> None:
@@ -119,7 +131,7 @@ def _converse(bench: Workbench, console: Console, names: list[str], as_json: boo
             fail(error)
             continue
         if as_json:
-            documents += [{"question": line, **report.answer_json(answer)} for answer in answers]
+            documents += [{"question": line, **_with_figures(bench, a)} for a in answers]
         else:
             console.result("\n\n".join(map(answer_text, answers)) + "\n")
         history += [Message("user", line), Message("assistant", answers[0].text)]

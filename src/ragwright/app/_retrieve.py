@@ -31,7 +31,12 @@ def command(
             return
         retrieved = bench.retrieve(query, k)
         why = bench.explain(retrieved) if explained else None
-    document = {"hits": [hit_json(hit) for hit in retrieved.hits], "notes": list(retrieved.notes)}
+        figures = bench.figures(retrieved.hits)
+    hits = [
+        hit_json(hit) | ({"figures": figures[hit.chunk_id]} if hit.chunk_id in figures else {})
+        for hit in retrieved.hits
+    ]
+    document = {"hits": hits, "notes": list(retrieved.notes)}
     flags.console.show(
         lambda: document if why is None else {**document, "explanation": asdict(why)},
         lambda: hits_text(retrieved, why),

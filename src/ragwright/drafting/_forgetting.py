@@ -72,6 +72,7 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         counts = _forget_rows(project, ledgers, source=document_id)
         replies = sum(project.replies.forget(source=name) for name in sorted(names))
         removed = project.store.remove([document_id], purge=True)
+        project.keep_views()
         project.views.channels.drop()  # they may hold its text
         forget_glossaries(project.folder.cache)  # they may be mined from the document
         clear_spools(project.folder.cache)  # left by an ingest that was killed

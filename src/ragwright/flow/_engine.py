@@ -205,8 +205,13 @@ class Engine:
                 if streamed(request) and context.sink is not None:
                     context.sink(_text(known))  # a known reply replays as one delta
                 return known
-        if context.scenario is not None and not isinstance(handler, BatchHandler):
-            return context.scenario.forecast(handler, request, None if key is None else key.text)
+        scenario = context.scenario
+        if (
+            scenario is not None
+            and not isinstance(handler, BatchHandler)
+            and not handler.free(request)
+        ):
+            return scenario.forecast(handler, request, None if key is None else key.text)
         reply = await self._shared(key, handler, request, key, context, known)
         if key is not None:
             self.caller.note_sources(key, request, context.sources)

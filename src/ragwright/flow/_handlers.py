@@ -71,6 +71,10 @@ class Handler(ABC, Generic[RequestT, ReplyT]):
         """Length of the vectors of an ``Embed`` if known beforehand, for a dry run."""
         return None
 
+    def free(self, request: RequestT) -> bool:
+        """True for a request that a dry run carries out too: local, and without an effect."""
+        return False
+
     def stand_in(self, request: RequestT) -> ReplyT:
         """A reply for a dry run, in which nothing is sent; for requests that packages add.
 

@@ -13,6 +13,7 @@ from ._encoded_rows import (
     stamps_without as stamps_without,
     write_encodings as write_encodings,
 )
+from ._figures import Figure as Figure, FigureImage as FigureImage, Figures as Figures
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
 from ._heads import (
     chunk_key as chunk_key,
@@ -51,4 +52,13 @@ from ._views import (
     ChannelIndex as ChannelIndex,
     Channels as Channels,
     Views as Views,
+)
+from .sheets import (
+    SheetColumn as SheetColumn,
+    folded as folded,
+    keep_sheets as keep_sheets,
+    month_number as month_number,
+    named_unit as named_unit,
+    read_date as read_date,
+    singular as singular,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from ..core import (
     RagwrightError,
@@ -28,6 +28,7 @@ from ._formats import PLAIN, choose, parse_file
 from ._html import readable
 from ._options import SourceOptions
 from ._pdf import draw_pages
+from .figures import FoundFigure, figures_in
 from .ocr import (
     ScannedPage,
     ScanProgress,
@@ -79,8 +80,18 @@ class _Drawing:
     most: int
 
 
-_Task: TypeAlias = _File | _Page
-_Answer: TypeAlias = tuple[Extract | tuple[bytes, ...] | RagwrightError, bool]
+@dataclass(frozen=True, slots=True)
+class _Images:
+    """A file whose figures are wanted."""
+
+    where: str
+    kind: str
+    data: bytes
+
+
+_Task: TypeAlias = _File | _Page | _Images | _Drawing
+_Result: TypeAlias = Extract | tuple[FoundFigure, ...] | tuple[bytes, ...]
+_Answer: TypeAlias = tuple[_Result | RagwrightError, bool]
 """The result, and whether the worker kept too much memory."""
 
 
@@ -146,18 +157,33 @@ def main_part(html: str, where: str, options: SourceOptions) -> Extract:
 
 def page_pictures(name: str, data: bytes, options: SourceOptions, most: int) -> tuple[bytes, ...]:
     """Draw the first pages of a PDF file, as JPEG; raises as :func:`extract_bytes`."""
-    result = _asked(_Drawing(name, data, most), replace(options, parser=""))
+    result = _worked(_Drawing(name, data, most), replace(options, parser=""))
     assert isinstance(result, tuple)
-    return result
+    return cast(tuple[bytes, ...], result)
+
+
+_SIGNS = {"html": b"<img", "docx": b"/media/", "pptx": b"/media/"}
+"""What a file with images holds, so that others need no worker."""
+
+
+def figures_of(
+    name: str, kind: str, data: bytes, options: SourceOptions
+) -> tuple[FoundFigure, ...]:
+    """The figures of a file of a kind of :data:`FIGURE_KINDS`; raises as :func:`extract_bytes`."""
+    if _SIGNS.get(kind, b"") not in data:
+        return ()
+    result = _worked(_Images(name, kind, data), replace(options, parser=""))
+    assert isinstance(result, tuple)
+    return cast(tuple[FoundFigure, ...], result)
 
 
 def _apart(task: _Task, options: SourceOptions) -> Extract:
-    result = _asked(task, options)
+    result = _worked(task, options)
     assert isinstance(result, Extract)
     return result
 
 
-def _asked(task: _Task | _Drawing, options: SourceOptions) -> Extract | tuple[bytes, ...]:
+def _worked(task: _Task, options: SourceOptions) -> _Result:
     code = (
         f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; "
         f"serve({plugin_folder()!r})"
@@ -197,13 +223,13 @@ def serve(plugins: str = "") -> None:
     _read(_File("warm.txt", "text", b"warm"), SourceOptions())
     before = address_space()
 
-    def answer(request: tuple[_Task | _Drawing, SourceOptions]) -> _Answer:
+    def answer(request: tuple[_Task, SourceOptions]) -> _Answer:
         task, options = request
         parser = parser_of(options) if isinstance(task, _File) else None
         room = options.max_memory + 3 * len(task.html if isinstance(task, _Page) else task.data)
         room += parser.room if parser is not None else 0
         waiting = _WAITS * options.max_seconds if parser is not None else 0.0
-        result: Extract | tuple[bytes, ...] | RagwrightError
+        result: _Result | RagwrightError
         try:
             with bounded_work(before and before + room, options.max_seconds, waiting):
                 result = _read(task, options)
@@ -221,9 +247,11 @@ def serve(plugins: str = "") -> None:
     serve_requests(answer)
 
 
-def _read(task: _Task | _Drawing, options: SourceOptions) -> Extract | tuple[bytes, ...]:
+def _read(task: _Task, options: SourceOptions) -> _Result:
     if isinstance(task, _Drawing):
         return draw_pages(task.data, task.where, task.most)
+    if isinstance(task, _Images):
+        return tuple(figures_in(task.kind, task.data, task.where, options))
     if isinstance(task, _Page):
         return readable(task.html, task.where, main_only=True)
     return parse_file(task.where, task.kind, task.data, options, task.scans)

@@ -12,6 +12,12 @@ from ._encoding import (
     encoded_models as encoded_models,
     encoded_searches as encoded_searches,
 )
+from ._figures import (
+    figure_json as figure_json,
+    figures_by_chunk as figures_by_chunk,
+    keep_figures as keep_figures,
+    shown_figures as shown_figures,
+)
 from ._findings import (
     Check as Check,
     index_findings as index_findings,

@@ -126,6 +126,16 @@ class ProjectFolder:
         return self.data / "ledger.sqlite"
 
     @property
+    def sheets(self) -> Path:
+        """The tables of ingested spreadsheets; there only where there are such."""
+        return self.data / "sheets.sqlite"
+
+    @property
+    def figures(self) -> Path:
+        """The images of documents; there only where there are such."""
+        return self.data / "figures.sqlite"
+
+    @property
     def cache(self) -> Path:
         """Replies, views and file stamps."""
         return self.root / ".ragwright" / "cache"

@@ -97,6 +97,7 @@ def ingest_sources(
             report = work.run(feeds, fetch_page, prune=prune)
         encoded = encode_missing(project, work.progress.encode)
         loss = late_loss_text(project, encoded)
+    project.keep_views()
     keep_snapshot(project, "ingest")
     marker.unlink(missing_ok=True)
     notes = (*notes, *report.notes, *filter(None, [loss]))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..answer import AskPlan
     from ..core import Document, Persona
     from ..flow import Message, Replies, Route, Runner, Runs, SharedWork, Spending
-    from ..index import IndexSpec, Store, Views
+    from ..index import Figures, IndexSpec, Store, Views
     from ..ingest import Chunker
     from ..models import Analyzer, Models, Tokenizer
     from ..retrieve import Adapter, Databases, Glossary, Ranker, Target
@@ -345,7 +345,18 @@ class Project:
     @cached_property
     def databases(self) -> Databases:
         """The SQL databases that questions may be answered from."""
-        return retrieve.Databases(self.settings.retrieve.databases, self.folder.root)
+        folder = self.folder
+        return retrieve.Databases(self.settings.retrieve.databases, folder.root, folder.sheets)
+
+    def keep_views(self) -> None:
+        """Bring the tables of spreadsheets and the figures up to the documents of the index."""
+        index.keep_sheets(self.store, self.pair, self.folder.sheets)
+        room.keep_figures(self)
+
+    @cached_property
+    def figures(self) -> Figures:
+        """The images of documents."""
+        return index.Figures(self.folder.figures)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -570,8 +581,9 @@ class Project:
         options = settings.answer if stream else replace(settings.answer, stream=False)
         setup = answer.AnswerSetup(options, settings.prompt, self.tokenizer, window_of)
         # Schemas are read only if a question may be routed to a database.
-        routed = settings.retrieve.databases and settings.retrieve.route.method != "index"
-        databases = self.databases.described() if routed else ()
+        routed = settings.retrieve.route.method != "index"
+        kept = settings.retrieve.databases or self.folder.sheets.is_file()
+        databases = self.databases.described() if routed and kept else ()
         notes = self.partial_note()
         plan = answer.AskPlan(settings.retrieve, setup, tuple(history), notes, databases)
         # variants are measured as they are

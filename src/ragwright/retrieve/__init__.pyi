@@ -101,6 +101,7 @@ from ._tables import (
     Column as Column,
     Database as Database,
     DatabaseReader as DatabaseReader,
+    Sheet as Sheet,
     Table as Table,
 )
 from ._target import (
@@ -113,3 +114,11 @@ from ._target import (
     Variant as Variant,
 )
 from ._word_pairs import word_pairs as word_pairs
+from .sheets import (
+    SHEETS as SHEETS,
+    SheetAnswer as SheetAnswer,
+    SheetReader as SheetReader,
+    cited_rows as cited_rows,
+    sheet_answer as sheet_answer,
+    sheet_hits as sheet_hits,
+)

@@ -17,6 +17,7 @@ from ._options import DatabaseOptions
 if TYPE_CHECKING:
     from ._tables import Database, DatabaseReader
 
+_SHEETS = "sheets"
 _GRACE = 15.0
 """Seconds for connecting and fetching, on top of what a statement may take."""
 
@@ -27,13 +28,27 @@ class Databases:
     Args:
         options: The entries.
         root: Folder that relative SQLite paths start from.
+        sheets: File of the tables of spreadsheets; it may come and go.
+
+    Raises:
+        ConfigError: Two databases have one name, or one that of the spreadsheets.
     """
 
-    def __init__(self, options: Sequence[DatabaseOptions], root: Path = Path()) -> None:
+    def __init__(
+        self, options: Sequence[DatabaseOptions], root: Path = Path(), sheets: Path | None = None
+    ) -> None:
         self._options = {entry.name: entry for entry in options}
         if len(self._options) != len(options):
             raise ConfigError("two databases have one name", hint="give each its own name")
+        if _SHEETS in self._options:
+            raise ConfigError(
+                f"the database name {_SHEETS!r} is that of ingested spreadsheets",
+                where="retrieve.databases",
+                hint="give the database another name",
+            )
         self._root = root
+        self._sheets = sheets
+        self._sheets_age: tuple[int, int] | None = None
         self._readers: dict[str, DatabaseReader] = {}
         self._described: dict[str, Database] = {}
         self._lock = threading.Lock()
@@ -44,6 +59,8 @@ class Databases:
         Raises:
             DatabaseError: It is not configured.
         """
+        if name == _SHEETS and self._sheets is not None:
+            return _sheet_options()
         if name not in self._options:
             raise DatabaseError(
                 f"no database {name!r} is configured", hint=near(name, self._options)
@@ -60,12 +77,30 @@ class Databases:
         options = self.options(name)
         with self._lock:
             if name not in self._readers:
-                self._readers[name] = _open_reader(options, self._root)
+                self._readers[name] = (
+                    retrieve.SheetReader(options, self._sheets)
+                    if name == _SHEETS and self._sheets is not None
+                    else _open_reader(options, self._root)
+                )
             return self._readers[name]
 
     def described(self) -> tuple[Database, ...]:
-        """All databases with their schemas, or the reason why one cannot be read."""
-        return tuple(map(self._describe_database, self._options))
+        """All databases with their schemas, or the reason why one cannot be read.
+
+        Tables of spreadsheets come last, if there are any.
+        """
+        return (*map(self._describe_database, self._options), *self._described_sheets())
+
+    def _described_sheets(self) -> tuple[Database, ...]:
+        """The database of spreadsheets; read again when its file has changed."""
+        if self._sheets is None or not self._sheets.is_file():
+            return ()
+        stat = self._sheets.stat()
+        age = (stat.st_mtime_ns, stat.st_size)
+        if self._sheets_age != age:
+            self._described.pop(_SHEETS, None)
+            self._sheets_age = age
+        return (self._describe_database(_SHEETS),)
 
     def fingerprints(self) -> Mapping[str, str]:
         """Name of a database -> hash of its present content (see :class:`DatabaseReader`).
@@ -73,7 +108,8 @@ class Databases:
         Empty for one that cannot be read.
         """
         hashes: dict[str, str] = {}
-        for name in self._options:
+        sheets = (_SHEETS,) if self._sheets is not None and self._sheets.is_file() else ()
+        for name in (*self._options, *sheets):
             try:
                 hashes[name] = self.reader(name).fingerprint()
             except RagwrightError:
@@ -83,10 +119,13 @@ class Databases:
     def _describe_database(self, name: str) -> Database:
         database = self._described.get(name)
         if database is None:
-            options = self._options[name]
+            options = self.options(name)
             try:
                 reader = self.reader(name)
-                database = retrieve.Database(options, reader.schema(), reader.dialect)
+                sheets = reader.sheets() if isinstance(reader, retrieve.SheetReader) else ()
+                database = retrieve.Database(
+                    options, reader.schema(), reader.dialect, sheets=sheets
+                )
                 self._described[name] = database
             except RagwrightError as error:  # not cached: it may be available next time
                 database = retrieve.Database(options, problem=error.what)
@@ -117,6 +156,10 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
         """False: tables change, so rows are only kept in their run."""
         return False
 
+    def free(self, request: Sql) -> bool:
+        """True for the tables of spreadsheets, which are a file of the project."""
+        return request.database == _SHEETS
+
     async def send(self, request: Sql, on_delta: OnDelta | None = None) -> SqlReply:
         """Check the statement and read its rows.
 
@@ -135,6 +178,16 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
     async def aclose(self) -> None:
         """Release the threads; statements under way end at their time limit."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _sheet_options() -> DatabaseOptions:
+    return DatabaseOptions(
+        name=_SHEETS,
+        address="sqlite:///",
+        description="Tables of the spreadsheets and CSV files that were ingested.",
+        max_rows=10_000,
+        max_characters=1_000_000,
+    )
 
 
 def _open_reader(options: DatabaseOptions, root: Path) -> DatabaseReader:

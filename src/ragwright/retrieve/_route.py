@@ -192,7 +192,7 @@ def _named_databases(text: str, databases: Sequence[Database]) -> Iterator[tuple
                 yield name, f"it names the table {table.name!r} of the database {name}"
         for table in database.tables if counts else ():
             for column in table.columns:
-                if _names_all_words(analyzer, tokens, column.name):
+                if column.name[0] != "_" and _names_all_words(analyzer, tokens, column.name):
                     counting = f"it contains {counts[0]!r}" if counts else ""
                     yield (
                         name,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from .. import retrieve as room  # citations of sheets are rare
 from ..core import Hit, MetaValue, StatementError, neutral, render, shipped_mapping, text_hash
 from ..flow import ChatReply, Flow, Message, SqlReply, branch, chat, sql
 from ..models import words
@@ -18,6 +19,8 @@ from ._target import Retrieved
 MOST_TABLES = 40
 """Most tables that the model sees; of more, those that share the most words with the question."""
 
+_SHEET_ROWS = 100
+"""Most rows of a sheet that a passage holds."""
 _MAX_TOKENS = 600
 _SCHEMA = object_schema({"statement": {"type": "string"}})
 
@@ -38,6 +41,7 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
     tables, notes = _shown_tables(question, database)
     values = _prompt_values(question, database, tables)
     turns = [Message(role, render(data.text(role), values)) for role in ("system", "user")]
+    most = _SHEET_ROWS if database.sheets else database.options.max_rows
     reply = yield from _written(model, turns)
     planned = yield from branch(0, 0, 1)
     if reply.finish == "forecast":
@@ -46,7 +50,7 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
         return Retrieved(question, (_hit(database, "", SqlReply((), ())),), "sql")
     try:
         statement = read_statement(reply)
-        rows = yield from sql(database.options.name, statement, database.options.max_rows)
+        rows = yield from sql(database.options.name, statement, most)
     except StatementError as error:
         if not _worth_another(reply):
             raise
@@ -55,14 +59,18 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
         statement = ""
         try:
             statement = read_statement((yield from _written(model, turns)))
-            rows = yield from sql(database.options.name, statement, database.options.max_rows)
+            rows = yield from sql(database.options.name, statement, most)
         except StatementError as second:
             raise StatementError(
                 second.what, where=f"second statement: {statement[:300]!r}", hint=second.hint
             ) from second
     origin = f"from the database {database.options.name}: {statement}"
     notes = [origin, *notes, *rows.notes]
-    return Retrieved(question, (_hit(database, statement, rows),), "sql", tuple(notes))
+    hit = _hit(database, statement, rows)
+    hits: Sequence[Hit] = (hit,)
+    if database.sheets:
+        hits = (yield from room.cited_rows(statement, rows, database.sheets, hit.text)) or hits
+    return Retrieved(question, tuple(hits), "sql", tuple(notes))
 
 
 def read_statement(reply: ChatReply) -> str:

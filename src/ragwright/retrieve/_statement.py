@@ -74,6 +74,12 @@ def checked_statement(text: str) -> str:
     return statement
 
 
+def statement_words(statement: str) -> list[tuple[str, str]]:
+    """Kind and text of each token of a checked statement, without spaces."""
+    words = [(str(match.lastgroup), match[0]) for match in _TOKEN.finditer(statement)]
+    return [word for word in words if word[0] != "space"]
+
+
 def named_subqueries(statement: str) -> frozenset[str]:
     """Names of the ``WITH`` subqueries of a checked statement, in lower case.
 

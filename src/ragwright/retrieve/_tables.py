@@ -5,11 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
 
 from ..core import counted, text_hash
 from ..flow import SqlReply
 from ._options import DatabaseOptions
+
+if TYPE_CHECKING:
+    from ..index import SheetColumn
 
 CELL = 2_000
 """Characters of one value; a longer one is cut, with a note."""
@@ -33,13 +37,64 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table of a sheet, as a question may name it.
+
+    Attributes:
+        name: Its name in SQL.
+        document: Id of the document.
+        source: The file.
+        title: Title of the document.
+        sheet: Name of the sheet; that of the file for CSV.
+        notes: What stands above its header.
+        page: Number of the sheet; None for CSV.
+        header: Row of the header.
+        rows: Number of rows of data.
+        totals: Rows of totals, which are not data.
+        columns: Its columns.
+        largest: True for the table of its document with the most rows.
+    """
+
+    name: str
+    document: str
+    source: str
+    title: str
+    sheet: str
+    notes: str
+    page: int | None
+    header: int
+    rows: int
+    totals: tuple[int, ...]
+    columns: tuple[SheetColumn, ...]
+    largest: bool = True
+
+    def column(self, name: str) -> SheetColumn:
+        """The column of a name."""
+        return next(column for column in self.columns if column.name == name)
+
+    @property
+    def place(self) -> str:
+        """The sheet and its file, for a reader."""
+        return f"sheet {self.sheet} of {self.source}" if self.page is not None else self.source
+
+    @property
+    def file_name(self) -> str:
+        """The file without folder and suffix, which names its largest table; else empty."""
+        return PurePosixPath(self.source.rpartition("#")[2]).stem if self.largest else ""
+
+
+@dataclass(frozen=True, slots=True)
 class Database:
-    """A database for routing and prompts; ``problem`` says why it cannot be queried."""
+    """A database for routing and prompts; ``problem`` says why it cannot be queried.
+
+    ``sheets`` describes its tables further where they are those of ingested spreadsheets.
+    """
 
     options: DatabaseOptions
     tables: tuple[Table, ...] = ()
     dialect: str = "SQL"
     problem: str = ""
+    sheets: tuple[Sheet, ...] = ()
 
 
 class DatabaseReader(ABC):

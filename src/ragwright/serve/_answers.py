@@ -17,6 +17,7 @@ from ..drafting import Drafting, NewBatch, NewOutput
 from ..flow import Message
 from ..monitoring import brief_model
 from ._errors import ApiError
+from ._figures import ChunkFigures, figures_of_answer
 from ._links import citation_json, linked, promise_json
 
 if TYPE_CHECKING:
@@ -58,11 +59,12 @@ def turns_of(
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """An answer as it goes to a client: under an id, with its marks rewritten."""
+    """An answer as it goes to a client: under an id, marks rewritten, figures by cited chunk."""
 
     id: str
     answer: Answer
     marks: Marks
+    figures: ChunkFigures
 
 
 def new_id(kind: str = "chatcmpl-") -> str:
@@ -96,7 +98,8 @@ async def delivered(
     """
     work.refuse_erased(asking, answer.hits)
     placed_marks = marks or marks_of_answer(answer, linked(work.caller.base))
-    done = Delivered(name or new_id(), answer, placed_marks)
+    figures = await figures_of_answer(work.bench, work.caller.base, answer)
+    done = Delivered(name or new_id(), answer, placed_marks, figures)
     if work.service.metrics is not None:
         work.service.metrics.answered(answer.abstained)
     if work.service.options.keep_answers:

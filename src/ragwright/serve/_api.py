@@ -23,6 +23,7 @@ from ._admission import Admitted, Caller, Wanted, admitted
 from ._answers import drafted, drafting
 from ._chat import chat_completion
 from ._errors import ApiError, documented
+from ._figures import figures_of_hits
 from ._links import source_url
 from ._wire import (
     ChatRequest,
@@ -105,9 +106,13 @@ async def retrieve(
     async with admitted(service, caller, wanted) as work:
         asking = work.asking(Extras(filters=body.filters, soft=body.soft))
         retrieval = await work.result(work.bench.aretrieve(body.query, body.top_k, asking))
+        figures = await figures_of_hits(work.bench, caller.base, retrieval.hits)
     hits = [
         hit_json(hit)
-        | {"url": source_url(caller.base, hit.document_id, hit.start, hit.end, hit.text)}
+        | {
+            "url": source_url(caller.base, hit.document_id, hit.start, hit.end, hit.text),
+            "figures": list(figures.get(hit.chunk_id, ())),
+        }
         for hit in retrieval.hits
     ]
     return JSONResponse({"hits": hits, "notes": list(retrieval.notes)})

@@ -25,7 +25,7 @@ from uvicorn.supervisors import Multiprocess
 
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
-from . import _api, _mcp, _metrics
+from . import _api, _figures, _mcp, _metrics
 from ._door import Door, is_loopback
 from ._errors import documented, install_errors
 from ._logs import LogForm, Logged, log_to_stderr
@@ -99,6 +99,7 @@ def make_app(serving: Serving) -> ASGIApp:
     install_errors(app)
     app.include_router(_api.router)
     app.include_router(interface_routes())
+    app.include_router(_figures.router)
     app.include_router(page_routes())
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=documented())

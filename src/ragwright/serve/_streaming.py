@@ -18,6 +18,7 @@ from ..core import Answer
 from ._admission import LOOK, Admitted
 from ._answers import delivered, for_caller
 from ._errors import ApiError, api_error
+from ._figures import ChunkFigures
 from ._links import link_lines, linked
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Frames(Protocol):
     def text(self, text: str, marks: Sequence[PlacedMark]) -> Iterable[bytes]:
         """Frames of a piece of text and the citations in it."""
 
-    def closing(self, answer: Answer, marks: Marks) -> Iterable[bytes]:
+    def closing(self, answer: Answer, marks: Marks, figures: ChunkFigures) -> Iterable[bytes]:
         """Frames after the text; the answer is as its caller may see it."""
 
     def failure(self, error: ApiError) -> bytes:
@@ -191,6 +192,7 @@ class AnswerEvents:
         if rest:
             for frame in self._frames.text(rest, marks.marks[begin:]):
                 yield frame
-        await delivered(self._work, answer, streamed.asking, name=streamed.id, marks=marks)
-        for frame in self._frames.closing(for_caller(answer, self._work.caller), marks):
+        done = await delivered(self._work, answer, streamed.asking, name=streamed.id, marks=marks)
+        shown = for_caller(answer, self._work.caller)
+        for frame in self._frames.closing(shown, marks, done.figures):
             yield frame

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from .. import (
     answer,
@@ -24,7 +24,7 @@ from ._asking import Asking, AsyncVerbs, checked_count, checked_filters, checked
 from ._tuning import TuningVerbs
 
 if TYPE_CHECKING:
-    from ..core import Answer, Document, Filter
+    from ..core import Answer, Document, Filter, Hit
     from ..drafting import (
         Collected,
         Collecting,
@@ -551,6 +551,12 @@ class Workbench(TuningVerbs, AsyncVerbs):
     def migrate_shared(self) -> Mapping[str, int]:
         """Migrate the tables of the shared database; returns their versions."""
         return drafting.migrate_shared(self.project)
+
+    def figures(self, hits: Sequence[Hit]) -> Mapping[str, list[dict[str, Any]]]:
+        """Figures of passages: id of a chunk -> id, caption, page, box and size of each."""
+        if not self.project.folder.figures.is_file():
+            return {}
+        return opened.figures_by_chunk(self.project, hits)
 
     # -- forgetting ------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from .._admission import Admitted, Wanted, admitted
 from .._answers import answered, earlier_turns, for_caller, new_id, standalone, turns_of
 from .._chat import details_json
 from .._errors import ApiError
+from .._figures import ChunkFigures
 from .._links import link_lines
 from .._streaming import AnswerEvents, EventStream, Streamed, sse_frame
 from ._conditions import filters_of
@@ -69,7 +70,8 @@ async def response(
         text = done.marks.text + (link_lines(done.marks.spans) if links else "")
         notes = [note for mark in done.marks.marks for note in _annotations(mark)]
         items = (reply.search_item(done.answer), reply.message(text, notes))
-        return JSONResponse(reply.completed(for_caller(done.answer, caller), done.marks, items))
+        shown = for_caller(done.answer, caller)
+        return JSONResponse(reply.completed(shown, done.marks, done.figures, items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,11 @@ class _Reply:
         }
 
     def completed(
-        self, answer: Answer, marks: Marks, items: Sequence[Mapping[str, Any]]
+        self,
+        answer: Answer,
+        marks: Marks,
+        figures: ChunkFigures,
+        items: Sequence[Mapping[str, Any]],
     ) -> dict[str, Any]:
         """The whole response; ``incomplete`` where the model's text was cut."""
         cut = answer.finish == "length"
@@ -122,7 +128,7 @@ class _Reply:
                 "output_tokens_details": {"reasoning_tokens": 0},
                 "total_tokens": usage.prompt_tokens + usage.completion_tokens,
             },
-            "ragwright": details_json(answer, marks),
+            "ragwright": details_json(answer, marks, figures),
         }
 
     def search_item(self, answer: Answer | None = None) -> dict[str, Any]:
@@ -231,7 +237,7 @@ class _Events:
                 )
                 self._annotations.append(annotation)
 
-    def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
+    def closing(self, answer: Answer, marks: Marks, figures: ChunkFigures) -> Iterator[bytes]:
         """The ends of the search, the message and the response."""
         reply = self._reply
         search = reply.search_item(answer)
@@ -242,7 +248,7 @@ class _Events:
         yield self._part_event("content_part.done", part=part)
         message = reply.message(self._text, self._annotations)
         yield self._event("output_item.done", output_index=1, item=message)
-        whole = reply.completed(answer, marks, (search, message))
+        whole = reply.completed(answer, marks, figures, (search, message))
         yield self._event(whole["status"], response=whole)
 
     def failure(self, error: ApiError) -> bytes:

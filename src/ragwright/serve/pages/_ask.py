@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -123,12 +124,20 @@ def _answer_card(done: Delivered, caller: Caller) -> dict[str, Any]:
         "persona": answer.persona,
         "parts": _answer_parts(done.marks),
         "spans": done.marks.spans,
+        "figures": _different_figures(done),
         "closest": closest_spans(answer, done.marks.link),
         "abstained": answer.abstained,
         "model": answer.model,
         "notes": answer.notes,
         "promise": "" if answer.promise is None else answer.promise.line,
     }
+
+
+def _different_figures(done: Delivered) -> list[Mapping[str, Any]]:
+    """The figures of all citations, each once."""
+    chunks = dict.fromkeys(span.citation.chunk_id for span in done.marks.spans)
+    figures = (figure for chunk in chunks for figure in done.figures.get(chunk, ()))
+    return list({figure["id"]: figure for figure in figures}.values())
 
 
 def _answer_parts(marks: Marks) -> list[_Part]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from ...core import RagwrightError, Span
-from ...project import last_ingest
+from ...project import figure_json, last_ingest
 from .._api import caller_of, service_of
 from .._errors import ApiError
+from .._figures import addressed
 from .._links import same_text
 from .._reading import ListedSource, VisibleSource, list_sources, visible_source
 from ._base import error_page, page
 
 if TYPE_CHECKING:
+    from ...index import Figure
     from .._keys import ServeKey
     from .._service import Service
 
@@ -26,6 +29,9 @@ _LISTED = 100
 
 _SHOWN = 200_000
 """Most characters of a document on one page, around the passage."""
+
+_FIGURES = 24
+"""Figures of a document on one page."""
 
 _CHANGED = "The document has changed since it was cited: the passage cannot be marked."
 _PART = "This is a part of the document, around the passage."
@@ -79,20 +85,22 @@ async def source(
     """Show a document of the index, the passage of a citation marked, or its chunks."""
     service, caller = service_of(request), caller_of(request)
     try:
-        visible, spans = await _first_visible(service, caller.key, id)
+        visible, spans, figures = await _first_visible(service, caller.key, id)
     except RagwrightError as error:
         return error_page(request, error)
     if visible is None:
         return error_page(request, ApiError(404, "source not found", "not_found"))
     values = _source_values(visible, start, end, v)
     borders = _chunk_pieces(visible, spans) if chunks else []
-    return page(request, "source.html", {**values, "id": id, "pieces": borders})
+    near = _near_figures(visible, figures, start if values["marked"] else None, values["page"])
+    shown = [addressed(caller.base, figure_json(figure)) for figure in near]
+    return page(request, "source.html", {**values, "id": id, "pieces": borders, "figures": shown})
 
 
 async def _first_visible(
     service: Service, key: ServeKey | None, document_id: str
-) -> tuple[VisibleSource | None, tuple[Span, ...]]:
-    """The document in the first configuration that holds it, and the spans of its chunks."""
+) -> tuple[VisibleSource | None, tuple[Span, ...], list[Figure]]:
+    """The document in the first configuration that holds it, its chunks' spans, its figures."""
     for opened in service.configurations(key):
         if opened.target is None:
             continue
@@ -100,8 +108,31 @@ async def _first_visible(
             asking = opened.asking(key)
             visible = await visible_source(bench, asking, document_id)
             if visible is not None:
-                return visible, visible.chunks
-    return None, ()
+                kept = bench.project.figures
+                figures = await asyncio.to_thread(kept.of, [document_id])
+                return visible, visible.chunks, figures
+    return None, (), []
+
+
+def _near_figures(
+    visible: VisibleSource, figures: list[Figure], position: int | None, page: int | None
+) -> list[Figure]:
+    """The figures of the passage's chunk and page; without a passage the first of the document."""
+    seen = [
+        figure
+        for figure in figures
+        if visible.whole
+        or (figure.start is not None and visible.shows(figure.start, figure.start + 1))
+    ]
+    if position is None:
+        return seen[:_FIGURES]
+    around = [span for span in visible.chunks if span.start <= position < span.end]
+    return [
+        figure
+        for figure in seen
+        if (page is not None and figure.page == page)
+        or any(figure.start is not None and s.start <= figure.start < s.end for s in around)
+    ][:_FIGURES]
 
 
 def _chunk_pieces(visible: VisibleSource, spans: tuple[Span, ...]) -> list[dict[str, Any]]:

@@ -69,6 +69,7 @@ document.addEventListener("htmx:load", (event) => {
   // Links of ours open on this server, whatever name it is reached by.
   const local = (url) => {
     const parsed = new URL(url, location.href);
+    if (parsed.pathname.startsWith(`${root}/figure/`)) return parsed.pathname;
     return parsed.pathname === `${root}/source` ? parsed.pathname + parsed.search + "#passage" : "#";
   };
 
@@ -153,6 +154,25 @@ document.addEventListener("htmx:load", (event) => {
     return box;
   };
 
+  // The figures of all citations, each once.
+  const pictures = (found) => {
+    const box = element("div", "", { class: "figures" });
+    const seen = new Set();
+    for (const one of found.flatMap((cited) => cited.figures || [])) {
+      if (seen.has(one.id)) continue;
+      seen.add(one.id);
+      const shown = element("figure");
+      const link = element("a", "", { href: local(one.url) });
+      link.append(element("img", "", {
+        src: local(one.url), alt: one.caption || "Figure without a caption", loading: "lazy",
+        width: String(one.width), height: String(one.height) }));
+      const page = one.page ? ` · page ${one.page}` : "";
+      shown.append(link, element("figcaption", (one.caption || "Figure") + page));
+      box.append(shown);
+    }
+    return seen.size ? [box] : [];
+  };
+
   // Feedback on an answer: a verdict with the note beside it, or a note alone.
   const feedback = (id, persona, citations) => {
     const form = element("form", "", {
@@ -193,7 +213,8 @@ document.addEventListener("htmx:load", (event) => {
   });
 
   const finish = (card, details, id, persona) => {
-    if (details.citations.length) card.append(passages(details.citations));
+    if (details.citations.length)
+      card.append(passages(details.citations), ...pictures(details.citations));
     if (details.closest.length)
       card.append(element("h4", "Closest passages"), passages(details.closest));
     card.append(element("p", [details.model, ...details.notes].join(" · "), { class: "note" }));

@@ -1,0 +1,143 @@
+"""Figures of files: caption, page and box; icons, logos and foreign files are left out."""
+
+from __future__ import annotations
+
+import base64
+import io
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+
+from ragwright import Workbench
+from ragwright.index import Figure, Figures
+from ragwright.ingest import FoundFigure, SourceOptions, figures_of, image_size, kept_figures
+
+OPTIONS = SourceOptions()
+
+
+def png(width: int, height: int, shade: int = 90) -> bytes:
+    """A grey PNG file."""
+    body = zlib.compress(b"".join(b"\0" + bytes([shade]) * width for _ in range(height)))
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts = [(b"IHDR", header), (b"IDAT", body), (b"IEND", b"")]
+    chunks = [
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in parts
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def pdf(caption: str, shade: int = 90) -> bytes:
+    """One page with an image of 200 by 120 points at (100, 500), and a caption below it."""
+    pixels = bytes(range(256)) * 60 + bytes([shade])
+    picture = zlib.compress(pixels[: 128 * 120])
+    content = (
+        f"q 200 0 0 120 100 500 cm /I Do Q BT /F 10 Tf 100 480 Td ({caption}) Tj ET "
+        "BT /F 12 Tf 100 700 Td (The pump is driven by the shaft.) Tj ET"
+    ).encode()
+    bodies = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 4 0 R/Resources<</Font<</F 5 0 R"
+        b">>/XObject<</I 6 0 R>>>>>>",
+        b"<</Length %d>>stream\n%s\nendstream" % (len(content), content),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+        b"<</Type/XObject/Subtype/Image/Width 128/Height 120/ColorSpace/DeviceGray"
+        b"/BitsPerComponent 8/Filter/FlateDecode/Length %d>>stream\n%s\nendstream"
+        % (len(picture), picture),
+    ]
+    out, places = bytearray(b"%PDF-1.4\n"), []
+    for number, body in enumerate(bodies, 1):
+        places.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    start = len(out)
+    out += b"xref\n0 7\n0000000000 65535 f \n"
+    out += b"".join(b"%010d 00000 n \n" % place for place in places)
+    return bytes(out + b"trailer<</Size 7/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % start)
+
+
+def epub(images: int) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as book:
+        book.writestr("mimetype", "application/epub+zip")
+        page = "".join(f'<p>Part {i}</p><img src="i/a.png" alt="Seal"/>' for i in range(images))
+        book.writestr("text/one.xhtml", f"<html><body>{page}</body></html>")
+        book.writestr("text/i/a.png", png(120, 120))
+    return file.getvalue()
+
+
+def test_a_pdf_figure_has_page_box_and_caption() -> None:
+    pytest.importorskip("pypdfium2")
+    [figure] = figures_of("a.pdf", "pdf", pdf("Figure 3: The pump and its shaft"), OPTIONS)
+    assert (figure.page, figure.box) == (1, (100.0, 222.0, 300.0, 342.0))
+    assert figure.caption == "Figure 3: The pump and its shaft"
+    assert image_size(figure.data) == (200, 120)
+
+
+def test_html_figures_are_inline_or_beside_the_file() -> None:
+    pytest.importorskip("selectolax")
+    inline = base64.b64encode(png(120, 120)).decode()
+    html = (
+        f'<p>Before it.</p><figure><img src="data:image/png;base64,{inline}">'
+        '<figcaption>Figure 1. A valve</figcaption></figure><img src="b.png" alt="A hose">'
+        '<img src="https://elsewhere.example/c.png"><img src="file:///etc/passwd">'
+    )
+    first, second = figures_of("a.html", "html", html.encode(), OPTIONS)
+    assert (first.caption, first.before) == ("Figure 1. A valve", "Before it.")
+    assert (second.link, second.caption) == ("b.png", "A hose")
+
+
+def test_icons_rules_and_repeated_logos_are_left_out() -> None:
+    images = [png(32, 32), png(1300, 70), b"<svg/>", png(200, 200), *[png(150, 80)] * 3]
+    kept = kept_figures(FoundFigure(data) for data in images)
+    assert [image_size(figure.data) for figure in kept] == [(200, 200)]
+
+
+def test_a_seal_on_every_page_of_a_book_is_no_figure() -> None:
+    pytest.importorskip("selectolax")
+    assert len(figures_of("a.epub", "epub", epub(2), OPTIONS)) == 2
+    assert figures_of("a.epub", "epub", epub(3), OPTIONS) == ()
+
+
+@pytest.mark.parametrize(("kind", "data"), [("pdf", b"%PDF-1.4 cut"), ("docx", b"PK/media/cut")])
+def test_a_damaged_file_is_an_error_of_that_file(kind: str, data: bytes) -> None:
+    pytest.importorskip("pypdfium2")
+    from ragwright.core import RagwrightError
+
+    with pytest.raises(RagwrightError):
+        figures_of(f"a.{kind}", kind, data, OPTIONS)
+
+
+def kept(folder: Path) -> list[Figure]:
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+        names = [document.id for document in bench.documents()]
+    return Figures(folder / ".ragwright" / "data" / "figures.sqlite").of(names)
+
+
+def test_figures_are_kept_with_their_place_and_forgotten(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    pytest.importorskip("selectolax")
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n")
+    (tmp_path.parent / "secret.png").write_bytes(png(130, 130))
+    (docs / "pump.pdf").write_bytes(pdf("Figure 3: The pump and its shaft"))
+    (docs / "hose.html").write_text(
+        "<html><body><h1>Hose</h1><p>The hose is long and green, as hoses are.</p>"
+        '<img src="hose.png" alt="A hose"><img src="../../secret.png" alt="x"></body></html>'
+    )
+    (docs / "hose.png").write_bytes(png(140, 100))
+    hose, pump = kept(tmp_path)
+    assert (hose.caption, hose.width, hose.height) == ("A hose", 140, 100)
+    with Workbench.open(tmp_path) as bench:
+        text = next(d.text for d in bench.documents() if d.id == pump.document_id)
+        assert pump.start == text.index("Figure 3")
+        bench.forget(pump.document_id)
+    figures = Figures(tmp_path / ".ragwright" / "data" / "figures.sqlite")
+    assert figures.image(pump.id) is None
+    assert figures.image(hose.id) is not None
+    (docs / "hose.png").unlink()
