@@ -109,7 +109,7 @@ def feedback_notes(row: Row, model: VoteModel) -> tuple[str, ...]:
         notes.append("The gold answer is a reader's correction.")
     if others := _words(row, "feedback_corrections"):
         notes.append(f"Other corrections: {' | '.join(others)}")
-    notes += [f"Remark of {note}" for note in _words(row, "feedback_notes")]
+    notes += [f"Remark of {note.rstrip('.')}." for note in _words(row, "feedback_notes")]
     if gone := row.metadata.get("feedback_gone"):
         passages = "1 passage" if gone == 1 else f"{gone} passages"
         notes.append(f"{passages} that readers saw are no longer in the documents.")

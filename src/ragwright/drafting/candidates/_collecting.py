@@ -182,7 +182,7 @@ def _placed(
 
 
 def _unplaced(row: Row) -> Row:
-    """A row without its split; one without proposed gold stays with its first passage's document."""
+    """A row without its split; without proposed gold it goes with its first passage's document."""
     metadata = {key: value for key, value in row.metadata.items() if key != "split"}
     gold = row.reference_spans or row.retrieved_spans[:1]
     return replace(row, metadata=metadata, reference_spans=gold)
