@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ...core import ConfigError, Row, counted
-from ...testsets import CandidateCounts, assign_splits, rows_so_far, store_candidates
+from ...testsets import CandidateCounts, assign_splits, is_candidate, rows_so_far, store_candidates
 from .._saving import project_outputs
 from ..outputs import VotedAnswer, voted_answers
 from ._confirm_gold import ConfirmGold, confirm_gold
@@ -154,9 +154,9 @@ def _placed(
 ) -> tuple[list[Row], Mapping[str, int]]:
     """Rows with their split, and how many were held back for each testset.
 
-    Rows that are in the file already keep the split that they have there.
+    Rows of the file that are decided, or for confirmation, keep the split that they have there.
     """
-    own = {row.id for row in before}
+    own = {r.id for r in before if not is_candidate(r) or r.metadata.get("split") == "confirm"}
     placed: list[Row] = []
     held: Counter[str] = Counter()
     touching: dict[str, str] = {}
@@ -170,7 +170,9 @@ def _placed(
         placed.append(row)
     if split == "both":
         new = [_unplaced(row) for row in placed if row.id not in own]
-        splits = assign_splits([*before, *new])
+        splits = assign_splits(
+            [*(row for row in before if row.id not in {r.id for r in new}), *new]
+        )
         splits |= {
             name: "confirm" for name, testset in touching.items() if testset and name not in own
         }
