@@ -367,8 +367,8 @@ def main() -> None:
             "errors (a hard question misleads many), so real votes are worth less.",
             "Readers see only what the served configuration found, so gold from votes alone "
             "favours it, and more votes favour it more. A person's review takes most of that "
-            "away. What is left comes from questions whose passage the served configuration did not "
-            "show; it goes where the person also sees what the other configurations find "
+            "away. What is left comes from questions whose passage the served configuration did "
+            "not show; it goes where the person also sees what the other configurations find "
             "(`ragwright review --feedback --pool 5 --set …`).",
             "Nothing was fitted; kinds and shares of readers were fixed before the first run.",
         ),

@@ -128,7 +128,7 @@ def main() -> None:
     """Go the whole way in a temporary project."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("documents", type=Path, nargs="?", default=GUIDE)
-    parser.add_argument("--questions", type=int, default=80)
+    parser.add_argument("--questions", type=int, default=120)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

@@ -132,16 +132,19 @@ def test_gold_of_a_confirm_split_is_not_taken_without_a_word(
         Row("d", COOLANT, reference="5", metadata={"split": "confirm"}),
     ]
     write_rows(rows, folder / "testsets" / "main.jsonl")
+    main = (folder / "testsets" / "main.jsonl").rename(folder / "later.jsonl")
     serve_answer(bench, BRAKE, "+")
     serve_answer(bench, COOLANT.lower(), "+")
     serve_answer(bench, "What does APP_w305 mean?", "+")
+    bench.collect_feedback()
+    assert len(rows_of(folder)) == 3
+    main.rename(folder / "testsets" / "main.jsonl")  # written after the first collection
     [note] = bench.collect_feedback().notes
     assert note.startswith("2 questions left out: the confirm split of main.jsonl asks the same")
     assert [*rows_of(folder)] == ["What does APP_w305 mean?"]
     assert bench.collect_feedback(Collecting(split="both")).notes == ()
     splits = {question: row.metadata["split"] for question, row in rows_of(folder).items()}
     assert splits[BRAKE] == splits[COOLANT.lower()] == "confirm"
-    assert splits["What does APP_w305 mean?"] == "tune", "a row keeps the split that it has"
     assert len(rows_of(folder)) == 3
     bench.collect_feedback()
     assert len(rows_of(folder)) == 3, "rows of the file itself are not left out later"

@@ -54,7 +54,7 @@ def with_gold(row: Row, numbers: Sequence[int]) -> Row:
     """Return the row with the shown passages of these numbers as its gold.
 
     Raises:
-        TestsetError: The row has no such passage, or the passage is gold of a confirm split.
+        TestsetError: The row has no such passage.
     """
     shown = row.retrieved_spans
     for number in numbers:
@@ -63,8 +63,20 @@ def with_gold(row: Row, numbers: Sequence[int]) -> Row:
                 f"row {row.id!r} has no passage {number}",
                 hint=f"its passages are numbered 1 to {len(shown)}" if shown else "it has none",
             )
-    if row.metadata.get("split") != "confirm":
-        closed = {int(text) for text in _words(row, "feedback_confirm")} & set(numbers)
+    metadata = {k: v for k, v in row.metadata.items() if k != "answerable" or not numbers}
+    gold = tuple(shown[n - 1] for n in sorted(set(numbers)))
+    return replace(row, reference_spans=gold, metadata=metadata)
+
+
+def require_gold(row: Row) -> None:
+    """Refuse to accept a row from feedback without gold, or with gold of a confirm split.
+
+    Raises:
+        TestsetError: It has neither a gold passage nor a gold answer, or it is for tuning and its
+            gold is that of a confirm split.
+    """
+    if is_feedback(row) and row.metadata.get("split") != "confirm":
+        closed = {int(text) for text in _words(row, "feedback_confirm")} & {*gold_numbers(row)}
         if closed:
             raise TestsetError(
                 f"passage {min(closed)} of row {row.id!r} is gold of a confirm split: tuning on it "
@@ -72,17 +84,6 @@ def with_gold(row: Row, numbers: Sequence[int]) -> Row:
                 hint="choose another passage, reject the row, or collect feedback for the confirm "
                 "split: ragwright review --feedback --split confirm",
             )
-    metadata = {k: v for k, v in row.metadata.items() if k != "answerable" or not numbers}
-    gold = tuple(shown[n - 1] for n in sorted(set(numbers)))
-    return replace(row, reference_spans=gold, metadata=metadata)
-
-
-def require_gold(row: Row) -> None:
-    """Refuse to accept a row from feedback that has nothing to measure with.
-
-    Raises:
-        TestsetError: It has neither a gold passage nor a gold answer.
-    """
     gold = row.reference_spans or row.reference or row.metadata.get("answerable") is False
     if is_feedback(row) and not gold:
         raise TestsetError(
@@ -109,7 +110,7 @@ def feedback_notes(row: Row, model: VoteModel) -> tuple[str, ...]:
         notes.append("The gold answer is a reader's correction.")
     if others := _words(row, "feedback_corrections"):
         notes.append(f"Other corrections: {' | '.join(others)}")
-    notes += [f"Remark of {note}" for note in _words(row, "feedback_notes")]
+    notes += [f"Remark of {note.rstrip('.')}." for note in _words(row, "feedback_notes")]
     if gone := row.metadata.get("feedback_gone"):
         passages = "1 passage" if gone == 1 else f"{gone} passages"
         notes.append(f"{passages} that readers saw are no longer in the documents.")
@@ -188,8 +189,8 @@ def store_candidates(path: Path, candidates: Sequence[Row], scope: str = "") -> 
                 counts["decided"] += is_feedback(row)
                 counts["revoted"] += name in new and votes_on(new[name]) != votes_on(row)
             elif name in new:
-                # its split stays: it may depend on the option of an earlier call
-                split = {k: row.metadata[k] for k in ("split",) if k in row.metadata}
+                # what is for confirmation stays so: somebody said it in an earlier call
+                split = {"split": "confirm"} if row.metadata.get("split") == "confirm" else {}
                 rows[name] = replace(new[name], metadata={**new[name].metadata, **split})
                 counts["unchanged" if rows[name] == row else "changed"] += 1
             else:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ...core import ConfigError, Row, counted
-from ...testsets import CandidateCounts, assign_splits, rows_so_far, store_candidates
+from ...testsets import CandidateCounts, assign_splits, is_candidate, rows_so_far, store_candidates
 from .._saving import project_outputs
 from ..outputs import VotedAnswer, voted_answers
 from ._confirm_gold import ConfirmGold, confirm_gold
@@ -115,7 +115,7 @@ def collect_feedback(project: Project, how: Collecting | None = None) -> Collect
         for asked in questions
     ]
     notes = [*_followed_note(followed), *_gone_notes(rows)]
-    rows, held = _placed(rows, options.split, gold, {row.id for row in before})
+    rows, held = _placed(rows, options.split, gold, before)
     for name, count in held.items():
         notes.append(
             f"{counted(count, 'question')} left out: the confirm split of {name} asks the same or "
@@ -150,35 +150,44 @@ def _questions(answers: Iterable[VotedAnswer], scope: str) -> tuple[list[Asked],
 
 
 def _placed(
-    rows: Iterable[Row], split: str, gold: ConfirmGold, known: Container[str]
+    rows: Iterable[Row], split: str, gold: ConfirmGold, before: Sequence[Row]
 ) -> tuple[list[Row], Mapping[str, int]]:
     """Rows with their split, and how many were held back for each testset.
 
-    Rows that are ``known``, in the file already, keep the split that they have there.
+    Rows of the file that are decided, or for confirmation, keep the split that they have there.
     """
+    own = {r.id for r in before if not is_candidate(r) or r.metadata.get("split") == "confirm"}
     placed: list[Row] = []
     held: Counter[str] = Counter()
     touching: dict[str, str] = {}
     for row in rows:
         names = (gold.asks(row.user_input), *map(gold.overlaps, row.reference_spans))
         name = next(filter(None, names), "")
-        if name and split == "tune" and row.id not in known:
+        if name and split == "tune" and row.id not in own:
             held[name] += 1
             continue
         touching[row.id] = name
         placed.append(row)
     if split == "both":
-        bare = [
-            replace(r, metadata={k: v for k, v in r.metadata.items() if k != "split"})
-            for r in placed
-        ]
-        splits = assign_splits(bare)
-        splits |= {name: "confirm" for name, testset in touching.items() if testset}
+        new = [_unplaced(row) for row in placed if row.id not in own]
+        splits = assign_splits(
+            [*(row for row in before if row.id not in {r.id for r in new}), *new]
+        )
+        splits |= {
+            name: "confirm" for name, testset in touching.items() if testset and name not in own
+        }
     else:
         splits = dict.fromkeys(touching, split)
     return [
         replace(row, metadata={**row.metadata, "split": splits[row.id]}) for row in placed
     ], held
+
+
+def _unplaced(row: Row) -> Row:
+    """A row without its split; without proposed gold it goes with its first passage's document."""
+    metadata = {key: value for key, value in row.metadata.items() if key != "split"}
+    gold = row.reference_spans or row.retrieved_spans[:1]
+    return replace(row, metadata=metadata, reference_spans=gold)
 
 
 def _followed_note(followed: int) -> list[str]:

@@ -122,9 +122,7 @@ def candidate_row(
     for answer in asked.answers:
         passages.count(answer)
     unseen = [span for span in pooled if passages.add(span)]
-    entries = [entry for answer in asked.answers for entry in answer.feedback]
-    corrections = list(dict.fromkeys(e.correction for e in reversed(entries) if e.correction))
-    notes = dict.fromkeys(f"{e.by}: {e.note}" for e in entries if e.note.strip())
+    corrections, notes = _remarks(asked)
     votes = Counter(vote for answer in asked.answers for vote in answer.votes.values())
     accepted, rejected = votes["accepted"], votes["rejected"]
     # Named first, then cited, both by votes; passages that were only shown keep their rank.
@@ -146,8 +144,8 @@ def candidate_row(
         "feedback_confirm": tuple(str(n) for n, span in enumerate(spans, 1) if closed(span)),
         "feedback_documents": tuple(passages.documents),
         "feedback_correction": reference,
-        "feedback_corrections": tuple(corrections[1:]),
-        "feedback_notes": tuple(notes),
+        "feedback_corrections": corrections[1:],
+        "feedback_notes": notes,
         "feedback_pooled": tuple(str(n) for n, span in enumerate(spans, 1) if span in unseen),
         "feedback_gone": len(passages.gone) or "",
         "feedback_scope": asked.scope,
@@ -166,6 +164,14 @@ def candidate_row(
         persona_name=asked.persona,
         metadata={key: value for key, value in metadata.items() if value not in ("", (), None)},
     )
+
+
+def _remarks(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Corrections, the latest first, and notes with the names of their readers."""
+    entries = [entry for answer in asked.answers for entry in answer.feedback]
+    corrections = dict.fromkeys(e.correction for e in reversed(entries) if e.correction)
+    notes = dict.fromkeys(f"{e.by}: {e.note}" for e in entries if e.note.strip())
+    return tuple(corrections), tuple(notes)
 
 
 def _latest_named(answer: VotedAnswer) -> list[int]:
