@@ -69,8 +69,8 @@ PAGES = {
         "Search channels, measured",
         "What learned sparse search adds to the time of a question and to the size of an index.",
         "Every figure on this page was computed by the command named with it and is kept as JSON "
-        "beside the page. Encodings are drawn at random: the page is about time and size, not about "
-        "the quality of any model.",
+        "beside the page. Encodings are drawn at random: the page is about time and size, not the "
+        "quality of any model.",
     ),
     "conversations": Page(
         "Conversations, measured",
