@@ -16,6 +16,7 @@ from ragwright.models import (
     EmbedOptions,
     LateModel,
     PlacedTokens,
+    SentenceTransformerEmbedder,
     TokenVectors,
     export_onnx,
     open_late,
@@ -167,6 +168,14 @@ def test_a_model_of_another_kind_is_refused_before_it_is_opened(
     with pytest.raises(ConfigError, match=f"not a late-interaction model.*{what}") as caught:
         opened(tmp_path)
     assert "embed.model" in str(caught.value.hint)
+
+
+def test_a_late_interaction_model_is_no_embedding_model(tmp_path: Path) -> None:
+    settings = {"model_type": "MultiVectorEncoder"}
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(settings), "utf-8")
+    with pytest.raises(ConfigError, match="a vector per token") as caught:
+        SentenceTransformerEmbedder(tmp_path)
+    assert "late.model" in str(caught.value.hint)
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:

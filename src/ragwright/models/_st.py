@@ -64,6 +64,12 @@ class SentenceTransformerEmbedder(RuledEmbedder):
         device: str = "cpu",
     ) -> None:
         options = options or EmbedOptions()
+        if is_late(Path(source).expanduser()):
+            raise ConfigError(
+                "a late-interaction model has a vector per token, not one per text",
+                where=str(source),
+                hint="name it as late.model, and add late to retrieve.channels",
+            )
         self._model = open_quietly("SentenceTransformer", str(source), device)
         self.where = str(source)
         self._batch = 1 if device == "cpu" else options.batch_size
