@@ -249,14 +249,23 @@ def _opened_ingest(
     embedding = (model, bool(model) and project.models.is_local(model))
     kind = Ingest if cluster is None else ClusterIngest
     try:
-        if project.settings.chunk.head.model:
-            project.models.chat_model(project.settings.chunk.head.model)
+        _check_head_model(project)
         work = kind(
             project.store, project.pair, project.chunker, embedding, project.runner, stamps, again
         )
         yield work.on(cluster) if isinstance(work, ClusterIngest) and cluster else work
     finally:
         stamps.close()
+
+
+def _check_head_model(project: Project) -> None:
+    """Refuse a model of heads that cannot chat, before anything is read."""
+    name = project.settings.chunk.head.model
+    try:
+        if name:
+            project.models.chat_model(name)
+    except ConfigError as error:
+        raise ConfigError(error.what, where="chunk.head.model", hint=error.hint) from error
 
 
 @contextmanager
