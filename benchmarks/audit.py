@@ -59,7 +59,8 @@ def is_of(finding: Finding, fault: Fault) -> bool:
     if fault.kind == "copy":
         return {place.document_id for place in finding.places} == {*fault.documents}
     return any(
-        place.document_id in fault.documents and _shares(place.text, text)
+        place.document_id in fault.documents
+        and (_shares(place.text, text) or _shares(text, place.text))
         for place in finding.places
         for text in fault.texts
     )
@@ -197,6 +198,9 @@ NOTES = (
     "auxiliaries, most of which the rule ignores by design. A contradiction between "
     "sentences of different words is "
     "not looked for without a model, so that this recall says nothing of those.",
+    "A planted fault is one that a reader sees: none lies in a block of code or in the address of "
+    "a link, and none spoils the sentence of another one. Before that was so, and before the "
+    "rules of this version, the figures were .80 for numbers and .73 for negations.",
     "Planted faults are cleaner than those of life: the precision on untouched documents, read by "
     "eye, is below.",
 )

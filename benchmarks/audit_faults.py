@@ -41,6 +41,9 @@ KINDS = {
 EACH = 15
 """Faults of a kind in each half."""
 
+_NUMBER = r"(?<![\w.,#/-])\d{1,4}(?![\w.,-])"
+"""A number that a reader sees, not one in the address of a link."""
+
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 
 
@@ -146,8 +149,10 @@ def _read(folder: Path, name: str) -> Iterator[Document]:
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != "LICENSE"):
         for document in FileReader().read(str(path), _no_fetch):
             if isinstance(document, Document):
-                place = f"{name}/{path.relative_to(folder).as_posix()}"
-                yield replace(document, id=document.id.replace(str(path), place), source=place)
+                relative = path.relative_to(folder).as_posix()
+                place = f"{name}/{relative}"
+                part = document.id.partition(relative)[2]  # a sheet, a chapter
+                yield replace(document, id=f"{place}{part}", source=place)
 
 
 def _no_fetch(address: str) -> Any:
@@ -165,10 +170,22 @@ _CORPORA: Mapping[str, Callable[[Path], Iterator[Document]]] = {
 def _append(state: Planted, name: str, text: str, chosen: random.Random) -> None:
     """Put a paragraph between two paragraphs of a document, or at its end."""
     document = state.documents[name]
-    gaps = [m.start() for m in re.finditer(r"\n\n(?=[A-Z])", document.text)] or [len(document.text)]
+    code = [m.span() for m in re.finditer(r"(?ms)^```.*?^```", document.text)]
+    gaps = [
+        m.start()
+        for m in re.finditer(r"\n\n(?=[A-Z])", document.text)
+        if not any(start < m.start() < end for start, end in code)
+    ] or [len(document.text)]
     at = chosen.choice(gaps)
     changed = f"{document.text[:at]}\n\n{text}\n{document.text[at:]}"
     state.documents[name] = marked_up(document, changed)
+
+
+def _is_planted(state: Planted, sentence: str) -> bool:
+    """True if a sentence belongs to a fault, which another one must not spoil."""
+    return any(
+        sentence in text or text in sentence for fault in state.faults for text in fault.texts
+    )
 
 
 def _any(state: Planted, chosen: random.Random) -> Document:
@@ -211,7 +228,7 @@ def _reworded(text: str, chosen: random.Random) -> str:
 def _contradicting(
     state: Planted, chosen: random.Random, reworded: bool, kind: str, change: Callable[[str], str]
 ) -> Fault | None:
-    holds = r"(?<![\w.,-])\d{1,4}(?![\w.,-])" if kind == "number" else r"\b(?:is|are|can|must) \w"
+    holds = _NUMBER if kind == "number" else r"\b(?:is|are|can|must) \w"
     document = _any(state, chosen)
     sentence = _sentence(document, chosen, holds)
     if not sentence or not document.title:
@@ -228,7 +245,7 @@ def _contradicting(
 
 def _number(state: Planted, chosen: random.Random, reworded: bool) -> Fault | None:
     def change(text: str) -> str:
-        matches = list(re.finditer(r"(?<![\w.,-])\d{1,4}(?![\w.,-])", text))
+        matches = list(re.finditer(_NUMBER, text))
         match = chosen.choice(matches)
         value = int(match[0]) + chosen.choice([1, 2, 5, 10, 100])
         return f"{text[: match.start()]}{value}{text[match.end() :]}"
@@ -330,7 +347,7 @@ def _reference(state: Planted, chosen: random.Random, reworded: bool) -> Fault |
 def _mojibake(state: Planted, chosen: random.Random, reworded: bool) -> Fault | None:
     document = _any(state, chosen)
     sentence = _sentence(document, chosen, r"[^\x00-\x7f]|'")
-    if not sentence or document.text.count(sentence) != 1:
+    if not sentence or document.text.count(sentence) != 1 or _is_planted(state, sentence):
         return None
     typeset = sentence.replace("'", "’")
     try:
@@ -346,7 +363,7 @@ def _mojibake(state: Planted, chosen: random.Random, reworded: bool) -> Fault | 
 def _hyphen(state: Planted, chosen: random.Random, reworded: bool) -> Fault | None:
     document = _any(state, chosen)
     sentence = _sentence(document, chosen, r"\b[a-z]{8,}\b")
-    if not sentence or document.text.count(sentence) != 1:
+    if not sentence or document.text.count(sentence) != 1 or _is_planted(state, sentence):
         return None
     words = re.findall(r"\b[a-z]{8,}\b", sentence)
     word = chosen.choice(words)

@@ -57,6 +57,13 @@ PAGES = {
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. No model is used.",
     ),
+    "parsing": Page(
+        "Parsers, measured",
+        "What ragwright's PDF reader and other parsers keep of pages whose content is known.",
+        "Every figure on this page was computed by the command named with it and is kept as JSON "
+        "beside the page. The pages are printed from real texts; rules were chosen on the "
+        "development half, and the test half was read once.",
+    ),
     "retrieval": Page(
         "Retrieval, measured",
         "Ranking quality and speed of ragwright beside other tools, computed by its benchmarks.",
@@ -64,6 +71,14 @@ PAGES = {
         "beside the page. `python -m benchmarks.publish` renders the page from those files, and a "
         "test fails where the two differ. Nothing here was chosen by looking at these queries "
         "unless a note says so.",
+    ),
+    "channels": Page(
+        "Search channels, measured",
+        "What learned sparse search and late interaction add to the time of a question and to the "
+        "size of an index.",
+        "Every figure on this page was computed by the command named with it and is kept as JSON "
+        "beside the page. Encodings are drawn at random: the page is about time and size, not "
+        "about the quality of any model.",
     ),
     "conversations": Page(
         "Conversations, measured",
@@ -92,6 +107,18 @@ PAGES = {
         "Agreement of free measures and recorded judges with people on eight published sets.",
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. No model was called. Intervals are 95 % and resample whole tasks.",
+    ),
+    "heads": Page(
+        "Heads of chunks, measured",
+        "What search gains when a chunk is searched with its title, headings and header row.",
+        "Every figure on this page was computed by the command named with it and is kept as JSON "
+        "beside the page. No chat model was asked.",
+    ),
+    "pools": Page(
+        "Candidate pools, measured",
+        "Quality, recall and time of hybrid search by the number of candidates of each channel.",
+        "Every figure on this page was computed by the command named with it and is kept as JSON "
+        "beside the page.",
     ),
     "promise": Page(
         "Promises, measured",
@@ -144,6 +171,13 @@ PAGES = {
         "beside the page. The embedding model is all-MiniLM-L6-v2, on a CPU. Held-out questions "
         "decided nothing but the verdict; collections are cut to sizes that a CPU trains in "
         "minutes, so compare before and after, not these figures with those of other pages.",
+    ),
+    "votes": Page(
+        "Votes of readers, measured",
+        "How often n votes of simulated readers name the right verdict, the right passage and the "
+        "right configuration.",
+        "Every figure on this page was computed by the command named with it and is kept as JSON "
+        "beside the page. Questions, rankings and offline answers are real, readers are simulated.",
     ),
 }
 

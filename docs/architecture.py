@@ -41,7 +41,7 @@ WINGS = {
         "training",
         "report",
     ),
-    "service": ("project", "jobs", "workbench", "serve", "app"),
+    "service": ("project", "jobs", "workbench", "serve", "integrations", "app"),
     "tests": ("testing",),
 }
 """Rooms of one purpose."""

@@ -304,3 +304,13 @@ def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:
     assert json.loads(stored[0])["retrieved_context_ids"][0].startswith("record:")
     assert "notice: ragwright: refresh succeeded" in printed
     assert "next run" in printed
+
+
+def test_votes_become_gold_rows() -> None:
+    printed = run("feedback/feedback.py", "--questions", "8")
+    assert "$ ragwright serve" in printed
+    kept = re.search(r"ann kept (\d+) of (\d+) candidates", printed)
+    assert kept is not None
+    assert 0 < int(kept[1]) <= int(kept[2]) == 8
+    assert "0 open" in printed.split("$ ragwright review testsets/feedback.jsonl")[1]
+    assert "MRR@10 (0-1, spans)" in printed

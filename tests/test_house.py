@@ -46,6 +46,7 @@ ROOMS = (
     "jobs",
     "workbench",
     "serve",
+    "integrations",
     "app",
     "testing",
 )
@@ -410,7 +411,11 @@ def test_public_names_are_sorted_and_exist(room: str) -> None:
     ]
     assert all(alias.asname == alias.name for alias in offered)  # else type checkers hide it
     for name in names:
-        assert hasattr(module, name), name
+        try:
+            assert hasattr(module, name), name
+        except ModuleNotFoundError as error:  # a framework that is not installed
+            assert room == ".integrations"
+            assert str(error.name) in {"haystack", "langchain_core", "llama_index"}
 
 
 def test_importing_the_package_loads_no_room() -> None:

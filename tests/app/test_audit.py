@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_command_gates_writes_json_and_a_page(folder: Path) -> None:
     shown = ragwright(folder, "audit", "--gate", "contradictions=0, copies<=3", "--json", code=100)
     document = json.loads(shown.stdout)
-    assert "1 contradictions, at most 0 allowed" in shown.stderr
+    assert "contradictions: 1 finding, at most 0 allowed" in shown.stderr
     finding = document["findings"][0]
     assert {"kind", "severity", "places", "why", "what_to_do", "cost"} <= set(finding)
     assert {"source", "start", "end", "text"} <= set(finding["places"][0])
@@ -57,3 +57,28 @@ def test_the_table_names_both_places_and_a_finding_can_be_dismissed(folder: Path
     assert "--dismiss" in ragwright(folder, "audit", "--why", "so", code=1).stderr
     told = json.loads(ragwright(folder, "audit", "--dry-run", "--json").stdout)
     assert told["cost"] is not None
+
+
+def test_a_gate_that_could_not_fail_is_refused_before_anything_is_read(folder: Path) -> None:
+    empty = ragwright(folder, "audit", "--gate", "", code=1)
+    assert "the gate has no rule" in empty.stderr
+    other = ragwright(folder, "audit", "--kinds", "copies", "--gate", "age=0", "--dry-run", code=1)
+    assert "--kinds: copies,age" in other.stderr
+    ragwright(folder, "audit", "--kinds", "copies", "--gate", "findings=0")
+
+
+def test_the_terminal_shows_some_findings_of_each_kind(folder: Path) -> None:
+    links = "\n\n".join(f"See [part {n}](part-{n}.md)." for n in range(24))
+    (folder / "docs" / "c.md").write_text(f"# Parts\n\n{links}\n", "utf-8")
+    ragwright(folder, "ingest", "--quiet")
+    shown = ragwright(folder, "audit").stdout
+    assert shown.count("references: dead link") == 5
+    assert "and 19 references more: --all" in shown
+    assert shown.index("contradictions: number") < shown.index("references: dead link")
+    assert ragwright(folder, "audit", "--all").stdout.count("references: dead link") == 24
+    written = ragwright(folder, "audit", "-o", "audit.html").stdout
+    assert written.startswith("25 findings in 3 documents")
+    page = (folder / "audit.html").read_text("utf-8")
+    opened, _, folded = page.partition("<summary>4 findings more</summary>")
+    assert (opened.count('class="finding"'), folded.count('class="finding"')) == (21, 4)
+    assert page.index('id="contradictions"') < page.index('id="references"')

@@ -105,6 +105,8 @@ def test_outside_a_project_nothing_is_stored(tmp_path: Path) -> None:
     shown = ragwright(tmp_path, "passport", *SET, "--measures", "KPrecision").stdout
     assert "rows: 24 rows of 24 tasks judged by people" in shown
     assert "KPrecision agrees best with people on faithfulness" in shown
+    judged = ragwright(tmp_path, "passport", *SET, "--judge", "openai:m", code=1)
+    assert "ragwright init" in judged.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
     error = ragwright(tmp_path, "passport", "qagz:rows.jsonl", code=1).stderr
     assert "did you mean 'qags'?" in error

@@ -172,10 +172,13 @@ def test_a_gate_decides_by_exit_code_and_refuses_what_it_cannot_read(project: Pa
         ("worst<=1%", "unknown name 'worst'"),
         ("worse<1%", "'worse<1%' is not a rule"),
         ("worse<=200%", "above 100 %"),
+        ("", "the gate has no rule"),
     ):
         refused = ragwright(project, "rehearse", *words, rule, "--testset", "x", code=1)
         assert message in refused.stderr
     (project / "rows.jsonl").write_text(json.dumps({"user_input": "When is the belt changed?"}))
+    promoted = ragwright(project, "promote", "latest", "--rehearse", " ", code=1)
+    assert "the gate has no rule" in promoted.stderr
     untrusted = rehearsed(project, *words, "worse<=1%", code=101)
     assert untrusted["gate"]["checks"][0]["share"] is None
 
@@ -270,6 +273,27 @@ def test_the_price_is_named_before_anything_is_asked(project: Path, server: Scri
     indexed = ("rehearse", "--sources", "docs", "--testset", "rows.jsonl", "--dry-run", "--json")
     (project / "docs/horn.md").write_text(page("horn"), "utf-8")
     assert json.loads(ragwright(project, *indexed).stdout)["index"]["documents"] == 1
+
+
+def test_an_index_that_is_not_built_is_priced_as_the_new_model_without_known_replies(
+    project: Path, server: ScriptedServer
+) -> None:
+    prices = (("a", 1000), ("b", 9000))
+    rates = (f"'{server.url}#{name}': {{price_in: {p}, price_out: 0}}" for name, p in prices)
+    (project / "ragwright.yaml").write_text(
+        f"sources: [docs]\nanswer: {{model: '{server.url}#a'}}\nmodels: {{{', '.join(rates)}}}\n"
+    )
+    words = ("rehearse", "--testset", "rows.jsonl", "--set")
+    ragwright(project, *words, "retrieve.top_k=1", "--json")  # the present answers are known now
+    chunks = ("chunk.size=60", "--dry-run", "--json")
+    plain = json.loads(ragwright(project, *words, *chunks).stdout)
+    model = f"answer.model={server.url}#b"
+    other = json.loads(ragwright(project, *words, *chunks, "--set", model).stdout)
+    assert plain["answers"]["calls"]["expected"] == 4
+    assert plain["answers"]["cost"]["expected"] > 0
+    costs = [forecast["answers"]["cost"]["expected"] for forecast in (plain, other)]
+    assert costs[1] == pytest.approx(9 * costs[0], rel=0.01)
+    assert "the model, prompt and settings of the change" in other["notes"][-1]
 
 
 def test_one_bound_holds_for_both_sides_together(project: Path, server: ScriptedServer) -> None:

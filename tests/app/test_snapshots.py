@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import json
+import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import ragwright
 
+STORES = [
+    "sqlite",
+    pytest.param(
+        "lance",
+        marks=[
+            pytest.mark.slow,
+            pytest.mark.skipif(find_spec("lancedb") is None, reason="needs ragwright[lance]"),
+        ],
+    ),
+]
+
+
+@pytest.fixture(params=STORES)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path, kind: str) -> Path:
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "brake.md").write_text("# Brake\n\nThe brake is checked yearly.\n", "utf-8")
     (docs / "lamp.md").write_text("# Lamp\n\nThe lamp is checked monthly.\n", "utf-8")
-    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n", "utf-8")
+    (tmp_path / "personas").mkdir()
+    (tmp_path / "personas" / "desk.yaml").write_text("name: desk\naudience: help desk\n", "utf-8")
+    head = f"sources: [docs]\nstore: {{kind: {kind}}}\n"
+    (tmp_path / "ragwright.yaml").write_text(head, "utf-8")
     ragwright(tmp_path, "ingest")
     (docs / "brake.md").write_text("# Brake\n\nThe brake is checked weekly.\n", "utf-8")
     (docs / "lamp.md").unlink()
     (docs / "horn.md").write_text("# Horn\n\nThe horn is never checked.\n", "utf-8")
-    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\nretrieve: {top_k: 3}\n", "utf-8")
+    (tmp_path / "ragwright.yaml").write_text(f"{head}retrieve: {{top_k: 3}}\n", "utf-8")
+    (tmp_path / "personas" / "desk.yaml").write_text("name: desk\naudience: drivers\n", "utf-8")
     ragwright(tmp_path, "ingest", "--prune")
     return tmp_path
 
@@ -45,14 +67,16 @@ def test_a_state_is_listed_compared_restored_and_undone(project: Path) -> None:
         "changed": ["docs/brake.md"],
         "removed": ["docs/lamp.md"],
         "settings": {"retrieve.top_k": {"before": None, "after": 3}},
+        "files": {"personas/desk.yaml": "changed", "ragwright.yaml": "changed"},
     }
     assert document(project, "snapshots", "diff", "1", "2") == expected
     assert document(project, "snapshots", "diff", "1") == expected
 
-    done = ragwright(project, "snapshots", "restore", "1")
+    done = ragwright(project, "snapshots", "restore", "1", "--index-only")
     assert "restored snapshot 1" in done.stdout
-    assert "set these back" in done.stderr
-    assert "retrieve.top_k: 3 → None" in done.stdout
+    assert "stay as they are" in done.stderr
+    assert "retrieve.top_k: 3 → default (5)" in done.stdout
+    assert "top_k: 3" in (project / "ragwright.yaml").read_text("utf-8")
     assert any("monthly" in text for text in texts(project, "lamp"))
     assert any("yearly" in text for text in texts(project, "brake"))
     assert not any("horn" in text for text in texts(project, "checked"))
@@ -86,15 +110,39 @@ def test_what_cannot_be_restored_is_refused(project: Path) -> None:
         assert message in ragwright(project, "snapshots", *words, code=1).stderr
 
 
-def test_a_lance_store_says_that_it_keeps_none(project: Path) -> None:
-    pytest.importorskip("lancedb")
-    (project / "ragwright.yaml").write_text("sources: [docs]\nstore: {kind: lance}\n", "utf-8")
-    refused = ragwright(project, "snapshots", "list", code=1)
-    assert "keeps no snapshots" in refused.stderr
+def test_settings_prompts_and_personas_come_back_and_what_was_there_is_copied(
+    project: Path,
+) -> None:
+    settings, persona = project / "ragwright.yaml", project / "personas" / "desk.yaml"
+    (project / "personas" / "new.yaml").write_text("name: new\n", "utf-8")
+    newer = settings.read_text("utf-8")
+    done = document(project, "snapshots", "restore", "1")
+    assert set(done["written"]) == {"ragwright.yaml", "personas/desk.yaml"}
+    assert "top_k" not in settings.read_text("utf-8")
+    assert "help desk" in persona.read_text("utf-8")
+    assert (project / done["written"]["ragwright.yaml"]).read_text("utf-8") == newer
+    assert done["files"]["personas/new.yaml"] == "removed"
+    assert (project / "personas" / "new.yaml").exists()
+    diff = document(project, "snapshots", "diff", "1")
+    assert not diff["settings"]
+    assert diff["files"] == {"personas/new.yaml": "added"}
+
+    ragwright(project, "snapshots", "restore", "2")
+    assert settings.read_text("utf-8") == newer
+    assert "drivers" in persona.read_text("utf-8")
+
+
+def test_a_file_that_cannot_be_written_is_named(project: Path) -> None:
+    shutil.rmtree(project / "personas")
+    (project / "personas").write_text("in the way", "utf-8")
+    refused = ragwright(project, "snapshots", "restore", "1", code=1)
+    assert "the index is restored, but this file cannot be written" in refused.stderr
+    assert "personas/desk.yaml" in refused.stderr
 
 
 def test_other_chunk_settings_have_states_of_their_own(project: Path) -> None:
-    text = "sources: [docs]\nchunk: {size: 100, overlap: 10}\n"
+    text = (project / "ragwright.yaml").read_text("utf-8")
+    text += "chunk: {size: 100, overlap: 10}\n"
     (project / "ragwright.yaml").write_text(text, "utf-8")
     ragwright(project, "ingest")
     [state] = document(project, "snapshots", "list")["snapshots"]

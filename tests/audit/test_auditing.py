@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.audit import Audit, Auditing, check_audit, read_rules
+from ragwright.audit import Audit, Auditing, Finding, check_audit, ranked_findings, read_rules
 from ragwright.core import ConfigError, RetrieveError
 from ragwright.drafting import NewBatch, NewOutput
 from ragwright.project import Session
@@ -104,8 +104,20 @@ def test_a_rule_that_cannot_be_read_is_refused(rule: str, problem: str) -> None:
 def test_a_rule_on_a_kind_that_was_not_looked_for_is_refused() -> None:
     audit = Audit((), ("copies",))
     assert check_audit(audit, read_rules("copies<1, findings=0")) == ()
-    with pytest.raises(ConfigError, match="did not look for age"):
+    with pytest.raises(ConfigError, match="does not look for age"):
         check_audit(audit, read_rules("age=0"))
+
+
+def test_points_lost_come_first_then_severity_then_how_often_a_finding_is_met() -> None:
+    share = "of 20 questions made from the documents have it among the first 5 hits"
+    points = "points of nDCG@10 over 20 questions"
+    link, contradiction, rare, lost = (
+        Finding("references", "dead link", "low", (), "a", "", cost=0.9, cost_of=share),
+        Finding("contradictions", "number", "high", (), "b", "", cost=0.2, cost_of=share),
+        Finding("contradictions", "number", "high", (), "c", "", subject="c"),
+        Finding("copies", "copy", "low", (), "d", "", cost=0.1, cost_of=points),
+    )
+    assert ranked_findings((link, rare, contradiction, lost)) == (lost, contradiction, rare, link)
 
 
 def test_an_empty_index_is_refused(tmp_path: Path) -> None:

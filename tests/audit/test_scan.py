@@ -27,12 +27,13 @@ def page(name: str, text: str, title: str = "", **more: object) -> Document:
 
 
 def audited(kind: str, *documents: Document, every: bool = False) -> list[Finding]:
-    """Findings of a kind."""
+    """Findings of a kind, or of several, separated by commas."""
+    kinds = kind.split(",")
     by_id = {document.id: document for document in documents}
     scan = scan_documents(
-        lambda: documents, by_id.get, AuditOptions(), (kind,), lambda _: False, TODAY
+        lambda: documents, by_id.get, AuditOptions(), kinds, lambda _: False, TODAY
     )
-    assert {finding.kind for finding in scan.findings} <= {kind}
+    assert {finding.kind for finding in scan.findings} <= {*kinds}
     return [finding for finding in scan.findings if finding.sure or every]
 
 
@@ -46,7 +47,8 @@ HOT = "The nozzle of the X5-HOT printer is heated to {} before the filament is l
 @pytest.mark.parametrize(
     ("first", "second", "fault"),
     [
-        (HOT.format("215 °C"), HOT.format("230 °C"), "unit"),
+        (HOT.format("215 °C"), HOT.format("230 °C"), "number"),
+        (HOT.format("for 2 min"), HOT.format("for 2 h"), "unit"),
         (
             "The X5-HOT printer was first shown on 3 May 2021 at the fair.",
             "The X5-HOT printer was first shown on 3 June 2021 at the fair.",
@@ -273,3 +275,38 @@ def test_an_unknown_kind_is_refused_with_the_nearest_name() -> None:
         check_kinds(("copis",), "--kinds")
     with pytest.raises(ConfigError, match=r"audit\.kinds"):
         AuditOptions(kinds=("pages",))
+
+
+def test_a_code_in_a_dead_link_alone_is_reported_once() -> None:
+    defined = "\n\n".join(f"E10{n}: the motor {n} is too hot" for n in range(6))
+    pages = (page("a.md", defined), page("b.md", "First stop it, then see [E107](e107.md)."))
+    assert faults(audited("codes,references", *pages)) == ["dead link"]
+    assert faults(audited("codes", *pages)) == ["undefined code"]
+    used = page("c.md", "It ends with E107.")
+    both = audited("codes,references", *pages, used)
+    assert faults(both) == ["dead link", "undefined code"]
+
+
+def test_a_year_that_begins_a_sentence_and_a_word_that_only_links_are_told_from_what_is_said() -> (
+    None
+):
+    first = "2011 the X5-HOT printer was shown to the public at the fair in Lyon."
+    second = "2013 the X5-HOT printer was indeed shown to the public at the fair in Lyon."
+    [finding] = audited("contradictions", page("a.md", first), page("b.md", second))
+    assert finding.marks["changed"] == [["2011"], ["2013"]]
+    numbered = ("1. The X5-HOT printer is switched off.", "2. The X5-HOT printer is switched off.")
+    assert not audited("contradictions", *(page(f"{n}.md", t) for n, t in enumerate(numbered)))
+
+
+def test_a_value_of_one_page_is_held_against_a_sentence_that_many_pages_repeat() -> None:
+    pages = [page(f"{n}.md", HOT.format("215 °C")) for n in range(15)]
+    odd = page("odd.md", HOT.format("230 °C"))
+    [finding] = audited("contradictions", *pages, odd, every=True)
+    assert "odd.md" in {place.source for place in finding.places}
+
+
+def test_questions_do_not_contradict_each_other() -> None:
+    asked = "What was the total income of the X5-HOT division in {}?"
+    assert not audited(
+        "contradictions", page("a.md", asked.format(2014)), page("b.md", asked.format(2015))
+    )

@@ -1,4 +1,4 @@
-"""Kept states of the SQLite store: restored exactly, forgotten entirely, whole after a kill."""
+"""Kept states of both stores: restored exactly, forgotten entirely, whole after a kill."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ragwright.core import Document, StoreError
-from ragwright.index import IndexedDocument, IndexSpec, SqliteStore, StoreOptions
+from ragwright.index import (
+    IndexedDocument,
+    IndexSpec,
+    LanceStore,
+    SqliteStore,
+    Store,
+    StoreOptions,
+)
 from ragwright.ingest import ChunkOptions, make_chunker
 from ragwright.models import AnalyzerOptions, WordTokenizer, make_analyzer
 
@@ -31,20 +39,44 @@ def indexed(name: str, text: str) -> IndexedDocument:
     return IndexedDocument(document, chunks, np.array(rows, dtype=np.float32))
 
 
-def contents(store: SqliteStore) -> dict[str, str]:
+def opened(kind: str, folder: Path, options: StoreOptions | None = None) -> Store:
+    """A store of a kind in a folder."""
+    if kind == "lance":
+        return LanceStore(folder / "store.lance", options)
+    return SqliteStore(folder / "store.sqlite", options)
+
+
+def contents(store: Store) -> dict[str, str]:
     return {document.id: document.text for document in store.documents(PAIR)}
 
 
+KINDS = [
+    "sqlite",
+    pytest.param(
+        "lance",
+        marks=[
+            pytest.mark.slow,
+            pytest.mark.skipif(find_spec("lancedb") is None, reason="needs ragwright[lance]"),
+        ],
+    ),
+]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> SqliteStore:
-    store = SqliteStore(tmp_path / "store.sqlite", StoreOptions(keep_snapshots=3))
+def store(kind: str, tmp_path: Path) -> Store:
+    store = opened(kind, tmp_path, StoreOptions(kind=kind, keep_snapshots=3))
     store.upsert(PAIR, [indexed("a", "Apples are red."), indexed("b", "Bananas are yellow.")])
     store.keep_state(PAIR, "first", "{}")
     return store
 
 
 def test_a_restored_state_answers_and_is_named_as_it_was_and_can_be_undone(
-    store: SqliteStore,
+    store: Store,
 ) -> None:
     name, before = store.snapshot(PAIR), contents(store)
     hits = store.view(PAIR).keyword("apples", 5)
@@ -73,7 +105,7 @@ def test_a_restored_state_answers_and_is_named_as_it_was_and_can_be_undone(
 
 
 def test_states_beyond_the_number_are_dropped_with_what_only_they_hold(
-    store: SqliteStore, tmp_path: Path
+    store: Store, tmp_path: Path
 ) -> None:
     for number in range(5):
         store.upsert(PAIR, [indexed("a", f"Version {number} of the apples.")])
@@ -82,10 +114,13 @@ def test_states_beyond_the_number_are_dropped_with_what_only_they_hold(
     assert [state.note for state in store.kept_states()] == ["2", "3", "4"]
     with pytest.raises(StoreError, match="no snapshot 1"):
         store.restore(PAIR, 1)
+    store.restore(PAIR, 4)
+    assert contents(store)["a"] == "Version 2 of the apples."
     store.close()
-    raw = (tmp_path / "store.sqlite").read_bytes()
-    assert b"Version 3 of" in raw
-    assert b"Version 0 of" not in raw
+    if isinstance(store, SqliteStore):  # LanceDB removes the bytes with its old versions
+        raw = (tmp_path / "store.sqlite").read_bytes()
+        assert b"Version 3 of" in raw
+        assert b"Version 0 of" not in raw
 
 
 def test_without_kept_states_nothing_of_a_former_version_stays(tmp_path: Path) -> None:
@@ -102,7 +137,7 @@ def test_without_kept_states_nothing_of_a_former_version_stays(tmp_path: Path) -
     assert b"Apples are red" not in path.read_bytes()
 
 
-def test_forgetting_reaches_every_kept_state(store: SqliteStore, tmp_path: Path) -> None:
+def test_forgetting_reaches_every_kept_state(store: Store, tmp_path: Path) -> None:
     store.upsert(PAIR, [indexed("a", "Apricots are orange.")])
     store.keep_state(PAIR)
     store.remove(["a"], PAIR)
@@ -116,9 +151,8 @@ def test_forgetting_reaches_every_kept_state(store: SqliteStore, tmp_path: Path)
     assert not any(b"apricot" in raw or b"apple" in raw for raw in left)
 
 
-def test_a_kill_while_restoring_leaves_one_of_the_two_states(tmp_path: Path) -> None:
-    path = tmp_path / "store.sqlite"
-    store = SqliteStore(path)
+def test_a_kill_while_restoring_leaves_one_of_the_two_states(kind: str, tmp_path: Path) -> None:
+    store = opened(kind, tmp_path)
     old = [indexed(f"d{number:03}", f"Old text {number}.") for number in range(300)]
     store.upsert(PAIR, old)
     store.keep_state(PAIR)
@@ -128,20 +162,20 @@ def test_a_kill_while_restoring_leaves_one_of_the_two_states(tmp_path: Path) -> 
     code = (
         "import json, sys\n"
         "from pathlib import Path\n"
-        "from ragwright.index import IndexSpec, SqliteStore\n"
-        "pair = IndexSpec(**json.loads(sys.argv[2]))\n"
+        "from ragwright.index import IndexSpec, StoreOptions, open_store\n"
+        "pair = IndexSpec(**json.loads(sys.argv[3]))\n"
+        "path = sys.argv[2]\n"
+        "options = StoreOptions(kind=sys.argv[1], path=path)\n"
+        "store = open_store(options, Path(path).parent)\n"
         "print('ready', flush=True)\n"
         "while True:\n"
-        "    store = SqliteStore(Path(sys.argv[1]))\n"
-        "    for number in (store.kept_states()[0].number,) * 2:\n"
-        "        store.restore(pair, number)\n"
-        "    newest = [s.number for s in store.kept_states()][-2]\n"
-        "    store.restore(pair, newest)\n"
-        "    store.close()\n"
+        "    for at in (0, -2):\n"
+        "        store.restore(pair, store.kept_states()[at].number)\n"
     )
+    path = next(path for path in tmp_path.iterdir() if path.name.startswith("store"))
     for wait in (0.02, 0.07, 0.13):
         process = subprocess.Popen(
-            [sys.executable, "-c", code, str(path), json.dumps(asdict(PAIR))],
+            [sys.executable, "-c", code, kind, str(path), json.dumps(asdict(PAIR))],
             stdout=subprocess.PIPE,
         )
         assert process.stdout is not None
@@ -150,7 +184,7 @@ def test_a_kill_while_restoring_leaves_one_of_the_two_states(tmp_path: Path) -> 
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
-        with_store = SqliteStore(path)
+        with_store = opened(kind, tmp_path)
         texts = set(contents(with_store).values())
         assert len(contents(with_store)) == 300
         assert texts == {"New text."} or all(text.startswith("Old") for text in texts)

@@ -14,6 +14,7 @@ from ragwright.core import ChunkError, ConfigError, Document, Page, PluginError,
 from ragwright.ingest import (
     Chunker,
     ChunkOptions,
+    HeadedChunker,
     _chunkers,
     _options,
     _token_map,
@@ -362,7 +363,9 @@ def test_own_chunkers_are_loaded_and_held_to_the_contract() -> None:
     made = make_chunker(options(f"{__name__}:Lines"), Words())
     assert [c.text for c in made.chunks(document("a\nb\n"))] == ["a\n", "b\n"]
     for name in ("Halves", "HALVES"):
-        assert isinstance(make_chunker(options(f"{__name__}:{name}"), Words()), Halves)
+        made = make_chunker(options(f"{__name__}:{name}"), Words())
+        assert isinstance(made, HeadedChunker)
+        assert isinstance(made.chunker, Halves)
     with pytest.raises(ChunkError, match="leaves the characters"):
         make_chunker(options(f"{__name__}:Gappy"), Words()).chunks(document("a\nb\nc"))
     with pytest.raises(PluginError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import string
 import warnings
 from pathlib import Path
@@ -71,3 +73,35 @@ def late_model(base: Path, folder: Path, width: int = 16, **settings: Any) -> Pa
         warnings.simplefilter("ignore")
         model.save(str(folder), create_model_card=False)
     return folder
+
+
+def as_pylate_writes_it(folder: Path) -> None:
+    """Turn a saved model into the form that PyLate writes: two layers, settings at the top."""
+    for name in ("2_MultiVectorMask", "3_Normalize"):
+        shutil.rmtree(folder / name)
+    dense = folder / "1_Dense" / "config.json"
+    layer = json.loads(dense.read_text("utf-8"))
+    del layer["module_input_name"], layer["module_output_name"]
+    settings = {
+        "model_type": "ColBERT",
+        "query_prefix": "[unused0] ",
+        "document_prefix": "[unused1] ",
+        "query_length": 32,
+        "document_length": 60,
+        "do_query_expansion": True,
+        "attend_to_expansion_tokens": False,
+        "skiplist_words": [".", ","],
+        "similarity_fn_name": "MaxSim",
+    }
+    modules = [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Dense", "type": "pylate.models.Dense.Dense"},
+    ]
+    files = {
+        "1_Dense/config.json": layer,
+        "config_sentence_transformers.json": settings,
+        "modules.json": modules,
+        "sentence_bert_config.json": {"max_seq_length": 60, "do_lower_case": False},
+    }
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content), "utf-8")

@@ -205,3 +205,42 @@ def test_the_whole_review_goes_by_keyboard(browser: Any, project: Path, running:
     assert statuses(project) == ["accepted", "", ""], "single keys are switched off"
     assert not faults
     page.close()
+
+
+def test_feedback_is_collected_and_reviewed_on_the_page(project: Path, running: Running) -> None:
+    http = running.http
+    empty = http.post("/testsets/collect")
+    assert empty.status_code == 303
+    assert "No answer has feedback yet." in http.get(empty.headers["location"]).text
+    answer = running.ask("How often must the brake fluid be changed?").json()
+    vote = {"id": answer["id"], "verdict": "rejected", "correction": "every <b>two</b> years"}
+    assert http.post("/v1/feedback", json={**vote, "passages": [1]}).status_code == 200
+    assert http.post("/v1/feedback", json={**vote, "passages": [7]}).status_code == 400
+    collected = http.post("/testsets/collect")
+    assert collected.headers["location"].startswith("/testsets/feedback.jsonl?")
+    page = http.get(collected.headers["location"]).text
+    assert "1 vote on 1 answer: candidates 1 new" in page
+    assert "0 of 1 votes accept this answer" in page
+    assert "One vote is right about" in page
+    assert "every &lt;b&gt;two&lt;/b&gt; years" in page
+    assert "proposed gold" in page
+    shown = form(page)
+    bare = {**shown, "decision": "edited", "choosing": "true", "passages": "9"}
+    assert "has no passage 9" in html.unescape(
+        http.post("/testsets/feedback.jsonl/decide", data=bare).text
+    )
+    edit = {**shown, "decision": "edited", "choosing": "true", "passages": "1", "answer": "2 years"}
+    assert http.post("/testsets/feedback.jsonl/decide", data=edit).status_code == 303
+    [decided] = read_rows(project / "testsets" / "feedback.jsonl")
+    assert decided.reference == "2 years"
+    assert [span.text for span in decided.reference_spans] == [BRAKE]
+
+
+def test_a_reader_corrects_without_a_script(running: Running) -> None:
+    page = running.http.post("/", data={"q": "How often must the brake fluid be changed?"}).text
+    name = re.findall(r'name="id" value="(chatcmpl-[^"]+)"', page)[0]
+    sent = {"id": name, "verdict": "", "correction": "two years", "passages": "1"}
+    assert "stored" in running.http.post("/ask/feedback", data=sent).text
+    output = running.http.get("/outputs/1.1").text
+    assert "correction: two years" in output
+    assert "named sources: 1" in output

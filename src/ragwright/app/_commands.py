@@ -36,9 +36,9 @@ _BASE = {
 
 _ORDER = (
     "init ingest maintain snapshots records retrieve ask draft eval score compare outputs gate "
-    "rehearse promote diagnose audit synth review calibrate passport promise sweep confirm tune "
-    "ablate report measures baseline suite serve mcp keys job cache shared forget models doctor "
-    "demo "
+    "action rehearse promote diagnose audit synth review calibrate passport promise sweep "
+    "confirm tune ablate report measures baseline suite serve mcp keys job cache shared forget "
+    "models doctor demo "
 )
 """Our commands in the order of the help page; those of other packages follow."""
 

@@ -75,7 +75,7 @@ def run_demo(folder: Path, console: Console, full: bool = False) -> None:
         f"\n# Done in {time.monotonic() - started:.1f} s. Try next\n\n"
         f"  cd {folder}\n"
         f'  {name} ask "Which chunk size should I use?" --personas engineer --trace\n'
-        f'  {name} retrieve "nDCG" -k 3\n'
+        f'  {name} retrieve "nDCG" -k 3 --explain\n'
         f"  {name} doctor\n\n"
         f"Then your own documents: edit `sources` in ragwright.yaml and run `{name} ingest`.\n"
         "With a chat model answers are written instead of quoted; name one under `answer.model`."

@@ -15,6 +15,7 @@ from ..report import (
     failing_text,
     gate_json,
     gate_junit,
+    gate_markdown,
     gate_table,
     plan_json,
     plan_table,
@@ -67,6 +68,9 @@ def command(
     plan: bool = Option(
         False, "--plan", help="Show the rows that a margin needs; with RUN, from its scores."
     ),
+    markdown: bool = Option(
+        False, "--markdown", help="Print the comment for a pull request instead of tables."
+    ),
 ) -> int:
     """Check a run against rules: exit code 0 passed, 100 failed, 101 not trustworthy."""
     names = [name for name in (run, gate.baseline) if name]
@@ -81,7 +85,10 @@ def command(
     if plan:
         return _show_plan(flags, evaluation, against, gate.cluster)
     outcome = gate_evaluation(flags.project, evaluation, rules, gate.gating(flags.seed), against)
-    _show(flags, evaluation, outcome)
+    if markdown:
+        flags.console.result(gate_markdown(evaluation, outcome))
+    else:
+        _show(flags, evaluation, outcome)
     return gate_code(outcome)
 
 

@@ -172,6 +172,10 @@ def outputs_feedback(
     reject: bool = Option(False, "--reject", help="The text is not good enough to use."),
     score: float | None = Option(None, help="A score from -1 to 100, on the scale of a measure."),
     note: str = Option("", help="A remark."),
+    correction: str = Option("", help="The answer as it should be."),
+    passage: list[int] | None = Option(
+        None, help="Number of a citation that holds what was asked for; repeatable."
+    ),
     by: str = Option("", help="Who gives the feedback; you by default.", show_default=False),
     history: bool = Option(False, "--history", help="Show the feedback history instead."),
 ) -> None:
@@ -179,18 +183,27 @@ def outputs_feedback(
     if accept and reject:
         raise BadParameter("use --accept or --reject, not both", param_hint="--reject")
     verdict: FeedbackVerdict = "accepted" if accept else "rejected" if reject else ""
-    if history and (verdict or note or score is not None):
+    if history and (verdict or note or correction or passage or score is not None):
         raise ConfigError(
             "--history cannot be combined with feedback", where="ragwright outputs feedback"
         )
     with flags.open() as bench:
         if not history:
             bench.outputs.respond(
-                output, by=by or current_user(), verdict=verdict, score=score, note=note
+                output,
+                by=by or current_user(),
+                verdict=verdict,
+                score=score,
+                note=note,
+                correction=correction,
+                passages=passage or (),
             )
         entries = bench.outputs.feedback(output)
-    rows = [["at", "by", "verdict", "score", "note"]]
-    rows += [[f.at, f.by, f.verdict, _number(f.score), f.note] for f in entries]
+    rows = [["at", "by", "verdict", "score", "note", "correction", "passages"]]
+    rows += [
+        [f.at, f.by, f.verdict, _number(f.score), f.note, f.correction, str(f.passages or "")]
+        for f in entries
+    ]
     flags.console.show(
         lambda: {"feedback": [asdict(entry) for entry in entries]},
         lambda: table(rows) if entries else "no feedback yet",

@@ -6,17 +6,18 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from ..core import counted
+from ..core import ConfigError, StoreError, counted
+from ..drafting import Collecting
 from ..experiment import write_blind_sheet
-from ._flags import Flags, takes
+from ._flags import Flags, takes, tenant_name
 from ._review_testset import only_testset, review_testset
 
 
-@takes("project quiet seed")
+@takes("project overrides quiet seed")
 def command(
     flags: Flags,
-    runs: list[str] = Argument(
-        help="Runs of the project, or files of rows; without --measures a testset."
+    runs: list[str] | None = Argument(
+        None, help="Runs of the project, or files of rows; without --measures a testset."
     ),
     measures: str = Option("", help="Measures by which people score, separated by commas."),
     output: Path = Option(
@@ -25,13 +26,43 @@ def command(
     sheet: Path | None = Option(None, "--csv", help="For a testset: write a table to fill in."),
     filled: Path | None = Option(None, "--read", help="For a testset: read the filled-in table."),
     by: str = Option("", help="For a testset: name of the reviewer."),
+    feedback: bool = Option(
+        False,
+        "--feedback",
+        help="Collect readers' votes and corrections as candidate rows, then review them.",
+    ),
+    split: str = Option(
+        "tune", help="With --feedback: split of new rows, tune, confirm, or both (by document)."
+    ),
+    pool: int = Option(
+        0,
+        min=0,
+        max=50,
+        help="With --feedback: also show this many hits of a search under the present settings "
+        "(--set), which readers did not see.",
+    ),
+    scope: str | None = Option(
+        None,
+        callback=tenant_name,
+        help="With --feedback: only answers of this tenant; by default those without one.",
+    ),
 ) -> int:
     """Review a testset row by row, or write a sheet for people to score answers blind."""
     console = flags.console
+    names = runs or []
+    if feedback:
+        how = Collecting(Path(names[0]) if names else None, split, scope or "", pool)
+        names = [str(_collected(flags, how))] if len(names) < 2 else names
+    if not names:
+        raise ConfigError(
+            "nothing to review is named",
+            where="ragwright review",
+            hint="give a testset, or --feedback for what readers voted on",
+        )
     if not measures:
-        return review_testset(console, only_testset(runs), sheet=sheet, filled=filled, by=by)
+        return review_testset(console, only_testset(names), sheet=sheet, filled=filled, by=by)
     missing = not output.parent.is_dir()
-    written, secret = write_blind_sheet(flags.project, runs, measures, output, seed=flags.seed)
+    written, secret = write_blind_sheet(flags.project, names, measures, output, seed=flags.seed)
     if missing:
         console.remark(f"created folder {output.parent}")
     console.result(f"{counted(len(written.items), 'answer')} on {output}")
@@ -39,3 +70,20 @@ def command(
     console.remark("how many rows a margin needs: ragwright gate --plan")
     console.remark(f"then: ragwright calibrate RUN --labels {output} --key {secret}")
     return 0
+
+
+def _collected(flags: Flags, how: Collecting) -> Path:
+    """Collect feedback into a testset, and say what came of it."""
+    with flags.open() as bench:
+        collected = bench.collect_feedback(how)
+    flags.console.remark(collected.text)
+    for note in collected.notes:
+        flags.console.remark(f"note: {note}")
+    if not collected.path.exists():
+        raise StoreError(
+            "there is no feedback on served answers yet",
+            where="ragwright review --feedback",
+            hint="`ragwright serve` with serve.keep_answers stores answers and readers' votes; "
+            "`ragwright outputs feedback ID --accept` gives one",
+        )
+    return collected.path

@@ -6,11 +6,22 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..core import ConfigError, Row, TestsetError, counted, current_user
-from ..testsets import TestsetReview, nuggets_of_lines, review_status, write_review_sheet
+from ..core import ConfigError, Row, TestsetError, counted, current_user, shortened
+from ..testsets import (
+    TestsetReview,
+    gold_numbers,
+    is_feedback,
+    nuggets_of_lines,
+    pooled_spans,
+    review_status,
+    write_review_sheet,
+)
 from ._console import EXIT_ERROR, Console, visible, write
 
 _IMPORTANCES = {key: word for word in ("vital", "okay", "wrong") for key in (word[0], word)}
+_PASSAGE = 400
+"""Most characters shown of a passage that is not gold."""
+
 _KEYS = "[a]ccept  [e]dit  [r]eject  [s]kip  [u]ndo  [q]uit"
 
 
@@ -64,6 +75,8 @@ def review_testset(
         return EXIT_ERROR if outcome.conflicts else 0
     _one_by_one(review)
     console.result(_counts(review.counts()))
+    if any(is_feedback(row) for row in review.rows):
+        console.remark(f"{review.labels().agreement().text} {review.vote_agreement().text}")
     return 0
 
 
@@ -78,8 +91,7 @@ def _one_by_one(review: TestsetReview) -> None:
             again = None
             if row is None:
                 return
-            total = len(review.rows)
-            _print(_shown(row, total - len(review.open) + 1, total))
+            _print(_shown(review, row))
             key = _read_line(f"{_KEYS} > ").strip().casefold()[:1]
             if key == "q":
                 return
@@ -87,11 +99,24 @@ def _one_by_one(review: TestsetReview) -> None:
                 again = _undone(review, skipped) or row
             elif key == "s":
                 skipped.add(row.id)
-            elif not _decided(review, row, key):
-                _print("a, e, r, s, u or q")
-                again = row
+            else:
+                again = row if _refused(review, row, key) else None
     except EOFError:
         return
+
+
+def _refused(review: TestsetReview, row: Row, key: str) -> bool:
+    """Decide on a row; True, with the reason printed, if it must be decided again."""
+    try:
+        decided = _decided(review, row, key)
+    except TestsetError as error:
+        if not is_feedback(row):
+            raise
+        _print(f"{error.what}: {error.hint}")
+        return True
+    if not decided:
+        _print("a, e, r, s, u or q")
+    return not decided
 
 
 def _decided(review: TestsetReview, row: Row, key: str) -> bool:
@@ -102,11 +127,25 @@ def _decided(review: TestsetReview, row: Row, key: str) -> bool:
     elif key == "e":
         _print("press Enter to keep the text as it is")
         question, answer = _read_line("question > "), _read_line("answer   > ")
+        passages = _chosen_passages(row)
         nuggets = _edited_nuggets(row)
-        review.decide(row, "accepted", question=question, answer=answer, nuggets=nuggets)
+        review.decide(
+            row, "accepted", question=question, answer=answer, nuggets=nuggets, passages=passages
+        )
     else:
         return False
     return True
+
+
+def _chosen_passages(row: Row) -> list[int] | None:
+    """Ask which shown passages are gold; None to keep those that are."""
+    if not (is_feedback(row) and row.retrieved_spans):
+        return None
+    typed = _read_line("passages that answer it, such as 1,3; 0 for none > ")
+    numbers = [int(word) for word in typed.replace(",", " ").split() if word.isdecimal()]
+    if len(numbers) < len(typed.replace(",", " ").split()):
+        raise TestsetError(f"{typed!r} is not a list of numbers", hint="write 1,3 or 0")
+    return [number for number in numbers if number] if numbers else None
 
 
 def _edited_nuggets(row: Row) -> str:
@@ -138,7 +177,9 @@ def _undone(review: TestsetReview, skipped: set[str]) -> Row | None:
     return row
 
 
-def _shown(row: Row, number: int, total: int) -> str:
+def _shown(review: TestsetReview, row: Row) -> str:
+    total = len(review.rows)
+    number = total - len(review.open) + 1
     facts = [
         str(row.metadata[name]) for name in ("kind", "level", "split") if row.metadata.get(name)
     ]
@@ -150,15 +191,29 @@ def _shown(row: Row, number: int, total: int) -> str:
     if row.reference:
         persona = f" for {row.persona_name}" if row.persona_name else ""
         lines.append(f"answer{persona}: {row.reference}")
+    lines += _feedback_lines(review, row) if is_feedback(row) else []
     lines += [
         f"evidence: {span.document_id} {span.start}-{span.end}\n  "
         + "\n  ".join(span.text.splitlines())
-        for span in row.reference_spans
+        for span in (() if is_feedback(row) else row.reference_spans)
     ]
     lines += [f"nugget {nugget.importance}: {nugget.text}" for nugget in row.nuggets]
     if status := review_status(row):
         lines.append(f"so far: {status}")
     return "\n".join(lines)
+
+
+def _feedback_lines(review: TestsetReview, row: Row) -> list[str]:
+    """What readers were shown and said, and what their votes are worth."""
+    gold = gold_numbers(row)
+    lines = [f"served answer: {row.response}"]
+    for number, span in enumerate(row.retrieved_spans, 1):
+        mark = "gold" if number in gold else "    "
+        unseen = " (readers did not see it)" if span in pooled_spans(row) else ""
+        lines += [f"{mark} passage {number}: {span.document_id} {span.start}-{span.end}{unseen}"]
+        text = span.text if number in gold else shortened(span.text, _PASSAGE)
+        lines += [f"  {line}" for line in text.splitlines()]
+    return lines + list(review.feedback_notes(row))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

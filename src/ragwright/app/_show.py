@@ -90,6 +90,8 @@ def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
     lines = [
         f"score {hit.score:.6f}; matched: {', '.join(why.matched.get(hit.chunk_id, ())) or '-'}"
     ]
+    if head := why.heads.get(hit.chunk_id):
+        lines.append(f"searched under: {textwrap.shorten(' / '.join(head.splitlines()), 160)}")
     if hit.chunk_id in why.seen:
         lines.append(f"the model sees: {' | '.join(why.seen[hit.chunk_id][:24])} …")
     if hit.chunk_id in why.ranked:
@@ -103,6 +105,9 @@ def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
     if hit.chunk_id in why.pairs:
         pairs = [f"{word} = {match} {share:.2f}" for share, word, match in why.pairs[hit.chunk_id]]
         lines.append(f"late interaction: {', '.join(pairs) or 'no word matched'}")
+    if hit.chunk_id in why.shared:
+        terms = [f"{term} {share:.2f}" for share, term in why.shared[hit.chunk_id]]
+        lines.append(f"sparse terms: {', '.join(terms) or 'none'}")
     if hit.rung is not None:
         met = ", ".join(map(str, hit.rung.met)) or "none"
         missed = ", ".join(map(str, hit.rung.missed)) or "none"

@@ -1,4 +1,4 @@
-"""The corpus doctor: faults of documents that no setting repairs, ranked by their cost."""
+"""The corpus doctor: faults of documents that no setting repairs, ranked by cost and severity."""
 
 import lazy_loader
 

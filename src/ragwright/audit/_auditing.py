@@ -14,6 +14,7 @@ from ..experiment import RunOptions, judging, named_run
 from ..flow import Flow, Forecast, Job, Run, Runs, RunSummary
 from ..measure import MeasureSetup
 from ..project import Project, at_work
+from ._gate import AuditGate, require_kinds
 from ._judge import judged_finding
 from ._options import AuditOptions, check_kinds
 from ._price import priced
@@ -30,7 +31,7 @@ from ._records import KINDS, Audit, Finding, finding_body, finding_of, ranked_fi
 from ._scan import Scan, scan_documents
 
 KIND = "audit"
-_RULES = 1
+_RULES = 2
 """Version of the rules: audits of different ones are not resumed."""
 
 
@@ -45,6 +46,8 @@ class Auditing(RunOptions):
             snapshot that it read, or ``latest``.
         testset: Address of a test set: costs are points lost on its questions.
         today: Day against which dates are held, ISO 8601; that of the clock if empty.
+        gate: Rules that :func:`check_audit` will apply: one on a kind that is not looked for is
+            refused before the documents are read.
     """
 
     kinds: tuple[str, ...] = ()
@@ -52,6 +55,7 @@ class Auditing(RunOptions):
     since: str = ""
     testset: str = ""
     today: str = ""
+    gate: tuple[AuditGate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,8 @@ def run_audit(project: Project, how: Auditing) -> tuple[Audit, RunSummary]:
 
     Raises:
         RetrieveError: Nothing has been ingested.
-        ConfigError: A kind is unknown, or there is no audit to compare with.
+        ConfigError: A kind is unknown, there is no audit to compare with, or the gate has a rule
+            on a kind that is not looked for.
     """
     earlier = _earlier(project.runs, how.since) if how.since else None
     work = _audit_work(project, how)
@@ -151,6 +156,7 @@ def _audit_work(project: Project, how: Auditing, *, search: bool = True) -> _Wor
     check_kinds(how.kinds, "--kinds")
     wanted = how.kinds or options.kinds or KINDS
     kinds = tuple(kind for kind in KINDS if kind in wanted)
+    require_kinds(how.gate, kinds)
     snapshot = project.target().snapshot  # raises with a hint if nothing is indexed
     root = project.folder.root
     today = date.fromisoformat(how.today) if how.today else datetime.now(UTC).date()
@@ -220,7 +226,10 @@ def _searched_for(
     if "unanswered" in kinds:
         findings += unanswered(scan.corpus, results)
         if not results.of("served"):
-            notes.append("no served questions yet: unanswered ones come from the server's answers")
+            notes.append(
+                "unanswered questions: none to look at, since nobody has asked this project's "
+                "server yet (ragwright serve)"
+            )
     return priced(findings, results), notes
 
 

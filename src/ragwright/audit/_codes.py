@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..core import Document
 from ..models import is_code, stop_words, words
 from ..retrieve import Glossary, Meaning
 from ._records import Finding, Place
-from ._text import Brief, Corpus, Line, cells_of
+from ._text import LINK, Brief, Corpus, Line, cells_of
 
 _FAMILY = 4
 """Defined codes of one shape from which another one of that shape should be defined too."""
@@ -66,6 +66,7 @@ class Codes:
         self._rows: set[str] = set()
         self._headed: set[str] = set()
         self._expanded: set[str] = set()
+        self._loose: set[str] = set()
 
     def read(self, document: Document, brief: Brief, lines: Sequence[Line]) -> None:
         """Count the codes and acronyms of a document's prose."""
@@ -76,12 +77,15 @@ class Codes:
             if line.row and not line.rule:
                 first = cells_of(line)[0].split()
                 self._rows.update(word.strip("`*") for word in (*first[:1], *first[-1:]))
+            links = [match.span() for match in LINK.finditer(line.text)]
             for match in _NAME.finditer(line.text):
                 word = match[0]
                 if _DIGIT.search(word) is None or not is_code(word, written=True):
                     continue
                 if line.text.lstrip().startswith("#"):
                     self._headed.add(word)
+                if not any(start <= match.start() < end for start, end in links):
+                    self._loose.add(word)
                 if not _in_range(line.text, match.start(), match.end()):
                     start = line.start + match.start()
                     _count(self._codes, word, brief.number, start, line.start + match.end())
@@ -94,16 +98,26 @@ class Codes:
                     _count(self._acronyms, word, brief.number, start, start + len(word))
         self._lower.update({word for word in words(document.text) if word.islower()})
 
-    def findings(self, glossary: Glossary) -> Iterator[Finding]:
-        """Findings on codes, then on acronyms, then on meanings that differ."""
-        yield from self._undefined(glossary)
+    def findings(
+        self, glossary: Glossary, dead: Collection[tuple[int, int, int]] = ()
+    ) -> Iterator[Finding]:
+        """Findings on codes, then on acronyms, then on meanings that differ.
+
+        Args:
+            glossary: Definitions that were mined from the same documents.
+            dead: Links that are reported already: number of the document, start, end. A code that
+                is used within them alone is not reported a second time.
+        """
+        yield from self._undefined(glossary, dead)
         yield from self._unexpanded(glossary)
         for term, meanings in glossary.entries.items():
             pair = self._defined_twice(term, meanings)
             if pair is not None:
                 yield pair
 
-    def _undefined(self, glossary: Glossary) -> Iterator[Finding]:
+    def _undefined(
+        self, glossary: Glossary, dead: Collection[tuple[int, int, int]]
+    ) -> Iterator[Finding]:
         """Codes without a definition, of a shape of which others have one."""
         strong = {term for term, all_of in glossary.entries.items() if all_of[0].rule in _STRONG}
         families = Counter(_shape(term) for term in strong if _shape(term))
@@ -113,6 +127,10 @@ class Codes:
             shape = _shape(code)
             if not shape or code.casefold() in defined or families[shape] < _FAMILY:
                 continue
+            if code not in self._loose and any(
+                number == use.document and start <= use.start < end for number, start, end in dead
+            ):
+                continue
             example = min(term for term in strong if _shape(term) == shape)
             yield Finding(
                 "codes",
@@ -120,7 +138,7 @@ class Codes:
                 "medium",
                 (self._around(use),),
                 f"{code} is used {_times(use.uses)} and defined nowhere, while "
-                f"{families[shape]} codes like {example} are defined.",
+                f"{families[shape]:,} codes like {example} are defined.",
                 f"Add a definition of {code}, or correct it if it is a typing error.",
                 families[shape] >= _DEFINED_SHARE * max(1, used[shape])
                 and code not in self._headed,

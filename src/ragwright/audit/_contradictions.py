@@ -35,6 +35,12 @@ _KEPT = frozenset(
     ("with", "without", "no", "only", "all", "some", "few", "more", "less", "most", "up", "down")
 )
 """Stop words that change what a statement says."""
+_LINKING = (
+    "indeed also just then thus therefore however moreover furthermore hence besides still even "
+    "quite rather very auch doch dann daher jedoch zudem noch aussi donc cependant alors"
+)
+_SMALL = frozenset(_LINKING.split())
+"""Words that link or colour a statement: two that differ in them alone say the same."""
 _LONG = 8
 """Content words from which two equal statements need no further sign of a common subject."""
 _FEW = 3
@@ -74,7 +80,7 @@ class Contradictions:
         for start, end, sentence in statements_of(lines, document.language):
             shape = shape_of(plain_words(sentence))
             seen.update(shape.content)
-            if len(shape.skeleton) <= 60:
+            if len(shape.skeleton) <= 60 and not _asks(sentence):
                 self._store(shape, _Stated(brief.number, start, end, headings.at(start), ()))
         for table in tables_of(lines):
             self._read_table(table, brief, headings)
@@ -117,7 +123,7 @@ class Contradictions:
             if len(entries) < 2 or len({entry.values for entry in entries}) < 2:
                 continue
             pairs: set[frozenset[tuple[str, ...]]] = set()
-            for first, second in combinations(entries[: 2 * _MOST_SHARED], 2):
+            for first, second in combinations(_told_apart(entries), 2):
                 values = frozenset((first.values, second.values))
                 if len(values) < 2 or values in pairs:
                     continue
@@ -157,7 +163,7 @@ class Contradictions:
             [one_shape.written[number] for number in differing],
             [other_shape.written[number] for number in differing],
         ]
-        kind = one_shape.kinds[differing[0]]
+        kind = _difference(one_shape, other_shape, differing[0])
         about = (
             f"Both passages speak of {_spelled_in(subject, left.text)}"
             if subject
@@ -243,6 +249,22 @@ class Contradictions:
         return 0 < self._documents_of[word] <= _RARE
 
 
+def _told_apart(entries: Sequence[_Stated]) -> list[_Stated]:
+    """Some statements under one key: the first ones of each value, so that no value is left out."""
+    by_values: dict[tuple[str, ...], list[_Stated]] = {}
+    for entry in entries:
+        by_values.setdefault(entry.values, []).append(entry)
+    each = max(1, 2 * _MOST_SHARED // len(by_values))
+    return [entry for alike in by_values.values() for entry in alike[:each]]
+
+
+def _difference(first: Shape, second: Shape, at: int) -> str:
+    """What kind of value differs: of values in one unit it is the number."""
+    kind = first.kinds[at]
+    units = {re.sub(r"[\d.,\s+−-]", "", shape.written[at]) for shape in (first, second)}
+    return "number" if kind == "unit" and len(units) == 1 else kind
+
+
 def _telling(skeleton: Sequence[str]) -> list[str]:
     """The words of a skeleton that say something: no articles, no adverbs in -ly."""
     return [
@@ -250,13 +272,18 @@ def _telling(skeleton: Sequence[str]) -> list[str]:
         for word in skeleton
         if word.startswith("<")
         or word in _KEPT
-        or not (word in _STOP or (len(word) > 4 and word.endswith("ly")))
+        or not (word in _STOP or word in _SMALL or (len(word) > 4 and word.endswith("ly")))
     ]
 
 
 def _is_sentence(text: str) -> bool:
     """True if a statement ends as a sentence does; headers of pages do not."""
     return text.rstrip().rstrip('*_`)"”').endswith((".", "!", "?", ":", ";"))
+
+
+def _asks(text: str) -> bool:
+    """True for a question: it states nothing that another one could contradict."""
+    return text.rstrip().rstrip('*_`)"”').endswith("?")
 
 
 def hash_of(skeleton: Sequence[str]) -> _Key:

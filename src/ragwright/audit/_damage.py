@@ -91,7 +91,7 @@ class Damage:
                 "medium",
                 places,
                 f"{counted(len(empty), 'page')} of {len(document.pages)} in {brief.source} "
-                f"have no text: {numbers}.",
+                f"{'has' if len(empty) == 1 else 'have'} no text: {numbers}.",
                 "Look at the pages: if they are scans, read them by OCR; if they are blank, "
                 "dismiss this finding.",
                 marks={"pages": [page.number for page in empty]},

@@ -10,6 +10,7 @@ from ..core import ConfigError, counted, near
 from ._records import KINDS, Audit
 
 _RULE = re.compile(r"^\s*(?P<kind>[a-z]+)\s*(?P<sign><=|==|=|<)\s*(?P<count>\d+)\s*$")
+_HINT = "write a kind, = or <=, and a whole number: contradictions=0, copies<=5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,10 @@ def read_rules(text: str) -> tuple[AuditGate, ...]:
     """Rules such as ``contradictions=0, copies<=5``; ``=`` means at most.
 
     Raises:
-        ConfigError: A rule cannot be read, or names an unknown kind.
+        ConfigError: There is none, one cannot be read, or names an unknown kind.
     """
+    if not text.strip():
+        raise ConfigError("the gate has no rule", where="--gate", hint=_HINT)
     rules = []
     for part in text.split(","):
         match = _RULE.match(part)
@@ -37,7 +40,7 @@ def read_rules(text: str) -> tuple[AuditGate, ...]:
             raise ConfigError(
                 f"cannot read the rule {part.strip()!r}",
                 where="--gate",
-                hint="write a kind, = or <=, and a whole number: contradictions=0, copies<=5",
+                hint=_HINT,
             )
         if match["kind"] not in (*KINDS, "findings"):
             raise ConfigError(
@@ -49,23 +52,33 @@ def read_rules(text: str) -> tuple[AuditGate, ...]:
     return tuple(rules)
 
 
+def require_kinds(rules: Sequence[AuditGate], kinds: Sequence[str]) -> None:
+    """Refuse a rule on a kind that is not looked for: it would pass whatever the documents hold.
+
+    Raises:
+        ConfigError: With the kinds to name.
+    """
+    for rule in rules:
+        if rule.kind not in (*kinds, "findings"):
+            raise ConfigError(
+                f"the gate has the rule {rule}, but the audit does not look for {rule.kind}",
+                where="--gate",
+                hint=f"add it to --kinds: {','.join((*kinds, rule.kind))}",
+            )
+
+
 def check_audit(audit: Audit, rules: Sequence[AuditGate]) -> tuple[str, ...]:
     """One sentence for each rule that the audit fails; empty if it passes.
 
     Raises:
         ConfigError: A rule is on a kind that the audit did not look for.
     """
+    require_kinds(rules, audit.kinds)
     counts = {**audit.counts(), "findings": len(audit.findings)}
     failed = []
     for rule in rules:
-        if rule.kind not in counts:
-            raise ConfigError(
-                f"the audit did not look for {rule.kind}",
-                where="--gate",
-                hint=f"add it to --kinds: {','.join((*audit.kinds, rule.kind))}",
-            )
         if counts[rule.kind] > rule.most:
-            count = counts[rule.kind]
-            what = counted(count, "finding") if rule.kind == "findings" else f"{count} {rule.kind}"
-            failed.append(f"{what}, at most {rule.most} allowed ({rule})")
+            head = "" if rule.kind == "findings" else f"{rule.kind}: "
+            count = counted(counts[rule.kind], "finding")
+            failed.append(f"{head}{count}, at most {rule.most} allowed ({rule})")
     return tuple(failed)

@@ -9,7 +9,7 @@ from ..core import GoldSpan, Hit, Row, counted
 from ..experiment import with_hits
 from ..measure import Measure, parse_measure, score_rows
 from ._questions import Results
-from ._records import Finding, Place
+from ._records import POINTS, Finding, Place
 
 MEASURE = "nDCG@10"
 """Measure of the points that are lost."""
@@ -33,7 +33,7 @@ def priced(findings: Iterable[Finding], results: Results) -> list[Finding]:
             priced_ones.append(finding)
         elif by_testset:
             points = _points_lost(finding, results, among, measure)
-            of = f"points of {MEASURE} over {counted(len(asked), 'question')}"
+            of = f"{POINTS}{MEASURE} over {counted(len(asked), 'question')}"
             priced_ones.append(replace(finding, cost=points, cost_of=of))
         else:
             touched = set().union(

@@ -101,7 +101,6 @@ def searches(
         iterate=type(settings.iterate)(),
         top_k=depth,
         context_tokens=None,
-        pool=max(settings.pool, depth),
     )
     target = project.target()
     return [partial(_searched, question, target, options) for question in questions]

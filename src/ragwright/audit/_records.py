@@ -23,6 +23,9 @@ KINDS = (
 )
 """Kinds of findings."""
 
+POINTS = "points of "
+"""How the unit of a cost begins that was measured on a test set."""
+
 _SEVERITIES = ("high", "medium", "low")
 
 
@@ -82,9 +85,15 @@ class Finding:
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Sorting key: the most expensive first, then the most severe."""
-        cost = -1.0 if self.cost is None else self.cost
-        return -cost, _SEVERITIES.index(self.severity), KINDS.index(self.kind), self.fault, self.id
+        """Sorting key: points lost on a test set, then severity, then how often it is met.
+
+        A share of questions says how often a finding is met and not what it does to an answer:
+        a dead link on a page that many questions find is not worse than a contradiction.
+        """
+        cost = self.cost or 0.0
+        lost, met = (cost, 0.0) if self.cost_of.startswith(POINTS) else (0.0, cost)
+        severity = _SEVERITIES.index(self.severity)
+        return -lost, severity, -met, KINDS.index(self.kind), self.fault, self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,7 @@ class Audit:
     """The result of an audit.
 
     Attributes:
-        findings: The findings, the most expensive first.
+        findings: The findings, ranked: points lost on a test set, then severity.
         kinds: The kinds that were looked for.
         snapshot: State of the index that was read.
         documents: Documents read; ``pages`` of formats that have some, ``characters`` of text.
@@ -134,7 +143,7 @@ def finding_of(body: Mapping[str, Any]) -> Finding:
 
 
 def ranked_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Findings, each once, the most expensive first."""
+    """Findings, each once, in their order."""
     by_id: dict[str, Finding] = {}
     for finding in findings:
         by_id.setdefault(finding.id, finding)

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from ..core import Document, counted
 from ._records import Finding
-from ._text import Brief, Corpus, Line
+from ._text import LINK, Brief, Corpus, Line
 
 _SEE = re.compile(
     r"(?<![\w/])(?P<kind>sections?|chapters?|tables?|fig(?:ure|\.)s?|appendix|annex|"
@@ -31,7 +31,6 @@ _ELSEWHERE = re.compile(
     r"manual|directive|treaty|standard|RFC|ISO)",
     re.IGNORECASE,
 )
-_LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]{1,200})\]\((?P<to>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
 _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _NUMBERED = re.compile(
     r"^\s{0,3}(?:#{1,6}\s+)?(?:\*\*)?(?:(?:section|chapter|appendix|annex|kapitel|abschnitt|anhang"
@@ -68,6 +67,9 @@ class References:
     Args:
         corpus: The documents.
         exists: True for a path, relative to the project, of a file that is there.
+
+    Attributes:
+        dead: Links into nothing, once :meth:`findings` was read: number of document, start, end.
     """
 
     def __init__(self, corpus: Corpus, exists: Callable[[str], bool]) -> None:
@@ -76,13 +78,14 @@ class References:
         self._anchors: dict[str, frozenset[str]] = {}
         self._ready: list[Finding] = []
         self._folded: set[str] = set()
+        self.dead: set[tuple[int, int, int]] = set()
 
     def read(self, document: Document, brief: Brief, lines: Sequence[Line]) -> None:
         """Check a document's references to itself, and remember its links."""
         prose = [line for line in lines if not line.code and line.text.strip()]
         self._anchors[posixpath.normpath(brief.source)] = _anchors_of(document, prose)
         for line in prose:
-            for match in _LINK.finditer(line.text):
+            for match in LINK.finditer(line.text):
                 to = match["to"].strip("<>")
                 if _SCHEME.match(to) or to.startswith(("/", "//", "{", "$")):
                     continue
@@ -175,6 +178,7 @@ class References:
             fault = self._fault_of(link, stems)
             if fault is not None:
                 dead.setdefault(fault, []).append(link)
+                self.dead.add((link.document, link.start, link.end))
         for (name, why, sure), links in dead.items():
             places = [self._corpus.place(k.document, k.start, k.end) for k in links[:_PLACES]]
             others = f" {counted(len(links), 'link leads', 'links lead')} there."

@@ -75,5 +75,7 @@ def scan_documents(
         if collected is not None:
             scan.findings += collected.findings()
     if codes is not None:
-        scan.findings += codes.findings(mine_glossary(documents()))
+        scan.findings += codes.findings(
+            mine_glossary(documents()), references.dead if references is not None else ()
+        )
     return scan

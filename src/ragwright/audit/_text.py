@@ -17,6 +17,8 @@ _RULE = re.compile(r"^\s*\|\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _LISTED = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+")
 _BLANK = re.compile(r"\n[ \t]*\n")
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]{1,200})\]\((?P<to>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
+"""A link in Markdown; images are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,8 @@ _TOKEN = re.compile(
     r"|(?P<number>[-+−]?\d(?:[\d\u00a0,.](?=\d)|\d)*)(?:[ \u00a0]?(?P<unit>°\s?[CF]|%))?"
     r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+)?)",
 )
+_YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
+"""A number that begins a statement is its number in a list, unless it is a year."""
 _STUCK = re.compile(r"^(\d+(?:[.,]\d+)?)([^\W\d_]{1,3}|°[CF])$")
 
 
@@ -156,7 +158,7 @@ class _ShapeMaker:
 
     def _number(self, number: str, unit: str, word: str) -> None:
         before = self.skeleton[-1] if self.skeleton else ""
-        if before in _NAMING or not self.skeleton:
+        if before in _NAMING or not (self.skeleton or _YEAR.fullmatch(number)):
             self.skeleton.append(number)
             self.pending = False
             return

@@ -114,6 +114,7 @@ from ._records import (
     ClosestPassage as ClosestPassage,
     Document as Document,
     Filter as Filter,
+    Head as Head,
     Hit as Hit,
     Metadata as Metadata,
     MetaValue as MetaValue,

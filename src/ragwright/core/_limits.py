@@ -20,17 +20,20 @@ def address_space() -> int:
 
 
 @contextmanager
-def bounded_work(most: int, seconds: float) -> Iterator[None]:
+def bounded_work(most: int, seconds: float, waiting: float = 0.0) -> Iterator[None]:
     """A block that may take ``most`` bytes of address space, if not 0, and ``seconds`` of CPU.
 
-    More memory is a MemoryError; more time ends the process by ``SIGPROF``.
+    More memory is a MemoryError; more time ends the process by ``SIGPROF``. With ``waiting``, more
+    seconds by the clock end it by ``SIGALRM``.
     """
     _limit_memory(most or resource.RLIM_INFINITY)
     signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, waiting)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         _limit_memory(resource.RLIM_INFINITY)
 
 

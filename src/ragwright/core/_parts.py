@@ -171,6 +171,7 @@ PartKind: TypeAlias = Literal[
     "sections",
     "readers",
     "chunkers",
+    "parsers",
     "models",
     "stores",
     "channels",
@@ -218,6 +219,7 @@ class Part:
     sections: Mapping[str, str] = field(default_factory=dict)
     readers: Mapping[str, str] = field(default_factory=dict)
     chunkers: Mapping[str, str] = field(default_factory=dict)
+    parsers: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     stores: Mapping[str, str] = field(default_factory=dict)
     channels: Mapping[str, str] = field(default_factory=dict)

@@ -112,6 +112,43 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """What a chunk is searched with besides its text; never part of spans, quotes or citations.
+
+    Attributes:
+        title: Title of the document.
+        headings: Headings above the chunk, outermost first.
+        table: Header row of the table in whose middle the chunk begins.
+        context: A sentence that a model wrote about the chunk's place in its document.
+    """
+
+    title: str = ""
+    headings: tuple[str, ...] = ()
+    table: str = ""
+    context: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it, one piece a line; headings in one line, one equal to the title left out."""
+        return self.above("")
+
+    def above(self, text: str) -> str:
+        """The head without title and headings with which a text begins anyway."""
+        opens = bool(self.title) and text.lstrip().startswith(self.title)
+        headings = ""
+        if self.headings:
+            start = text.lstrip()[:_OPENING].split("\n")
+            known = {self.title, *(line.lstrip("#").strip() for line in start)}
+            headings = " > ".join(n for n in dict.fromkeys(self.headings) if n not in known)
+        lines = ("" if opens else self.title, headings, self.table, self.context)
+        return "\n".join(line for line in lines if line)
+
+
+_OPENING = 400
+"""Characters of a chunk in which its own headings are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """A piece of a document: exactly ``document.text[span.start:span.end]``.
 
@@ -123,6 +160,8 @@ class Chunk:
         tokens: Length in the chunker's tokens, 0 if it does not count them.
         metadata: Fields of this chunk alone; those of its document are added by the index.
         pages: Where further pages begin within it: (position in the document, page number).
+        head: What it is searched with besides its text; None for the title in vectors, and title
+            and headings in keywords.
     """
 
     id: str
@@ -135,6 +174,7 @@ class Chunk:
     tokens: int = 0
     metadata: Metadata = field(default_factory=dict)
     pages: tuple[tuple[int, int], ...] = ()
+    head: Head | None = None
 
 
 _LAST = "\U0010ffff"
@@ -276,7 +316,8 @@ class Hit:
     """A retrieved chunk with its address, rank from 1 and final score (higher is better).
 
     ``page`` is that of its first character, ``pages`` where further pages begin within it, as
-    in :class:`Chunk`; ``rung`` (relaxation level) is set if the search had soft filters.
+    in :class:`Chunk`; ``rung`` (relaxation level) is set if the search had soft filters. ``head``
+    is what the chunk was searched with besides its text; it is for explanations only.
     """
 
     rank: int
@@ -294,6 +335,7 @@ class Hit:
     metadata: Metadata = field(default_factory=dict)
     pages: tuple[tuple[int, int], ...] = ()
     rung: RelaxationLevel | None = None
+    head: Head | None = None
 
     def __repr__(self) -> str:
         """Rank, place, score, and how its text begins."""

@@ -174,7 +174,11 @@ class _Worker:
 
     def _ended(self) -> WorkerEndedError:
         code = self.process.wait()
-        reason = "" if code == -signal.SIGPROF else f"its process ended with status {code}"
+        reason = (
+            ""
+            if code in (-signal.SIGPROF, -signal.SIGALRM)
+            else f"its process ended with status {code}"
+        )
         return WorkerEndedError(self._step(), reason)
 
     def close(self) -> None:

@@ -39,6 +39,17 @@ from ._saving import (
     save_drafts as save_drafts,
 )
 from ._split import Split as Split, split_reply as split_reply
+from .candidates import (
+    Asked as Asked,
+    Collected as Collected,
+    Collecting as Collecting,
+    ConfirmGold as ConfirmGold,
+    Tally as Tally,
+    candidate_row as candidate_row,
+    collect_feedback as collect_feedback,
+    confirm_gold as confirm_gold,
+    proposed as proposed,
+)
 from .outputs import (
     Feedback as Feedback,
     FeedbackVerdict as FeedbackVerdict,
@@ -59,12 +70,15 @@ from .outputs import (
     ServedCounts as ServedCounts,
     ServedScore as ServedScore,
     ServedScores as ServedScores,
+    ShownPassage as ShownPassage,
+    VotedAnswer as VotedAnswer,
     WaitingAnswer as WaitingAnswer,
     export_outputs as export_outputs,
     moment as moment,
     output_row as output_row,
     sample_outputs as sample_outputs,
     turns_of as turns_of,
+    voted_answers as voted_answers,
 )
 from .tables import (
     ProjectRecords as ProjectRecords,

@@ -16,6 +16,7 @@ from ..project import (
     forget_stamps,
     kept_tables,
 )
+from ..testsets import forget_feedback
 from .tables import ProjectRecords
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         clear_spools(project.folder.cache)  # left by an ingest that was killed
         clear_trials(project.folder.cache)  # left by a rehearsal that was killed
         forget_stamps(project.folder.cache / "files.sqlite", document_id)
+        candidates = forget_feedback(project.folder.testsets, document_id)
         return {
             "documents": removed.removed,
             "chunks": removed.chunks_removed,
@@ -85,6 +87,7 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
             "records": records.forget(document_id),
             "exported": records.forget_exported(document_id),
             "jobs": counts["jobs"],
+            **({"feedback rows": candidates} if candidates else {}),
             **_added_count(counts),
         }
 
@@ -105,10 +108,12 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
     with _erasing_alone(project, scope_name(scope)), _ledgers(project) as ledgers:
         counts = _forget_rows(project, ledgers, scope=scope)
         replies = project.replies.forget(scope=scope)
+        candidates = forget_feedback(project.folder.testsets, scope=scope)
         return {
             "replies": replies,
             "rows": counts["rows"],
             "outputs": counts["outputs"],
+            **({"feedback rows": candidates} if candidates else {}),
             **_added_count(counts),
         }
 

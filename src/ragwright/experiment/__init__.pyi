@@ -53,6 +53,7 @@ from .diagnosis import (
     LOST_RULE as LOST_RULE,
     RIGHT_ANSWER as RIGHT_ANSWER,
     RIGHT_RULE as RIGHT_RULE,
+    ChannelEffect as ChannelEffect,
     Curve as Curve,
     CurvePoint as CurvePoint,
     DiagnosedRow as DiagnosedRow,

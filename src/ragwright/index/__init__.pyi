@@ -5,9 +5,22 @@ from ._encoded import (
     not_encoded as not_encoded,
     packed_side as packed_side,
 )
-from ._encoding_store import EncodingSize as EncodingSize, titled_text as titled_text
+from ._encoded_rows import (
+    drop_encodings as drop_encodings,
+    encoding_size as encoding_size,
+    forget_encodings as forget_encodings,
+    read_encodings as read_encodings,
+    stamps_without as stamps_without,
+    write_encodings as write_encodings,
+)
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
-from ._history import KeptRows as KeptRows
+from ._heads import (
+    chunk_key as chunk_key,
+    embedded_text as embedded_text,
+    headed_text as headed_text,
+)
+from ._history import KeptRows as KeptRows, no_such_state as no_such_state
+from ._kept import EncodingSize as EncodingSize, KeptState as KeptState
 from ._lance import LanceStore as LanceStore
 from ._late import LateChannel as LateChannel
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions
@@ -24,7 +37,6 @@ from ._sqlite import SqliteStore as SqliteStore, open_store as open_store
 from ._store import (
     IndexedDocument as IndexedDocument,
     IndexSpec as IndexSpec,
-    KeptState as KeptState,
     Store as Store,
     StoredChunk as StoredChunk,
     StoredDocument as StoredDocument,
@@ -32,8 +44,6 @@ from ._store import (
     View as View,
     ViewStatistics as ViewStatistics,
     WriteCounts as WriteCounts,
-    chunk_key as chunk_key,
-    embedded_text as embedded_text,
 )
 from ._view import SegmentView as SegmentView, ViewState as ViewState
 from ._views import (

@@ -14,17 +14,20 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import StoreError, value_hash
 from ._arrays import Array, Arrays, open_arrays, write_arrays
-from ._encoded import EncodedChannel
 from ._options import StoreOptions
 from ._segment import FORMAT, MAX_ROWS, Segment, build_segments
 from ._store import IndexSpec, StoredDocument, StoredState, snapshot_name
 from ._view import SegmentView, ViewSegment, ViewState
+
+if TYPE_CHECKING:
+    from ._encoded import EncodedChannel
 
 Stamps = NDArray[np.int64]
 Read = Callable[[Stamps], Iterator[StoredDocument]]

@@ -17,7 +17,7 @@ import numpy as np
 from .. import index
 from ..core import RetrieveError, StoreError, counted
 from ._arrays import Array, Arrays
-from ._encoding_store import Encodings
+from ._kept import Encodings
 from ._rank import Rows, Scores
 from ._segment import Segment
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._encoding_store import Encodings, EncodingSize
+from ._kept import Encodings, EncodingSize
 from ._prepare import as_value
 
 if TYPE_CHECKING:

@@ -14,8 +14,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ..core import StoreError
 from ._encoded_rows import copy_encodings, drop_encodings
-from ._store import IndexSpec, KeptState, StateMember
+from ._kept import KeptState, StateMember
+from ._store import IndexSpec
 
 _MEMBERS = """
 SELECT e.id, e.document, e.name, e.root FROM entries e, kept_states s
@@ -24,6 +26,15 @@ UNION ALL
 SELECT r.stamp, r.document, r.name, r.root FROM retired r, kept_states s
 WHERE s.id = ? AND r.pair = s.pair AND r.stamp <= s.last AND r.died >= s.id
 """
+
+
+def no_such_state(number: int, known: Sequence[int], where: str, of_pair: bool) -> StoreError:
+    """The error for a number that no kept state has, with those that there are."""
+    return StoreError(
+        f"there is no snapshot {number}" + (" of the present settings" if of_pair else ""),
+        where=where,
+        hint=f"kept: {', '.join(map(str, known))}" if known else "none is kept yet",
+    )
 
 
 class KeptRows:

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,12 @@ from ..core import (
     SchemaVersionError,
     SnapshotGoneError,
     StoreBusyError,
-    StoreError,
     text_hash,
 )
 from . import _lance_tables as lance, _lance_upkeep as upkeep
-from ._lance_open import OpenTables
+from ._kept import KeptState
+from ._lance_history import LanceHistory
+from ._lance_open import OpenTables, store_facts
 from ._lance_rows import (
     chunk_rows,
     document_of,
@@ -124,7 +125,8 @@ class LanceStore(Store):
                 self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db, self._session = lance.connect(self._where, self._options.cache_mb)
             self._tables = OpenTables(self._db)
-            facts = self._store_facts()
+            facts = store_facts(self._db, self._tables, self._where)
+        self._history = LanceHistory(self._tables, self._options, self._where)
         version = int(facts.get("schema", 0))
         if version != lance.SCHEMA_VERSION:
             newer = version > lance.SCHEMA_VERSION
@@ -136,28 +138,6 @@ class LanceStore(Store):
                 if newer
                 else "move the store's folder away, then run: ragwright ingest",
             )
-
-    def _store_facts(self) -> dict[str, str]:
-        """Identity and schema version; written by the first process."""
-        names = ["store", "schema"]
-        values = [secrets.token_hex(8), str(lance.SCHEMA_VERSION)]
-        first = lance.arrow_table({"name": names, "value": values}, lance.facts_schema())
-        names_here = self._tables.names()
-        if "facts" not in names_here and any(n[:7] in ("chunks_", "documen") for n in names_here):
-            raise StoreError(
-                "the place holds tables, but not those of a ragwright store",
-                where=self._where,
-                hint="give the store a folder or prefix of its own (store.uri)",
-            )
-        table = self._tables.made("facts", lambda: self._db.create_table("facts", data=first))
-        if table.schema.names != lance.facts_schema().names:
-            raise StoreError(
-                "the table 'facts' there is not one of a ragwright store",
-                where=self._where,
-                hint="give the store a folder or prefix of its own (store.uri)",
-            )
-        rows = lance.select(table, ["name", "value"]).to_pylist()
-        return {row["name"]: row["value"] for row in reversed(rows)}
 
     def _documents_table(self, pair: IndexSpec) -> Any | None:
         return self._tables.opened(f"documents_{pair.key}")
@@ -274,6 +254,7 @@ class LanceStore(Store):
                 self._change_root(documents, list(stored.values()), root)
                 unchanged = len(batch) - added
                 return WriteCounts(added=added, unchanged=unchanged, chunks_added=rows.num_rows)
+            self._history.retire(pair, [entry.stamp for entry in stored.values()])
             merged = self._merge_documents(documents, described, replace=True)
             present = self._entries_of(documents, keys)
             self._change_root(documents, list(present.values()), root)
@@ -281,7 +262,7 @@ class LanceStore(Store):
             lost = [entry for entry in stored.values() if entry.stamp not in live]
             # Also ours if another process stored the same document first.
             dead = [entry.stamp for entry in lost] + [s for s in stamps if s not in live]
-            self._delete_rows(chunks, "stamp", dead)
+            lance.delete_rows(chunks, "stamp", dead, self._where)
         written = set(stamps)
         added, changed = added + merged.num_inserted_rows, merged.num_updated_rows
         return WriteCounts(
@@ -322,16 +303,6 @@ class LanceStore(Store):
                 self._where,
             )
 
-    def _delete_rows(self, table: Any, column: str, values: Sequence[int | str]) -> int:
-        removed = 0
-        for condition in lance.one_of(column, values):
-            result = lance.retried(
-                lambda where=condition: table.delete(where),  # type: ignore[misc]
-                self._where,
-            )
-            removed += int(result.num_deleted_rows)
-        return removed
-
     def remove(
         self, document_ids: Sequence[str], pair: IndexSpec | None = None, *, purge: bool = False
     ) -> WriteCounts:
@@ -343,7 +314,7 @@ class LanceStore(Store):
         names: nobody else may write to the store meanwhile. In an object store, which other
         machines may be writing to, such files stay for seven days.
         """
-        counts = WriteCounts()
+        counts, former = WriteCounts(), 0
         keys = [text_hash(name) for name in dict.fromkeys(document_ids)]
         with lance.explained(self._where):
             for target in self._known_pairs() if pair is None else [pair]:
@@ -351,16 +322,19 @@ class LanceStore(Store):
                 if documents is None or chunks is None:
                     continue
                 stamps = [entry.stamp for entry in self._entries_of(documents, keys).values()]
-                removed = self._delete_rows(documents, "stamp", stamps)
-                dropped = self._delete_rows(chunks, "stamp", stamps)
+                if not purge:
+                    self._history.retire(target, stamps)
+                removed = lance.delete_rows(documents, "stamp", stamps, self._where)
+                dropped = lance.delete_rows(chunks, "stamp", stamps, self._where)
                 if purge:
                     self._sweep_orphans(
                         documents, chunks, grace=_GRACE_SECONDS if self._remote else 0
                     )
+                    former += self._history.forget(target, keys, stamps).removed
                 counts += WriteCounts(removed=removed, chunks_removed=dropped)
             if purge:
                 self._purge_tables()
-        return counts
+        return counts if counts.removed else replace(counts, removed=former)
 
     def _purge_tables(self) -> None:
         """Remove deleted rows and earlier versions from every table, and build its indexes anew."""
@@ -385,7 +359,7 @@ class LanceStore(Store):
         before = time.time_ns() - grace * 10**9
         old = lance.select(chunks, ["stamp"], f"written < {before}")["stamp"].to_numpy()
         live = lance.select(documents, ["stamp"])["stamp"].to_numpy()
-        self._delete_rows(chunks, "stamp", np.setdiff1d(old, live).tolist())
+        lance.delete_rows(chunks, "stamp", np.setdiff1d(old, live).tolist(), self._where)
 
     def snapshot(self, pair: IndexSpec) -> str:
         """Name of the pair's present state; equal content has the same name in any store."""
@@ -472,22 +446,48 @@ class LanceStore(Store):
                 measurements = upkeep.measured(
                     pin(self._tables.fresh, pair, self._where), self._options, lists
                 )
-                self._set_fact(f"search {pair.key}", json.dumps(measurements))
+                value = json.dumps(measurements)
+                lance.set_fact(self._tables["facts"], f"search {pair.key}", value, self._where)
             else:
                 return
             upkeep.retire([documents, chunks], self._where)
+            upkeep.retire(self._history.tables(pair), self._where)
 
     def written(self, pair: IndexSpec) -> None:
         """An ingest has ended: maintenance, unless ``store.maintain`` leaves it to a command."""
         if self._options.maintain == "ingest":
             self.settle(pair)
 
-    def _set_fact(self, name: str, value: str) -> None:
-        """Set a property of the store."""
-        facts = self._tables["facts"]
-        lance.retried(lambda: facts.delete(f"name = {lance.literal(name)}"), self._where)
-        row = lance.arrow_table({"name": [name], "value": [value]}, lance.facts_schema())
-        lance.retried(lambda: facts.add(row), self._where)
+    def keep_state(self, pair: IndexSpec, note: str = "", settings: str = "") -> None:
+        """Keep the present state of a pair, and drop the oldest ones."""
+        with lance.explained(self._where):
+            if self._documents_table(pair) is not None:
+                if self._options.keep_snapshots:
+                    self._history.keep(pair, self._present_totals(pair).digest, (note, settings))
+                self._history.prune(pair)
+
+    def kept_states(self) -> Sequence[KeptState]:
+        """The kept states, oldest first."""
+        with lance.explained(self._where):
+            return self._history.listed()
+
+    def state_hashes(self, number: int) -> Mapping[str, str]:
+        """Map each document id of a kept state to its content hash."""
+        with lance.explained(self._where):
+            return self._history.hashes(number)
+
+    def restore(self, pair: IndexSpec, number: int, settings: str = "") -> WriteCounts:
+        """Make a kept state the present one, in one commit to the table of documents."""
+        with lance.explained(self._where):
+            state = self._history.state(number, pair)
+            before = (f"before restoring {number}", settings)
+            self._history.keep(pair, self._present_totals(pair).digest, before)
+            counts, values = self._history.restore(pair, state)
+            self._values.add(pair, self._tables.opened(f"values_{pair.key}"), values)
+            after = (f"restored {number}", state.settings)
+            self._history.keep(pair, self._present_totals(pair).digest, after)
+            self._history.prune(pair, least=2)
+        return counts
 
     @contextmanager
     def reading(self, pair: IndexSpec) -> Iterator[StoredState]:

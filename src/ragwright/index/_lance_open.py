@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
+
+from ..core import StoreError
+from . import _lance_tables as lance
 
 _READS = 20
 """Attempts to open a table that another process is making."""
@@ -79,3 +83,26 @@ class OpenTables:
             if again and "not found" in str(error):
                 return None
             raise
+
+
+def store_facts(database: Any, tables: OpenTables, where: str) -> dict[str, str]:
+    """Identity and schema version; written by the first process."""
+    names = ["store", "schema"]
+    values = [secrets.token_hex(8), str(lance.SCHEMA_VERSION)]
+    first = lance.arrow_table({"name": names, "value": values}, lance.facts_schema())
+    names_here = tables.names()
+    if "facts" not in names_here and any(n[:7] in ("chunks_", "documen") for n in names_here):
+        raise StoreError(
+            "the place holds tables, but not those of a ragwright store",
+            where=where,
+            hint="give the store a folder or prefix of its own (store.uri)",
+        )
+    table = tables.made("facts", lambda: database.create_table("facts", data=first))
+    if table.schema.names != lance.facts_schema().names:
+        raise StoreError(
+            "the table 'facts' there is not one of a ragwright store",
+            where=where,
+            hint="give the store a folder or prefix of its own (store.uri)",
+        )
+    rows = lance.select(table, ["name", "value"]).to_pylist()
+    return {row["name"]: row["value"] for row in reversed(rows)}

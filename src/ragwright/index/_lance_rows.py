@@ -12,6 +12,7 @@ import numpy as np
 from ..core import Document, MetaValue, text_hash
 from . import _lance_tables as lance
 from ._fields import number_of, spelling
+from ._heads import unpack_standing
 from ._postings import repack_terms, unpack_terms, words_of
 from ._prepare import ReadyChunk, ReadyDocument, document_from, entry_digest, structure_of
 from ._store import IndexSpec, StoredChunk, StoredDocument, as_metadata, pages_from
@@ -54,7 +55,7 @@ def fields_of(item: ReadyDocument, chunk: ReadyChunk) -> dict[str, tuple[str, ..
     present = {name: value for name, value in built_in.items() if value != ""}
     merged: dict[str, MetaValue | None] = {**document.metadata, **metadata, **present}
     if "section" not in document.metadata and "section" not in metadata:
-        merged["section"] = tuple(json.loads(chunk.headings))
+        merged["section"] = unpack_standing(chunk.headings)[0]
     fields = {}
     for name, value in merged.items():
         if value is None or value in ("", ()):
@@ -203,14 +204,16 @@ def stored_document(
 
 def stored_chunk(row: Mapping[str, Any]) -> StoredChunk:
     """A chunk from its row."""
+    headings, head = unpack_standing(row["headings"])
     return StoredChunk(
         id=lance.from_string(row["id"]),
         start=row["start"],
         end=row["end"],
         page=row["page"],
         pages=pages_from(row["pages"]),
-        headings=tuple(json.loads(row["headings"])),
+        headings=headings,
         metadata=as_metadata(json.loads(row["metadata"])),
         terms=repack_terms(np.array(row["terms"], np.int64), np.array(row["counts"], np.uint32)),
         vector=row.get("vector"),
+        head=head,
     )

@@ -145,6 +145,25 @@ def values_schema() -> Any:
     return pa.schema([_required_field("field", pa.string()), _required_field("value", pa.string())])
 
 
+def kept_schema() -> Any:
+    """Documents of kept states: the stamps of each."""
+    pa = _pyarrow()
+    return pa.schema([_required_field("state", pa.int64()), _required_field("stamp", pa.int64())])
+
+
+def keyed(schema: Any, keys: Sequence[str]) -> Any:
+    """A schema whose rows are told apart by these columns alone."""
+    fields = [
+        field.with_metadata(
+            {"lance-schema:unenforced-primary-key:position": str(1 + keys.index(field.name))}
+            if field.name in keys
+            else {}
+        )
+        for field in schema
+    ]
+    return _pyarrow().schema(fields)
+
+
 def _pyarrow() -> Any:
     return require("pyarrow", "lance", "the LanceDB store")
 
@@ -185,6 +204,29 @@ def one_of(column: str, values: Iterable[int | str], size: int = 1000) -> Iterat
     for start in range(0, len(all_values), size):
         block = all_values[start : start + size]
         yield f"{column} IN ({', '.join(map(literal, block))})"
+
+
+def streamed(tables: Iterator[Any], schema: Any) -> Any:
+    """The rows of Arrow tables as a reader, a few in memory at a time."""
+    batches_of = (
+        batch.cast(schema) for table in tables for batch in table.to_batches(max_chunksize=500)
+    )
+    return _pyarrow().RecordBatchReader.from_batches(schema, batches_of)
+
+
+def set_fact(facts: Any, name: str, value: str, where: str) -> None:
+    """Set a property of the store."""
+    retried(lambda: facts.delete(f"name = {literal(name)}"), where)
+    row = arrow_table({"name": [name], "value": [value]}, facts_schema())
+    retried(lambda: facts.add(row), where)
+
+
+def delete_rows(table: Any, column: str, values: Iterable[int | str], where: str) -> int:
+    """Delete the rows with these values; how many there were."""
+    return sum(
+        int(retried(lambda c=condition: table.delete(c), where).num_deleted_rows)  # type: ignore[misc]
+        for condition in one_of(column, values)
+    )
 
 
 def both(*conditions: str) -> str:

@@ -19,6 +19,7 @@ from ..core import Filter, Hit, Relaxation, RetrieveError, SnapshotGoneError
 from ..flow import SearchReply
 from ..models import TokenSource
 from . import _lance_tables as lance
+from ._heads import unpack_standing
 from ._lance_relaxed import climb
 from ._lance_rows import rows_of
 from ._lance_search import Corpus, DenseScoring, KeywordScoring, Scoring, Tuning, tokens_of
@@ -449,6 +450,7 @@ def _text_literal(stored: str) -> str:
 def _hit_of(row: Mapping[str, Any], head: Mapping[str, Any]) -> Hit:
     """The chunk of a row, with rank and score 0."""
     texts = {name: lance.from_string(head[name]) for name in _HEADS}
+    headings, own_head = unpack_standing(row["headings"])
     metadata = shown_parts(as_metadata(json.loads(texts["metadata"])), texts)
     return Hit(
         rank=0,
@@ -461,7 +463,8 @@ def _hit_of(row: Mapping[str, Any], head: Mapping[str, Any]) -> Hit:
         start=row["start"],
         end=row["end"],
         text=lance.from_string(row["text"]),
-        headings=tuple(json.loads(row["headings"])),
+        headings=headings,
         metadata=metadata | as_metadata(json.loads(row["metadata"])),
         pages=pages_from(row["pages"]),
+        head=own_head,
     )

@@ -49,11 +49,11 @@ class LateChannel(EncodedChannel):
         }
 
     def scores(self, side: Arrays, query: bytes) -> Scores:
-        """MaxSim of every row; minus infinity for a row without vectors."""
+        """MaxSim of every row; a row without vectors has the least score that there could be."""
         return self.scores_of(side, query, np.arange(len(side["offsets"]) - 1))
 
     def scores_of(self, side: Arrays, query: bytes, rows: Rows) -> Scores:
-        """MaxSim of some rows; minus infinity for a row without vectors.
+        """MaxSim of some rows; a row without vectors has the least score that there could be.
 
         Raises:
             RetrieveError: The query's vectors have another length than those of the index.
@@ -67,18 +67,20 @@ class LateChannel(EncodedChannel):
                 where="channel late",
                 hint="run: ragwright ingest (it encodes the chunks again)",
             )
-        scores = np.full(len(rows), -np.inf)
+        scores = np.full(len(rows), self.floor(query))
         counts = offsets[rows + 1] - offsets[rows]
         filled = np.flatnonzero(counts)
         before = np.concatenate([[0], np.cumsum(counts[filled])])
+        if not len(filled):
+            return scores
+        most = max(_BLOCK, int(counts.max()))
+        block = _Block(side, most, np.ascontiguousarray(wanted.T))
         start = 0
         while start < len(filled):
             end = int(np.searchsorted(before, before[start] + _BLOCK, "right")) - 1
             end = max(end, start + 1)
             part = filled[start:end]
-            scores[part] = _block_scores(
-                side, rows[part], before[start:end] - before[start], wanted
-            )
+            scores[part] = block.scores(rows[part], before[start : end + 1] - before[start])
             start = end
         return np.round(scores, _DIGITS)
 
@@ -87,18 +89,32 @@ class LateChannel(EncodedChannel):
         return -float(np.linalg.norm(read_query(query), axis=1).sum(dtype=np.float64))
 
 
-def _block_scores(
-    side: Arrays, rows: Rows, starts: NDArray[np.int64], query: NDArray[np.float32]
-) -> Scores:
-    """MaxSim of rows that have vectors; ``starts`` are the places of their first ones."""
-    first, last = side["offsets"][rows].tolist(), side["offsets"][rows + 1].tolist()
-    if last[:-1] == first[1:]:
-        numbers, scales = side["vectors"][first[0] : last[-1]], side["scales"][first[0] : last[-1]]
-    else:
-        places = list(map(slice, first, last))
-        numbers = np.concatenate([side["vectors"][place] for place in places])
-        scales = np.concatenate([side["scales"][place] for place in places])
-    products = numbers.astype(np.float32) @ query.T
-    products *= scales[:, None]
-    best = np.maximum.reduceat(products, starts, axis=0)
-    return np.asarray(best.sum(axis=1, dtype=np.float64))
+class _Block:
+    """Rows that are scored at once, in memory that is used again for the next ones.
+
+    Args:
+        side: The vectors of the segment.
+        most: Most vectors of a block.
+        query: The query's vectors as columns.
+    """
+
+    def __init__(self, side: Arrays, most: int, query: NDArray[np.float32]) -> None:
+        self._side = side
+        self._query = query
+        self._vectors = np.empty((most, len(query)), np.float32)
+        self._scales = np.empty((most, 1), np.float32)
+        self._products = np.empty((most, query.shape[1]), np.float32)
+
+    def scores(self, rows: Rows, places: NDArray[np.int64]) -> Scores:
+        """MaxSim of rows that have vectors; ``places`` are where theirs begin, and the end."""
+        vectors, scales, offsets = (self._side[n] for n in ("vectors", "scales", "offsets"))
+        bounds = zip(offsets[rows].tolist(), offsets[rows + 1].tolist(), strict=True)
+        for (first, last), start in zip(bounds, places.tolist(), strict=False):
+            self._vectors[start : start + last - first] = vectors[first:last]
+            self._scales[start : start + last - first, 0] = scales[first:last]
+        size = int(places[-1])
+        products = self._products[:size]
+        np.matmul(self._vectors[:size], self._query, out=products)
+        products *= self._scales[:size]
+        best = np.maximum.reduceat(products, places[:-1], axis=0)
+        return np.asarray(best.sum(axis=1, dtype=np.float64))

@@ -63,7 +63,7 @@ class StoreOptions:
         "", "Folder of saved views, from the project folder; empty for .ragwright/cache/views."
     )
     keep_snapshots: int = option(
-        5, "Former states of an SQLite index that can be restored; 0 keeps none.", ge=0
+        5, "Former states of an index that can be restored; 0 keeps none.", ge=0
     )
     keep_days: float = option(
         0.0, "Days after which they are dropped; 0 for no limit. The newest one stays.", ge=0.0

@@ -88,7 +88,7 @@ class ChunkTokens:
     Title and headings count in each chunk, so that a chunk deep in a manual is found by the
     manual's name, and ``title_weight`` times each: a chunk is a text with fields, and a field
     of weight w counts as if it occurred there w times (Robertson, Zaragoza, Taylor: "Simple BM25
-    extension to multiple weighted fields", CIKM 2004).
+    extension to multiple weighted fields", CIKM 2004). The other pieces of a head count once.
     """
 
     def __init__(self, source: TokenSource, title: str) -> None:
@@ -99,13 +99,23 @@ class ChunkTokens:
 
     def of(self, chunk: Chunk, text: Sequence[str]) -> list[str]:
         """Tokens of one chunk, given those of its text."""
-        tokens = [*text, *self._title]
-        if chunk.headings and self._weight:
-            if chunk.headings not in self._headings:
-                text = "\n".join(chunk.headings)
-                self._headings[chunk.headings] = self._source.tokens(text) * self._weight
-            tokens += self._headings[chunk.headings]
-        return tokens
+        head = chunk.head
+        if head is None:
+            return [*text, *self._title, *self._heading_tokens(chunk.headings)]
+        further = "\n".join(filter(None, (head.table, head.context)))
+        return [
+            *text,
+            *(self._title if head.title else ()),
+            *self._heading_tokens(head.headings),
+            *(self._source.tokens(further) if further else ()),
+        ]
+
+    def _heading_tokens(self, headings: tuple[str, ...]) -> Sequence[str]:
+        if not headings or not self._weight:
+            return ()
+        if headings not in self._headings:
+            self._headings[headings] = self._source.tokens("\n".join(headings)) * self._weight
+        return self._headings[headings]
 
 
 def default_analyzer(spec: str) -> TokenSource:

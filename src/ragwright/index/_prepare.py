@@ -10,10 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Document, DuplicateIdError, Page, Section, Span, StoreError, counted
+from ..core import (
+    Document,
+    DuplicateIdError,
+    Page,
+    Section,
+    Span,
+    StoreError,
+    counted,
+)
 from ..models import TokenSource
+from ._heads import chunk_key, pack_standing
 from ._postings import ChunkTokens, pack_terms
-from ._store import IndexedDocument, IndexSpec, Matrix, as_metadata, chunk_key
+from ._store import IndexedDocument, IndexSpec, Matrix, as_metadata
 
 DIGEST_MODULUS = 2**128
 
@@ -128,7 +137,7 @@ def _ready_document(
                 end=chunk.span.end,
                 page=chunk.page,
                 pages=json.dumps(chunk.pages) if chunk.pages else "[]",
-                headings=json.dumps(chunk.headings) if chunk.headings else "[]",
+                headings=pack_standing(chunk),
                 metadata=json.dumps(dict(chunk.metadata)) if chunk.metadata else "{}",
                 tokens=chunk.tokens,
                 terms=chunk_terms,

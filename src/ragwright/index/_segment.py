@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ..core import Hit, MetaValue
 from ._arrays import Array, Arrays, Blob, Packer, unpack
 from ._fields import FieldIndex, FieldsBuilder, open_fields
+from ._heads import pack_head, unpack_head
 from ._postings import Postings, PostingsBuilder, unpack_terms
 from ._store import StoredDocument, as_metadata, shown_metadata
 
@@ -86,7 +87,9 @@ class _Builder:
         for chunk in document.chunks:
             packs["ids"].add(_raw_bytes(chunk.id))
             packs["texts"].add(_raw_bytes(document.text[chunk.start : chunk.end]))
-            extra = [chunk.headings, dict(chunk.metadata), chunk.pages]
+            extra: list[object] = [chunk.headings, dict(chunk.metadata), chunk.pages]
+            if chunk.head is not None:
+                extra.append(pack_head(chunk.head))
             packs["extras"].add(json.dumps(extra).encode() if any(extra) else b"")
             place = (self.documents, chunk.start, chunk.end, chunk.page or 0)
             for column, number in zip(columns.values(), place, strict=True):
@@ -252,7 +255,7 @@ class Segment:
         number = int(self.arrays["document"][row])
         document_id, source, title, metadata = json.loads(self._heads[number])
         extra = self._extras[row]
-        headings, own_metadata, pages = json.loads(extra) if extra else ((), {}, ())
+        headings, own_metadata, pages, *head = json.loads(extra) if extra else ((), {}, ())
         if own_metadata:
             metadata |= own_metadata
         return Hit(
@@ -269,4 +272,5 @@ class Segment:
             headings=tuple(headings),
             metadata=as_metadata(metadata),
             pages=tuple((position, number) for position, number in pages),
+            head=unpack_head(head[0]) if head else None,
         )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,17 +26,8 @@ from ..core import (
     load_addition,
 )
 from . import _sqlite_rows as rows
-from ._arrays import Arrays
 from ._catalog import Catalog
 from ._connections import Connections
-from ._encoded_rows import (
-    encoding_size,
-    forget_encodings,
-    read_encodings,
-    stamps_without,
-    write_encodings,
-)
-from ._encoding_store import Encodings, EncodingSize
 from ._options import StoreOptions
 from ._postings import AnalyzerFactory, Analyzers
 from ._prepare import (
@@ -51,7 +43,6 @@ from ._prepare import (
 from ._store import (
     IndexedDocument,
     IndexSpec,
-    KeptState,
     Matrix,
     Store,
     StoredState,
@@ -60,6 +51,10 @@ from ._store import (
     snapshot_gone,
 )
 from ._view import SegmentView, ViewSegment
+
+if TYPE_CHECKING:
+    from ._arrays import Arrays
+    from ._kept import EncodingSize, KeptState
 
 
 class SqliteStore(Store):
@@ -279,19 +274,17 @@ class SqliteStore(Store):
             s.number for s in index.KeptRows(db).states() if pair is None or s.pair == pair.key
         ]
         if number not in known:
-            raise StoreError(
-                f"there is no snapshot {number}" + (" of the present settings" if pair else ""),
-                where=str(self._path),
-                hint=f"kept: {', '.join(map(str, known))}" if known else "none is kept yet",
-            )
+            raise index.no_such_state(number, known, str(self._path), pair is not None)
 
-    def restore(self, pair: IndexSpec, number: int) -> WriteCounts:
+    def restore(self, pair: IndexSpec, number: int, settings: str = "") -> WriteCounts:
         """Make a kept state the present one, in one transaction."""
         with self._connections.writing() as db:
             self._require_state(db, number, pair)
             pair_id = index.KeptRows(db).pair_number(pair)
             assert pair_id is not None
-            index.KeptRows(db).add_state(pair_id, (_utc_now(), f"before restoring {number}", ""))
+            index.KeptRows(db).add_state(
+                pair_id, (_utc_now(), f"before restoring {number}", settings)
+            )
             wanted = {as_text(m.name): m for m in index.KeptRows(db).members(number).values()}
             present = rows.entries(db, pair, rows.names(db, pair))
             facts = index.KeptRows(db).document_hashes(m.document for m in wanted.values())
@@ -309,8 +302,8 @@ class SqliteStore(Store):
                     hash_, source = facts[member.document]
                     writer.revive(member, hash_, as_text(source))
             counts = writer.finish()
-            settings = _settings_of(db, number)
-            self._keep_state(db, pair_id, f"restored {number}", settings, least=2)
+            after = _settings_of(db, number)
+            self._keep_state(db, pair_id, f"restored {number}", after, least=2)
         return replace(counts, added=len(wanted) - len(kept), unchanged=len(kept))
 
     def _purge_segments(self, counts: WriteCounts) -> None:
@@ -361,13 +354,14 @@ class SqliteStore(Store):
         if saved is not None:
             return saved
         with self._connections.reading() as db:
-            side = index.packed_side(part.segment, coded, encoder, partial(read_encodings, db))
+            read = partial(index.read_encodings, db)
+            side = index.packed_side(part.segment, coded, encoder, read)
         return self._catalog.save_side(pair, part, coded, encoder, side)
 
     def stamps_without(self, pair: IndexSpec, encoder: str) -> Sequence[int]:
         """Stamps of the pair's documents that an encoder has not encoded."""
         with self._connections.reading() as db:
-            return stamps_without(db, pair, encoder)
+            return index.stamps_without(db, pair, encoder)
 
     def stamped_texts(
         self, pair: IndexSpec, stamps: Sequence[int]
@@ -376,22 +370,29 @@ class SqliteStore(Store):
         with self._connections.reading() as db:
             stored = rows.documents_with_chunks(db, pair, np.asarray(stamps, np.int64))
             for document in stored:
-                yield document.stamp, tuple(map(document.embedded_text, document.chunks))
+                text, title = document.text, document.title
+                yield (
+                    document.stamp,
+                    tuple(
+                        index.headed_text(text[chunk.start : chunk.end], title, chunk.head)
+                        for chunk in document.chunks
+                    ),
+                )
 
-    def put_encodings(self, encoder: str, encodings: Mapping[int, Encodings]) -> None:
+    def put_encodings(self, encoder: str, encodings: Mapping[int, tuple[bytes, ...]]) -> None:
         """Store the encodings of documents by stamp."""
         with self._connections.writing() as db:
-            write_encodings(db, encoder, encodings)
+            index.write_encodings(db, encoder, encodings)
 
     def forget_encodings(self, encoder: str) -> None:
         """Delete what an encoder has encoded."""
         with self._connections.writing() as db:
-            forget_encodings(db, encoder)
+            index.forget_encodings(db, encoder)
 
     def encoding_size(self, pair: IndexSpec, encoder: str) -> EncodingSize:
         """What an encoder has encoded of a pair."""
         with self._connections.reading() as db:
-            return encoding_size(db, pair, encoder)
+            return index.encoding_size(db, pair, encoder)
 
     def renewed(self, pair: IndexSpec, snapshot: str) -> View:
         """The named state's view, built from the rows even if one is open or saved."""

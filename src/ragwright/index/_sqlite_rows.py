@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import count, islice
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import index, models
 from ..core import Document
-from ._encoded_rows import drop_encodings
+from ._heads import unpack_standing
 from ._prepare import (
     DIGEST_MODULUS,
     ReadyDocument,
@@ -28,13 +28,15 @@ from ._prepare import (
 )
 from ._store import (
     IndexSpec,
-    StateMember,
     StoredChunk,
     StoredDocument,
     WriteCounts,
     as_metadata,
     pages_from,
 )
+
+if TYPE_CHECKING:
+    from ._kept import StateMember
 
 Value: TypeAlias = str | bytes
 
@@ -228,12 +230,14 @@ def _chunks_of(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
             end=end,
             page=page,
             pages=pages_from(pages),
-            headings=tuple(json.loads(headings)) if headings != "[]" else (),
+            headings=standing[0],
             metadata=as_metadata(json.loads(metadata)) if metadata != "{}" else {},
             terms=terms,
             vector=None if data is None else np.frombuffer(data, np.float32),
+            head=standing[1],
         )
         for name, start, end, page, pages, headings, metadata, terms, data in cursor
+        for standing in (unpack_standing(headings),)
     ]
 
 
@@ -431,7 +435,7 @@ class Writer:
             )
             self._orphans.update(row[0] for row in used)
             removed = db.execute("DELETE FROM chunks WHERE entry = ?", (entry.stamp,)).rowcount
-            drop_encodings(db, entry.stamp)
+            index.drop_encodings(db, entry.stamp)
             db.execute("DELETE FROM entries WHERE id = ?", (entry.stamp,))
             index.KeptRows(db).drop_document(entry.document)
         self._digest -= entry_digest(entry.name, entry.hash, entry.source)

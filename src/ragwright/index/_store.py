@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +16,21 @@ from ..core import (
     Chunk,
     Document,
     Filter,
+    Head,
     Hit,
     Metadata,
     MetaValue,
     Relaxation,
     SnapshotGoneError,
     StoreError,
-    text_hash,
     value_hash,
 )
-from ..flow import SearchReply
+from ..flow import Search, SearchReply
 from ..models import TokenSource
-from ._encoding_store import EncodingStore, EncodingView, titled_text
 from ._options import StoreOptions
+
+if TYPE_CHECKING:
+    from ._kept import EncodingSize, KeptState
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class StoredChunk:
     metadata: Metadata
     terms: bytes
     vector: NDArray[np.float32] | None = None
+    head: Head | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +69,6 @@ class StoredDocument:
         """Approximate number of bytes a segment needs for it."""
         vectors = sum(0 if c.vector is None else c.vector.nbytes for c in self.chunks)
         return len(self.text) + vectors + sum(len(c.terms) for c in self.chunks)
-
-    def embedded_text(self, chunk: StoredChunk) -> str:
-        """The text of one of its chunks as it is embedded."""
-        return titled_text(self.text[chunk.start : chunk.end], self.title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,37 +153,6 @@ class IndexSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptState:
-    """A kept state of an index.
-
-    Attributes:
-        number: Its number, from 1, among all states that the store ever kept.
-        pair: Key of its pair.
-        at: When it was kept: ISO 8601, UTC.
-        note: What made it.
-        documents: Number of its documents that are still stored.
-        settings: Settings of that time as JSON; empty if unknown.
-    """
-
-    number: int
-    pair: str
-    at: str
-    note: str
-    documents: int
-    settings: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StateMember:
-    """A document of a kept state: its stamp, its document's number, and where it came from."""
-
-    stamp: int
-    document: int
-    name: str | bytes
-    root: str | bytes
-
-
-@dataclass(frozen=True, slots=True)
 class IndexedDocument:
     """A document ready to be stored under one pair.
 
@@ -241,7 +209,7 @@ class ViewStatistics:
     approximate: str = ""
 
 
-class View(EncodingView, ABC):
+class View(ABC):
     """Answers from one consistent snapshot; never changes while a writer works."""
 
     snapshot: str
@@ -314,6 +282,14 @@ class View(EncodingView, ABC):
             RetrieveError: As for :meth:`dense`.
         """
 
+    def encoded(self, request: Search) -> SearchReply:
+        """Up to k chunks by a channel with data of its own, with filters and soft filters.
+
+        Raises:
+            RetrieveError: The view has no data of this channel and encoder.
+        """
+        raise no_encodings()
+
     @abstractmethod
     def every(self, k: int, filters: Sequence[Filter] = (), after: str = "") -> tuple[str, ...]:
         """Up to k chunk ids: documents by id, the chunks of each in text order.
@@ -383,7 +359,7 @@ class View(EncodingView, ABC):
         """Release files and memory; the view must not be used afterwards."""
 
 
-class Store(EncodingStore, ABC):
+class Store(ABC):
     """The stored documents, chunks, vectors and metadata of one project.
 
     Every write is one transaction: all of it is there after a crash, or none of it. Bad
@@ -436,6 +412,34 @@ class Store(EncodingStore, ABC):
             "this kind of store cannot replace vectors",
             hint="delete the store's folder, then run: ragwright ingest",
         )
+
+    def stamps_without(self, pair: IndexSpec, encoder: str) -> Sequence[int]:
+        """Stamps of the pair's documents that an encoder has not encoded.
+
+        Encodings are deleted with their document, and kept and restored with its states.
+
+        Raises:
+            StoreError: This kind of store keeps no encodings; so for the next three methods.
+        """
+        raise no_encodings()
+
+    def stamped_texts(
+        self, pair: IndexSpec, stamps: Sequence[int]
+    ) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """(Stamp, texts of its chunks as they are embedded) of those documents that are there."""
+        raise no_encodings()
+
+    def put_encodings(self, encoder: str, encodings: Mapping[int, tuple[bytes, ...]]) -> None:
+        """Store the encodings of documents, by stamp; those of documents that are gone are not."""
+        raise no_encodings()
+
+    def forget_encodings(self, encoder: str) -> None:
+        """Delete what an encoder has encoded; the model is not used any more."""
+        raise no_encodings()
+
+    def encoding_size(self, pair: IndexSpec, encoder: str) -> EncodingSize:
+        """What an encoder has encoded of a pair."""
+        raise no_encodings()
 
     @abstractmethod
     def upsert(
@@ -524,10 +528,10 @@ class Store(EncodingStore, ABC):
         """
         raise no_kept_states()
 
-    def restore(self, pair: IndexSpec, number: int) -> WriteCounts:
+    def restore(self, pair: IndexSpec, number: int, settings: str = "") -> WriteCounts:
         """Make a kept state the present one, in one transaction.
 
-        The present state is kept first, and the restored one as a new state: both can be restored.
+        The present state is kept first, with ``settings``, and the restored one as a new state.
 
         Raises:
             StoreError: There is no such state of the pair, or this kind of store keeps none.
@@ -571,12 +575,21 @@ def snapshot_name(pair: IndexSpec, digest: str, options: StoreOptions) -> str:
     return f"{pair.key}@{value_hash(parts)[:16]}"
 
 
+def no_encodings() -> StoreError:
+    """The error of a store that keeps no data of channels beside keyword and dense."""
+    return StoreError(
+        "this kind of store keeps no data for further search channels",
+        where="store.kind",
+        hint="use the sqlite store and run ragwright ingest, or leave the channel out",
+    )
+
+
 def no_kept_states() -> StoreError:
     """The error of a store that cannot restore former states."""
     return StoreError(
         "this kind of store keeps no snapshots that can be restored",
         where="store.kind",
-        hint="use the sqlite store, or copy the folder of the store before a change",
+        hint="use the sqlite or lance store, or copy the folder of the store before a change",
     )
 
 
@@ -587,13 +600,3 @@ def snapshot_gone(name: str, current: str, where: str) -> SnapshotGoneError:
         where=where,
         hint=f"the present one is {current!r}: start a new run on it",
     )
-
-
-def chunk_key(chunk: Chunk, title: str = "") -> str:
-    """Hash of the text that is embedded for a chunk; the key of its vector."""
-    return text_hash(embedded_text(chunk, title))
-
-
-def embedded_text(chunk: Chunk, title: str = "") -> str:
-    """The text of a chunk that is embedded: its document's title, then its text."""
-    return titled_text(chunk.text, title)

@@ -313,12 +313,31 @@ class SegmentView(View):
     ) -> list[Mask | None]:
         """The masks with these chunks only."""
         few: list[Mask | None] = []
-        places = np.array([self._row_of(state, chunk_id) for chunk_id in chunk_ids], np.int64)
-        for at, (part, mask) in enumerate(zip(state.parts, masks, strict=True)):
+        for rows, part, mask in zip(
+            self._rows_of(state, chunk_ids), state.parts, masks, strict=True
+        ):
             chosen = np.zeros(part.segment.rows, np.bool_)
-            chosen[places[places[:, 0] == at, 1]] = True
+            chosen[rows] = True
             few.append(chosen if mask is None else chosen & mask)
         return few
+
+    def _rows_of(self, state: ViewState, chunk_ids: Sequence[str]) -> list[Rows]:
+        """Rows of some chunks, per segment; RetrieveError for an id that is not in the snapshot."""
+        numbers = np.array([id_number(chunk_id) for chunk_id in chunk_ids], np.uint64)
+        wanted, held, places = set(chunk_ids), set[str](), []
+        for part in state.parts:
+            known = part.segment.arrays["numbers"]
+            at = np.searchsorted(known, numbers)
+            at = at[at < len(known)]
+            rows = part.segment.arrays["numbers.rows"][at]
+            rows = rows if part.dead is None else rows[~part.dead[rows]]
+            ids = part.segment.ids_of(rows)
+            places.append(rows[[chunk_id in wanted for chunk_id in ids]])
+            held.update(ids)
+        for missing in wanted - held:  # also one of two ids with an equal number
+            segment, row = self._row_of(state, missing)
+            places[segment] = np.append(places[segment], row)
+        return places
 
     def _channel_sides(self, state: ViewState, channel: str, encoder: str) -> list[Arrays]:
         """The data of a channel, one side per segment; RetrieveError where some is missing."""

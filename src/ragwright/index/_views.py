@@ -56,7 +56,7 @@ class ChannelIndex(ABC):
 
 
 class Channel(ABC):
-    """A further way to search, such as learned sparse vectors or late interaction.
+    """A further way to search, with files of its own.
 
     Its results are fused with those of the other channels by reciprocal ranks. A channel is built
     over a snapshot before its first search, and again for each later snapshot.

@@ -2,24 +2,29 @@ from ._addresses import Resolve as Resolve, refusal as refusal, resolve as resol
 from ._apart import extract_bytes as extract_bytes
 from ._arxiv import ArxivReader as ArxivReader
 from ._beir import BeirReader as BeirReader
-from ._chunkers import make_chunker as make_chunker
+from ._chunkers import HeadedChunker as HeadedChunker, make_chunker as make_chunker
 from ._chunks import check_spans as check_spans
 from ._extract import Attachment as Attachment, Extract as Extract
 from ._fetch import FetchHandler as FetchHandler
 from ._files import FileReader as FileReader, shortened as shortened
 from ._html import parse_html as parse_html
 from ._language import guess_language as guess_language
+from ._look import Look as Look, ParsedBy as ParsedBy, Piece as Piece, look_at as look_at
 from ._normalise import (
     clean_metadata as clean_metadata,
     iso_date as iso_date,
     normalise as normalise,
 )
 from ._options import (
+    OURS as OURS,
     ChunkOptions as ChunkOptions,
     FetchOptions as FetchOptions,
+    HeadOptions as HeadOptions,
+    IngestOptions as IngestOptions,
     LoaderOptions as LoaderOptions,
     SourceOptions as SourceOptions,
     TableOptions as TableOptions,
+    check_parser_name as check_parser_name,
 )
 from ._seams import (
     Chunker as Chunker,
@@ -38,9 +43,11 @@ from ._sources import (
     load_reader as load_reader,
     pick_reader as pick_reader,
 )
+from ._walk import read_bytes as read_bytes
 from ._web import WebReader as WebReader
 from ._wikipedia import WikipediaReader as WikipediaReader
 from .ocr import ScanProgress as ScanProgress, engine_name as engine_name
+from .parsers import Parser as Parser, parser_version as parser_version
 from .services import (
     LoaderReader as LoaderReader,
     RemoteReader as RemoteReader,

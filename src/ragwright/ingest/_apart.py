@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..core import (
@@ -19,12 +19,15 @@ from ..core import (
     address_space,
     ask_worker,
     bounded_work,
+    import_plugins_from,
+    plugin_folder,
     serve_requests,
 )
 from ._extract import Extract
-from ._formats import choose, parse_file
+from ._formats import PLAIN, choose, parse_file
 from ._html import readable
 from ._options import SourceOptions
+from ._pdf import draw_pages
 from .ocr import (
     ScannedPage,
     ScanProgress,
@@ -34,12 +37,13 @@ from .ocr import (
     may_recognise,
     recognise,
 )
-
-_HERE = frozenset({"text", "markdown", "csv"})
-"""Kinds that are read in this process."""
+from .parsers import parser_of
 
 _ARCHIVE = b"PK\x03\x04"
 """First bytes of a zip file, whose directory alone may be a bomb."""
+
+_WAITS = 2
+"""A parser of another package may wait, rather than work, for so many times `max_seconds`."""
 
 _SPENT = 300_000_000
 """Bytes that a worker may keep between files; one that keeps more is replaced."""
@@ -66,8 +70,17 @@ class _File:
     scans: Mapping[int, ScannedPage] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """The first pages of a PDF file to draw."""
+
+    where: str
+    data: bytes
+    most: int
+
+
 _Task: TypeAlias = _File | _Page
-_Answer: TypeAlias = tuple[Extract | RagwrightError, bool]
+_Answer: TypeAlias = tuple[Extract | tuple[bytes, ...] | RagwrightError, bool]
 """The result, and whether the worker kept too much memory."""
 
 
@@ -93,11 +106,11 @@ def extract_bytes(
     """
     progress = progress or ScanProgress()
     kind = "" if data.startswith(_ARCHIVE) else choose(name, data, options)
-    if kind in _HERE:
+    if kind in PLAIN:
         return parse_file(name, kind, data, options)
     if kind == "image":
         return _image(name, data, options, progress)
-    if kind != "pdf":
+    if kind != "pdf" or parser_of(options, kind):
         return _apart(_File(name, kind, data), options)
     recognising = may_recognise(options)
     extract = _apart(_File(name, kind, data, {} if recognising else None), options)
@@ -131,23 +144,41 @@ def main_part(html: str, where: str, options: SourceOptions) -> Extract:
     return _apart(_Page(where, html), options)
 
 
+def page_pictures(name: str, data: bytes, options: SourceOptions, most: int) -> tuple[bytes, ...]:
+    """Draw the first pages of a PDF file, as JPEG; raises as :func:`extract_bytes`."""
+    result = _asked(_Drawing(name, data, most), replace(options, parser=""))
+    assert isinstance(result, tuple)
+    return result
+
+
 def _apart(task: _Task, options: SourceOptions) -> Extract:
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+    result = _asked(task, options)
+    assert isinstance(result, Extract)
+    return result
+
+
+def _asked(task: _Task | _Drawing, options: SourceOptions) -> Extract | tuple[bytes, ...]:
+    code = (
+        f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; "
+        f"serve({plugin_folder()!r})"
+    )
     try:
         answer: _Answer = ask_worker(
             ("-P", "-c", code), (task, options), options.max_seconds, lambda a: bool(a[1])
         )
     except WorkerEndedError as error:
+        parser = parser_of(options) if isinstance(task, _File) else None
+        called = f"the parser {options.parser!r}" if parser else ""
         if error.how:
             raise UnsupportedSourceError(
-                "its parser crashed, or needed more than `max_memory` "
+                f"{called or 'its parser'} crashed, or needed more than `max_memory` "
                 f"({options.max_memory:,} bytes): {error.how}",
                 where=task.where,
                 hint="if you trust the file, raise `max_memory`",
             ) from error
         raise UnsupportedSourceError(
-            f"reading it took longer than `max_seconds` ({options.max_seconds:g} s of processor "
-            "time)",
+            f"{called or 'reading it'} took longer than `max_seconds` ({options.max_seconds:g} s "
+            "of processor time)",
             where=task.where,
             hint="if you trust the file, raise `max_seconds`",
         ) from error
@@ -157,17 +188,24 @@ def _apart(task: _Task, options: SourceOptions) -> Extract:
     return result
 
 
-def serve() -> None:
-    """Run as a worker: read documents until there are no more requests."""
+def serve(plugins: str = "") -> None:
+    """Run as a worker: read documents until there are no more requests.
+
+    ``plugins`` is the folder that modules of parsers may be imported from.
+    """
+    import_plugins_from(plugins)
     _read(_File("warm.txt", "text", b"warm"), SourceOptions())
     before = address_space()
 
-    def answer(request: tuple[_Task, SourceOptions]) -> _Answer:
+    def answer(request: tuple[_Task | _Drawing, SourceOptions]) -> _Answer:
         task, options = request
+        parser = parser_of(options) if isinstance(task, _File) else None
         room = options.max_memory + 3 * len(task.html if isinstance(task, _Page) else task.data)
-        result: Extract | RagwrightError
+        room += parser.room if parser is not None else 0
+        waiting = _WAITS * options.max_seconds if parser is not None else 0.0
+        result: Extract | tuple[bytes, ...] | RagwrightError
         try:
-            with bounded_work(before and before + room, options.max_seconds):
+            with bounded_work(before and before + room, options.max_seconds, waiting):
                 result = _read(task, options)
         except RagwrightError as error:
             result = error
@@ -177,12 +215,15 @@ def serve() -> None:
                 where=task.where,
                 hint="if you trust the file, raise `max_memory`",
             )
-        return result, address_space() > before + _SPENT
+        spent = _SPENT + (parser.room if parser is not None else 0)
+        return result, address_space() > before + spent
 
     serve_requests(answer)
 
 
-def _read(task: _Task, options: SourceOptions) -> Extract:
+def _read(task: _Task | _Drawing, options: SourceOptions) -> Extract | tuple[bytes, ...]:
+    if isinstance(task, _Drawing):
+        return draw_pages(task.data, task.where, task.most)
     if isinstance(task, _Page):
         return readable(task.html, task.where, main_only=True)
     return parse_file(task.where, task.kind, task.data, options, task.scans)

@@ -28,6 +28,7 @@ from ._sniff import BINARY, NAMES, SUFFIXES, sniff
 from ._tabular import read_csv
 from ._xml import read_xml
 from .ocr import ScannedPage
+from .parsers import parse_by, parser_of
 
 _PARSERS: dict[str, Callable[[bytes, str, SourceOptions], Extract]] = {
     "docx": read_docx,
@@ -39,6 +40,10 @@ _PARSERS: dict[str, Callable[[bytes, str, SourceOptions], Extract]] = {
     "markdown": read_markdown,
     "eml": read_eml,
 }
+
+
+PLAIN = frozenset({"text", "markdown", "csv"})
+"""Kinds that ragwright itself always reads."""
 
 
 def parse_file(
@@ -58,6 +63,9 @@ def parse_file(
     """
     suffix = suffix_of(name)
     kind = kind or choose(name, data, options)
+    parser = None if kind in PLAIN else parser_of(options, kind)
+    if parser is not None:
+        return parse_by(parser, data, name, kind, options)
     try:
         if kind == "csv":
             extract = read_csv(data, name, suffix, options)

@@ -7,13 +7,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..core import ConfigError, added, addition, meta_value, option
+from ..core import ConfigError, added, addition, meta_value, near, option
+from ..engines import EngineOptions
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
 """Units by which documents are cut; anything else is a custom chunker."""
 
+OURS = "ours"
+"""The parser that ragwright itself is."""
+
 Recognition: TypeAlias = Literal["auto", "always", "never"]
 """When text recognition is used."""
+
+
+def check_parser_name(name: str, key: str) -> None:
+    """Check that a parser of this name is known.
+
+    Args:
+        name: As written; empty for the default.
+        key: Key that it is the value of, for the message.
+
+    Raises:
+        ConfigError: No installed package has it; the nearest name is given.
+    """
+    if name not in ("", OURS) and ":" not in name and not addition("parsers", name):
+        raise ConfigError(
+            f"{key}: {name!r} is not a parser",
+            hint=near(name, (OURS, *added("parsers"))) + "; or write module:object",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +69,13 @@ class SourceOptions:
     )
     max_ratio: int = option(
         200, "Largest ratio of unpacked to packed bytes above 20 MB unpacked.", when="index", ge=2
+    )
+    parser: str = option(
+        "",
+        "What reads PDF, office, HTML and mail files: ours, docling, markitdown, kreuzberg, "
+        "edgeparse, the parser of an installed package, or module:object; empty: that of "
+        "`ingest.parser`.",
+        when="index",
     )
     tables: bool = option(
         True, "Find ruled tables in PDF files and keep them as tables.", when="index"
@@ -97,17 +125,39 @@ class SourceOptions:
     )
 
     def __post_init__(self) -> None:
-        """Check that every document can be filtered by the fields of the source.
+        """Check the parser, and that every document can be filtered by the source's fields.
 
         Raises:
-            ConfigError: Filters cannot use a value of ``metadata``.
+            ConfigError: Unknown parser, or filters cannot use a value of ``metadata``.
         """
+        check_parser_name(self.parser, "parser")
         for name, value in self.metadata.items():
             if meta_value(value) in (None, "", ()):
                 raise ConfigError(
                     f"metadata.{name}: {value!r} is not a value that filters can use",
                     hint="give a text, a number, true, false, a date, or a list of texts",
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions(EngineOptions):
+    """Where documents are read, and by what."""
+
+    parser: str = option(
+        OURS,
+        "What reads PDF, office, HTML and mail files of every source without a `parser`: ours, "
+        "docling, markitdown, kreuzberg, edgeparse, the parser of an installed package, or "
+        "module:object. Each has an index of its own.",
+        when="index",
+    )
+
+    def __post_init__(self) -> None:
+        """Check the parser.
+
+        Raises:
+            ConfigError: No installed package has it.
+        """
+        check_parser_name(self.parser, "ingest.parser")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +206,55 @@ class TableOptions:
                 "a table needs both text_column and id_column",
                 hint="name the column whose value is different in each row as id_column",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class HeadOptions:
+    """What each chunk is searched with besides its text.
+
+    The head goes to vectors and keywords, never into the text of a hit, a quote or a citation, and
+    is not shown to the answering model.
+    """
+
+    title: bool = option(True, "The document's title.", when="index")
+    headings: bool = option(True, "The headings above the chunk.", when="index")
+    table_header: bool = option(
+        True, "The header row of the table in whose middle the chunk begins.", when="index"
+    )
+    model: str = option(
+        "",
+        "Chat model that writes a sentence about the chunk's place in its document, one call per "
+        "chunk; empty: none.",
+        when="index",
+    )
+    max_tokens: int = option(
+        100,
+        "Most tokens of title, headings and header row together, and of the model's sentence.",
+        when="index",
+        ge=1,
+    )
+    document_tokens: int = option(
+        8000,
+        "Most tokens of a document that the model reads; of a longer one the part that holds the "
+        "chunk.",
+        when="index",
+        ge=100,
+    )
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The pieces that are on; of the model its name."""
+        names = [name for name in ("title", "headings", "table_header") if getattr(self, name)]
+        return (*names, f"a sentence by {self.model}") if self.model else tuple(names)
+
+    @property
+    def spec(self) -> str:
+        """The settings as a part of the chunker's spec."""
+        pieces = list(self.pieces)
+        if self.model:
+            pieces[-1] += f" from {self.document_tokens} tokens"
+        sizes = f", at most {self.max_tokens} tokens" if pieces else ""
+        return f" under {', '.join(pieces) or 'nothing'}{sizes}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +309,7 @@ class ChunkOptions:
     subdivide: bool = option(
         False, "Cut pages and entries that are longer than `size`.", when="index"
     )
+    head: HeadOptions = option(HeadOptions, "What each chunk is searched with besides its text.")
 
     def __post_init__(self) -> None:
         """Check values that depend on each other."""

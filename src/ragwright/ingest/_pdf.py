@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,11 +12,23 @@ from ._extract import Extract, TextBuilder, markdown_table
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date
 from ._options import SourceOptions
-from ._pdf_layout import Block, body_size, paragraphs, place, resolve_hyphens
+from ._pdf_headings import Entry, heading_levels, read_outline
+from ._pdf_layout import (
+    Block,
+    Line,
+    body_size,
+    join_formulas,
+    paragraphs,
+    place,
+    resolve_hyphens,
+)
+from ._pdf_settle import PageBlocks, settle
 from ._pdf_tables import PageTable, PageTables
 from ._pdf_text import PageText
+from ._pdf_unruled import split_tables
 from .ocr import ScannedPage, about_scans, faults_of
 
+_DRAWN = (700, 2000)
 _NO_TITLE = re.compile(
     r"(?i)^(untitled|microsoft word|powerpoint|slide 1$|.*\.(docx?|pdf|tex|indd|dvi)$)"
 )
@@ -27,7 +40,10 @@ def read_pdf(
     options: SourceOptions,
     scans: Mapping[int, ScannedPage] | None = None,
 ) -> Extract:
-    """Read a PDF file with its pages; sections are lines set larger than the running text.
+    """Read a PDF file with its pages; sections are those of its outline, else lines that are set
+    larger than the running text.
+
+    Lines that repeat at the edges of pages are no part of the text; metadata keeps each once.
 
     PDFium must not be entered by two threads at once: a worker process reads one file at a time.
 
@@ -50,11 +66,12 @@ def read_pdf(
         meta = document.get_metadata_dict(skip_empty=True)
         labels = [_label(document, index) for index in range(len(document))]
         unread = _empty_pages(document, pages)
+        outline = read_outline(pdfium, document)
     finally:
         document.close()
     for number, scan in (scans or {}).items():
-        pages[number - 1] = paragraphs(scan.lines)
-    builder = _build(pages, labels)
+        pages[number - 1] = PageBlocks(paragraphs(scan.lines))
+    builder, running = _build(pages, labels, outline)
     text = builder.text()
     if not text and not (unread and scans is not None):
         raise _without_text(len(pages), bool(unread), where, options)
@@ -74,6 +91,7 @@ def read_pdf(
                 "author": meta.get("Author"),
                 "subject": meta.get("Subject"),
                 "keywords": meta.get("Keywords"),
+                "running_lines": running,
                 "pages_without_text": [str(n) for n in unread if not _has_lines(scans, n)],
                 **about_scans(scans or {}),
             }
@@ -81,6 +99,30 @@ def read_pdf(
         faults=faults_of(scans or {}),
         unread=tuple(unread),
     )
+
+
+def draw_pages(data: bytes, where: str, most: int) -> tuple[bytes, ...]:
+    """Draw the first pages of a PDF file as JPEG, at most 700 dots wide and 2,000 high.
+
+    Raises:
+        EncryptedSourceError: A password is needed to open it.
+        MalformedSourceError: Truncated or damaged.
+    """
+    pdfium = require("pypdfium2", "docs", "reading PDF files")
+    document = _open(pdfium, data, where)
+    pictures = []
+    try:
+        for index in range(min(len(document), most)):
+            page = document[index]
+            width, height = page.get_size()
+            scale = min(_DRAWN[0] / max(width, 1), _DRAWN[1] / max(height, 1))
+            file = io.BytesIO()
+            page.render(scale=scale).to_pil().convert("RGB").save(file, "JPEG", quality=70)
+            pictures.append(file.getvalue())
+            page.close()
+    finally:
+        document.close()
+    return tuple(pictures)
 
 
 def _title(meta: Mapping[str, str]) -> str:
@@ -131,42 +173,61 @@ def _label(document: Any, index: int) -> str:
     return "" if label == str(index + 1) else label
 
 
-def _page(pdfium: Any, document: Any, index: int, tables: PageTables | None) -> list[Block]:
-    """Return the blocks of one page in reading order."""
+def _page(pdfium: Any, document: Any, index: int, tables: PageTables | None) -> PageBlocks:
+    """Return the blocks of one page in the order in which they are drawn."""
     page = document[index]
     try:
         text_page = page.get_textpage()
         try:
             content = PageText(pdfium.raw, text_page)
-            return _blocks(content, tables.find(page, content, index) if tables is not None else [])
+            ruled = tables.find(page, content, index) if tables is not None else []
+            upright = not page.get_rotation()
+            blocks = _blocks(content, ruled, tables_too=tables is not None and upright)
+            _, bottom, _, top = page.get_bbox()
+            return PageBlocks(blocks, bottom, top) if upright else PageBlocks(blocks)
         finally:
             text_page.close()
     finally:
         page.close()
 
 
-def _blocks(content: PageText, tables: Sequence[PageTable]) -> list[Block]:
+def _running(lines: Sequence[Line], tables_too: bool) -> list[Block]:
+    """Return paragraphs and tables without rules, in the order in which they were drawn."""
+    blocks: list[Block] = []
+    group: list[Line] = []
+    for item in split_tables(lines) if tables_too else lines:
+        if isinstance(item, Line):
+            group.append(item)
+        else:
+            blocks += [*paragraphs(group), item]
+            group = []
+    return blocks + paragraphs(group)
+
+
+def _blocks(content: PageText, tables: Sequence[PageTable], *, tables_too: bool) -> list[Block]:
     blocks: list[Block] = []
     placed: list[tuple[int, Block]] = []
     start = 0
     for table in sorted(tables, key=lambda t: t.ranges[0][0]):
         for number, (low, high) in enumerate(table.ranges):
-            blocks += paragraphs(content.lines(start, low))
+            blocks += _running(content.lines(start, low), tables_too)
             if number == 0:
-                block = Block(markdown_table(table.rows), kind="table", box=table.box)
+                block = Block(
+                    markdown_table(table.rows), kind="table", box=table.box, rows=table.rows
+                )
                 placed.append((len(blocks), block))
             start = max(start, high)
-    blocks += paragraphs(content.lines(start, len(content.text)))
+    blocks += _running(content.lines(start, len(content.text)), tables_too)
     for at, block in reversed(placed):
         blocks.insert(place(blocks, at, block), block)
     return blocks
 
 
-def _empty_pages(document: Any, pages: list[list[Block]]) -> list[int]:
+def _empty_pages(document: Any, pages: Sequence[PageBlocks]) -> list[int]:
     """Find the pages that hold pictures or drawings, but no text."""
     numbers = []
-    for number, blocks in enumerate(pages, 1):
-        if any(block.text.strip() for block in blocks):
+    for number, there in enumerate(pages, 1):
+        if any(block.text.strip() for block in there.blocks):
             continue
         page = document[number - 1]
         try:
@@ -177,16 +238,22 @@ def _empty_pages(document: Any, pages: list[list[Block]]) -> list[int]:
     return numbers
 
 
-def _build(pages: list[list[Block]], labels: list[str]) -> TextBuilder:
-    resolve_hyphens(pages)
-    size = body_size(pages)
-    ranks = sorted({b.rank for blocks in pages for b in blocks if b.is_heading(size)}, reverse=True)
+def _build(
+    pages: Sequence[PageBlocks], labels: list[str], outline: Sequence[Entry]
+) -> tuple[TextBuilder, list[str]]:
+    """Return the text, and the running lines that were left out of it."""
+    every = [page.blocks for page in pages]
+    size = body_size(every)
+    running = settle(pages, labels, size)
+    every = [join_formulas(page.blocks) for page in pages]
+    resolve_hyphens(every)
+    levels = heading_levels(every, outline, size)
     builder = TextBuilder()
-    for blocks, label in zip(pages, labels, strict=True):
+    for blocks, label in zip(every, labels, strict=True):
         builder.page(label)
         for block in blocks:
-            if block.is_heading(size):
-                builder.heading(block.text, min(ranks.index(block.rank) + 1, 6), mark=False)
+            if id(block) in levels:
+                builder.heading(block.text, levels[id(block)], mark=False)
             else:
                 builder.add(block.text)
-    return builder
+    return builder, running

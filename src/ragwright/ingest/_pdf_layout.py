@@ -4,26 +4,46 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 _HYPHEN = "\ufffe"  # PDFium's mark for a hyphen at a line's end
-_BULLET = re.compile(
+BULLET = re.compile(
     "^\\s*(?:[•◦▪‣●○■□☐\x80-\x9f\uf000-\uf0ff]|[-–*](?=\\s)|\\(?\\d{1,3}[.)](?=\\s))"
 )
-_LEADER = re.compile(r"(?:\. ?){5,}|_{4,}")
+LEADER = re.compile(r"(?:\. ?){5,}|_{4,}")
+CAPTION = re.compile(
+    r"(?i)(?:table|tab\.|figure|fig\.|abbildung|abb\.|tabelle|tableau|tabla|tabela|figura|chart|"
+    r"exhibit|listing|bild|diagramm?)\s*(?:[A-Z]\.?)?\d+(?:[.\-–]\d+)*\s*[:.|–—-]?\s"
+)
+"""The beginning of a caption: what it is, and its number."""
+_MATH_LETTER = re.compile("[\U0001d400-\U0001d7ff]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc]")
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BROKEN = re.compile(f"([^\\W_]*){_HYPHEN}\\s*([^\\W_]*)")
 
 
 _TELLING = 4
+_RESIZED = 0.06
+"""Letters whose height differs by more are of another size."""
+_NUMBERED = re.compile(r"(\d{1,3})[.)]?\s?(?=[^\W\d_])")
+
+
+WIDE = 0.75
+"""A gap wider than this share of the letters' height parts a line."""
+Word: TypeAlias = tuple[str, float, float]
+"""Text, left and right edge."""
 
 
 @dataclass(slots=True)
 class Line:
-    """One printed line: its text, box in points (origin bottom left) and letter height."""
+    """One printed line: its text, box in points (origin bottom left) and letter height.
+
+    ``words`` are those of a line with wide gaps, or with few words; else empty.
+    """
 
     text: str
     left: float = 0.0
@@ -31,6 +51,9 @@ class Line:
     bottom: float = 0.0
     top: float = 0.0
     bold: bool = False
+    italic: bool = False
+    formula: bool = False
+    words: tuple[Word, ...] = ()
 
     @property
     def size(self) -> float:
@@ -53,6 +76,7 @@ class Block:
     kind: str = "text"
     bold: bool = False
     box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    rows: list[list[str]] = field(default_factory=list)
 
     @property
     def rank(self) -> tuple[int, bool]:
@@ -64,10 +88,11 @@ class Block:
         return (
             self.kind == "text"
             and (self.size > 1.15 * body > 0 or (self.bold and self.size > 0.95 * body))
-            and self.lines <= 2
+            and self.lines <= (3 if self.size > 1.3 * body else 2)
             and 2 < len(self.text) < 150
             and not self.text.rstrip().endswith((".", ",", ";", ":"))
-            and not _BULLET.match(self.text)
+            and not BULLET.match(self.text)
+            and not CAPTION.match(self.text)
             and sum(c.isalpha() for c in self.text) > 0.5 * len("".join(self.text.split()))
         )
 
@@ -78,7 +103,7 @@ def paragraphs(lines: Sequence[Line]) -> list[Block]:
     group: list[Line] = []
     pitch = _pitch(lines)
     for line in lines:
-        if group and _parts(group[-1], line, pitch):
+        if group and _parts(group, line, pitch):
             blocks.append(_join(group, lines))
             group = []
         group.append(line)
@@ -96,17 +121,24 @@ def _pitch(lines: Sequence[Line]) -> float:
     return float(max(steps.items(), key=lambda p: (p[1], -p[0]))[0]) if steps else 0.0
 
 
-def _parts(before: Line, line: Line, pitch: float) -> bool:
+def _parts(group: Sequence[Line], line: Line, pitch: float) -> bool:
+    before = group[-1]
     step = before.bottom - line.bottom
-    if abs(before.size - line.size) > 0.12 * max(before.size, line.size):
+    if abs(before.size - line.size) > _RESIZED * max(before.size, line.size):
         return True
-    if before.bold != line.bold:
+    if before.bold != line.bold or before.formula != line.formula:
+        return True
+    captions = CAPTION.match(line.text) or CAPTION.match(group[0].text)
+    if captions and before.italic != line.italic:
+        return True
+    number = _NUMBERED.match(line.text)
+    if number and (first := _NUMBERED.match(group[0].text)) and int(number[1]) == int(first[1]) + 1:
         return True
     if step < -0.5 * line.size:  # up again: the next column
         return True
     size = max(before.size, line.size, 1.0)
     usual = pitch if 0.8 * size <= pitch <= 2.2 * size else 1.2 * size
-    return step > 1.35 * usual
+    return step > (1.15 if captions else 1.35) * usual
 
 
 def _join(group: Sequence[Line], page: Sequence[Line]) -> Block:
@@ -123,8 +155,10 @@ def _join(group: Sequence[Line], page: Sequence[Line]) -> Block:
     for before, line in itertools.pairwise(group):
         parts.append(" " if _runs_on(before, line, inner, outer) else "\n")
         parts.append(line.text)
+    formula = all(line.formula for line in group)
     return Block(
         "".join(parts),
+        kind="formula" if formula else "text",
         size=max(line.size for line in group),
         lines=len(group),
         bold=all(line.bold for line in group),
@@ -133,7 +167,7 @@ def _join(group: Sequence[Line], page: Sequence[Line]) -> Block:
 
 
 def _runs_on(before: Line, line: Line, left: float, right: float) -> bool:
-    if _BULLET.match(line.text) or _LEADER.search(before.text) or _LEADER.search(line.text):
+    if BULLET.match(line.text) or LEADER.search(before.text) or LEADER.search(line.text):
         return False
     if before.is_sparse or line.is_sparse:
         return False
@@ -199,3 +233,45 @@ def _close(left: str, right: str, words: set[str]) -> str:
     if compound in words or halves or not right[0].islower() or left[-1].isdigit():
         return f"{left}-{right}"
     return left + right
+
+
+def join_formulas(blocks: Sequence[Block]) -> list[Block]:
+    """Return blocks with the parts of a formula in one, which says what it is: ``[formula] E = m``.
+
+    Its parts stand at several heights: bounds of a sum, numerator and denominator, exponents.
+    """
+    joined: list[Block] = []
+    for block in blocks:
+        before = joined[-1] if joined else None
+        part = block.kind == "formula" or (len(block.text) < 5 and block.kind == "text")
+        if before is not None and before.kind == "formula" and part and _touches(before, block):
+            before.text = f"{before.text} {block.text}"
+            before.box = _around(before.box, block.box)
+        else:
+            joined.append(block)
+    for block in joined:
+        if block.kind == "formula":
+            letters = _MATH_LETTER.sub(lambda m: unicodedata.normalize("NFKC", m[0]), block.text)
+            block.text = f"[formula] {' '.join(letters.split())}"
+    return joined
+
+
+def _touches(block: Block, other: Block) -> bool:
+    size = max(block.size, other.size)
+    return (
+        block.box[1] - size < other.box[3]
+        and other.box[1] < block.box[3] + size
+        and block.box[0] - 4 * size < other.box[2]
+        and other.box[0] < block.box[2] + 4 * size
+    )
+
+
+def _around(
+    box: tuple[float, float, float, float], other: tuple[float, float, float, float]
+) -> tuple[float, float, float, float]:
+    return (
+        min(box[0], other[0]),
+        min(box[1], other[1]),
+        max(box[2], other[2]),
+        max(box[3], other[3]),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 import itertools
 from collections.abc import Sequence
@@ -58,6 +59,8 @@ class PageTables:
         across = down = boxes = 0
         for item in page.get_objects(filter=[self._raw.FPDF_PAGEOBJ_PATH], max_depth=5):
             left, bottom, right, top = item.get_bounds()
+            if self._is_shade(item.raw) and min(right - left, top - bottom) > _THIN:
+                continue
             width, height = right - left, top - bottom
             if width > _LONG and height < _THIN:
                 across += 1
@@ -68,6 +71,12 @@ class PageTables:
                 if self._raw.FPDFPath_CountSegments(item.raw) >= 8:
                     boxes += 3
         return (across >= 2 and down >= 1) or boxes >= 4
+
+    def _is_shade(self, path: Any) -> bool:
+        """Return True for an area that is filled and has no outline; a grid may be one path."""
+        fill, stroke = ctypes.c_int(), ctypes.c_int()
+        self._raw.FPDFPath_GetDrawMode(path, fill, stroke)
+        return bool(fill) and not stroke and self._raw.FPDFPath_CountSegments(path) < 8
 
     def _cells(self, page: Any, index: int) -> list[list[Box]]:
         """Return the cell boxes of each table, in PDFium's coordinates."""
@@ -90,6 +99,7 @@ def _find(page: Any) -> list[Any]:
 
     Many tables in papers have rules between columns and none at the two sides.
     """
+    page = page.filter(_draws_rules)
     tables = page.find_tables()
     sides: set[float] = set()
     for table in tables:
@@ -106,6 +116,12 @@ def _find(page: Any) -> list[Any]:
     if not sides:
         return list(tables)
     return list(page.find_tables({"explicit_vertical_lines": sorted(sides)}))
+
+
+def _draws_rules(item: dict[str, Any]) -> bool:
+    """Return False for a shaded area without an outline: it is no cell, or cells lie beside it."""
+    area = item["object_type"] in ("rect", "curve") and min(item["width"], item["height"]) > _THIN
+    return not (area and item.get("fill") and not item.get("stroke"))
 
 
 def _fill(cells: Sequence[Box], text: str, boxes: Sequence[Box]) -> PageTable | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from statistics import median
 from typing import Any
 
 from ..core import well_formed
-from ._pdf_layout import Line
+from ._pdf_layout import WIDE, Line, Word
 
 _LAM_ALEF = re.compile("(?=[اأإآ]ل)")
 _LATIN_ARABIC = re.compile("(?<=[A-Za-z])(?=[\u0621-\u064a])")
@@ -16,6 +17,16 @@ _STRAY_MARK = re.compile(" ([\u064b-\u0652])([\u0621-\u064a])")
 # A glyph without a letter that starts a line, then a space: a drawn bullet.
 _BULLET = re.compile("(?m)^[\x01-\x08\x0e-\x1f\x80-\x9f\uf000-\uf0ff](?=[ \t]+\\S)")
 _UNMAPPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x80-\x9f]")
+_WORDS = re.compile(r"\S+")
+_FEW = 8
+"""A line of so few words may be a cell of a table."""
+_BELOW, _ABOVE = 0.22, 0.94
+"""Share of the font size that a line takes below and above its baseline."""
+_MATH = re.compile(r"CM(?:MI|SY|EX)\d|Math(?!ilda)|MTSY|Euler|STIX.*(?:Size|Var)")
+_SIGNS = re.compile("[\U0001d400-\U0001d7ff∑∏∫√∂∇≤≥≈≠≡∞∈∝]")
+_PLAIN_WORD = re.compile(r"[a-zA-Z\u00c0-\u024f]{3,}")
+_FUNCTION = re.compile(r"\b(?:arg|cos|cosh|det|dim|exp|inf|lim|log|max|min|mod|sin|sinh|sup|tan)\b")
+_ITALIC = re.compile(r"italic|oblique|slanted|-it$", re.I)
 _BOLD = re.compile(r"bold|black|heavy|demi|bx\d|bd$", re.I)
 
 
@@ -57,21 +68,59 @@ class PageText:
         return lines
 
     def _line(self, text: str, first: int, last: int) -> Line:
-        boxes = [self.box(at, loose=True) for at in (first, (first + last) // 2, last)]
+        chosen = (first, (first + last) // 2, last)
+        boxes = [self.box(at, loose=True) for at in chosen]
         boxes = [box for box in boxes if box[3] > box[1]] or boxes
+        bottom, top = (median(box[side] for box in boxes) for side in (1, 3))
+        places = [place for at in chosen if (place := self._set(at)) is not None]
+        if len(places) == len(chosen):  # heights of boxes differ between letters in many fonts
+            em = median(em for em, _ in places)
+            base = median(base for _, base in places)
+            bottom, top = base - _BELOW * em, base + _ABOVE * em
+        styles = [self._style(at) for at in (first, last)]
+        signs = any(math_sign for _, _, math_sign in styles) or bool(_SIGNS.search(text))
         return Line(
             text,
             left=min(box[0] for box in boxes),
             right=max(box[2] for box in boxes),
-            bottom=median(box[1] for box in boxes),
-            top=median(box[3] for box in boxes),
-            bold=self._bold(first) and self._bold(last),
+            bottom=bottom,
+            top=top,
+            bold=all(bold for bold, _, _ in styles),
+            italic=all(italic for _, italic, _ in styles),
+            formula=signs and not _PLAIN_WORD.search(_FUNCTION.sub("", text)),
+            words=self._words(first, last, top - bottom),
         )
 
-    def _bold(self, at: int) -> bool:
+    def _words(self, first: int, last: int, size: float) -> tuple[Word, ...]:
+        """Return the words of a line that may belong to a table, from left to right."""
+        words: list[Word] = []
+        wide = False
+        for match in _WORDS.finditer(self.text, first, last + 1):
+            ends = (self.box(match.start(), loose=True), self.box(match.end() - 1, loose=True))
+            left, right = min(box[0] for box in ends), max(box[2] for box in ends)
+            if words and left < words[-1][1]:
+                return ()  # written from right to left
+            wide = wide or (bool(words) and left > words[-1][2] + WIDE * size)
+            words.append((self._spell(match.start(), match.end()), left, right))
+        return tuple(words) if wide or len(words) <= _FEW else ()
+
+    def _set(self, at: int) -> tuple[float, float] | None:
+        """Return a character's font size and the height of its baseline; None if it is turned."""
+        matrix, x, y = self._raw.FS_MATRIX(), ctypes.c_double(), ctypes.c_double()
+        if not self._raw.FPDFText_GetMatrix(self._page, at, matrix):
+            return None
+        em = self._raw.FPDFText_GetFontSize(self._page, at) * math.hypot(matrix.c, matrix.d)
+        if em < 1 or abs(matrix.b) > abs(matrix.a):
+            return None
+        self._raw.FPDFText_GetCharOrigin(self._page, at, x, y)
+        return em, y.value
+
+    def _style(self, at: int) -> tuple[bool, bool, bool]:
+        """Return whether a character is bold, is italic, and is of a font for formulas."""
         name = ctypes.create_string_buffer(64)
         self._raw.FPDFText_GetFontInfo(self._page, at, name, 64, ctypes.c_int())
-        return bool(_BOLD.search(name.value.decode("latin-1")))
+        font = name.value.decode("latin-1")
+        return bool(_BOLD.search(font)), bool(_ITALIC.search(font)), bool(_MATH.search(font))
 
     def _spell(self, start: int, end: int) -> str:
         """Return a line as a reader sees it; empty if its glyphs have no letters."""

@@ -23,6 +23,7 @@ from ._seams import Failure, Reader, SourceFile, SuffixReader
 from ._web import WebReader
 from ._wikipedia import WikipediaReader
 from .ocr import ScanProgress
+from .parsers import check_parser
 from .services import RemoteReader
 
 T = TypeVar("T")
@@ -54,7 +55,12 @@ def default_readers(
         stored: True for the id of a document that is stored already: see :class:`FileReader`.
         arguments: Of the file system of an address (``s3://…``).
         scans: Counts the pages that OCR reads.
+
+    Raises:
+        MissingExtraError: The parser that the options name is not installed.
     """
+    if options is not None:
+        check_parser(options)
     installed = tuple(load_reader(name) for name in added("readers"))
     by_suffix = {
         suffix: reader

@@ -52,3 +52,4 @@ from ._steps import (
     StepPlan as StepPlan,
     run_step as run_step,
 )
+from ._workflow import GateWorkflow as GateWorkflow

@@ -71,6 +71,11 @@ OUTPUT_STATEMENTS = (
         note TEXT NOT NULL
     )""",
     "CREATE INDEX IF NOT EXISTS feedback_by_output ON feedback (batch, kind, position)",
+    """CREATE TABLE IF NOT EXISTS corrections (
+        number INTEGER PRIMARY KEY,      -- of the feedback that it came with
+        text TEXT NOT NULL,              -- the answer as it should be, or empty
+        passages TEXT NOT NULL           -- JSON list: numbers of citations that hold the answer
+    )""",
     """CREATE TABLE IF NOT EXISTS configurations (
         configuration TEXT PRIMARY KEY,
         settings TEXT NOT NULL           -- JSON
@@ -158,7 +163,8 @@ OUTPUT_STATEMENTS = (
 
 OUTPUTS_MOVED = dict.fromkeys(
     (
-        *("configurations", "items", "hits", "uses", "feedback", "output_names", "scores"),
+        *("configurations", "items", "hits", "uses", "feedback", "corrections"),
+        *("output_names", "scores"),
         *("drawn", "measuring_days", "drifts", "batches"),  # last, as it names others
     ),
     "ON CONFLICT DO NOTHING",
@@ -168,6 +174,11 @@ _USED = "(batch, kind, position) IN (SELECT batch, kind, position FROM uses WHER
 _OF_SCOPE = "batch IN (SELECT batch FROM batches WHERE scope = ?)"
 OUTPUTS_FORGET = (
     Forgets("items", _USED, _OF_SCOPE, counts="outputs"),
+    Forgets(
+        "corrections",
+        f"number IN (SELECT number FROM feedback WHERE {_USED})",  # noqa: S608
+        f"number IN (SELECT number FROM feedback WHERE {_OF_SCOPE})",  # noqa: S608
+    ),
     Forgets("feedback", _USED, _OF_SCOPE),
     Forgets("output_names", _USED, _OF_SCOPE),
     Forgets("scores", _USED, _OF_SCOPE),
@@ -185,7 +196,8 @@ OUTPUTS_FORGET = (
 FORMER_OUTPUTS = Former(
     "outputs.sqlite",
     4,
-    {name: name for name in OUTPUTS_MOVED if name != "output_names"} | {"names": "output_names"},
+    {name: name for name in OUTPUTS_MOVED if name not in ("output_names", "corrections")}
+    | {"names": "output_names"},
     schema="outputs",
     views=("scored", "outputs", "latest_feedback"),
     upgrades={

@@ -18,7 +18,8 @@ from ._embedding import (
     settle_rule as settle_rule,
     usable_vectors as usable_vectors,
 )
-from ._encoders import EncodeHandler as EncodeHandler, Encoders as Encoders
+from ._encode_handler import EncodeHandler as EncodeHandler
+from ._encoders import Encoders as Encoders
 from ._evidence import question_language as question_language, things as things
 from ._extractive import (
     ExtractiveReranker as ExtractiveReranker,
@@ -38,6 +39,7 @@ from ._language import (
     stop_words as stop_words,
 )
 from ._late import (
+    LateEncoder as LateEncoder,
     LateModel as LateModel,
     PlacedTokens as PlacedTokens,
     SentenceTransformersLate as SentenceTransformersLate,

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from .. import models as room  # back ends load when a model is opened
-from ..core import ConfigError, PluginError, RagwrightError, counted
-from ..flow import BatchHandler, Encode, EncodeReply
-from ._carriers import ReadsOnly
+from ..core import ConfigError
 from ._late_form import PLACED
+from ._names import Target
 from ._options import EmbedOptions
 from ._seams import Encoder
 
-if TYPE_CHECKING:
-    from ._registry import Models
 
-_TEXTS = 64
-"""Texts that are encoded at once: an ingest counts them, and a query waits for them."""
+class FindsModels(Protocol):
+    """Finds models by name, as :class:`ragwright.models.Models` does."""
+
+    def backend(self, name: str) -> object | None:
+        """The custom back end of a name."""
+
+    def target(self, name: str) -> Target:
+        """The location and the settings of a model."""
+
+    def located(self, name: str) -> tuple[str, EmbedOptions]:
+        """Folder or name on the hub of a local model, and its options."""
+
 
 OPENERS: Mapping[str, Callable[[str, EmbedOptions], Encoder]] = {
     "sparse": lambda source, options: room.open_sparse_encoder(source, options),
@@ -34,7 +41,7 @@ class Encoders:
         models: Finds models by name.
     """
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: FindsModels) -> None:
         self._models = models
         self._open: dict[tuple[str, str], Encoder] = {}
         self._opening = threading.Lock()
@@ -77,42 +84,3 @@ class Encoders:
         if channel == "late" and not known and self._models.target(name).kind == "folder":
             return room.late_identity(self._models.located(name)[0])
         return self.encoder(channel, name).identity
-
-
-class EncodeHandler(ReadsOnly, BatchHandler[Encode, EncodeReply]):
-    """Carries out ``Encode`` by local models, off the loop; the model is opened there too."""
-
-    def identity(self, request: Encode) -> str:
-        """The encoder's own identity."""
-        return self.models.encoders.encoder(request.channel, request.model).identity
-
-    def durable(self, request: Encode) -> bool:
-        """False where a query is a table look-up: it is faster than reading stored replies."""
-        return not self.models.encoders.encoder(request.channel, request.model).instant
-
-    def together(self, requests: Sequence[Encode]) -> int:
-        """The first requests with up to 64 texts in all, so that each batch ends soon."""
-        texts = 0
-        for count, request in enumerate(requests[: self.max_batch]):
-            texts += len(request.texts)
-            if texts > _TEXTS and count:
-                return count
-        return self.max_batch
-
-    def carry(self, requests: Sequence[Encode]) -> Sequence[EncodeReply | RagwrightError]:
-        """Replies in order."""
-        return [self._encode_one(request) for request in requests]
-
-    def _encode_one(self, request: Encode) -> EncodeReply | RagwrightError:
-        try:
-            encoder = self.models.encoders.encoder(request.channel, request.model)
-            encodings = tuple(encoder.encode_batch(request.texts, request.role))
-            if len(encodings) != len(request.texts):
-                raise PluginError(
-                    f"{counted(len(encodings), 'encoding')} for "
-                    f"{counted(len(request.texts), 'text')}",
-                    where=request.model,
-                )
-        except RagwrightError as error:
-            return error
-        return EncodeReply(encodings)

@@ -77,6 +77,11 @@ class HFTokenizer(Tokenizer):
         number: int | None = self._tokenizer.token_to_id(token)
         return number
 
+    def token(self, number: int) -> str | None:
+        """Token of an id; None if the vocabulary does not have it."""
+        token: str | None = self._tokenizer.id_to_token(number)
+        return token
+
     @property
     def size(self) -> int:
         """Number of tokens of the vocabulary, added ones included."""

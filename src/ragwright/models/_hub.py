@@ -26,7 +26,7 @@ _NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
 _SETTINGS = {".json", ".txt", ".model"}
 _WEIGHTS = re.compile(r"model(-\d+-of-\d+)?\.safetensors(\.index\.json)?")
 _ONNX = ("onnx/model.onnx", "model.onnx")
-_LAYER = re.compile(r"(\d+_\w+)/[\w.-]+")
+_LAYER = re.compile(r"((?:(?:query|document)_)?\d+_\w+)/[\w.-]+")
 _IN_ONNX = re.compile(r"0_Transformer|\d+_(Pooling|Normalize)")
 
 

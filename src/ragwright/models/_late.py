@@ -18,6 +18,7 @@ from ._hf_tokenizer import HFTokenizer
 from ._late_form import TokenVectors, passage_form, placed_form, query_form
 from ._onnx import onnx_file
 from ._options import EmbedOptions
+from ._rerank import without_load_report
 from ._seams import Encoder
 from ._st import folder_hash, open_quietly
 
@@ -44,8 +45,25 @@ class LateRule:
     mean: bool = False
 
 
-class LateModel(Encoder):
-    """Base of late-interaction models; subclasses run the model on a text that fits its length.
+class LateEncoder(Encoder):
+    """A late-interaction model: one vector per token.
+
+    The score of a passage for a query is the sum, over the vectors of the query, of the greatest
+    product with any vector of the passage (MaxSim); vectors should have length 1.
+    """
+
+    @abstractmethod
+    def embed_tokens(self, text: str, role: Role) -> TokenVectors:
+        """The vectors of one text's tokens, and where these are in the text."""
+
+    def encode_batch(self, texts: Sequence[str], role: Role) -> Sequence[bytes]:
+        """The vectors of each text: of passages as 8-bit numbers, of queries as float32."""
+        form = query_form if role == "query" else passage_form
+        return [form(self.embed_tokens(text, role)) for text in texts]
+
+
+class LateModel(LateEncoder):
+    """Base of models in folders; subclasses run the model on a text that fits its length.
 
     A longer text is cut into pieces of about equal length, and all their vectors count: nothing is
     left out. Texts are run one by one, so that a vector does not depend on other texts.
@@ -59,11 +77,6 @@ class LateModel(Encoder):
     @abstractmethod
     def piece(self, text: str, role: Role) -> TokenVectors:
         """The vectors of a text that fits and starts with the prompt; spans are those in it."""
-
-    def encode_batch(self, texts: Sequence[str], role: Role) -> Sequence[bytes]:
-        """The vectors of each text: of passages as 8-bit numbers, of queries as float32."""
-        form = query_form if role == "query" else passage_form
-        return [form(self.embed_tokens(text, role)) for text in texts]
 
     def embed_tokens(self, text: str, role: Role) -> TokenVectors:
         """The vectors of one text's tokens; spans are those of the text.
@@ -97,7 +110,7 @@ class PlacedTokens(Encoder):
     """A late-interaction model that gives its vectors with the places of their tokens."""
 
     def __init__(self, model: Encoder) -> None:
-        if not isinstance(model, LateModel):
+        if not isinstance(model, LateEncoder):
             raise ConfigError(f"{type(model).__name__} does not say which words it matches")
         self._model = model
         self.identity = f"{model.identity}:placed"
@@ -155,7 +168,8 @@ class SentenceTransformersLate(LateModel):
         home = Path(folder).expanduser()
         check_late(home)
         self.where = str(folder)
-        self._model = open_quietly("MultiVectorEncoder", str(home), device)
+        with without_load_report():
+            self._model = open_quietly("MultiVectorEncoder", str(home), device)
         torch = require("torch", "torch", "an st: model")
         torch.set_num_threads((options or EmbedOptions()).threads)
         fast = getattr(self._model.tokenizer, "backend_tokenizer", None)

@@ -77,6 +77,10 @@ class Encoder(ABC):
     ) -> Sequence[bytes]:
         """One encoding per text, in the form of its channel; texts may be of any length."""
 
+    def term(self, number: int) -> str:
+        """Name of a dimension of its vectors, for explanations."""
+        return f"#{number}"
+
 
 class Reranker(ABC):
     """A local reranking model; ``scale`` describes its scores."""

@@ -55,6 +55,12 @@ class SparseEncoder(Encoder):
         pieces = iter(planned.pieces)
         return [_encoding(self.weights(next(pieces), role) for _ in range(n)) for n in counts]
 
+    def term(self, number: int) -> str:
+        """The token of a dimension; its number where the dimensions are no tokens."""
+        tokenizer = self.tokenizer("query")
+        token = tokenizer.token(number) if isinstance(tokenizer, HFTokenizer) else None
+        return f"#{number}" if token is None else token
+
     def tokenizer(self, role: Role) -> Tokenizer | None:
         """The tokenizer of a role, None where the model has none of the fast kind."""
         raise NotImplementedError

@@ -25,6 +25,7 @@ from ._folder import (
 )
 from ._guards import answer_guard as answer_guard
 from ._ingesting import (
+    compare_parsers as compare_parsers,
     forecast_ingest as forecast_ingest,
     ingest_sources as ingest_sources,
     last_ingest as last_ingest,
@@ -72,12 +73,15 @@ from ._settings import (
 )
 from ._snapshots import (
     NOW as NOW,
+    Restored as Restored,
     SnapshotDiff as SnapshotDiff,
     diff_snapshots as diff_snapshots,
     flat_settings as flat_settings,
     keep_snapshot as keep_snapshot,
     list_snapshots as list_snapshots,
     restore_snapshot as restore_snapshot,
+    setting_text as setting_text,
+    snapshot_settings as snapshot_settings,
 )
 from ._work import at_work as at_work
 from .building import (

@@ -58,6 +58,18 @@ def _search_of(project: Project, channel: str) -> EncodedSearch:
     return EncodedSearch(channel, model, encoder, candidates=depth)
 
 
+def check_encoders(project: Project) -> None:
+    """Refuse, before anything is read, models and stores that could not be used afterwards.
+
+    Raises:
+        ConfigError: A model cannot be opened, or is no model of its channel.
+        StoreError: This kind of store keeps no data of such channels.
+    """
+    for channel, model in encoded_models(project.settings).items():
+        encoder = project.models.encoders.identity(channel, model)
+        project.store.stamps_without(project.pair, encoder)
+
+
 def encode_missing(project: Project, done: Callable[[int], None] = lambda _: None) -> int:
     """Encode every chunk of the index that a channel with a model has no data for.
 

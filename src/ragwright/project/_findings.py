@@ -163,6 +163,9 @@ def _index_checks(project: Project) -> Iterator[Check]:
                 f"be used for search: {listed(doubtful, 3)}",
                 "run: ragwright ingest",
             )
+        pieces = project.settings.chunk.head.pieces
+        shown = f"searched under {listed(pieces, 9)}" if pieces else "searched by their text alone"
+        yield Check("heads", "ok", shown, "" if pieces else "chunk.head adds title and headings")
         yield from _entry_pattern_check(project)
         yield from _encoding_checks(project)
     for note in project.partial_note():

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import flow, ingest
-from ..core import ConfigError, StoreError, counted, plugin_folder
+from ..core import ConfigError, SourceError, StoreError, counted, plugin_folder
 from ..engines import open_engine, settled_engine
 from ..ingest import ScanProgress, SourceOptions
 from ..ledger import Ledger
 from ._again import vectors_again
 from ._encoded_findings import late_loss_text
-from ._encoding import encode_missing
+from ._encoding import check_encoders, encode_missing
 from ._folder import ProjectFolder
 from ._settings import SourceEntry
 from ._snapshots import keep_snapshot
@@ -43,7 +43,7 @@ from .building import (
 )
 
 if TYPE_CHECKING:
-    from ..ingest import FetchBytes, Fetched
+    from ..ingest import FetchBytes, Fetched, Look
     from ._project import Project
 
 
@@ -81,6 +81,7 @@ def ingest_sources(
         remember_embedder(
             project.folder.ledger, project.pair.embedder, project.settings.embed.model
         )
+    check_encoders(project)
     again, notes = vectors_again(project, everything=embed_again)
     marker = project.folder.ingest_marker
     marker.parent.mkdir(parents=True, exist_ok=True)
@@ -105,6 +106,52 @@ def ingest_sources(
         note = counted(others, "index of other settings stays", "indexes of other settings stay")
         report = replace(report, notes=(*report.notes, note))
     _keep_report(project.folder, report)
+    return report
+
+
+def compare_parsers(project: Project, source: str, parsers: Sequence[str]) -> Look:
+    """Read one file with several parsers, under the settings of the source that it lies in.
+
+    Args:
+        project: The project.
+        source: Path of the file, from the working directory.
+        parsers: Names as in the key ``parser``.
+
+    Raises:
+        ConfigError: There is no parser of a name, or fewer than two are named.
+        MissingExtraError: A parser is not installed.
+        SourceError: The file cannot be read.
+    """
+    names = list(dict.fromkeys(name.strip() for name in parsers if name.strip()))
+    if len(names) < 2:
+        raise ConfigError(
+            "a comparison needs two parsers", where="--compare", hint="for example ours,markitdown"
+        )
+    path = Path(source)
+    if not path.is_file():
+        raise SourceError(
+            "a comparison reads one file", where=source, hint="give the path of a file"
+        )
+    entry = _entry_of_argument(project, source)
+    data = ingest.read_bytes(path, source, entry.options)
+    return ingest.look_at(path.name, data, entry.options, names)
+
+
+def read_sources_again(project: Project) -> IngestReport:
+    """Read the sources of the project file into the index of a trial; files that failed lack there.
+
+    Raises:
+        ConfigError: The project file lists no sources.
+        RagwrightError: None of them could be read.
+    """
+    feeds, reading_key = feeds_of(project, (), ScanProgress())
+    with (
+        _opened_ingest(project, reading_key) as work,
+        FetchAhead(fetch_by_runner(project), web_pages(feeds)) as fetch_page,
+    ):
+        report = work.run(feeds, fetch_page, prune=True)
+    if report.nothing_read and report.failures:
+        raise report.failures[0].error
     return report
 
 
@@ -152,7 +199,7 @@ def feeds_of(
 ) -> tuple[list[Feed], str]:
     """Sources with their readers, and the key of the reading settings."""
     entries = [_entry_of_argument(project, str(s)) for s in sources] or list(
-        project.settings.sources
+        project.settings.entries()
     )
     if not entries:
         raise ConfigError(
@@ -165,17 +212,20 @@ def feeds_of(
 
 
 def _entry_of_argument(project: Project, source: str) -> SourceEntry:
-    """A source of the command line, with the fields of the configured sources that it lies in.
+    """A source of the command line, with fields and parser of the sources that it lies in.
 
     Without them, a folder that is read again by hand would lose the fields that filters need.
     """
     fields: dict[str, Any] = {}
+    parser = ""
     path = Path(source).resolve()
     for entry in project.settings.sources:
         folder = (project.folder.root / entry.source).resolve()
         if source == entry.source or path.is_relative_to(folder):
             fields.update(entry.options.metadata)
-    return SourceEntry(source, options=SourceOptions(metadata=fields))
+            parser = entry.options.parser or parser
+    options = SourceOptions(metadata=fields, parser=parser)
+    return project.settings.parsed(SourceEntry(source, options=options))
 
 
 def _feed_of(project: Project, entry: SourceEntry, base: Path, scans: ScanProgress) -> Feed:
@@ -198,6 +248,8 @@ def _opened_ingest(
     embedding = (model, bool(model) and project.models.is_local(model))
     kind = Ingest if cluster is None else ClusterIngest
     try:
+        if project.settings.chunk.head.model:
+            project.models.chat_model(project.settings.chunk.head.model)
         work = kind(
             project.store, project.pair, project.chunker, embedding, project.runner, stamps, again
         )

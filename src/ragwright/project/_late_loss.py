@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import counted
 from ..flow import encode, run_in_pool
-from ..index import titled_text
+from ..index import headed_text
 from ..models import PLACED, passage_form, read_passage, read_placed, sentence_spans
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def rounding_loss(project: Project, model: str) -> RoundingLoss | None:
     view = project.views.current(project.pair)
     ids = view.every(view.statistics().chunks)
     hits = view.lookup(ids[:: max(1, len(ids) // _CHUNKS)][:_CHUNKS])
-    texts = list(dict.fromkeys(titled_text(hit.text, hit.title) for hit in hits))
+    texts = list(dict.fromkeys(headed_text(hit.text, hit.title, hit.head) for hit in hits))
     if len(texts) <= _FIRST:
         return None
     return project.runner.run(_measured_loss(model, texts))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..core import SourceError
 from ..ingest import Reader
 from ._encoding import encode_missing
+from ._ingesting import read_sources_again
 from .building import Feed, Ingest
 
 if TYPE_CHECKING:
@@ -58,9 +59,11 @@ def build_like(project: Project, other: Project) -> IngestReport | None:
     """Update the index of a project to the documents of another's; None if it is up to date.
 
     No source is read: documents come from the store, and texts with stored vectors are not embedded
-    again. Documents that the other project no longer has are removed.
+    again. Documents that the other project no longer has are removed. With another parser
+    (``ingest.parser``) the sources of the project file are read, unchanged files once.
 
     Raises:
+        ConfigError: The parser differs, and the project file lists no sources.
         ModelError: The embedding model fails; what was written before stays.
     """
     report = _built_like(project, other)
@@ -72,6 +75,8 @@ def _built_like(project: Project, other: Project) -> IngestReport | None:
     store, pair = project.store, project.settled_spec()
     if pair == other.pair:
         return None
+    if project.settings.ingest.parser != other.settings.ingest.parser:
+        return read_sources_again(project)
     if other.store.content_hashes(other.pair) == store.content_hashes(pair):
         return None
     model = project.settings.embed.model

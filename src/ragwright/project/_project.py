@@ -138,7 +138,12 @@ class Project:
         if same is not None:
             copy.__dict__.update(store=same.store, views=same.views)
         twin = next(
-            (relative for relative in family if _request_alike(relative.settings, copy.settings)),
+            (
+                relative
+                for relative in family
+                if _request_alike(relative.settings, copy.settings)
+                and relative.session.reuse == copy.session.reuse
+            ),
             None,
         )
         if twin is not None:
@@ -372,11 +377,17 @@ class Project:
         """
         analyzer = self.analyzer.spec
         model = self.settings.embed.model
+        parser = self.settings.ingest.parser
+        chunker = (
+            self.chunker.spec
+            if parser == ingest.OURS
+            else f"{self.chunker.spec}{building.READ_BY}{parser}"
+        )
         if not model:
-            return index.IndexSpec(self.chunker.spec, analyzer)
+            return index.IndexSpec(chunker, analyzer)
         identity = self.models.embedder_identity(model)
         return index.IndexSpec(
-            self.chunker.spec,
+            chunker,
             analyzer,
             identity,
             self._known_dimensions(model, identity),
@@ -488,7 +499,7 @@ class Project:
             adapter=self._query_adapter(pair),
             ranker=self._hit_ranker(pair),
             channels=channels,
-            encoded=room.encoded_searches(self),
+            encoded=room.encoded_searches(self) if options.channels else (),
             stages=retrieve.open_stages(options.stages, self.settings.section),
         )
 

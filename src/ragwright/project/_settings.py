@@ -23,9 +23,16 @@ from ..core import (
     unknown_key,
     well_formed,
 )
-from ..engines import EngineOptions
 from ..index import StoreOptions
-from ..ingest import ChunkOptions, FetchOptions, LoaderOptions, SourceOptions, TableOptions
+from ..ingest import (
+    OURS,
+    ChunkOptions,
+    FetchOptions,
+    IngestOptions,
+    LoaderOptions,
+    SourceOptions,
+    TableOptions,
+)
 from ..measure import MeasureSetup
 from ..models import AnalyzerOptions, EmbedOptions, LateOptions, ModelSettings, SparseOptions
 from ..retrieve import RetrieveOptions
@@ -96,7 +103,7 @@ class Settings:
     """
 
     sources: tuple[SourceEntry, ...] = ()
-    ingest: EngineOptions = field(default_factory=EngineOptions)
+    ingest: IngestOptions = field(default_factory=IngestOptions)
     fetch: FetchOptions = field(default_factory=FetchOptions)
     chunk: ChunkOptions = field(default_factory=ChunkOptions)
     keyword: AnalyzerOptions = field(default_factory=AnalyzerOptions)
@@ -135,6 +142,16 @@ class Settings:
         assert isinstance(record, kind), f"{name}: {type(record).__name__}"
         return record
 
+    def entries(self) -> tuple[SourceEntry, ...]:
+        """The sources, each with the parser of the section ``ingest`` where it names none."""
+        return tuple(self.parsed(entry) for entry in self.sources)
+
+    def parsed(self, entry: SourceEntry) -> SourceEntry:
+        """A source with the parser of the section ``ingest`` where it names none."""
+        if entry.options.parser or self.ingest.parser == OURS:
+            return entry
+        return replace(entry, options=replace(entry.options, parser=self.ingest.parser))
+
     def value(self, key: str) -> Any:
         """The value of a dotted key such as ``retrieve.top_k``; None if there is none."""
         first, *rest = key.split(".")
@@ -145,7 +162,7 @@ class Settings:
 
 
 SECTIONS: Mapping[str, type[Any]] = {
-    "ingest": EngineOptions,
+    "ingest": IngestOptions,
     "fetch": FetchOptions,
     "chunk": ChunkOptions,
     "keyword": AnalyzerOptions,

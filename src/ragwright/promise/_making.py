@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from ..flow import Forecast
     from ..project import Project
 
+_REALISTIC = 20_000
+"""Held-out questions above which nobody will write them."""
+
 KIND = "promise"
 """Kind of the runs that hold promises."""
 
@@ -321,6 +324,12 @@ class _Making:
             reason = (
                 f"on the tune split no threshold keeps the share of wrong answers below {risk}: "
                 "the scores do not tell right answers from wrong ones well enough. Improve the "
+                "answers, or state a higher risk"
+            )
+        elif needed > _REALISTIC:
+            reason = (
+                f"no realistic number of held-out questions is enough for a risk of {risk}: at the "
+                f"error rates of the tune split it would take about {needed:,}. Improve the "
                 "answers, or state a higher risk"
             )
         else:

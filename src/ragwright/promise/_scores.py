@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core import Answer, ConfigError, Row, Score
+from ..core import Answer, ConfigError, MeasureError, Row, Score, near
 from ..experiment import RIGHT_ANSWER, RowResult, answered_by, is_right
 from ..flow import Flow
 from ..measure import GateRule, Measure, MeasureSetup, marked, parse_measure, parse_rule, score_row
@@ -105,10 +105,10 @@ def score_measures(names: Iterable[str]) -> tuple[Measure, ...]:
     """The measures among the scores.
 
     Raises:
-        MeasureError: A name is neither a score nor a measure.
-        ConfigError: A measure needs a gold answer, which questions to come do not have.
+        ConfigError: A name is neither a score nor a measure, or a measure needs a gold answer,
+            which questions to come do not have.
     """
-    measures = tuple(parse_measure(name) for name in names if name not in _SHOWN)
+    measures = tuple(_score_measure(name) for name in names if name not in _SHOWN)
     for measure in measures:
         gold = {name for name in measure.definition.needs if name.startswith("reference")}
         if gold:
@@ -118,6 +118,20 @@ def score_measures(names: Iterable[str]) -> tuple[Measure, ...]:
                 hint=f"use {', '.join(_SHOWN)}, or measures of answer and passages",
             )
     return measures
+
+
+def _score_measure(name: str) -> Measure:
+    """A measure that is named among the scores."""
+    try:
+        return parse_measure(name)
+    except MeasureError as error:
+        if not error.what.startswith("unknown measure"):
+            raise
+        raise ConfigError(
+            f"{name!r} is neither a score nor a measure",
+            where="--scores",
+            hint=f"{near(name, _SHOWN)}; or a measure of answer and passages, such as {SCORES[-1]}",
+        ) from error
 
 
 def hit_score(name: str, scores: Sequence[float]) -> float | None:

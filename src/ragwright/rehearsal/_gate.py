@@ -50,8 +50,11 @@ def parse_rehearsal_gate(text: str) -> tuple[RehearsalRule, ...]:
     """Rules separated by commas, such as ``lost_citations<=2%, worse<=0.01``.
 
     Raises:
-        ConfigError: A rule cannot be read, its name is unknown, or its bound is above 100 %.
+        ConfigError: There is none, or one cannot be read, has an unknown name or a bound above
+            100 %.
     """
+    if not text.strip():
+        raise ConfigError("the gate has no rule", where="--gate", hint=_HINT)
     rules = []
     for part in (part.strip() for part in text.split(",")):
         match = _RULE.fullmatch(part)

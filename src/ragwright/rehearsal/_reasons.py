@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..core import RagwrightError
+from ..project import setting_text
 from ._records import Passage, Reason, ReasonKind, SideAnswer
 
 if TYPE_CHECKING:
@@ -161,12 +162,12 @@ class Reasons:
         parts = []
         for key in self._changed(heads):
             old, new = self.sides.settings[key]
-            parts.append(f"{key} {_shown(old)} → {_shown(new)}")
+            parts.append(f"{key} {_shown(key, old)} → {_shown(key, new)}")
         return ", ".join(parts)
 
 
-def _shown(value: Any) -> str:
-    text = "default" if value is None else str(value)
+def _shown(key: str, value: Any) -> str:
+    text = setting_text(key, value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..core import counted
@@ -115,22 +115,34 @@ def forecast_rehearsal(project: Project, how: Rehearsing) -> RehearsalForecast:
             index = forecast_like(after, project)
         standing_in = after
         if not after.store.holds(after.pair):
-            standing_in = project
+            standing_in = _on_present_index(after, project)
             remarks.append(
-                "the index of the change is not built: its answers are forecast with the present "
-                "settings"
+                "the index of the change is not built: its answers are forecast with the model, "
+                "prompt and settings of the change, the passages of the present index, and no "
+                "known replies"
             )
         elif how.sources:
             remarks.append("answers after the change are forecast with the present documents")
-        before = side_job(project, rows, how)
+        total = project.runner.forecast(make for _, make in side_job(project, rows, how).items)
         changed = side_job(standing_in, rows, how)
-        total = project.runner.forecast(make for _, make in before.items)
-        if standing_in is project and index is not None and questions:
-            # the same requests once more, with other passages
-            total = total + total
-        elif standing_in is not project:
-            total = total + standing_in.runner.forecast(make for _, make in changed.items)
+        total = total + standing_in.runner.forecast(make for _, make in changed.items)
         return RehearsalForecast(len(questions), total, index, tuple(remarks))
+
+
+def _on_present_index(after: Project, project: Project) -> Project:
+    """The changed project, searching the present index; replies that are known do not count.
+
+    Its passages will be others than those of known replies, so that the answers must be paid.
+    """
+    present, session = project.settings, replace(project.session, reuse=False)
+    settings = replace(
+        after.settings,
+        chunk=present.chunk,
+        keyword=present.keyword,
+        embed=present.embed,
+        store=present.store,
+    )
+    return project.variant(settings, session)
 
 
 def _name(how: Rehearsing) -> str:

@@ -47,6 +47,7 @@ from ._diagnosis import (
     run_diagnosis_table as run_diagnosis_table,
 )
 from ._distances import null_bands as null_bands
+from ._gate_comment import gate_markdown as gate_markdown
 from ._junit import gate_junit as gate_junit, rows_junit as rows_junit
 from ._pack import (
     STATES as STATES,
@@ -56,6 +57,11 @@ from ._pack import (
     unpacked as unpacked,
 )
 from ._page import formatting as formatting, stylesheet as stylesheet
+from ._parsers import (
+    parsers_json as parsers_json,
+    parsers_page as parsers_page,
+    parsers_table as parsers_table,
+)
 from ._passport_page import (
     passport_html as passport_html,
     passport_verdict as passport_verdict,

@@ -1,4 +1,4 @@
-"""An audit as text, JSON and a page: the findings ranked by what they cost, with both places."""
+"""An audit as text, JSON and a page: the findings in their order, with both places."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ..audit import Audit, Finding, Place
 from ..core import counted
 from ._text import WIDTH, text_table
 
-_SHOWN = 40
-"""Findings of a kind that the terminal shows."""
+_SHOWN = 5
+"""Findings of a kind that the terminal shows unless all are wanted."""
 _EXCERPT = 160
 
 
@@ -63,8 +63,8 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def audit_table(audit: Audit, *, width: int = WIDTH) -> str:
-    """The counts of each kind, then the findings, the most expensive first."""
+def audit_table(audit: Audit, *, width: int = WIDTH, every: bool = False) -> str:
+    """The counts of each kind, then the findings in their order, a few of each kind or all."""
     blocks = [audit_verdict(audit)]
     counts = audit.counts()
     if audit.findings:
@@ -77,12 +77,13 @@ def audit_table(audit: Audit, *, width: int = WIDTH) -> str:
     shown: dict[str, int] = {}
     for finding in audit.findings:
         shown[finding.kind] = shown.get(finding.kind, 0) + 1
-        if shown[finding.kind] <= _SHOWN:
+        if every or shown[finding.kind] <= _SHOWN:
             blocks.append(_finding_text(finding, width))
-    left = sum(max(0, count - _SHOWN) for count in shown.values())
+    left = {} if every else {kind: n - _SHOWN for kind, n in shown.items() if n > _SHOWN}
     tail = []
     if left:
-        tail.append(f"{counted(left, 'finding')} more: use --json, or -o audit.html")
+        more = ", ".join(f"{count:,} {kind}" for kind, count in left.items())
+        tail.append(f"and {more} more: --all, --json or -o audit.html shows them")
     tail += [f"note: {note}" for note in audit.notes]
     tail += [f"run: {audit.run}"] if audit.run else []
     return "\n\n".join([*blocks, "\n".join(tail)]).rstrip()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _MOST = 200
 """Findings of a kind on the page; the others are counted."""
+_OPEN = 20
+"""Findings of a kind that are open; the others on the page are folded."""
 _WORD = re.compile(r"\w+|\W+")
 _NAMES = {
     "contradictions": "Contradictions",
@@ -36,19 +38,23 @@ _Pieces: TypeAlias = Sequence[tuple[str, bool]]
 
 
 def audit_page(audit: Audit) -> str:
-    """The whole file: verdict, counts, and the findings kind by kind, words that differ marked."""
+    """The whole file: verdict, counts, and the findings kind by kind, words that differ marked.
+
+    The kinds follow each other as their first findings do.
+    """
     kinds = []
-    for kind, count in audit.counts().items():
+    counts = audit.counts()
+    for kind in dict.fromkeys(finding.kind for finding in audit.findings):
         findings = [finding for finding in audit.findings if finding.kind == kind]
-        if count:
-            shown = [_finding_view(finding) for finding in findings[:_MOST]]
-            kinds.append((kind, _NAMES[kind], count, shown, count - len(shown)))
+        views = [_finding_view(finding) for finding in findings[:_MOST]]
+        left = counts[kind] - len(views)
+        kinds.append((kind, _NAMES[kind], counts[kind], (views[:_OPEN], views[_OPEN:]), left))
     return _audit_template().render(
         audit=audit,
         verdict=audit_verdict(audit),
         kinds=kinds,
         names=_NAMES,
-        counts=audit.counts(),
+        counts=counts,
         style=stylesheet() + _own_style(),
         counted=counted,
         policy="default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "

@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..core import counted
+from ..project import setting_text
 from ..rehearsal import REASONS, rehearsal_shares, share_meanings
 from ._page import report_asset, stylesheet
 from ._rehearsal import rehearsal_headline, totals, unseen_changes
@@ -145,7 +146,7 @@ def _document_rows(rehearsal: Rehearsal) -> list[Sequence[str]]:
 
 def _setting_rows(rehearsal: Rehearsal) -> list[Sequence[str]]:
     return [
-        (key, *("default" if value is None else str(value) for value in values))
+        (key, *(setting_text(key, value) for value in values))
         for key, values in rehearsal.settings.items()
     ]
 

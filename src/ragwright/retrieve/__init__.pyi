@@ -31,6 +31,7 @@ from ._meanings import visible_glossary as visible_glossary
 from ._mining import best_long_form as best_long_form, mine_glossary as mine_glossary
 from ._options import (
     EMBED_PREFIX as EMBED_PREFIX,
+    LEAST_POOL as LEAST_POOL,
     OWN_CHANNELS as OWN_CHANNELS,
     ChannelWeights as ChannelWeights,
     DatabaseOptions as DatabaseOptions,
@@ -77,6 +78,7 @@ from ._select import (
     similarities as similarities,
     word_similarities as word_similarities,
 )
+from ._shared_terms import shared_terms as shared_terms
 from ._spread import (
     Spread as Spread,
     one_sided as one_sided,

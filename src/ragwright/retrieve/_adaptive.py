@@ -40,16 +40,22 @@ _KNOWN_WORDS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Share of the keyword channel, 0 to 1, and the two figures it is computed from."""
+    """Share of the keyword channel, 0 to 1, and the two figures it is computed from.
+
+    The other channels share what it leaves.
+    """
 
     keyword: float
     unknown: float
     held: float
+    others: tuple[str, ...] = ("dense",)
 
-    def reason(self, others: Sequence[str] = ("dense",)) -> str:
-        """The balance as text; the other channels share what the keyword channel leaves."""
-        rest = (1 - self.keyword) / len(others)
-        shares = ", ".join((f"keyword {self.keyword:.2f}", *(f"{n} {rest:.2f}" for n in others)))
+    @property
+    def reason(self) -> str:
+        """The balance as text."""
+        rest = (1 - self.keyword) / len(self.others)
+        named = (f"{name} {rest:.2f}" for name in self.others)
+        shares = ", ".join((f"keyword {self.keyword:.2f}", *named))
         if not self.held:
             # The unknown words do not matter then, and were not computed.
             return f"{shares}: the keyword channel found nothing that would change the weights"

@@ -62,7 +62,7 @@ class _Found:
 def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[Candidates]:
     """Search the channels and fuse them, without fetching any chunk.
 
-    Takes ``pool`` candidates per channel (``top_k`` if that is more). Arguments and errors are
+    Takes ``options.candidates`` per channel. Arguments and errors are
     those of :func:`retrieve`, except that a query may have several wordings.
     """
     wordings, notes = _wordings(query, options.max_query_chars)
@@ -160,7 +160,7 @@ def _search(
     vector: Vector | None = None
     # Of several channels, a threshold is a similarity of vectors.
     bound = relax if len(names) == 1 or relax is None else replace(relax, threshold=None)
-    pool = max(options.pool, options.top_k)
+    pool = options.candidates
     replies: dict[str, SearchReply] = {}
     if "keyword" in names and wording.keyword:
         request = Search(
@@ -207,7 +207,7 @@ def _encoded_reply(
     request = Search(
         target.snapshot,
         coded.name,
-        options.pool,
+        options.candidates,
         vector=query,
         filters=options.filters,
         relax=relax,
@@ -285,8 +285,7 @@ def _own_fused(
         only = next(iter(replies.values()), SearchReply(()))
         return _Found(replies, vector, only.candidates)
     lists = [reply.candidates for reply in replies.values()]
-    limit = None if options.soft or options.threshold is not None else options.pool
-    limit = None if limit is None else max(limit, options.top_k)
+    limit = None if options.soft or options.threshold is not None else options.candidates
     channel_weights = options.weights
     if options.fusion == "rrf":
         weights = {name: getattr(channel_weights, name) for name in replies}
@@ -296,8 +295,7 @@ def _own_fused(
     base, reason = _base_shares(wording, replies, target, options)
     shares = [getattr(channel_weights, name) * share for name, share in base.items()]
     floors = [_floor(name, reply, target) for name, reply in replies.items()]
-    pool = max(options.pool, options.top_k)
-    ranking = fusion.convex(lists, shares, floors, pool, limit=limit)
+    ranking = fusion.convex(lists, shares, floors, options.candidates, limit=limit)
     total = sum(shares)
     weights = {name: share / total for name, share in zip(base, shares, strict=True)}
     return _Found(replies, vector, tuple(ranking), weights, reason)
@@ -311,14 +309,13 @@ def _base_shares(
     What the keyword channel leaves is shared equally: the others all cut words into the pieces of
     a trained vocabulary, and so know and miss the same words.
     """
-    others = [name for name in replies if name != "keyword"]
+    others = tuple(name for name in replies if name != "keyword")
     if "keyword" not in replies:
         return dict.fromkeys(others, 1.0 / len(others)), "equal shares"
     share, reason = options.keyword_share, "fixed weights"
     if options.fusion == "adaptive":
         chosen = _balance(wording, replies["keyword"], target, share)
-        share = chosen.keyword
-        reason = chosen.reason(others)
+        share, reason = chosen.keyword, replace(chosen, others=others).reason
     return {"keyword": share, **dict.fromkeys(others, (1.0 - share) / len(others))}, reason
 
 

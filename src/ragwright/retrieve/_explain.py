@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core import Chunk, Hit, Span
+from ..core import Chunk, Head, Hit, Span
 from ..flow import Flow, Vector, embed
 from ..index import embedded_text
 from ..models import Tokenizer, TokenSource, sentence_spans
@@ -41,10 +41,11 @@ def explain(
         tokenizer: The embedding model's own; without it no pieces are shown. Expanded hits show
             none: their text is not the embedded one.
     """
-    known = found.explanation
+    heads = {hit.chunk_id: _head(hit).text for hit in found.hits}
+    known = replace(found.explanation, heads=heads)
     if tokenizer is not None:
         pieces = tokenizer.pieces
-        embedded = {hit.chunk_id: _embedded(hit) for hit in found.hits}
+        embedded = {hit.chunk_id: embedded_hit(hit) for hit in found.hits}
         seen = {key: tuple(pieces(text[:_BEGINNING])) for key, text in embedded.items() if text}
         known = replace(known, pieces=tuple(pieces(found.query)), seen=seen)
     if analyzer is None:
@@ -53,7 +54,7 @@ def explain(
     wanted = dict.fromkeys(query_terms or analyzer.query_tokens(found.query))
     matched = {}
     for hit in found.hits:
-        text = "\n".join((hit.text, hit.title, *hit.headings))
+        text = f"{hit.text}\n{heads[hit.chunk_id]}"
         held = set(analyzer.tokens(text))
         matched[hit.chunk_id] = tuple(token for token in wanted if token in held)
     return replace(known, matched=matched)
@@ -95,10 +96,16 @@ def _unit(vectors: Vector) -> Vector:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
 
-def _embedded(hit: Hit) -> str:
+def embedded_hit(hit: Hit) -> str:
     """The embedded text of a hit; empty if the hit was expanded beyond its chunk."""
     place = _PLACE.search(hit.chunk_id)
     if place is not None and (int(place[1]), int(place[2])) != (hit.start, hit.end):
         return ""
-    chunk = Chunk(hit.chunk_id, hit.document_id, 0, Span(hit.start, hit.end), hit.text)
+    span = Span(hit.start, hit.end)
+    chunk = Chunk(hit.chunk_id, hit.document_id, 0, span, hit.text, head=hit.head)
     return embedded_text(chunk, hit.title)
+
+
+def _head(hit: Hit) -> Head:
+    """What a hit is searched with besides its text."""
+    return Head(hit.title, hit.headings) if hit.head is None else hit.head

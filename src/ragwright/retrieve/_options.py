@@ -291,6 +291,12 @@ class DatabaseOptions:
 OWN_CHANNELS = ("keyword", "dense", "sparse", "late")
 """Channels of ragwright itself; the last ones have a model and a section of their own."""
 
+LEAST_POOL = 100
+"""Candidates of a channel where few hits are wanted."""
+
+_POOL_FACTOR = 5
+"""Candidates of a channel per hit wanted; decision 37."""
+
 SearchKind: TypeAlias = Literal["auto", "keyword", "dense", "hybrid"]
 FusionKind: TypeAlias = Literal["adaptive", "weighted", "rrf"]
 
@@ -379,7 +385,12 @@ class RetrieveOptions:
         "channels of plug-ins to these: name -> weight in a rank fusion with the search without "
         "them, which has the weight 1.",
     )
-    pool: int = option(100, "Candidates taken from each channel before fusion.", ge=1)
+    pool: int | None = option(
+        None,
+        "Candidates taken from each channel before fusion; empty: five times the hits wanted, at "
+        "least 100.",
+        ge=1,
+    )
     filters: tuple[Filter, ...] = option(
         (),
         "Hard metadata conditions that every hit meets; with exclude: true, no hit meets it.",
@@ -457,6 +468,13 @@ class RetrieveOptions:
         if isinstance(self.channels, Mapping):
             return self.channels
         return {name: 1.0 for name in self.channels if name not in OWN_CHANNELS}
+
+    @property
+    def candidates(self) -> int:
+        """Number of candidates taken from each channel."""
+        if self.pool is not None:
+            return max(self.pool, self.top_k)
+        return max(LEAST_POOL, _POOL_FACTOR * self.top_k)
 
     def relaxation(self) -> Relaxation | None:
         """Soft filters and threshold of a search, None if there are none.

@@ -20,7 +20,7 @@ from ..flow import Flow, Lookup, LookupReply, send
 from ..models import WordTokenizer
 from ._channels import candidates, prepared
 from ._entries import with_opening
-from ._options import RerankOptions, RetrieveOptions, rerank_depth, select_depth
+from ._options import LEAST_POOL, RerankOptions, RetrieveOptions, rerank_depth, select_depth
 from ._stages import StageHooks, run_stages
 from ._target import Candidates, Ranking, Retrieved, Target, Variant
 
@@ -53,7 +53,8 @@ def retrieve(
     """
     through = between or StageHooks()
     if options.context_tokens is not None:  # as many as fit; their number is not known yet
-        options = replace(options, top_k=options.pool)
+        most = options.pool or LEAST_POOL
+        options = replace(options, pool=most, top_k=most)
     if options.retriever:
         result = yield from _own(query, target, options)
         hits = through.ordered(through.pooled(result.hits))
@@ -249,6 +250,7 @@ def _ranked_hits(best: Ranking, stored: tuple[Hit, ...], fused: Candidates) -> t
                 hit.metadata,
                 hit.pages,
                 fused.rungs.get(key),
+                hit.head,
             )
         )
     return tuple(hits)

@@ -144,8 +144,12 @@ class Explanation:
             sentences that are nearest to the query, the nearest first.
         pairs: With late interaction: chunk id of the first hits -> (share of the score, word of the
             query, word of the hit that it matches best), the greatest first.
+        shared: Chunk id of the first hits of the sparse channel -> (share of the score, term) of
+            its greatest terms.
         ranked: With a ranker: chunk id of the first hits -> feature -> (its value, what it adds to
             the score).
+        heads: Chunk id -> what the chunk is searched with besides its text: title, headings, the
+            header row of its table, a sentence that a model wrote.
     """
 
     terms: tuple[Term, ...] = ()
@@ -157,7 +161,9 @@ class Explanation:
     seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nearest: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     pairs: Mapping[str, tuple[tuple[float, str, str], ...]] = field(default_factory=dict)
+    shared: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     ranked: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    heads: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

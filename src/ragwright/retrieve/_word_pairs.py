@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..flow import Flow, encode
-from ..index import titled_text
+from ..index import headed_text
 from ..models import PLACED, TokenVectors, read_placed
 from ._target import Retrieved
 
@@ -41,7 +41,7 @@ def word_pairs(
     hits = [hit for hit in found.hits if "late" in hit.channels][:_HITS]
     if not hits:
         return {}
-    texts = [titled_text(hit.text, hit.title) for hit in hits]
+    texts = [headed_text(hit.text, hit.title, hit.head) for hit in hits]
     [asked] = yield from encode(PLACED, model, [found.query])
     passages = yield from encode(PLACED, model, texts, "passage")
     query = read_placed(asked)

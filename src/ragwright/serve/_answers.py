@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("ragwright.serve")
 
 
-def turns_of(messages: Sequence[ChatMessage]) -> tuple[str, tuple[Message, ...]]:
+def turns_of(
+    messages: Sequence[ChatMessage], param: str = "messages"
+) -> tuple[str, tuple[Message, ...]]:
     """The question and the turns before it. System messages are left out: the persona is ours.
 
     Raises:
@@ -37,10 +39,10 @@ def turns_of(messages: Sequence[ChatMessage]) -> tuple[str, tuple[Message, ...]]
     turns: list[Message] = []
     for number, message in enumerate(messages):
         try:
-            text = message.said()
+            text = message.plain_text()
         except ValueError as error:
             raise ApiError(
-                400, str(error), "unsupported_content", param=f"messages.{number}.content"
+                400, str(error), "unsupported_content", param=f"{param}.{number}.content"
             ) from None
         if message.role in ("user", "assistant") and text.strip():
             turns.append(Message(message.role, text))
@@ -49,7 +51,7 @@ def turns_of(messages: Sequence[ChatMessage]) -> tuple[str, tuple[Message, ...]]
             400,
             "the last message must be a question with the role `user`",
             "invalid_value",
-            param="messages",
+            param=param,
         )
     return turns[-1].content, tuple(turns[:-1])
 
@@ -63,15 +65,15 @@ class Delivered:
     marks: Marks
 
 
-def new_id() -> str:
-    """A new id of an answer, which cannot be guessed."""
-    return f"chatcmpl-{secrets.token_urlsafe(18)}"
+def new_id(kind: str = "chatcmpl-") -> str:
+    """A new id of an answer, which cannot be guessed; ``kind`` is how it begins."""
+    return f"{kind}{secrets.token_urlsafe(18)}"
 
 
 async def answered(
-    work: Admitted, question: str, personas: Sequence[str], asking: Asking
+    work: Admitted, question: str, personas: Sequence[str], asking: Asking, name: str = ""
 ) -> list[Delivered]:
-    """A question answered for each persona, from one search.
+    """A question answered for each persona, from one search; ``name`` is the id of a single answer.
 
     Raises:
         RagwrightError: What answering failed with.
@@ -79,7 +81,7 @@ async def answered(
         ClientGoneError: Its client went away.
     """
     answers = await work.result(work.bench.aask_all(question, personas, asking))
-    return [await delivered(work, answer, asking) for answer in answers]
+    return [await delivered(work, answer, asking, name=name) for answer in answers]
 
 
 async def delivered(

@@ -177,7 +177,13 @@ def respond_to(work: Admitted, body: FeedbackRequest) -> Feedback:
     if stored is None or (not caller.owner and stored[1] != caller.name):
         raise ApiError(404, f"unknown answer {body.id!r}", "not_found", param="id")
     return outputs.respond(
-        stored[0], by=caller.name or "http", verdict=body.verdict, score=body.score, note=body.note
+        stored[0],
+        by=caller.name or "http",
+        verdict=body.verdict,
+        score=body.score,
+        note=body.note,
+        correction=body.correction,
+        passages=body.passages,
     )
 
 

@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from fastapi.responses import JSONResponse, Response
 
-from ..answer import CONVERSATION, Marks, PlacedMark, marks_for_hits, marks_of_answer
+from ..answer import CONVERSATION, Marks, PlacedMark
 from ..core import Answer, Usage
 from ..flow import Message
-from ._admission import LOOK, Admitted, Wanted, admitted
-from ._answers import (
-    answered,
-    answering,
-    delivered,
-    for_caller,
-    new_id,
-    standalone,
-    turns_of,
-)
+from ._admission import Admitted, Wanted, admitted
+from ._answers import answered, answering, for_caller, new_id, standalone, turns_of
 from ._auxiliary import AuxiliaryReply, Purpose, auxiliary_reply, purpose_of
-from ._errors import api_error
-from ._links import citation_json, closest_spans, link_lines, linked, promise_json
+from ._links import citation_json, closest_spans, link_lines, promise_json
+from ._streaming import DONE, AnswerEvents, EventStream, Streamed, sse_frame
 from ._wire import ChatRequest
 
 if TYPE_CHECKING:
     from ..workbench import Asking
     from ._admission import Caller
+    from ._errors import ApiError
     from ._service import Service
-
-_PING = 15.0
-"""Seconds of silence after which a stream sends a comment, so that no proxy closes it."""
-
-_GRACE = 5.0
-"""Seconds after the time of a request in which its last frames may still be read."""
-
-_STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,31 +74,11 @@ async def chat_completion(
             return await _auxiliary_response(completion, purpose)
         if not body.stream:
             return await _whole_completion(completion)
-        stream = _Stream(completion)
+        streamed = Streamed(work, question, asking, completion.id, completion.links)
+        stream = AnswerEvents(streamed, _ChatFrames(completion))
         stack.push_async_callback(stream.close)
         await stream.begin()
-        return _Events(stream.events(), work, stack.pop_all())
-
-
-class _Events(StreamingResponse):
-    """Server-sent events; what they need is released at their end, however they end.
-
-    A client that reads so slowly that its time is up is cut off.
-    """
-
-    def __init__(
-        self, events: AsyncIterator[bytes], work: Admitted, stack: AsyncExitStack | None = None
-    ) -> None:
-        super().__init__(events, media_type="text/event-stream", headers=_STREAM_HEADERS)
-        self._until = work.deadline + _GRACE
-        self._stack = stack or AsyncExitStack()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them."""
-        async with self._stack:
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(self._until):
-                    await super().__call__(scope, receive, send)
+        return EventStream(stream.events(), work, stack.pop_all())
 
 
 async def _whole_completion(completion: Completion) -> Response:
@@ -139,116 +101,41 @@ async def _whole_completion(completion: Completion) -> Response:
     return JSONResponse(frame | {"id": done.id})
 
 
-class _Stream:
-    """An answer as server-sent events."""
+@dataclass(frozen=True, slots=True)
+class _ChatFrames:
+    """Frames of a streamed completion."""
 
-    def __init__(self, completion: Completion) -> None:
-        self._completion = completion
-        self._work = work = completion.work
-        self._stream = work.bench.astream(completion.question, work.persona, completion.asking)
-        self._pieces: AsyncGenerator[str, None] = self._stream.__aiter__()
-        self._next: asyncio.Future[str | None] = asyncio.ensure_future(anext(self._pieces, None))
+    completion: Completion
 
-    async def begin(self) -> None:
-        """Wait for the first piece, but not for long: what fails before it has its HTTP status.
+    def opening(self) -> Iterator[bytes]:
+        """The first frame, which names the role."""
+        yield self._frame({"role": "assistant", "content": ""})
 
-        Raises:
-            Exception: What answering failed with.
-            ClientGoneError: The client went away.
-        """
-        wait = min(_PING, self._work.left)
-        await self._work.while_wanted(asyncio.wait({self._next}, timeout=wait))
-        if self._next.done():
-            self._next.result()
-
-    async def close(self) -> None:
-        """End the call where its reader went away."""
-        self._next.cancel()
-        await asyncio.wait({self._next})
-        await self._pieces.aclose()
-
-    async def events(self) -> AsyncIterator[bytes]:
-        """The frames, ``[DONE]`` or an error last."""
-        link = linked(self._work.caller.base)
-        marks = marks_for_hits(lambda: self._stream.context or (), link)
-        yield _sse_frame(self._chunk_frame({"role": "assistant", "content": ""}))
-        try:
-            while True:
-                async for comment in self._pings_until_next():
-                    yield comment
-                piece = self._next.result()
-                if piece is None:
-                    break
-                answer = self._stream.answer
-                begin = len(marks.marks)
-                if answer is None:
-                    text = marks.feed(piece)
-                else:  # no model wrote it: the whole answer is one piece
-                    marks = marks_of_answer(answer, link)
-                    text = marks.text
-                self._work.refuse_erased(self._completion.asking, self._stream.context or ())
-                if text:
-                    yield _sse_frame(self._text_chunk(text, marks.marks[begin:]))
-                self._next = asyncio.ensure_future(anext(self._pieces, None))
-            async for event in self._last_events(marks):
-                yield event
-        except Exception as error:
-            yield _sse_frame(api_error(error, self._work.caller).body())
-
-    async def _pings_until_next(self) -> AsyncIterator[bytes]:
-        """Comments until the next piece is there.
-
-        Raises:
-            TimeoutError: The time for an answer is up.
-            ApiError: 503; something was erased meanwhile.
-        """
-        silent = time.monotonic()
-        while not self._next.done():
-            left = self._work.left
-            if not left:
-                raise TimeoutError
-            await asyncio.wait({self._next}, timeout=min(LOOK, left))
-            self._refuse_erased()
-            if time.monotonic() - silent >= _PING:
-                silent = time.monotonic()
-                yield b": still at work\n\n"
-
-    def _refuse_erased(self) -> None:
-        """As :meth:`Admitted.refuse_erased`; while the passages are not known, it may go on."""
-        self._work.give_way()
-        if self._stream.context:
-            self._work.refuse_erased(self._completion.asking, self._stream.context)
-
-    async def _last_events(self, marks: Marks) -> AsyncIterator[bytes]:
-        completion, answer = self._completion, self._stream.answer
-        assert answer is not None
-        self._work.refuse_erased(completion.asking, answer.hits)
-        begin = len(marks.marks)
-        rest = marks.feed("", last=True)
-        if completion.links:
-            rest += link_lines(marks.spans)
-        if rest:
-            yield _sse_frame(self._text_chunk(rest, marks.marks[begin:]))
-        await delivered(self._work, answer, completion.asking, name=completion.id, marks=marks)
-        details = details_json(for_caller(answer, self._work.caller), marks)
-        yield _sse_frame(self._chunk_frame({}, answer.finish, ragwright=details))
-        options = completion.body.stream_options
-        if options is not None and options.include_usage:
-            usage = completion.frame("chat.completion.chunk", {}, usage=usage_json(answer.usage))
-            yield _sse_frame(usage | {"choices": []})
-        yield b"data: [DONE]\n\n"
-
-    def _text_chunk(self, text: str, marks: Sequence[PlacedMark]) -> dict[str, Any]:
+    def text(self, text: str, marks: Sequence[PlacedMark]) -> Iterator[bytes]:
+        """A piece of the text with the citations in it."""
         delta: dict[str, Any] = {"content": text}
         if marks:
             delta["annotations"] = [_url_citation(mark) for mark in marks]
-        return self._chunk_frame(delta)
+        yield self._frame(delta)
 
-    def _chunk_frame(
-        self, delta: Mapping[str, Any], finish: str | None = None, **more: Any
-    ) -> dict[str, Any]:
+    def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
+        """The frames after the text: why it ended, citations in full, and usage if wanted."""
+        yield self._frame({}, answer.finish, ragwright=details_json(answer, marks))
+        options = self.completion.body.stream_options
+        if options is not None and options.include_usage:
+            usage = self.completion.frame(
+                "chat.completion.chunk", {}, usage=usage_json(answer.usage)
+            )
+            yield sse_frame(usage | {"choices": []})
+        yield DONE
+
+    def failure(self, error: ApiError) -> bytes:
+        """The frame of an error."""
+        return sse_frame(error.body())
+
+    def _frame(self, delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> bytes:
         choice = {"delta": delta, "finish_reason": finish, "logprobs": None}
-        return self._completion.frame("chat.completion.chunk", choice, **more)
+        return sse_frame(self.completion.frame("chat.completion.chunk", choice, **more))
 
 
 async def _auxiliary_response(completion: Completion, purpose: Purpose) -> Response:
@@ -269,14 +156,14 @@ async def _auxiliary_response(completion: Completion, purpose: Purpose) -> Respo
     async def events() -> AsyncIterator[bytes]:
         kind = "chat.completion.chunk"
         delta = {"role": "assistant", "content": reply.text}
-        yield _sse_frame(completion.frame(kind, {"delta": delta, "finish_reason": None}))
-        yield _sse_frame(completion.frame(kind, {"delta": {}, "finish_reason": "stop"}))
+        yield sse_frame(completion.frame(kind, {"delta": delta, "finish_reason": None}))
+        yield sse_frame(completion.frame(kind, {"delta": {}, "finish_reason": "stop"}))
         options = completion.body.stream_options
         if options is not None and options.include_usage:
-            yield _sse_frame(completion.frame(kind, {}, usage=usage) | {"choices": []})
-        yield b"data: [DONE]\n\n"
+            yield sse_frame(completion.frame(kind, {}, usage=usage) | {"choices": []})
+        yield DONE
 
-    return _Events(events(), work)
+    return EventStream(events(), work)
 
 
 def details_json(answer: Answer, marks: Marks) -> dict[str, Any]:
@@ -314,7 +201,3 @@ def _url_citation(mark: PlacedMark) -> dict[str, Any]:
         "url": mark.span.url,
     }
     return {"type": "url_citation", "url_citation": place}
-
-
-def _sse_frame(body: Mapping[str, Any]) -> bytes:
-    return f"data: {json.dumps(body, ensure_ascii=False)}\n\n".encode()

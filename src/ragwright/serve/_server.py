@@ -31,6 +31,7 @@ from ._errors import documented, install_errors
 from ._logs import LogForm, Logged, log_to_stderr
 from ._outside import BelowPath, OtherOrigins
 from ._service import Service, Serving
+from .interfaces import interface_routes
 from .pages import page_routes
 
 log = logging.getLogger("ragwright.serve")
@@ -97,6 +98,7 @@ def make_app(serving: Serving) -> ASGIApp:
     app.state.service = service
     install_errors(app)
     app.include_router(_api.router)
+    app.include_router(interface_routes())
     app.include_router(page_routes())
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=documented())

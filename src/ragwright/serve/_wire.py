@@ -18,6 +18,10 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
 
+_TEXTS = frozenset({"text", "input_text", "output_text"})
+"""Types of the parts that are text, in chat completions and in responses."""
+
+
 class ContentPart(Body):
     """A part of a message."""
 
@@ -31,15 +35,15 @@ class ChatMessage(Body):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[ContentPart] | None = None
 
-    def said(self) -> str:
-        """Its text.
+    def plain_text(self) -> str:
+        """The text of its parts.
 
         Raises:
             ValueError: It holds something else than text, such as an image.
         """
         if not isinstance(self.content, list):
             return self.content or ""
-        other = next((part.type for part in self.content if part.type != "text"), None)
+        other = next((part.type for part in self.content if part.type not in _TEXTS), None)
         if other is not None:
             raise ValueError(f"a message holds a part of type {other!r}; only text is read")
         return "\n".join(part.text for part in self.content)
@@ -128,6 +132,8 @@ class FeedbackRequest(Body):
         verdict: ``accepted`` or ``rejected``.
         score: On the scale of a measure.
         note: Free text.
+        correction: The answer as it should be.
+        passages: Numbers of citations of the answer that hold what was asked for, from 1.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -135,6 +141,8 @@ class FeedbackRequest(Body):
     verdict: Literal["", "accepted", "rejected"] = ""
     score: float | None = None
     note: Annotated[str, Field(max_length=10_000)] = ""
+    correction: Annotated[str, Field(max_length=10_000)] = ""
+    passages: Annotated[list[int], Field(max_length=100)] = Field(default_factory=list)
 
 
 class DraftsRequest(Body):

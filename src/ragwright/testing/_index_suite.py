@@ -18,6 +18,7 @@ from ..core import (
     DuplicateIdError,
     Filter,
     FilterError,
+    Head,
     RetrieveError,
     SnapshotGoneError,
     StoreError,
@@ -500,6 +501,20 @@ class IndexSuite(RelaxedTests):
         assert set(store.stored_vectors(PAIR.embedder, keys)) == set(keys)
         store.remove([item.document.id])
         assert store.stored_vectors(PAIR.embedder, keys) == {}
+
+    def test_heads_are_kept_and_searched(self, store: Store) -> None:
+        """The pieces of a head are found by keywords, and are no part of the text."""
+        item = make_indexed(make_document(1))
+        head = Head("", ("Zirconium",), "torquemoment", "Explains the gasketring.")
+        first = replace(item.chunks[0], head=head)
+        store.upsert(PAIR, [replace(item, chunks=(first, *item.chunks[1:]))])
+        view = store.view(PAIR)
+        for word in ("zirconium", "torquemoment", "gasketring"):
+            assert [key for key, _ in view.keyword(word, 9)] == [first.id]
+        hits = view.lookup([chunk.id for chunk in item.chunks])
+        assert [hit.head for hit in hits] == [head, *([None] * (len(hits) - 1))]
+        assert [hit.text for hit in hits] == [chunk.text for chunk in item.chunks]
+        assert [hit.headings for hit in hits] == [chunk.headings for chunk in item.chunks]
 
     def test_a_pair_holds_what_was_stored_under_it_alone(self, store: Store) -> None:
         """All documents of a pair are listed, and none of another pair."""

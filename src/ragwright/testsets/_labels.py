@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..core import Row, TestsetError, appending
+from ..core import Row, TestsetError, appending, replace_text
 from ..measure import clopper_pearson, krippendorff, resampled
 from .rows import objects_of
 from .suites import gold_answer
@@ -197,6 +197,23 @@ class ReviewLog:
         body = {"row": last.row, "by": last.by, "at": _now_iso(), "decision": "undone"}
         with self._append_for(body):
             yield
+
+    def forget(self, rows: Container[str]) -> None:
+        """Delete all decisions on these rows, for an erasure.
+
+        Raises:
+            TestsetError: The log cannot be read or written.
+        """
+        if not self.path.exists():
+            return
+        left = [value for _, value in objects_of(self.path) if value.get("row") not in rows]
+        lines = (json.dumps(value, ensure_ascii=False) + "\n" for value in left)
+        try:
+            replace_text(self.path, "".join(lines))
+        except OSError as error:
+            raise TestsetError(
+                f"the log cannot be written: {error.strerror}", where=str(self.path)
+            ) from error
 
     @contextmanager
     def _append_for(self, body: Mapping[str, Any]) -> Iterator[None]:

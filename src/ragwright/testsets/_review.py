@@ -21,6 +21,15 @@ from ..core import (
     value_hash,
 )
 from ..ledger import folder_locked
+from ._feedback_rows import (
+    VoteAgreement,
+    feedback_notes,
+    gold_numbers,
+    is_feedback,
+    require_gold,
+    vote_agreement,
+    with_gold,
+)
 from ._labels import Decision, ReviewLabels, ReviewLog
 from .rows import (
     nugget_lines,
@@ -71,46 +80,48 @@ def review_status(row: Row) -> str:
     return "" if _DRAFTED in row.metadata and status != "rejected" else str(status)
 
 
-def reviewed(
-    row: Row,
-    status: ReviewStatus,
-    by: str,
-    *,
-    question: str = "",
-    answer: str = "",
-    nuggets: str | None = None,
-    time: str = "",
-) -> Row:
-    """Return a row with a decision: reviewer, time, and a new question or answer.
+@dataclass(frozen=True, slots=True)
+class _Edits:
+    """What a decision changes of a row, as of :meth:`TestsetReview.decide`."""
 
-    ``accepted`` with a new question or answer is ``edited``; a rejected row keeps its own.
+    question: str = ""
+    answer: str = ""
+    nuggets: str | None = None
+    passages: Sequence[int] | None = None
 
-    Args:
-        row: The row.
-        status: The decision.
-        by: Reviewer.
-        question: New question, empty to keep.
-        answer: New gold answer, empty to keep.
-        nuggets: New nuggets, one per line (``vital: FACT``, ``okay: FACT``); None to keep.
-        time: ISO 8601; now by default.
+    def applied(self, row: Row) -> Row:
+        """Return the row with the changes."""
+        row = row if self.passages is None else with_gold(row, self.passages)
+        return replace(
+            row,
+            user_input=self.question.strip() or row.user_input,
+            reference=self.answer.strip() or row.reference,
+            nuggets=row.nuggets if self.nuggets is None else _edited_nuggets(row, self.nuggets),
+        )
+
+
+def _reviewed(row: Row, status: ReviewStatus, by: str, edits: _Edits | None = None) -> Row:
+    """Return a row with a decision: reviewer, time, and what was edited.
+
+    ``accepted`` with a new question, answer, nugget or passage is ``edited``; a rejected row keeps
+    its own.
 
     Raises:
-        TestsetError: A line of ``nuggets`` cannot be read.
+        TestsetError: A line of nuggets cannot be read, there is no such passage, or a row from
+            feedback has no gold.
     """
-    old = (row.user_input, row.reference, row.nuggets)
-    facts = row.nuggets if nuggets is None else _edited_nuggets(row, nuggets)
-    new = (question.strip() or row.user_input, answer.strip() or row.reference, facts)
-    if status == "rejected":
-        new = old
-    elif new != old:
-        status = "edited"
+    new = row
+    if status != "rejected":
+        new = row if edits is None else edits.applied(row)
+        status = status if new == row else "edited"
+        require_gold(new)
     marks: dict[str, MetaValue] = {
         "review": status,
         "reviewed_by": by,
-        "reviewed_at": time or datetime.now(UTC).isoformat(timespec="seconds"),
+        "reviewed_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     metadata = {**{k: v for k, v in row.metadata.items() if k != _DRAFTED}, **marks}
-    return replace(row, user_input=new[0], reference=new[1], nuggets=new[2], metadata=metadata)
+    return replace(new, metadata=metadata)
 
 
 def _edited_nuggets(row: Row, text: str) -> tuple[Nugget, ...]:
@@ -169,6 +180,14 @@ class TestsetReview:
         """Return each person's decision on each row."""
         return self._log.labels()
 
+    def vote_agreement(self) -> VoteAgreement:
+        """Compare readers' votes with the decisions; see :func:`vote_agreement`."""
+        return vote_agreement(self.path, self.rows)
+
+    def feedback_notes(self, row: Row) -> tuple[str, ...]:
+        """Return what readers said of a row from feedback, and what it is worth, in sentences."""
+        return feedback_notes(row, self.vote_agreement().model)
+
     def decide(
         self,
         row: Row,
@@ -177,6 +196,7 @@ class TestsetReview:
         question: str = "",
         answer: str = "",
         nuggets: str | None = None,
+        passages: Sequence[int] | None = None,
     ) -> Row:
         """Store a decision on a row; return the new row.
 
@@ -185,18 +205,20 @@ class TestsetReview:
             status: The decision.
             question: New question, empty to keep.
             answer: New gold answer, empty to keep.
-            nuggets: New nuggets, one per line; None to keep. See :func:`reviewed`.
+            nuggets: New nuggets, one per line (``vital: FACT``, ``okay: FACT``); None to keep.
+            passages: Numbers of the shown passages that are gold, of a row from feedback; None to
+                keep.
 
         Raises:
             TestsetError: Another process changed or removed the row meanwhile, a nugget cannot be
-                read, or the file cannot be written; the file is left as it is.
+                read, there is no such passage, a row from feedback has no gold, or the file cannot
+                be written; the file is left as it is.
             StoreBusyError: Another process holds the folder.
         """
+        edits = _Edits(question, answer, nuggets, passages)
         with self._newest_locked():
             now = self._current_row(row)
-            decided = reviewed(
-                now, status, self.by, question=question, answer=answer, nuggets=nuggets
-            )
+            decided = _reviewed(now, status, self.by, edits)
             # The log comes first: a decision that is only in the file could not be undone.
             # If the file cannot be written, the decision is removed from the log.
             review = str(decided.metadata["review"])
@@ -282,7 +304,11 @@ def _without_review(row: Row) -> Row:
 def _reviewable_fields(row: Row) -> dict[str, Any]:
     """Return the fields that a decision may change."""
     marks = {name: row.metadata[name] for name in _MARKS if name in row.metadata}
-    facts = {"nuggets": [nugget_record(n) for n in row.nuggets]} if row.nuggets else {}
+    facts: dict[str, Any] = {}
+    if row.nuggets:
+        facts["nuggets"] = [nugget_record(nugget) for nugget in row.nuggets]
+    if is_feedback(row):
+        facts["passages"] = list(gold_numbers(row))
     return {"user_input": row.user_input, "reference": row.reference, **facts, **marks}
 
 
@@ -306,6 +332,11 @@ def _row_before(now: Row, last: Decision) -> Row | None:
         if [nugget_record(nugget) for nugget in now.nuggets] not in (former, later):
             return None
         facts = tuple(Nugget(**nugget) for nugget in former)
+    numbers = last.before.get("passages")
+    if numbers != last.after.get("passages"):
+        if list(gold_numbers(now)) not in (numbers, last.after.get("passages")):
+            return None
+        now = with_gold(now, numbers or ())
     question, answer = (
         str(last.before[name]) if name in changed else getattr(now, name) for name in texts
     )
@@ -420,19 +451,27 @@ def _with_line_applied(
     if status == "rejected":
         if own == "rejected":
             return row, "unchanged"
-        return reviewed(row, "rejected", by), "rejected"
+        return _reviewed(row, "rejected", by), "rejected"
     if edited and (not question or (row.reference and not answer)):
         return None, "has lost its question or its answer: reject it instead"
     if edited:
-        new = reviewed(row, "edited", by, question=question, answer=answer, nuggets=facts)
-        return new, "edited"
+        return _with_gold_or_reason(row, "edited", by, _Edits(question, answer, facts))
     if status is None:
         return row, "open"
     if own == status:
         return row, "unchanged"
     if status == "edited":
         return None, "is marked as edited, but nothing was changed"
-    return reviewed(row, status, by), status
+    return _with_gold_or_reason(row, status, by)
+
+
+def _with_gold_or_reason(
+    row: Row, status: ReviewStatus, by: str, edits: _Edits | None = None
+) -> tuple[Row | None, str]:
+    try:
+        return _reviewed(row, status, by, edits), status
+    except TestsetError as error:
+        return None, error.what.removeprefix(f"row {row.id!r} ")
 
 
 def _decision_of(cell: str, where: str) -> ReviewStatus | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..core import Row, TestsetError, counted, text_hash, value_hash
 from . import suites
+from ._feedback_rows import is_candidate, is_feedback, pooled_spans
 from ._openings import Openings, opening_note
 from ._questions import questions_of, rows_by_question
 from ._splits import Split, assign_splits, known_split, names_splits, shared_gold
@@ -203,19 +204,36 @@ def _file_testset(path: str) -> Testset:
 
 
 def _without_rejected(testset: Testset) -> Testset:
-    """Remove rejected rows."""
-    rows = tuple(row for row in testset.rows if row.metadata.get("review") != "rejected")
-    rejected = len(testset.rows) - len(rows)
-    if not rejected:
+    """Remove rejected rows, and rows from feedback that nobody has accepted."""
+    total = len(testset.rows)
+    waiting = sum(is_candidate(row) for row in testset.rows)
+    decided = [row for row in testset.rows if not is_candidate(row)]
+    rows = tuple(row for row in decided if row.metadata.get("review") != "rejected")
+    rejected = len(decided) - len(rows)
+    served = sum(is_feedback(row) and not pooled_spans(row) for row in rows)
+    if not (rejected or waiting or served):
         return testset
     if not rows:
+        problem = f"all {rejected} rows were rejected in review"
+        if waiting:
+            problem = f"{waiting} rows wait for review and {rejected} were rejected"
         raise TestsetError(
-            f"all {rejected} rows were rejected in review",
+            f"{problem}; none is left",
             where=testset.name,
             hint="run `ragwright review` on it again, or write further rows",
         )
-    note = f"{rejected} of {len(testset.rows)} rows were rejected in review and are left out"
-    return replace(testset, rows=rows, notes=(*testset.notes, note))
+    notes = list(testset.notes)
+    if rejected:
+        notes.append(f"{rejected} of {total} rows were rejected in review and are left out")
+    if waiting:
+        notes.append(f"{waiting} of {total} rows are feedback that waits for review: left out")
+    if served:
+        notes.append(
+            f"{counted(served, 'row is', 'rows are')} from readers' feedback: readers saw only "
+            "what the served configuration found, so comparisons favour it (review --feedback "
+            "--pool adds what another finds)"
+        )
+    return replace(testset, rows=rows, notes=tuple(notes))
 
 
 def _rows_of_split(testset: Testset, chosen: Split, splits: dict[str, str]) -> Testset:

@@ -184,10 +184,18 @@ class _PairFinder:
 
 
 def passage_texts(view: View, keys: Sequence[str]) -> list[str]:
-    """Return texts of chunks as they are embedded: with the title of their document."""
+    """Return texts of chunks as they are embedded: with their heads."""
     return [
         embedded_text(
-            Chunk(hit.chunk_id, hit.document_id, 0, Span(hit.start, hit.end), hit.text), hit.title
+            Chunk(
+                hit.chunk_id,
+                hit.document_id,
+                0,
+                Span(hit.start, hit.end),
+                hit.text,
+                head=hit.head,
+            ),
+            hit.title,
         )
         for hit in view.lookup(keys)
     ]

@@ -26,6 +26,8 @@ from ._tuning import TuningVerbs
 if TYPE_CHECKING:
     from ..core import Answer, Document, Filter
     from ..drafting import (
+        Collected,
+        Collecting,
         DraftBatch,
         Drafting,
         DraftRequest,
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
         Sheet,
     )
     from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
-    from ..index import KeptState, WriteCounts
+    from ..index import KeptState
     from ..jobs import CheckLine, Gating, Jobs, NoticeSent, Promoted, Promoting
     from ..measure import Comparisons, GateOutcome, Measure
     from ..monitoring import DriftReport, Measured, Measuring
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
         IngestReport,
         ListedModel,
         Project,
+        Restored,
         Session,
         SnapshotDiff,
     )
@@ -178,9 +181,9 @@ class Workbench(TuningVerbs, AsyncVerbs):
         """Compare two states of the index by their numbers; ``now`` is the present one."""
         return opened.diff_snapshots(self.project, first, second)
 
-    def restore_snapshot(self, state: str) -> tuple[WriteCounts, SnapshotDiff]:
+    def restore_snapshot(self, state: str, *, files: bool = True) -> Restored:
         """Make a kept state the present one; see :func:`ragwright.project.restore_snapshot`."""
-        return opened.restore_snapshot(self.project, state)
+        return opened.restore_snapshot(self.project, state, files=files)
 
     def forecast_ingest(self, *sources: str | Path) -> IngestForecast:
         """Forecast what an ingest would write, embed and cost; write nothing, call no model."""
@@ -239,7 +242,8 @@ class Workbench(TuningVerbs, AsyncVerbs):
         """Explain the hits: terms, tokens, weights, relaxation levels.
 
         Of the first hits of a dense search the sentences are embedded, to show the nearest ones;
-        of those of late interaction the words, to show which ones it matched;
+        those of the sparse channel are encoded, to show which terms matched, and those of late
+        interaction, to show which words it matched;
         ``scope`` limits who may see their vectors.
         """
         project = self.project
@@ -247,14 +251,18 @@ class Workbench(TuningVerbs, AsyncVerbs):
         # Not target(): it opens the present snapshot, which may differ from the searched one.
         tokenizer = project.models.tokenizer(model) if model else None
         explanation = retrieve.explain(found, project.analyzer, tokenizer)
-        late = project.settings.late.model
-        if not model and not late:
+        late, sparse = project.settings.late.model, project.settings.sparse.model
+        if not model and not late and not sparse:
             return explanation
         with project.work.working("retrieve"):
             run = partial(project.runner.run, scope=scope)
             nearest = run(retrieve.nearest_sentences(found, model)) if model else {}
             pairs = run(retrieve.word_pairs(found, late)) if late else {}
-        return replace(explanation, nearest=nearest, pairs=pairs)
+            shared: Mapping[str, tuple[tuple[float, str], ...]] = {}
+            if sparse and any("sparse" in hit.channels for hit in found.hits):
+                name = project.models.encoders.encoder("sparse", sparse).term
+                shared = run(retrieve.shared_terms(found, sparse, name))
+        return replace(explanation, nearest=nearest, pairs=pairs, shared=shared)
 
     def ask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
         """Answer a question for one persona (``answer.persona`` by default), with citations."""
@@ -481,6 +489,12 @@ class Workbench(TuningVerbs, AsyncVerbs):
         accepts, edits or rejects one. ``by`` is the reviewer, by default this machine's user.
         """
         return testsets.open_review(self.project.folder, str(testset), by)
+
+    def collect_feedback(self, how: Collecting | None = None) -> Collected:
+        """Write questions with readers' votes as candidate rows into a testset; see
+        :func:`ragwright.drafting.collect_feedback`.
+        """
+        return drafting.collect_feedback(self.project, how)
 
     def review_answers(
         self, runs: Sequence[str], measures: str, path: str | Path, *, seed: int = 0

@@ -33,7 +33,7 @@ from ragwright.flow import (
     search_keyword,
 )
 from ragwright.measure import parse_measures
-from ragwright.retrieve import RetrieveOptions, Target
+from ragwright.retrieve import RetrieveOptions, Target, retrieve
 from ragwright.testsets import Testset
 
 MEASURES = parse_measures("nDCG@10, MRR")
@@ -188,6 +188,25 @@ def test_a_ranking_is_as_deep_as_the_measures_look() -> None:
         many = runner.run(ranking_search(target, shallow, parse_measures("nDCG@30"))("why"))
     assert [hit.chunk_id for hit in few] == ["c00", "c01", "c02", "c03"]  # all candidates
     assert [hit.document_id for hit in many] == [f"d{n // 3}" for n in range(30)]
+
+
+def test_candidates_follow_the_hits_wanted_unless_the_pool_is_set() -> None:
+    counts = [RetrieveOptions(top_k=wanted).candidates for wanted in (1, 20, 21, 100)]
+    assert counts == [100, 100, 105, 500]
+    assert RetrieveOptions(top_k=100, pool=50).candidates == 100
+    assert RetrieveOptions(top_k=10, pool=50).candidates == 50
+    asked: list[int] = []
+
+    class Counting(Chunks):
+        def carry(self, requests: Sequence[Search | Lookup]) -> Sequence[SearchReply | LookupReply]:
+            asked.extend(request.k for request in requests if isinstance(request, Search))
+            return super().carry(requests)
+
+    handler = Counting()
+    for options in (RetrieveOptions(top_k=100), RetrieveOptions(context_tokens=50)):
+        with Runner({Search: handler, Lookup: handler}) as runner:
+            runner.run(retrieve("why", Target("s"), options))
+    assert asked == [500, 100]
 
 
 def test_a_search_is_not_evaluated_by_measures_of_answers() -> None:

@@ -9,7 +9,7 @@ from typer import Option
 from ...audit import Auditing, check_audit, read_rules
 from ...core import ConfigError
 from ...project import ProjectFolder
-from ...report import audit_json, audit_page, audit_table
+from ...report import audit_json, audit_page, audit_table, audit_verdict
 from .._console import EXIT_FAILED, Console
 from .._flags import WORK, Flags, names_of, takes
 from .._show import show_forecast, show_progress
@@ -33,8 +33,11 @@ class AuditFlags:
         "snapshot that it read.",
     )
     testset: str = Option("", help="Costs are points lost on the questions of this testset.")
-    gate: str = Option(
-        "", help='Exit code 100 with more findings than this: "contradictions=0, copies<=5".'
+    gate: str | None = Option(
+        None, help='Exit code 100 with more findings than this: "contradictions=0, copies<=5".'
+    )
+    everything: bool = Option(
+        False, "--all", help="Print every finding, not only the first five of each kind."
     )
     dismiss: str = Option("", help="Dismiss the finding with this id, for the reason in --why.")
     why: str = Option("", help="With --dismiss: the reason.")
@@ -51,12 +54,13 @@ def command(flags: Flags, own: AuditFlags) -> int:
         raise ConfigError(
             "--why is the reason of --dismiss", where="--why", hint="add --dismiss ID"
         )
-    rules = read_rules(own.gate) if own.gate else ()
+    rules = () if own.gate is None else read_rules(own.gate)
     how = Auditing(
         kinds=names_of(own.kinds),
         every=own.level == "all",
         since=own.since,
         testset=own.testset,
+        gate=rules,
         resume=flags.resume or flags.retry_errors,
         retry_errors=flags.retry_errors,
         seed=flags.seed,
@@ -75,11 +79,13 @@ def command(flags: Flags, own: AuditFlags) -> int:
     if flags.output is not None and flags.output.suffix in (".html", ".htm"):
         if flags.as_json:
             Console(flags.quiet, as_json=True).json(audit_json(audit))
+        else:
+            Console(flags.quiet).result(audit_verdict(audit))
         console.result(audit_page(audit))
     elif flags.writes_json:
         console.json(audit_json(audit))
     else:
-        console.result(audit_table(audit, width=console.columns()))
+        console.result(audit_table(audit, width=console.columns(), every=own.everything))
     for sentence in failed:
         console.remark(f"gate: failed: {sentence}")
     code = console.ended(run, True)

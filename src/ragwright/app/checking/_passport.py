@@ -7,6 +7,7 @@ from functools import partial
 
 from typer import Argument, Option
 
+from ...core import ConfigError
 from ...measure import MeasureSetup
 from ...passport import (
     Passport,
@@ -54,7 +55,13 @@ def command(
     how = PassportOptions(tuple(columns), flags.measures, tuple(verdicts), flags.resume, flags.seed)
     folder = ProjectFolder(flags.project)
     if judge or calls_a_model(how):
-        passport = _by_model(replace(flags, project=folder.begin().root), people, judge, how)
+        if not folder.opened:
+            raise ConfigError(
+                "a judge needs a project: its replies are kept there, and none is paid twice",
+                where=str(flags.project.resolve()),
+                hint="run: ragwright init, or name a project with --project FOLDER",
+            )
+        passport = _by_model(flags, people, judge, how)
     elif flags.dry_run:
         show_forecast(console, forecast_passport(None, people, how))
         return

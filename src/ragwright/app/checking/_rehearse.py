@@ -89,12 +89,12 @@ class RehearseFlags:
 def command(
     flags: Flags,
     change: RehearseFlags,
-    gate: str = Option(
-        "", help='Largest shares, such as "lost_citations<=2%, worse<=1%": exit code 100 above.'
+    gate: str | None = Option(
+        None, help='Largest shares, such as "lost_citations<=2%, worse<=1%": exit code 100 above.'
     ),
 ) -> int:
     """Show which answers a change of settings or sources would change, and why."""
-    rules = parse_rehearsal_gate(gate) if gate else ()
+    rules = () if gate is None else parse_rehearsal_gate(gate)
     keys = _keys(flags)
     readers = tuple(ReaderGroup(key.name, key.filters) for key in keys if key.filters)
     tenant = _tenant(keys, change.scope)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class RehearseFirst:
     """The options of a rehearsal before a promotion."""
 
-    rehearse: str = Option(
-        "",
+    rehearse: str | None = Option(
+        None,
         metavar="RULES",
         help='Rehearse it first: "lost_citations<=2%, worse<=1%", over the served questions, or '
         "over --rehearse-testset; nothing is promoted if a rule fails.",
@@ -36,7 +36,7 @@ class RehearseFirst:
 
     def rules(self) -> tuple[RehearsalRule, ...]:
         """The rules; empty without a rehearsal."""
-        if self.rehearse:
+        if self.rehearse is not None:
             return parse_rehearsal_gate(self.rehearse)
         if self.rehearse_testset:
             raise ConfigError("--rehearse-testset needs --rehearse", hint='--rehearse "worse<=1%"')

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 import typer
-from typer import Argument
+from typer import Argument, Option
 
-from ...project import NOW, SnapshotDiff
+from ...project import NOW, Restored, SnapshotDiff, setting_text, snapshot_settings
 from .._console import table
 from .._flags import Flags, takes
 
@@ -29,7 +29,7 @@ def snapshots_list(flags: Flags) -> None:
     rows = [["number", "kept at", "documents", "made by"]]
     rows += [[str(s.number), s.at, str(s.documents), s.note] for s in states]
     flags.console.show(
-        lambda: {"snapshots": [{**asdict(s), "settings": s.settings} for s in states]},
+        lambda: {"snapshots": [{**asdict(s), "settings": snapshot_settings(s)} for s in states]},
         lambda: (
             table(rows, right=(0, 2))
             if states
@@ -46,7 +46,7 @@ def snapshots_diff(
     first: str = Argument(metavar="A", help="A number of the list."),
     second: str = Argument(NOW, metavar="B", help="Another one, or now."),
 ) -> None:
-    """Compare the documents and settings of two states."""
+    """Compare the documents, settings, prompts and personas of two states."""
     with flags.open() as bench:
         diff = bench.diff_snapshots(first, second)
     flags.console.show(lambda: _diff_json(diff), lambda: _diff_text(diff))
@@ -55,20 +55,44 @@ def snapshots_diff(
 @group.command("restore")
 @takes("project as_json quiet")
 def snapshots_restore(
-    flags: Flags, state: str = Argument(metavar="A", help="A number of the list.")
+    flags: Flags,
+    state: str = Argument(metavar="A", help="A number of the list."),
+    index_only: bool = Option(
+        False, "--index-only", help="Leave the project file, prompts and personas as they are."
+    ),
 ) -> None:
-    """Make a kept state of the index the present one; restoring can be undone in the same way."""
+    """Make a kept state the present one, with its settings, prompts and personas.
+
+    Files that change are copied first. Restoring can be undone in the same way.
+    """
     with flags.open() as bench:
-        counts, diff = bench.restore_snapshot(state)
+        done = bench.restore_snapshot(state, files=not index_only)
     flags.console.show(
-        lambda: {"restored": int(state), **_diff_json(diff), "chunks": asdict(counts)},
-        lambda: f"restored snapshot {state}\n{_diff_text(diff)}",
+        lambda: {
+            "restored": int(state),
+            **_diff_json(done.diff),
+            "written": dict(done.written),
+            "left": list(done.left),
+            "chunks": asdict(done.counts),
+        },
+        lambda: f"restored snapshot {state}\n{_diff_text(done.diff)}{_written_text(done)}",
     )
-    if diff.settings:
+    differ = done.diff.settings or done.diff.files
+    if differ and not done.written:
         flags.console.remark(
-            "the project file stays as it is; set these back if answers should be as they were"
+            "the project file, prompts and personas stay as they are, so that answers may differ "
+            "from those of that time"
         )
     flags.console.remark("the next ingest reads the sources again, and brings their content back")
+
+
+def _written_text(done: Restored) -> str:
+    lines = [
+        f"written: {name}" + (f" (its former text is in {copy})" if copy else "")
+        for name, copy in done.written.items()
+    ]
+    lines += [f"not written: {name}, since the snapshot has only its hash" for name in done.left]
+    return "".join(f"\n{line}" for line in lines)
 
 
 def _diff_json(diff: SnapshotDiff) -> dict[str, Any]:
@@ -79,6 +103,7 @@ def _diff_json(diff: SnapshotDiff) -> dict[str, Any]:
         "settings": {
             key: {"before": old, "after": new} for key, (old, new) in diff.settings.items()
         },
+        "files": dict(diff.files),
     }
 
 
@@ -92,5 +117,9 @@ def _diff_text(diff: SnapshotDiff) -> str:
         lines.append(f"{name}: {len(documents)}")
         lines += [f"  {document}" for document in documents[:_SHOWN]]
         lines += [f"  … {len(documents) - _SHOWN} more"] if len(documents) > _SHOWN else []
-    lines += [f"{key}: {old} → {new}" for key, (old, new) in diff.settings.items()]
+    lines += [
+        f"{key}: {setting_text(key, old)} → {setting_text(key, new)}"
+        for key, (old, new) in diff.settings.items()
+    ]
+    lines += [f"{name}: {difference}" for name, difference in diff.files.items()]
     return "\n".join(lines)

@@ -148,7 +148,11 @@ class OutputHit:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """A person's feedback on an output; the latest nonempty value counts."""
+    """A person's feedback on an output; the latest nonempty value counts.
+
+    ``correction`` is the answer as it should be, ``passages`` the numbers of the answer's citations
+    that hold the answer to the question, from 1.
+    """
 
     output: str
     at: str
@@ -156,6 +160,8 @@ class Feedback:
     verdict: FeedbackVerdict = ""
     score: float | None = None
     note: str = ""
+    correction: str = ""
+    passages: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from ...core import ConfigError, StoreError, Usage, canonical_json, well_formed
@@ -124,17 +124,24 @@ class Outputs(OutputTable):
         verdict: FeedbackVerdict = "",
         score: float | None = None,
         note: str = "",
+        correction: str = "",
+        passages: Sequence[int] = (),
     ) -> Feedback:
         """Store feedback on a text; earlier feedback is kept.
 
+        ``correction`` is the answer as it should be; ``passages`` are numbers of citations of the
+        answer that hold what was asked for.
+
         Raises:
             StoreError: The output does not exist.
-            ConfigError: It is empty, the score is outside :data:`SCORES`, or the output is a
-                prompt.
+            ConfigError: It is empty, the score is outside :data:`SCORES`, the output is a prompt,
+                or it has no such citation.
         """
-        if not (verdict or note) and score is None:
+        correction, passages = correction.strip(), tuple(dict.fromkeys(passages))
+        if not (verdict or note.strip() or correction or passages) and score is None:
             raise ConfigError(
-                "the feedback is empty", hint="accept, reject, give a score, or leave a note"
+                "the feedback is empty",
+                hint="accept, reject, give a score, a correction, or leave a note",
             )
         low, high = SCORES
         if score is not None and not low <= score <= high:
@@ -150,12 +157,18 @@ class Outputs(OutputTable):
                     f"{output} is a prompt; feedback is given on texts",
                     hint=f"give a text of it: `ragwright outputs show {key[0]}` lists them",
                 )
-            db.execute(
+            _require_citations(db, key[0], output, passages)
+            number = db.execute(
                 'INSERT INTO feedback (batch, kind, position, at, "by", verdict, score, note) '
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
                 (*key, at, well_formed(by), verdict, score, well_formed(note)),
-            )
-        return Feedback(output, at, by, verdict, score, note)
+            ).fetchone()[0]
+            if correction or passages:
+                db.execute(
+                    "INSERT INTO corrections VALUES (?, ?, ?)",
+                    (number, well_formed(correction), json.dumps(passages)),
+                )
+        return Feedback(output, at, by, verdict, score, note, correction, passages)
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -259,7 +272,7 @@ class Outputs(OutputTable):
                 (number,),
             )
             stored_hits = tuple(map(_hit_of_row, hits.fetchall()))
-            feedback = _feedback_rows(db, "batch = ?", (number,))
+            feedback = feedback_rows(db, "batch = ?", (number,))
         outputs = tuple(self.find(OutputQuery(batch=number, scope=None)))
         facts = [number, *row[:3], json.loads(row[3]), *row[4:8]]
         facts += [Usage(*row[8:13]), json.loads(row[13]), outputs, stored_hits, feedback]
@@ -269,7 +282,7 @@ class Outputs(OutputTable):
         """Return the feedback history of an output, oldest first."""
         with self.reading() as db:
             key = self._output_key(output, db)
-            return _feedback_rows(db, "batch = ? AND kind = ? AND position = ?", key)
+            return feedback_rows(db, "batch = ? AND kind = ? AND position = ?", key)
 
     def settings(self, configuration: str) -> dict[str, Any]:
         """Return settings and files of a configuration by its hash; empty if none was stored."""
@@ -395,13 +408,32 @@ def _output_of_row(row: Sequence[Any]) -> Output:
     return Output(*values)
 
 
-def _feedback_rows(db: Connection, where: str, values: Sequence[Any]) -> tuple[Feedback, ...]:
+def _require_citations(db: Connection, batch: int, output: str, passages: Sequence[int]) -> None:
+    """Refuse numbers of citations that an answer does not have."""
+    if not passages:
+        return
+    row = db.execute("SELECT details FROM batches WHERE batch = ?", (batch,)).fetchone()
+    cited = len(json.loads(row[0]).get("citations", ()))
+    wrong = [number for number in passages if not 1 <= number <= cited]
+    if wrong:
+        raise ConfigError(
+            f"{output} has no citation {wrong[0]}",
+            hint=f"its citations are numbered 1 to {cited}" if cited else "it cites no passage",
+        )
+
+
+def feedback_rows(db: Connection, where: str, values: Sequence[Any]) -> tuple[Feedback, ...]:
+    """Return the feedback that meets a condition on the table ``feedback``, oldest first."""
     rows = db.execute(
         "SELECT batch || '.' || CASE kind WHEN 'prompt' THEN 'p' ELSE '' END || position, at, "  # noqa: S608
-        f'"by", verdict, score, note FROM feedback WHERE {where} ORDER BY number',
+        "\"by\", verdict, score, note, coalesce(c.text, ''), coalesce(c.passages, '[]') "
+        "FROM feedback LEFT JOIN corrections c ON c.number = feedback.number "
+        f"WHERE {where} ORDER BY feedback.number",
         values,
     )
-    return tuple(Feedback(*row) for row in rows.fetchall())
+    return tuple(
+        replace(Feedback(*row[:7]), passages=tuple(json.loads(row[7]))) for row in rows.fetchall()
+    )
 
 
 def _where_clause(query: OutputQuery) -> tuple[str, list[Any]]:

@@ -17,7 +17,15 @@ from ...testsets import Testset
 from ..evaluations import Evaluating, RunOptions, judging, named_run, planned
 from ._diagnosis import Diagnosis, diagnosed_body, diagnosed_of, diagnosis_by, diagnosis_of
 from ._gold_places import has_gold
-from ._oracles import DiagnosedRow, DiagnosisCase, Stage, diagnosed_row, pool_depth, stage_names
+from ._oracles import (
+    DiagnosedRow,
+    DiagnosisCase,
+    Stage,
+    diagnosed_row,
+    pool_depth,
+    searched_channels,
+    stage_names,
+)
 
 _FRONT = ("filter", "retrieve", "rerank", "truncate")
 _WIDE = 0.5
@@ -106,6 +114,7 @@ def _diagnosis_work(
     rows, wanted_measures, base = planned(project, testset, measures, Evaluating(answers=True))
     plan = project.plan(stream=False)
     setup = judging(project)
+    channels = searched_channels(plan.retrieve) if "retrieve" in stages else ()
     case = DiagnosisCase(
         project.target(),
         plan,
@@ -114,9 +123,12 @@ def _diagnosis_work(
         setup,
         stages,
         options.closed_book,
+        channels,
         _needs_replies(project, plan.retrieve),
     )
     manifest = {**base.manifest, "stages": list(stages), "closed_book": options.closed_book}
+    if channels:
+        manifest["channels"] = list(channels)
     items = [(row.id, partial(diagnosed_row, row, case)) for row in rows.rows]
     return _DiagnosisWork(rows, wanted_measures, stages, manifest, items)
 

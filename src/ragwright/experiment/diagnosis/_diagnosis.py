@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, TypeVar
 
@@ -18,7 +18,6 @@ from ...measure import (
     Comparison,
     Comparisons,
     Measure,
-    MeasureScale,
     Summary,
     aggregate,
     compare_rows,
@@ -26,9 +25,11 @@ from ...measure import (
     p_text,
 )
 from ..evaluations import clusters_of_results, result_body, result_of
+from ._channel_effects import ChannelEffect, channel_effects
 from ._facts import RIGHT_RULE
 from ._gold_places import GoldPlace
 from ._oracles import FRONT, LOSSES, RANKING, STAGES, DiagnosedRow, Lost, Stage, is_judged
+from ._upward import grown, named, upward_score
 
 LOST_RULE = (
     "a row is lost at the first stage that drops a piece of its gold; with all gold in the "
@@ -91,6 +92,7 @@ class Diagnosis:
         losses: Place where rows are first lost -> number of rows; ``""`` counts rows that are not
             lost.
         rows: Every row that was answered, with its oracles.
+        channels: What each search channel adds, where the settings list several.
         context: The answer compared with the same question without passages, if requested.
         known: Share of rows that are right without passages.
         notes: What the reader should know.
@@ -107,6 +109,7 @@ class Diagnosis:
     known: Summary | None = None
     notes: tuple[str, ...] = ()
     parts: Mapping[str, Diagnosis] = field(default_factory=dict)
+    channels: tuple[ChannelEffect, ...] = ()
 
     def of(self, stage: str, measure: str) -> StagePoints:
         """The points of a stage by a measure."""
@@ -149,7 +152,19 @@ def diagnosis_of(
         else ()
     )
     notes += (row_clusters.note,) if row_clusters.note else ()
-    return Diagnosis(name, verdict, stage, points, by_stage, tuple(rows), context, known, notes)
+    channels = channel_effects(rows, measures, seed, clusters)
+    return Diagnosis(
+        name,
+        (*verdict, *_channel_verdict(channels)),
+        stage,
+        points,
+        by_stage,
+        tuple(rows),
+        context,
+        known,
+        notes,
+        channels=channels,
+    )
 
 
 def diagnosis_by(
@@ -191,6 +206,10 @@ def diagnosed_of(body: Mapping[str, Any]) -> DiagnosedRow:
         tuple(Score(**score) for score in body["closed_book"]),
         body["known"],
         tuple(body["documents"]),
+        {
+            channel: tuple(Score(**score) for score in scores)
+            for channel, scores in body.get("without", {}).items()
+        },
     )
 
 
@@ -213,10 +232,10 @@ def _stage_points(
         for stage, at in keys:
             measure = measures[at]
             name = f"{stage} {measure}"
-            before = _upward_score(row.plain.scores[at], measure, name)
+            before = upward_score(row.plain.scores[at], measure, name)
             # Without gold for the measure, an oracle changes nothing.
             oracle = before if before.no_gold else row.oracles[stage][at]
-            after = _upward_score(oracle, measure, name)
+            after = upward_score(oracle, measure, name)
             own = stage == row.lost
             credited[stage, at] += own
             if row.lost == "" and before.value is not None and after.value is not None:
@@ -255,42 +274,11 @@ def _stage_points(
     return tuple(points)
 
 
-def grown(measure: Measure) -> MeasureScale | None:
-    """Return the scale with higher values better: inverted if lower is better."""
-    scale = measure.known_scale
-    if scale is None or scale.higher_is_better:
-        return scale
-    return MeasureScale(-math.inf if scale.high is None else -scale.high, -scale.low)
-
-
-def named(comparison: Comparison, measure: str) -> Comparison:
-    """Rename a comparison to a measure; infinite bounds become None."""
-    endless: dict[str, Any] = {
-        field.name: None
-        for field in fields(comparison)
-        if isinstance(value := getattr(comparison, field.name), float) and math.isinf(value)
-    }
-    return replace(comparison, measure=measure, scale=None, **endless)
-
-
 def _can_lose(stage: Stage, measure: Measure) -> bool:
     """True if a stage can lose points of a measure."""
     if stage == "judge":
         return is_judged(measure)
     return stage in FRONT or measure.definition.kind not in RANKING
-
-
-def _upward_score(score: Score, measure: Measure, name: str) -> Score:
-    """Turn a score so that higher is better; an abstention is the worst value."""
-    definition = measure.definition
-    upward = definition.higher_is_better
-    worst = definition.low if upward else definition.high
-    value = score.value
-    if score.state == "abstained" and not score.unanswerable:
-        value = worst
-    if value is None:
-        return replace(score, measure=name) if score.value is None else score
-    return Score(name, "scored", value if upward else -value)
 
 
 def _diagnosis_verdict(
@@ -322,6 +310,18 @@ def _diagnosis_verdict(
                 f"{count} of {len(rows)} rows are lost before any stage: {_BEFORE[lost]}."
             )
     return (order[0].stage if order else None), tuple(sentences)
+
+
+def _channel_verdict(effects: Sequence[ChannelEffect]) -> Iterator[str]:
+    """Name the channels that are proven to add points, or to cost some."""
+    for effect in effects:
+        c = effect.added
+        if c.verdict in ("better", "worse"):
+            verb = "adds" if c.verdict == "better" else "costs"
+            yield (
+                f"The channel {effect.channel} {verb} {abs(c.difference or 0.0):.3f} points of "
+                f"{effect.measure}: proven."
+            )
 
 
 def _gains_beyond(points: Sequence[StagePoints], rows: int) -> Iterator[str]:

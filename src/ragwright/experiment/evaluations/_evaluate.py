@@ -51,8 +51,8 @@ def ranking_search(
 
     ``condensing`` makes a question that has history stand alone before it is searched for.
 
-    Fetches ``pool`` hits, not only ``top_k`` of them; the pool is raised to the largest cutoff if
-    it is smaller. Where documents are counted, several hits of one document count once, so the
+    Fetches all candidates, not only ``top_k`` of them, as if as many hits were wanted as the
+    largest cutoff. Where documents are counted, several hits of one document count once, so the
     ranking of documents may be shorter.
 
     Raises:
@@ -65,7 +65,7 @@ def ranking_search(
                 hint="use retrieval measures, such as nDCG@10",
             )
     depth = max((measure.cutoff or 1 for measure in measures), default=1)
-    pool = max(options.pool, options.top_k, depth)
+    pool = replace(options, top_k=max(options.top_k, depth)).candidates
     deep_options = replace(options, pool=pool, top_k=pool)
 
     def search(query: str) -> Flow[Sequence[Hit]]:

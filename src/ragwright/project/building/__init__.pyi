@@ -6,6 +6,7 @@ from ._cluster import (
     spool_folder as spool_folder,
 )
 from ._feeds import (
+    READ_BY as READ_BY,
     Feed as Feed,
     Recipe as Recipe,
     reading as reading,

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ...core import Document, SourceError
+from ...core import Document, EngineError, SourceError
 from ...index import chunk_key
 from ...ingest import Failure, files_of, guarded, shortened
 from ...ledger import FileLock
@@ -107,6 +107,12 @@ class ClusterIngest(Ingest):
 
     def on(self, cluster: Cluster) -> Self:
         """Itself, with the engine that it uses."""
+        if self._context_model:
+            raise EngineError(
+                "chunk.head.model works with the engine local only",
+                where="chunk.head.model",
+                hint="set ingest.engine to local, or leave the key empty",
+            )
         self._cluster = cluster
         self._sent = deque()
         self._missing = {}

@@ -21,14 +21,19 @@ from ...ingest import (
     engine_name,
     files_of,
     load_reader,
+    parser_version,
     pick_reader,
 )
 
 if TYPE_CHECKING:
     from .._settings import SourceEntry
 
-_READING = 2
+_READING = 3
 """Incremented when readers change their results, so that files are read again."""
+
+
+READ_BY = "; read by "
+"""What parts the chunker's settings from the name of another parser in the key of an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,7 @@ def reading(entries: Sequence[SourceEntry], base: Path) -> str:
     options = [
         changed_options(entry.options)
         | changed_options(entry.table)
-        | {"reader": entry.reader, **_ocr_engine(entry)}
+        | {"reader": entry.reader, **_ocr_engine(entry), **_parser_used(entry)}
         for entry in entries
     ]
     readers = {name: reader.version for name, reader in added("readers").items()}
@@ -119,6 +124,12 @@ def _ocr_engine(entry: SourceEntry) -> dict[str, str]:
     """The OCR engine, so that installing it reads files again whose pages had no text."""
     engine = engine_name() if entry.options.ocr != "never" else ""
     return {"engine": engine} if engine else {}
+
+
+def _parser_used(entry: SourceEntry) -> dict[str, str]:
+    """The parser and its version; nothing for ragwright's own."""
+    used = parser_version(entry.options)
+    return {"parser": used} if used else {}
 
 
 def web_pages(feeds: Sequence[Feed]) -> Iterator[str]:

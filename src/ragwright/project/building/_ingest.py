@@ -14,9 +14,10 @@ import numpy as np
 
 from ...core import DuplicateIdError, SourceError, counted, workers
 from ...index import IndexedDocument, WriteCounts, chunk_key, embedded_text
-from ...ingest import Failure, files_of, guarded
+from ...ingest import Failure, HeadedChunker, files_of, guarded
 from ...models import usable_vectors
 from ._batch import KEPT, Batch, Files, Matrix, cut_document, embed_missing
+from ._contexts import Cut, Written, write_contexts
 from ._feeds import Feed, feed_bytes
 from ._progress import IngestForecast, IngestProgress, IngestReport, scan_notes
 from ._stamps import Stamp
@@ -61,6 +62,8 @@ class Ingest:
         self._store = store
         self._pair = pair
         self._chunker = chunker
+        self._heads = chunker if isinstance(chunker, HeadedChunker) else None
+        self._writes_contexts = False
         self._model, self._local = embedding
         self._runner = runner
         self._stamps = stamps
@@ -75,6 +78,7 @@ class Ingest:
         self._warnings: list[Failure] = []
         self._unchanged = 0
         self._embedded = 0
+        self._contexts_written = 0
 
     def run(self, feeds: Sequence[Feed], fetch: FetchBytes, *, prune: bool = False) -> IngestReport:
         """Read, chunk, embed and store; continue after sources that cannot be read.
@@ -83,6 +87,7 @@ class Ingest:
         sources stay.
         """
         self.progress.bytes_total = sum(feed_bytes(feed) for feed in feeds)
+        self._writes_contexts = True
         counts = WriteCounts()
         flows = (self._embed_missing_texts(batch) for batch in self._batches(feeds, fetch))
         ahead = 2 if self._model else 1
@@ -98,7 +103,7 @@ class Ingest:
                 f"{counted(len(gone), 'document is', 'documents are')} no longer in these "
                 "sources: --prune removes them",
             )
-        notes = (*notes, *scan_notes(self.progress.scans))
+        notes = (*notes, *scan_notes(self.progress.scans), *self._context_notes())
         self._store.written(self._pair)
         counts += WriteCounts(unchanged=self._unchanged)
         if self._stamps is not None:
@@ -113,14 +118,18 @@ class Ingest:
         """Forecast what :meth:`run` would write and embed; read and chunk, but change nothing."""
         documents = chunks = 0
         missing: dict[str, str] = {}
+        calls = None
         for batch in self._batches(feeds, fetch):
             documents += len(batch.documents)
             chunks += sum(len(cut) for _, cut in batch.documents)
             missing.update(batch.missing)
-        calls = None
+            if self._context_model and batch.documents:
+                asked = self._runner.forecast([partial(self._contexts, batch.documents)])
+                calls = asked if calls is None else calls + asked
         if self._model and not self._local:
             texts = Batch("", missing=missing)
-            calls = self._runner.forecast([lambda: self._embed_missing_texts(texts)])
+            embedded = self._runner.forecast([lambda: self._embed_missing_texts(texts)])
+            calls = embedded if calls is None else calls + embedded
         failures, skipped = tuple(self._failures), tuple(self._skipped)
         return IngestForecast(
             documents, chunks, self._unchanged, len(missing), calls, failures, skipped
@@ -138,11 +147,13 @@ class Ingest:
             flying: Keys of texts that are already counted; extended here.
 
         Returns:
-            Flows that would embed the rest, for a forecast.
+            Flows that would embed the rest and write sentences of heads, for a forecast.
         """
         self._flying = flying
         makers: list[Callable[[], Flow[object]]] = []
         for batch in self._batches(feeds, fetch):
+            if self._context_model and batch.documents:
+                makers.append(partial(self._contexts, batch.documents))
             if batch.missing and not self._local:
                 makers.append(partial(self._embed_missing_texts, Batch("", missing=batch.missing)))
             if batch.documents:
@@ -304,11 +315,44 @@ class Ingest:
         self._failures.append(failure)
         self.progress.failed += 1
 
+    # -- heads -----------------------------------------------------------------------------
+
+    @property
+    def _context_model(self) -> str:
+        """The chat model that writes a sentence for each chunk; empty for none."""
+        return "" if self._heads is None else self._heads.options.model
+
+    def _contexts(self, documents: Sequence[Cut]) -> Flow[Written]:
+        """A flow that writes the sentences of documents."""
+        assert self._heads is not None
+        return write_contexts(documents, self._heads.options, self._heads.tokenizer)
+
+    def _write_contexts(self, batch: Batch) -> None:
+        """Give the chunks of a batch their sentences; documents that lack some are failures."""
+        written = self._runner.run(self._contexts(batch.documents))
+        batch.documents = written.documents
+        self._contexts_written += sum(
+            1 for _, cut in written.documents for c in cut if c.head is not None and c.head.context
+        )
+        for failure in (*written.failures, *written.warnings):
+            self._fail(failure)
+        lost = {failure.source for failure in written.failures}
+        batch.files = [f for f in batch.files if not lost & {name for name, _ in f[2]}]
+
+    def _context_notes(self) -> tuple[str, ...]:
+        """What a model wrote into heads."""
+        if not self._contexts_written:
+            return ()
+        chunks = counted(self._contexts_written, "chunk has a sentence", "chunks have a sentence")
+        return (f"{chunks} by {self._context_model} in the head",)
+
     # -- embedding -------------------------------------------------------------------------
 
     def _with_vectors(self, batch: Batch) -> Batch:
         """Attach stored vectors, and return the texts without one."""
         batch.files, self._ended = self._ended, []
+        if self._writes_contexts and self._context_model and batch.documents:
+            self._write_contexts(batch)
         if self._model:
             texts = {
                 chunk_key(chunk, document.title): embedded_text(chunk, document.title)

@@ -147,11 +147,19 @@ async def say(
     id: str = Form("", max_length=200),  # noqa: A002
     verdict: str = Form(""),
     note: str = Form("", max_length=_LONGEST),
+    correction: str = Form("", max_length=_LONGEST),
+    passages: list[int] = Form(default_factory=list),  # noqa: B008
 ) -> HTMLResponse:
     """Store what a reader says of an answer."""
     service, caller = service_of(request), caller_of(request)
     try:
-        feedback = FeedbackRequest(id=id, verdict=VERDICTS.get(verdict, ""), note=note)
+        feedback = FeedbackRequest(
+            id=id,
+            verdict=VERDICTS.get(verdict, ""),
+            note=note,
+            correction=correction,
+            passages=passages,
+        )
         async with admitted(service, caller, Wanted(lane="searches")) as work:
             await asyncio.to_thread(respond_to, work, feedback)
     except ValidationError:

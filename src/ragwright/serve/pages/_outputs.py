@@ -200,13 +200,19 @@ def _output_values(stored: Any, name: str) -> dict[str, Any]:
 
 @router.post("/outputs/{name}")
 async def respond(
-    request: Request, name: str, verdict: str = Form(""), note: str = Form("")
+    request: Request,
+    name: str,
+    verdict: str = Form(""),
+    note: str = Form(""),
+    correction: str = Form(""),
 ) -> Response:
     """Store what the reader says of a text."""
     by, response = caller_of(request).name or "pages", VERDICTS.get(verdict, "")
     failed = await as_owner(
         request,
-        lambda bench: bench.outputs.respond(name, by=by, verdict=response, note=note[:10_000]),
+        lambda bench: bench.outputs.respond(
+            name, by=by, verdict=response, note=note[:10_000], correction=correction[:10_000]
+        ),
     )
     if isinstance(failed, HTMLResponse):
         return failed

@@ -16,8 +16,11 @@ from ...testsets import (
     ReviewStatus,
     TestsetReview,
     answer_in_evidence,
+    feedback_notes,
     holds_reviews,
+    is_feedback,
     nugget_lines,
+    pooled_spans,
     review_status,
     row_record,
     stale_rows,
@@ -28,6 +31,7 @@ from .._links import source_url
 from ._base import error_page, local_path, page
 
 if TYPE_CHECKING:
+    from ...measure import VoteModel
     from ...workbench import Workbench
 
 router = APIRouter()
@@ -81,7 +85,8 @@ async def testsets(request: Request) -> HTMLResponse:
         )
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
-    return page(request, "testsets.html", {"title": "Testsets", "testsets": lines})
+    said = request.query_params.get("said", "")[:200]
+    return page(request, "testsets.html", {"title": "Testsets", "testsets": lines, "said": said})
 
 
 def _testset_lines(folder: Path, by: str) -> list[dict[str, Any]]:
@@ -116,6 +121,26 @@ def _testset_path(folder: Path, name: str) -> Path:
     raise ApiError(404, f"there is no testset {name!r}", "not_found")
 
 
+@router.post("/testsets/collect")
+async def collect(request: Request) -> Response:
+    """Collect readers' feedback as candidate rows, and open their review."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        caller.require_owner()
+        opened, _ = service.find("", None)
+        async with service.using(opened) as bench:
+            collected = await service.for_page(bench.collect_feedback)
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
+    if not collected.path.exists():
+        return RedirectResponse(
+            f"/testsets?{urlencode({'said': 'No answer has feedback yet.'})}", 303
+        )
+    said = " · ".join((collected.text, *collected.notes))
+    queue = _Queue(collected.path.name, _reviewer_name(request))
+    return RedirectResponse(queue.address(said=said), 303)
+
+
 @router.post("/testsets/reviewer")
 async def reviewer(request: Request, by: str = Form(""), next: str = Form("/testsets")) -> Response:  # noqa: A002
     """Remember what a reviewer without a key is called."""
@@ -132,7 +157,7 @@ async def review(
 ) -> HTMLResponse:
     """Show a row of a testset, and what can be decided."""
     queue = _Queue(name, _reviewer_name(request), only if only in _QUEUES else "open", row)
-    return await _review_page(request, queue, {"said": said[:200]})
+    return await _review_page(request, queue, {"said": said[:800]})
 
 
 async def _review_page(request: Request, queue: _Queue, more: dict[str, Any]) -> HTMLResponse:
@@ -156,6 +181,7 @@ def _review_values(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any
     review = TestsetReview(path, queue.by)
     labels = review.labels()
     own, agreement = labels.of(queue.by), labels.agreement()
+    votes = review.vote_agreement()
     queues = {
         "open": [row for row in review.rows if row.id not in own or _has_draft(row)],
         "all": list(review.rows),
@@ -187,7 +213,8 @@ def _review_values(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any
         "total": len(review.rows),
         "own": len(own),
         "agreement": agreement,
-        "row": None if current is None else _row_values(bench, current, queue),
+        "row": None if current is None else _row_values(bench, current, votes.model),
+        "votes": votes.text if any(map(is_feedback, review.rows)) else "",
         "decisions": _visible_decisions(labels.by_row.get(current.id, {}), queue.by)
         if current
         else [],
@@ -211,7 +238,7 @@ def _visible_decisions(decisions: Any, by: str) -> list[tuple[str, str]]:
     return sorted(decisions.items()) if by in decisions else []
 
 
-def _row_values(bench: Workbench, row: Row, queue: _Queue) -> dict[str, Any]:
+def _row_values(bench: Workbench, row: Row, model: VoteModel) -> dict[str, Any]:
     leak = row.metadata.get("leak")
     return {
         "row": row,
@@ -227,6 +254,8 @@ def _row_values(bench: Workbench, row: Row, queue: _Queue) -> dict[str, Any]:
         "leaky": isinstance(leak, int | float) and leak >= _LEAKY,
         "answerable": _answer_badge(row),
         "evidence": _evidence_lines(bench, row),
+        "feedback": is_feedback(row),
+        "notes": feedback_notes(row, model) if is_feedback(row) else (),
     }
 
 
@@ -248,9 +277,13 @@ def _evidence_lines(bench: Workbench, row: Row) -> list[dict[str, Any]]:
         document = bench.project.store.document(name)
         return None if document is None else document.text
 
-    stale = {stale_span.span: stale_span for stale_span in stale_rows([row], text_of)}
-    lines = []
-    for span in row.reference_spans:
+    # of a row from feedback all passages that readers saw, to choose from
+    spans = row.retrieved_spans if is_feedback(row) else row.reference_spans
+    gold = set(row.reference_spans)
+    shown = replace(row, reference_spans=spans)
+    stale = {stale_span.span: stale_span for stale_span in stale_rows([shown], text_of)}
+    lines: list[dict[str, Any]] = []
+    for span in spans:
         fault = ""
         if span in stale:
             moved = stale[span].now is not None
@@ -259,8 +292,9 @@ def _evidence_lines(bench: Workbench, row: Row) -> list[dict[str, Any]]:
             fault = "its document is not in the index"
         url = source_url("", span.document_id, span.start, span.end, span.text)
         place = f"{span.document_id}, characters {span.start}-{span.end}"
-        lines.append({"place": place, "url": url, "text": span.text, "fault": fault})
-    if not lines:
+        line = {"place": place, "url": url, "text": span.text, "fault": fault}
+        lines.append({**line, "gold": span in gold, "unseen": span in pooled_spans(row)})
+    if not (lines or is_feedback(row)):
         lines = [
             {"place": "", "url": "", "text": text, "fault": ""} for text in row.reference_contexts
         ]
@@ -290,6 +324,8 @@ class Given(BaseModel):
     nuggets: str | None = Field(None, max_length=_LONGEST)
     shown: str = ""
     only: str = "open"
+    passages: list[int] = Field(default_factory=list, max_length=100)
+    choosing: bool = False
 
 
 @router.post("/testsets/{name}/decide")
@@ -311,9 +347,11 @@ async def decide(request: Request, name: str, given: Annotated[Given, Form()]) -
             "question": given.question,
             "answer": given.answer,
             "nuggets": given.nuggets or "",
+            "passages": given.passages,
         }
         edited = edits if given.decision == "edited" else {}
-        return await _review_page(request, queue, {"conflict": error.what, "kept": edited})
+        problem = f"{error.what}. {error.hint}." if error.hint else error.what
+        return await _review_page(request, queue, {"conflict": problem, "kept": edited})
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     return RedirectResponse(queue.address(following, said=f"{given.row}: {outcome}"), 303)
@@ -334,6 +372,7 @@ def _store_decision(path: Path, queue: _Queue, form: Given) -> tuple[str, str]:
             question=form.question,
             answer=form.answer,
             nuggets=form.nuggets,
+            passages=form.passages if form.choosing else None,
         )
     else:
         decided = review.decide(row, _DECISIONS[form.decision])

@@ -27,7 +27,7 @@ _READ = frozenset(
 )
 """Metadata that ragwright reads, or wrote itself."""
 
-_OURS = ("part_", "ragwright:")
+_OURS = ("feedback_", "part_", "ragwright:")
 _MOST = 8
 
 

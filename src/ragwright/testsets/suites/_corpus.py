@@ -177,9 +177,7 @@ def _distractor_candidates(row: Row, corpus: Corpus) -> Flow[tuple[list[GoldSpan
     hard: tuple[Hit, ...] = ()
     if corpus.options.distractors != "random":
         options = corpus.retrieve
-        deep_options = replace(
-            options, top_k=depth, pool=max(options.pool, depth), expand=ExpandOptions()
-        )
+        deep_options = replace(options, top_k=depth, expand=ExpandOptions())
         hard = (yield from retrieve(row.user_input, corpus.target, deep_options)).hits
     ids = _random_chunks(corpus.ids, depth, f"{corpus.options.seed}\x00{row.id}")
     random_hits = (yield from lookup(corpus.target.snapshot, ids)).hits if ids else ()

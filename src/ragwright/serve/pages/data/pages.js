@@ -132,8 +132,29 @@ document.addEventListener("htmx:load", (event) => {
     return list;
   };
 
+  // What a reader would have answered, and the sources that hold it.
+  const corrections = (citations) => {
+    const box = element("details");
+    const answer = element("label", "The answer as it should be ");
+    answer.append(element("textarea", "", { name: "correction", rows: "2", maxlength: "10000" }));
+    box.append(element("summary", "Correct it"), answer);
+    if (citations.length) {
+      const sources = element("fieldset");
+      sources.append(element("legend", "Which source holds the answer?"));
+      for (const one of citations) {
+        const choice = element("label", "", { class: "choice" });
+        choice.append(
+          element("input", "", { type: "checkbox", name: "passages", value: String(one.number) }), ` ${one.number}`);
+        sources.append(choice);
+      }
+      box.append(sources);
+    }
+    box.append(element("button", "Send correction", { class: "more", name: "verdict", value: "" }));
+    return box;
+  };
+
   // Feedback on an answer: a verdict with the note beside it, or a note alone.
-  const feedback = (id, persona) => {
+  const feedback = (id, persona, citations) => {
     const form = element("form", "", {
       class: "feedback", "aria-label": persona ? `Feedback on the answer for ${persona}` : "Feedback on the answer" });
     const note = element("label", "Note ");
@@ -144,7 +165,8 @@ document.addEventListener("htmx:load", (event) => {
       note,
       element("button", "Send note", { class: "more", name: "verdict", value: "" }),
       element("button", "", { class: "thumb", name: "verdict", value: "accepted", "aria-label": "Good answer" }),
-      element("button", "", { class: "thumb", name: "verdict", value: "rejected", "aria-label": "Bad answer" }));
+      element("button", "", { class: "thumb", name: "verdict", value: "rejected", "aria-label": "Bad answer" }),
+      corrections(citations));
     return form;
   };
 
@@ -154,11 +176,13 @@ document.addEventListener("htmx:load", (event) => {
     event.preventDefault();
     const verdict = event.submitter.value || form.dataset.verdict || "";
     const note = form.elements.note.value.trim();
-    if (!verdict && !note) return;
+    const correction = form.elements.correction.value.trim();
+    const passages = [...form.querySelectorAll("[name=passages]:checked")].map((one) => Number(one.value));
+    if (!verdict && !note && !correction && !passages.length) return;
     const reply = await fetch(root + "/v1/feedback", {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ id: form.elements.id.value, verdict, note }),
+      body: JSON.stringify({ id: form.elements.id.value, verdict, note, correction, passages }),
     }).catch(() => null);
     form.dataset.verdict = verdict;
     for (const button of form.querySelectorAll(".thumb"))
@@ -173,7 +197,7 @@ document.addEventListener("htmx:load", (event) => {
     if (details.closest.length)
       card.append(element("h4", "Closest passages"), passages(details.closest));
     card.append(element("p", [details.model, ...details.notes].join(" · "), { class: "note" }));
-    if (kept) card.append(feedback(id, persona));
+    if (kept) card.append(feedback(id, persona, details.citations));
   };
 
   form.addEventListener("submit", async (event) => {

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from late_models import late_model, small_bert
+from late_models import as_pylate_writes_it, late_model, small_bert
 
 from ragwright.core import ConfigError, ModelReplyError
 from ragwright.models import (
@@ -98,6 +98,16 @@ def test_an_export_scores_as_the_model_and_needs_no_weights_of_torch(
     for role in ("query", "passage"):
         spans = exported.embed_tokens("the hot pump.", role).spans
         assert np.array_equal(spans, opened(folder).embed_tokens("the hot pump.", role).spans)
+
+
+@pytest.mark.slow
+def test_a_folder_of_pylate_is_opened_as_the_library_opens_it(bert: Path, tmp_path: Path) -> None:
+    folder = late_model(bert, tmp_path / "model")
+    as_pylate_writes_it(folder)
+    ours = max_sim(opened(folder), QUERIES, PASSAGES)
+    assert np.abs(ours - theirs(folder, QUERIES, PASSAGES)).max() < 1e-5
+    exported = opened(export_onnx(folder, tmp_path / "onnx"))
+    assert np.abs(ours - max_sim(exported, QUERIES, PASSAGES)).max() < 1e-3
 
 
 @pytest.mark.slow

@@ -1,0 +1,57 @@
+"""Records of kept states and of encodings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Encodings: TypeAlias = tuple[bytes, ...]
+"""Encodings of a document's chunks, in text order."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodingSize:
+    """Size of the stored data of one encoder under a pair, for ``doctor``.
+
+    Attributes:
+        documents: Documents that are encoded.
+        missing: Documents of the pair that are not.
+        chunks: Chunks that are encoded.
+        bytes: Bytes of all encodings.
+    """
+
+    documents: int
+    missing: int
+    chunks: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptState:
+    """A kept state of an index.
+
+    Attributes:
+        number: Its number, from 1, among all states that the store ever kept.
+        pair: Key of its pair.
+        at: When it was kept: ISO 8601, UTC.
+        note: What made it.
+        documents: Number of its documents that are still stored.
+        settings: Settings of that time as JSON; empty if unknown.
+    """
+
+    number: int
+    pair: str
+    at: str
+    note: str
+    documents: int
+    settings: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StateMember:
+    """A document of a kept state: its stamp, its document's number, and where it came from."""
+
+    stamp: int
+    document: int
+    name: str | bytes
+    root: str | bytes

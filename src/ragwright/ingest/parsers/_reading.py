@@ -1,0 +1,118 @@
+"""Chooses the parser that the settings name, and reads a file with it."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from ...core import (
+    EmptySourceError,
+    MalformedSourceError,
+    MissingExtraError,
+    PluginError,
+    RagwrightError,
+    load_addition,
+)
+from .._extract import Extract, TextBuilder
+from .._options import OURS, SourceOptions
+from ._seam import MEDIA_TYPES, Parser
+
+
+@cache
+def _parser(name: str) -> Parser:
+    """The parser of a name, or of ``module:object``."""
+    made = load_addition("parsers", name, where="parser")
+    if inspect.isclass(made) and issubclass(made, Parser):
+        made = made()
+    if not isinstance(made, Parser):
+        raise PluginError(
+            f"{name!r} is not a parser",
+            where="parser",
+            hint="subclass ragwright.ingest.Parser",
+        )
+    return made
+
+
+def parser_of(options: SourceOptions, kind: str = "") -> Parser | None:
+    """The parser that reads files of a kind; None if ragwright does.
+
+    Args:
+        options: Settings of the source.
+        kind: Kind of the file; any if empty.
+
+    Raises:
+        PluginError: The settings name something that is not a parser.
+    """
+    if options.parser in ("", OURS):
+        return None
+    parser = _parser(options.parser)
+    return parser if not kind or kind in parser.kinds else None
+
+
+def check_parser(options: SourceOptions) -> None:
+    """Check that the parser of a source is installed.
+
+    Raises:
+        MissingExtraError: It is not; the error says how to install it.
+        PluginError: The settings name something that is not a parser.
+    """
+    parser = parser_of(options)
+    if parser is not None and parser.module and find_spec(parser.module) is None:
+        raise MissingExtraError(
+            f"`parser: {options.parser}` needs the package {parser.package or parser.module!r}, "
+            "which is not installed",
+            hint=f"pip install {parser.install or parser.package or parser.module}",
+        )
+
+
+def parser_version(options: SourceOptions) -> str:
+    """Name and version of the parser of a source; empty for ragwright's own reader."""
+    parser = parser_of(options)
+    if parser is None:
+        return ""
+    try:
+        return f"{options.parser} {version(parser.package)}" if parser.package else options.parser
+    except PackageNotFoundError:
+        return options.parser
+
+
+def parse_by(parser: Parser, data: bytes, name: str, kind: str, options: SourceOptions) -> Extract:
+    """Read a file with a parser of another package.
+
+    Raises:
+        EmptySourceError: The parser returned no text.
+        MalformedSourceError: The parser failed, or returned something else than texts.
+        MissingExtraError: It is not installed, or lacks its models.
+    """
+    check_parser(options)
+    called = options.parser
+    try:
+        pages = parser.parse(data, name, kind)
+    except (RagwrightError, MemoryError):
+        raise
+    except Exception as error:
+        raise MalformedSourceError(
+            f"the parser {called!r} failed: {type(error).__name__}: {error}"[:500],
+            where=name,
+            hint="set `parser: ours` for this source, or leave the file out with `exclude`",
+        ) from error
+    if isinstance(pages, str) or not all(isinstance(page, str) for page in pages):
+        raise MalformedSourceError(
+            f"the parser {called!r} did not return a list of texts",
+            where=name,
+            hint="this is a fault of the parser; its `parse` returns a text per page",
+        )
+    builder = TextBuilder()
+    for page in pages:
+        if len(pages) > 1:
+            builder.page()
+        builder.markdown(page)
+    if builder.empty:
+        raise EmptySourceError(
+            f"the parser {called!r} returned no text",
+            where=name,
+            hint="set `parser: ours` for this source; it reads scans by text recognition (OCR)",
+        )
+    return builder.extract(MEDIA_TYPES.get(kind, ""), {"parser": called})

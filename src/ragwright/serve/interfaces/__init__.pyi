@@ -1,0 +1,1 @@
+from ._routes import interface_routes as interface_routes

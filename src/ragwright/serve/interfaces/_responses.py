@@ -1,0 +1,262 @@
+"""``POST /v1/responses``: an answer in OpenAI's newer shape, whole or as it is written.
+
+Its output has two items: the file search with its results, then the message with its citations.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fastapi import Request
+from fastapi.responses import JSONResponse, Response
+
+from ...answer import Marks, PlacedMark
+from ...core import Answer, Hit
+from .._admission import Admitted, Wanted, admitted
+from .._answers import answered, earlier_turns, for_caller, new_id, standalone, turns_of
+from .._chat import details_json
+from .._errors import ApiError
+from .._links import link_lines
+from .._streaming import AnswerEvents, EventStream, Streamed, sse_frame
+from ._conditions import filters_of
+from ._passages import attributes, narrowed, unit_scores
+
+if TYPE_CHECKING:
+    from .._admission import Caller
+    from .._service import Service
+    from ._responses_wire import ResponsesRequest
+
+_RESULTS = "file_search_call.results"
+
+
+async def response(
+    service: Service, request: Request, body: ResponsesRequest, caller: Caller
+) -> Response:
+    """Answer the last message of an input."""
+    question, history = turns_of(body.messages(), "input")
+    tool = body.searching
+    store = tool.vector_store_ids[0] if tool is not None and tool.vector_store_ids else ""
+    async with AsyncExitStack() as stack:
+        wanted = Wanted(body.model or store, "answers", "responses", request)
+        work = await stack.enter_async_context(admitted(service, caller, wanted))
+        if store and store != work.opened.name:
+            raise ApiError(
+                400,
+                f"the model {body.model!r} searches the store {work.opened.name!r}, "
+                f"not {store!r}; send that id, or leave vector_store_ids out",
+                "invalid_value",
+                param="tools",
+            )
+        if body.previous_response_id:
+            history = (*earlier_turns(work, body.previous_response_id), *history)
+        asking = work.asking(body.ragwright, history)
+        if tool is not None:
+            asking = narrowed(asking, filters_of(tool.filters))
+        wish = body.ragwright.source_links
+        links = service.options.source_links if wish is None else wish
+        reply = _Reply(body, work, question, links)
+        if body.stream:
+            streamed = Streamed(work, question, asking, reply.id, links)
+            stream = AnswerEvents(streamed, _Events(reply))
+            stack.push_async_callback(stream.close)
+            await stream.begin()
+            return EventStream(stream.events(), work, stack.pop_all())
+        [done] = await answered(work, question, [work.persona], asking, reply.id)
+        text = done.marks.text + (link_lines(done.marks.spans) if links else "")
+        notes = [note for mark in done.marks.marks for note in _annotations(mark)]
+        items = (reply.search_item(done.answer), reply.message(text, notes))
+        return JSONResponse(reply.completed(for_caller(done.answer, caller), done.marks, items))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    """A response: its request, and the JSON of its parts."""
+
+    body: ResponsesRequest
+    work: Admitted
+    question: str
+    links: bool
+    id: str = field(default_factory=lambda: new_id("resp_"))
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def frame(self, status: str, output: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+        """The response in a state, with the items of its output."""
+        return {
+            "id": self.id,
+            "object": "response",
+            "created_at": self.created,
+            "status": status,
+            "error": None,
+            "incomplete_details": None,
+            "instructions": None,
+            "metadata": self.body.metadata or {},
+            "model": self.body.model or self.work.opened.name,
+            "output": list(output),
+            "parallel_tool_calls": False,
+            "previous_response_id": self.body.previous_response_id,
+            "temperature": None,
+            "text": {"format": {"type": "text"}},
+            "tool_choice": "auto",
+            "tools": [{"type": "file_search", "vector_store_ids": [self.work.opened.name]}],
+            "top_p": None,
+            "truncation": "disabled",
+            "usage": None,
+        }
+
+    def completed(
+        self, answer: Answer, marks: Marks, items: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """The whole response; ``incomplete`` where the model's text was cut."""
+        cut = answer.finish == "length"
+        usage = answer.usage
+        return self.frame("incomplete" if cut else "completed", items) | {
+            "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+            "usage": {
+                "input_tokens": usage.prompt_tokens,
+                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                "output_tokens": usage.completion_tokens,
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+            },
+            "ragwright": details_json(answer, marks),
+        }
+
+    def search_item(self, answer: Answer | None = None) -> dict[str, Any]:
+        """The file search; without an answer it is under way."""
+        return {
+            "id": self.id.replace("resp_", "fs_", 1),
+            "type": "file_search_call",
+            "status": "in_progress" if answer is None else "completed",
+            "queries": [self.question if answer is None else standalone(answer)],
+            "results": None if answer is None else self._results(answer.hits),
+        }
+
+    def _results(self, hits: Sequence[Hit]) -> list[dict[str, Any]] | None:
+        if _RESULTS not in (self.body.include or ()):
+            return None
+        return [
+            {
+                "file_id": hit.document_id,
+                "filename": hit.source,
+                "score": score,
+                "text": hit.text,
+                "attributes": attributes(hit, self.work.caller),
+            }
+            for hit, score in zip(hits, unit_scores(hits), strict=True)
+        ]
+
+    def message(
+        self, text: str | None = None, annotations: Sequence[Mapping[str, Any]] = ()
+    ) -> dict[str, Any]:
+        """The message; without a text it is under way."""
+        return {
+            "id": self.message_id,
+            "type": "message",
+            "role": "assistant",
+            "status": "in_progress" if text is None else "completed",
+            "content": [] if text is None else [text_part(text, annotations)],
+        }
+
+    @property
+    def message_id(self) -> str:
+        """The id of the message."""
+        return self.id.replace("resp_", "msg_", 1)
+
+
+def text_part(text: str, annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The part of a message that holds its text."""
+    return {
+        "type": "output_text",
+        "text": text,
+        "annotations": list(annotations),
+        "logprobs": [],
+    }
+
+
+def _annotations(mark: PlacedMark) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A citation twice: the file as a file search names it, and the address of the passage."""
+    cited = mark.span.citation
+    return (
+        {
+            "type": "file_citation",
+            "file_id": cited.document_id,
+            "filename": cited.source,
+            "index": mark.end,
+        },
+        {
+            "type": "url_citation",
+            "start_index": mark.start,
+            "end_index": mark.end,
+            "title": cited.title or cited.source,
+            "url": mark.span.url,
+        },
+    )
+
+
+class _Events:
+    """Frames of a streamed response, numbered."""
+
+    def __init__(self, reply: _Reply) -> None:
+        self._reply = reply
+        self._number = -1
+        self._text = ""
+        self._annotations: list[dict[str, Any]] = []
+
+    def opening(self) -> Iterator[bytes]:
+        """The response, the search and the message, all under way."""
+        reply = self._reply
+        search = reply.search_item()
+        yield self._event("created", response=reply.frame("in_progress"))
+        yield self._event("in_progress", response=reply.frame("in_progress"))
+        yield self._event("output_item.added", output_index=0, item=search)
+        for state in ("in_progress", "searching"):
+            yield self._event(f"file_search_call.{state}", output_index=0, item_id=search["id"])
+        yield self._event("output_item.added", output_index=1, item=reply.message())
+        yield self._part_event("content_part.added", part=text_part("", ()))
+
+    def text(self, text: str, marks: Sequence[PlacedMark]) -> Iterator[bytes]:
+        """A piece of the text, then the citations in it."""
+        self._text += text
+        yield self._part_event("output_text.delta", delta=text, logprobs=[])
+        for mark in marks:
+            for annotation in _annotations(mark):
+                yield self._part_event(
+                    "output_text.annotation.added",
+                    annotation_index=len(self._annotations),
+                    annotation=annotation,
+                )
+                self._annotations.append(annotation)
+
+    def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
+        """The ends of the search, the message and the response."""
+        reply = self._reply
+        search = reply.search_item(answer)
+        yield self._event("file_search_call.completed", output_index=0, item_id=search["id"])
+        yield self._event("output_item.done", output_index=0, item=search)
+        yield self._part_event("output_text.done", text=self._text, logprobs=[])
+        part = text_part(self._text, self._annotations)
+        yield self._part_event("content_part.done", part=part)
+        message = reply.message(self._text, self._annotations)
+        yield self._event("output_item.done", output_index=1, item=message)
+        whole = reply.completed(answer, marks, (search, message))
+        yield self._event(whole["status"], response=whole)
+
+    def failure(self, error: ApiError) -> bytes:
+        """The error, as the client of the API raises it."""
+        details = error.body()["error"]
+        return self._event(
+            "error", "", code=details["code"], message=details["message"], param=details["param"]
+        )
+
+    def _part_event(self, kind: str, **more: Any) -> bytes:
+        item_id = self._reply.message_id
+        return self._event(kind, item_id=item_id, output_index=1, content_index=0, **more)
+
+    def _event(self, kind: str, prefix: str = "response.", **more: Any) -> bytes:
+        self._number += 1
+        name = f"{prefix}{kind}"
+        return sse_frame({"type": name, "sequence_number": self._number, **more}, name)

@@ -1,0 +1,94 @@
+"""The body of ``POST /v1/responses``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from .._wire import Body, ChatMessage, Extras, Text
+from ._conditions import Comparison, Compound
+
+
+class InputItem(Body):
+    """An item of an input: a message, or an item of an earlier output, which is left out."""
+
+    type: str = "message"
+    role: str = ""
+    content: Any = None
+
+    def message(self) -> ChatMessage | None:
+        """The message; None for other items.
+
+        Raises:
+            ValueError: Its role or its content cannot be read.
+        """
+        if self.type != "message":
+            return None
+        return ChatMessage.model_validate({"role": self.role, "content": self.content})
+
+
+class Tool(Body):
+    """A tool: of ``file_search`` the stores, the filters and the number of results are used.
+
+    Other tools are left out; the server calls none.
+    """
+
+    type: str
+    vector_store_ids: list[str] = Field(default_factory=list, max_length=1)
+    filters: Comparison | Compound | None = None
+
+
+class TextFormat(Body):
+    """The form of a text."""
+
+    type: str = "text"
+
+
+class TextOptions(Body):
+    """Options for the text."""
+
+    format: TextFormat = Field(default_factory=TextFormat)
+
+
+class ResponsesRequest(Body):
+    """A request for a response; sampling parameters are those of the configuration."""
+
+    model: str = ""
+    input: Text | Annotated[list[InputItem], Field(min_length=1, max_length=1000)]
+    stream: bool = False
+    include: list[str] | None = None
+    tools: list[Tool] | None = None
+    previous_response_id: Annotated[str, Field(max_length=200)] | None = None
+    metadata: dict[str, str] | None = None
+    text: TextOptions | None = None
+    background: Literal[False] | None = None
+    conversation: None = None
+    ragwright: Extras = Field(default_factory=Extras)
+
+    @field_validator("text")
+    @classmethod
+    def _require_text_form(cls, options: TextOptions | None) -> TextOptions | None:
+        if options is not None and options.format.type != "text":
+            raise ValueError("answers are text with citations; leave text.format out")
+        return options
+
+    @field_validator("input")
+    @classmethod
+    def _require_readable_messages(cls, items: str | list[InputItem]) -> str | list[InputItem]:
+        if isinstance(items, list):
+            for item in items:
+                item.message()
+        return items
+
+    def messages(self) -> list[ChatMessage]:
+        """The messages of the input, oldest first."""
+        if isinstance(self.input, str):
+            return [ChatMessage(role="user", content=self.input)]
+        messages = (item.message() for item in self.input)
+        return [message for message in messages if message is not None]
+
+    @property
+    def searching(self) -> Tool | None:
+        """The file search that the client configures; None where the defaults apply."""
+        return next((tool for tool in self.tools or () if tool.type == "file_search"), None)

@@ -1,0 +1,332 @@
+"""Candidate rows: questions that people asked and voted on, waiting for a person's decision.
+
+A candidate is a row of a testset under review. ``retrieved_spans`` are the passages that readers
+were shown, numbered from 1, and ``reference_spans`` those that the votes propose as gold. Until a
+person accepts it, it is left out of every measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..core import GoldSpan, Row, TestsetError
+from ..ledger import folder_locked
+from ..measure import PeopleAgreement, VoteModel, clopper_pearson, people_agreement
+from ._labels import Decision, ReviewLog
+from .rows import read_rows, write_rows
+
+FEEDBACK = "feedback"
+"""Value of the metadata key ``kind`` of these rows."""
+
+
+def is_feedback(row: Row) -> bool:
+    """True for a row that was made from readers' feedback, decided or not."""
+    return row.metadata.get("kind") == FEEDBACK
+
+
+def is_candidate(row: Row) -> bool:
+    """True for a row from feedback that nobody has decided on."""
+    return is_feedback(row) and not row.metadata.get("review")
+
+
+def votes_on(row: Row) -> tuple[int, int]:
+    """Accepting and rejecting votes on the answers to a row's question."""
+    accepted, rejected = (
+        row.metadata.get(f"feedback_{name}", 0) for name in ("accepted", "rejected")
+    )
+    return int(accepted or 0), int(rejected or 0)  # type: ignore[arg-type]
+
+
+def gold_numbers(row: Row) -> tuple[int, ...]:
+    """Numbers of the shown passages that are gold, from 1."""
+    gold = set(row.reference_spans)
+    return tuple(n for n, span in enumerate(row.retrieved_spans, 1) if span in gold)
+
+
+def pooled_spans(row: Row) -> tuple[GoldSpan, ...]:
+    """Passages of a row from feedback that readers did not see: further searches found them."""
+    return tuple(row.retrieved_spans[int(text) - 1] for text in _words(row, "feedback_pooled"))
+
+
+def with_gold(row: Row, numbers: Sequence[int]) -> Row:
+    """Return the row with the shown passages of these numbers as its gold.
+
+    Raises:
+        TestsetError: The row has no such passage, or the passage is gold of a confirm split.
+    """
+    shown = row.retrieved_spans
+    for number in numbers:
+        if not 1 <= number <= len(shown):
+            raise TestsetError(
+                f"row {row.id!r} has no passage {number}",
+                hint=f"its passages are numbered 1 to {len(shown)}" if shown else "it has none",
+            )
+    if row.metadata.get("split") != "confirm":
+        closed = {int(text) for text in _words(row, "feedback_confirm")} & set(numbers)
+        if closed:
+            raise TestsetError(
+                f"passage {min(closed)} of row {row.id!r} is gold of a confirm split: tuning on it "
+                "would spoil that confirmation",
+                hint="choose another passage, reject the row, or collect feedback for the confirm "
+                "split: ragwright review --feedback --split confirm",
+            )
+    metadata = {k: v for k, v in row.metadata.items() if k != "answerable" or not numbers}
+    gold = tuple(shown[n - 1] for n in sorted(set(numbers)))
+    return replace(row, reference_spans=gold, metadata=metadata)
+
+
+def require_gold(row: Row) -> None:
+    """Refuse to accept a row from feedback that has nothing to measure with.
+
+    Raises:
+        TestsetError: It has neither a gold passage nor a gold answer.
+    """
+    gold = row.reference_spans or row.reference or row.metadata.get("answerable") is False
+    if is_feedback(row) and not gold:
+        raise TestsetError(
+            f"row {row.id!r} has neither a gold passage nor a gold answer",
+            hint="edit it: name the passages that answer the question or write the answer; or "
+            "reject it",
+        )
+
+
+def feedback_notes(row: Row, model: VoteModel) -> tuple[str, ...]:
+    """Return what readers said of a row from feedback, in sentences.
+
+    Args:
+        row: The row.
+        model: What votes are worth.
+    """
+    accepted, rejected = votes_on(row)
+    notes = [model.sentence(accepted, rejected)]
+    if accepted or rejected:
+        notes.append(f"{model.basis[0].upper()}{model.basis[1:]}.")
+    if accepted and rejected:
+        notes.append("Readers disagree: read the passages before you decide.")
+    if row.metadata.get("feedback_correction"):
+        notes.append("The gold answer is a reader's correction.")
+    if others := _words(row, "feedback_corrections"):
+        notes.append(f"Other corrections: {' | '.join(others)}")
+    notes += [f"Remark of {note}" for note in _words(row, "feedback_notes")]
+    if gone := row.metadata.get("feedback_gone"):
+        passages = "1 passage" if gone == 1 else f"{gone} passages"
+        notes.append(f"{passages} that readers saw are no longer in the documents.")
+    if row.metadata.get("answerable") is False:
+        notes.append("Readers agree with the abstention: accepted, the row is unanswerable.")
+    elif not row.reference_spans:
+        notes.append("The votes propose no gold passage: choose one, or reject the row.")
+    return tuple(notes)
+
+
+def _words(row: Row, name: str) -> tuple[str, ...]:
+    value = row.metadata.get(name, ())
+    return value if isinstance(value, tuple) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateCounts:
+    """What happened to a file of candidates: rows added, changed, removed, and left as they are.
+
+    ``decided`` rows are those that people decided on; ``revoted`` are those of them that got
+    further votes since.
+    """
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    decided: int = 0
+    revoted: int = 0
+
+
+def rows_so_far(path: Path) -> tuple[Row, ...]:
+    """Return the rows of a testset that may not exist yet, or be empty.
+
+    Raises:
+        TestsetError: The file cannot be read.
+    """
+    return read_rows(path) if path.exists() and path.stat().st_size else ()
+
+
+def _replace_rows(rows: Collection[Row], path: Path) -> None:
+    """Write rows; without any, remove the file: a testset without rows cannot be read."""
+    if rows:
+        write_rows(rows, path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def store_candidates(path: Path, candidates: Sequence[Row], scope: str = "") -> CandidateCounts:
+    """Write candidates of a scope into a testset; rows that people decided on stay as they are.
+
+    Undecided rows of the scope whose feedback no longer exists are removed; other rows stay.
+
+    Raises:
+        TestsetError: The file cannot be read or written, or holds rows of another scope.
+        StoreBusyError: Another process holds the folder.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with folder_locked(path.parent, "the feedback"):
+        before = {row.id: row for row in rows_so_far(path)}
+        others = {
+            str(r.metadata.get("feedback_scope", "")) for r in before.values() if is_feedback(r)
+        }
+        if others - {scope}:
+            raise TestsetError(
+                f"the file holds feedback of {_tenant(min(others - {scope}))}, and this is "
+                f"feedback of {_tenant(scope)}",
+                where=str(path),
+                hint="tenants do not share a file: name another one",
+            )
+        new = {row.id: row for row in candidates}
+        rows, counts = dict[str, Row](), dict.fromkeys(CandidateCounts.__slots__, 0)
+        for name, row in before.items():
+            if not is_candidate(row):
+                rows[name] = row
+                counts["decided"] += is_feedback(row)
+                counts["revoted"] += name in new and votes_on(new[name]) != votes_on(row)
+            elif name in new:
+                # its split stays: it may depend on the option of an earlier call
+                split = {k: row.metadata[k] for k in ("split",) if k in row.metadata}
+                rows[name] = replace(new[name], metadata={**new[name].metadata, **split})
+                counts["unchanged" if rows[name] == row else "changed"] += 1
+            else:
+                counts["removed"] += 1
+        counts["added"] = len(new.keys() - rows.keys())
+        rows |= {name: row for name, row in new.items() if name not in rows}
+        if list(rows.values()) != list(before.values()):
+            _replace_rows(rows.values(), path)
+    return CandidateCounts(**counts)
+
+
+def _tenant(scope: str) -> str:
+    return f"the tenant {scope!r}" if scope else "no tenant"
+
+
+@dataclass(frozen=True, slots=True)
+class VoteAgreement:
+    """How often people who reviewed the rows agree with the readers' votes.
+
+    A person finds the answer right if they keep the row with a passage that the answer cited, and
+    without a reader's correction; else wrong. Rows with as many votes for as against, and rows on
+    which people are divided, are left out.
+
+    Attributes:
+        rows: Rows compared.
+        same: Rows on which the majority of votes and the people agree; ``low`` and ``high`` are the
+            95 % interval of its share (Clopper and Pearson 1934). None without rows.
+        people: Agreement of people with each other and of the votes with them; see
+            :func:`ragwright.measure.people_agreement`. Empty unless two people judged a row.
+        model: What votes are worth, by these rows.
+    """
+
+    rows: int = 0
+    same: int = 0
+    low: float | None = None
+    high: float | None = None
+    people: PeopleAgreement = PeopleAgreement()
+    model: VoteModel = VoteModel.assumed()
+
+    @property
+    def text(self) -> str:
+        """The agreement and the worth of votes, in sentences."""
+        if not self.rows:
+            return f"No answer with votes has been reviewed yet. {self.model.summary}"
+        interval = f" (95 % interval {self.low:.0%} to {self.high:.0%})"
+        return (
+            f"Votes and reviewers agree on {self.same} of {self.rows} answers{interval}. "
+            f"{self.model.summary}"
+        )
+
+
+def vote_agreement(path: Path, rows: Sequence[Row]) -> VoteAgreement:
+    """Compare the votes on the rows of a testset with the decisions in the log beside it.
+
+    Raises:
+        TestsetError: The log cannot be read.
+    """
+    voted = {row.id: row for row in rows if is_feedback(row) and any(votes_on(row))}
+    verdicts: dict[str, dict[str, float]] = {}
+    for decision in ReviewLog(path).decisions():
+        if decision.row in voted:
+            right = answer_right(voted[decision.row], decision)
+            verdicts.setdefault(decision.row, {})[decision.by] = float(right)
+    same = compared = 0
+    tallies = {True: [0, 0], False: [0, 0]}
+    for name, by_person in verdicts.items():
+        share = sum(by_person.values()) / len(by_person)
+        accepted, rejected = votes_on(voted[name])
+        if share == 0.5:
+            continue
+        tallies[share > 0.5][0] += accepted
+        tallies[share > 0.5][1] += accepted + rejected
+        if accepted != rejected:
+            compared += 1
+            same += (accepted > rejected) == (share > 0.5)
+    model = VoteModel.of_reviews(
+        (tallies[True][0], tallies[True][1]), (tallies[False][0], tallies[False][1])
+    )
+    if not compared:
+        return VoteAgreement(model=model)
+    low, high = clopper_pearson(same, compared)
+    majority = {n: float(votes_on(r)[0] > votes_on(r)[1]) for n, r in voted.items()}
+    labels = {name: [*by_person.values()] for name, by_person in verdicts.items()}
+    return VoteAgreement(compared, same, low, high, people_agreement(labels, majority), model)
+
+
+def answer_right(row: Row, decision: Decision) -> bool:
+    """True if a decision says that the answer which readers voted on was right.
+
+    It is if the row was kept with a passage that the answer cited, and without a correction; or
+    kept as unanswerable.
+    """
+    if decision.decision == "rejected":
+        return False
+    if row.metadata.get("answerable") is False:
+        return True
+    if row.metadata.get("feedback_correction") and decision.after.get("reference"):
+        return False
+    gold: Iterable[int] = decision.after.get("passages", gold_numbers(row))
+    return bool({str(number) for number in gold} & set(_words(row, "feedback_cited")))
+
+
+def forget_feedback(folder: Path, document_id: str = "", scope: str = "") -> int:
+    """Delete the rows from feedback that hold text of a document, or belong to a scope.
+
+    Also their lines in the logs of reviews: a correction may quote the document.
+
+    Args:
+        folder: Folder of testsets.
+        document_id: The document; empty if a scope is forgotten.
+        scope: The scope; empty if a document is forgotten.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        TestsetError: A file cannot be read or written.
+        StoreBusyError: Another process holds the folder.
+    """
+    gone = 0
+    for path in sorted(folder.glob("*.jsonl")) if folder.is_dir() else ():
+        if f'"{FEEDBACK}"' not in path.read_text("utf-8", "replace"):
+            continue  # most files; some of them are no testsets
+        with folder_locked(folder, "the erasure"):
+            rows = read_rows(path)
+            lost = {row.id for row in rows if is_feedback(row) and _of(row, document_id, scope)}
+            if not lost:
+                continue
+            ReviewLog(path).forget(lost)
+            _replace_rows([row for row in rows if row.id not in lost], path)
+            gone += len(lost)
+    return gone
+
+
+def _of(row: Row, document_id: str, scope: str) -> bool:
+    if scope:
+        return row.metadata.get("feedback_scope") == scope
+    spans = (*row.retrieved_spans, *row.reference_spans)
+    named: Mapping[str, None] = dict.fromkeys(_words(row, "feedback_documents"))
+    return document_id in named or any(span.document_id == document_id for span in spans)

@@ -1,0 +1,103 @@
+"""From votes to gold on the command line: collected, reviewed, measured, erased."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import ragwright
+from small_project import MakeProject
+from voted import serve_answer
+
+from ragwright import Workbench
+
+BRAKE = "How often must the brake fluid be changed?"
+SWITCH = "What does APP_w305 mean?"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = MakeProject(tmp_path)()
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+        serve_answer(bench, BRAKE, "+++-")
+        serve_answer(bench, SWITCH, "--")
+        serve_answer(bench, "When is the coolant changed?", "+")
+    return folder
+
+
+def rows(project: Path) -> list[dict[str, object]]:
+    lines = (project / "testsets" / "feedback.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_votes_become_gold_that_is_measured(project: Path) -> None:
+    typed = "a\na\ne\n\nthe switch does not respond\n1\nr\n"
+    done = ragwright(project, "review", "--feedback", "--by", "ann", typed=typed)
+    assert "7 votes on 3 answers: candidates 3 new" in done.stderr
+    assert "3 of 4 votes accept this answer" in done.stderr
+    assert "Readers disagree: read the passages" in done.stderr
+    assert "neither a gold passage nor a gold answer" in done.stderr, "accepted without gold"
+    assert done.stdout.strip() == "1 accepted, 1 edited, 1 rejected, 0 open"
+    assert "Votes and reviewers agree on" in done.stderr
+    measured = ragwright(
+        project, "eval", "--testset", "testsets/feedback.jsonl", "--measures", "nDCG@5", "--json"
+    )
+    body = json.loads(measured.stdout)
+    assert body["measures"]["nDCG@5"]["n"] == 2
+    assert body["measures"]["nDCG@5"]["mean"] == 1
+    assert any("from readers' feedback" in note for note in body["notes"])
+
+
+def test_collecting_alone_leaves_everything_waiting(project: Path) -> None:
+    ragwright(project, "review", "--feedback", "--csv", "sheet.csv")
+    assert len((project / "sheet.csv").read_text("utf-8-sig").splitlines()) >= 4
+    refused = ragwright(project, "eval", "--testset", "testsets/feedback.jsonl", code=1)
+    assert "3 rows wait for review and 0 were rejected" in refused.stderr
+
+
+def test_a_typing_error_decides_nothing(project: Path) -> None:
+    done = ragwright(project, "review", "--feedback", typed="e\n\n\none\nq\n")
+    assert "'one' is not a list of numbers" in done.stderr
+    assert done.stdout.strip() == "0 accepted, 0 edited, 0 rejected, 3 open"
+
+
+def test_rows_for_both_splits_on_request(project: Path) -> None:
+    ragwright(project, "review", "--feedback", "--split", "both")
+    splits = {str(row["metadata"]["split"]) for row in rows(project)}  # type: ignore[index]
+    assert splits <= {"tune", "confirm"}
+    refused = ragwright(project, "review", "--feedback", "--split", "all", code=1)
+    assert "unknown split 'all'" in refused.stderr
+
+
+def test_nothing_to_collect_and_nothing_named(tmp_path: Path) -> None:
+    (tmp_path / "ragwright.yaml").write_text("sources: []\n")
+    assert (
+        "no feedback on served answers"
+        in ragwright(tmp_path, "review", "--feedback", code=1).stderr
+    )
+    assert "nothing to review is named" in ragwright(tmp_path, "review", code=1).stderr
+    assert not (tmp_path / "testsets" / "feedback.jsonl").exists()
+
+
+def test_corrections_are_given_shown_and_refused(project: Path) -> None:
+    given = ("outputs", "feedback", "1.1", "--correction", "two years", "--passage", "1")
+    shown = ragwright(project, *given, "--json")
+    assert json.loads(shown.stdout)["feedback"][-1]["correction"] == "two years"
+    assert json.loads(shown.stdout)["feedback"][-1]["passages"] == [1]
+    assert "no citation 5" in ragwright(project, *given[:-1], "5", code=1).stderr
+    empty = ragwright(project, "outputs", "feedback", "1.1", "--correction", " ", code=1)
+    assert "the feedback is empty" in empty.stderr
+    assert (
+        "no output '99.1'"
+        in ragwright(project, "outputs", "feedback", "99.1", "--accept", code=1).stderr
+    )
+
+
+def test_forget_says_how_many_candidates_went(project: Path) -> None:
+    ragwright(project, "review", "--feedback", typed="a\nq\n")
+    done = ragwright(project, "forget", "docs/codes.md", "--json")
+    gone = json.loads(done.stdout)["feedback rows"]
+    assert gone >= 1
+    assert len(rows(project)) == 3 - gone

@@ -1,0 +1,119 @@
+"""Parsers as a setting, by the command line: read again, compared by a sweep and by eye."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import ragwright
+
+OWN = '''
+from ragwright.ingest import Parser
+
+
+class Shout(Parser):
+    name = "shout"
+
+    def parse(self, data, name, kind):
+        if "broken" in name:
+            raise ValueError("no <b>page</b>")
+        return ["# PUMPS", "| part | days |\\n| - | - |\\n| FILTER | 30 |"]
+'''
+
+
+def pdf(*texts: str) -> bytes:
+    """A PDF with a page for each text; without a table of places, which readers make up for."""
+    kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(texts)))
+    parts = [
+        "%PDF-1.4",
+        "1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj",
+        f"2 0 obj<</Type/Pages/Kids[{kids}]/Count {len(texts)}>>endobj",
+        "3 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj",
+    ]
+    for n, text in enumerate(texts):
+        stream = f"BT /F 12 Tf 50 700 Td ({text}) Tj ET"
+        parts.append(
+            f"{4 + 2 * n} 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]"
+            f"/Resources<</Font<</F 3 0 R>>>>/Contents {5 + 2 * n} 0 R>>endobj\n"
+            f"{5 + 2 * n} 0 obj<</Length {len(stream)}>>stream\n{stream}\nendstream endobj"
+        )
+    return "\n".join([*parts, "trailer<</Root 1 0 R>>", "%%EOF"]).encode()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "pump.pdf").write_bytes(
+        pdf("The filter is changed after thirty days", "Close the valve first")
+    )
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs/]\n")
+    return tmp_path
+
+
+def test_a_change_of_the_parser_reads_files_again(project: Path) -> None:
+    def counts() -> dict[str, int]:
+        done = ragwright(project, "ingest", "--json")
+        return dict(json.loads(done.stdout)["documents"])
+
+    assert counts()["added"] == 1
+    assert counts()["unchanged"] == 1
+    (project / "ragwright.yaml").write_text("sources: [{source: docs/, parser: 'own:Shout'}]\n")
+    assert counts()["changed"] == 1
+    assert "FILTER" in ragwright(project, "retrieve", "filter").stdout
+    (project / "ragwright.yaml").write_text("sources: [docs/]\n")
+    assert counts()["changed"] == 1
+
+
+def test_each_parser_of_all_sources_has_an_index_of_its_own_and_a_sweep_builds_it(
+    project: Path,
+) -> None:
+    ragwright(project, "ingest")
+    (project / "testsets").mkdir()
+    row = {"user_input": "valve", "reference_ids": ["docs/pump.pdf"]}
+    rows = [row, {**row, "user_input": "thirty days"}]
+    (project / "testsets/t.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    study = {
+        "study": {"testset": "testsets/t.jsonl", "measures": "MRR@5", "retrieval_only": True},
+        "ingest": {"parser": ["ours", "own:Shout"]},
+    }
+    (project / "study.yaml").write_text(json.dumps(study))
+    made = json.loads(ragwright(project, "sweep", "study.yaml", "--json").stdout)
+    by_parser = {
+        trial["settings"].get("ingest.parser"): trial["measures"]["MRR@5"]["mean"]
+        for trial in made["trials"]
+        if trial["number"]
+    }
+    assert by_parser["ours"] > by_parser["own:Shout"]
+    theirs = ragwright(project, "retrieve", "filter", "--set", "ingest.parser=own:Shout").stdout
+    assert "FILTER" in theirs
+    assert "FILTER" not in ragwright(project, "retrieve", "filter").stdout
+
+
+def test_parsers_are_shown_side_by_side(project: Path) -> None:
+    compare = ("ingest", "--compare", "ours,own:Shout", "docs/pump.pdf")
+    table = ragwright(project, *compare).stdout
+    assert "own:Shout" in table
+    data = json.loads(ragwright(project, *compare, "--json").stdout)
+    assert [p["tables"] for p in data["parsers"]] == [0, 1]
+    ragwright(project, *compare, "-o", "page.html")
+    page = (project / "page.html").read_text()
+    assert "2 parsers read the file" in page
+    assert page.count("data:image/jpeg;base64,") == 2
+    assert "<td dir=\"auto\">FILTER</td>" in page
+    assert "Close the valve first" in page
+
+
+def test_a_comparison_says_which_parser_failed_and_what_it_needs(project: Path) -> None:
+    (project / "docs" / "broken.pdf").write_bytes((project / "docs" / "pump.pdf").read_bytes())
+    ragwright(project, "ingest", "--compare", "ours,own:Shout", "docs/broken.pdf", "-o", "p.html")
+    page = (project / "p.html").read_text()
+    assert "1 of 2 parsers could read the file" in page
+    assert "no &lt;b&gt;page&lt;/b&gt;" in page
+    one = ragwright(project, "ingest", "--compare", "ours", "docs/pump.pdf", code=1)
+    assert "needs two parsers" in one.stderr
+    folder = ragwright(project, "ingest", "--compare", "ours,own:Shout", "docs", code=1)
+    assert "reads one file" in folder.stderr
+    none = ragwright(project, "ingest", "--compare", "ours,own:Shout", code=1)
+    assert "reads one file, not 0" in none.stderr

@@ -1,0 +1,223 @@
+"""Parsers of other packages, as a setting: chosen, checked, contained, compared."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from made_files import lines, pdf
+
+from ragwright.core import (
+    ConfigError,
+    Document,
+    EmptySourceError,
+    MalformedSourceError,
+    MissingExtraError,
+    PluginError,
+    RagwrightError,
+    UnsupportedSourceError,
+)
+from ragwright.ingest import (
+    Failure,
+    Fetched,
+    FileReader,
+    IngestOptions,
+    Parser,
+    SourceOptions,
+    extract_bytes,
+    look_at,
+    parser_version,
+)
+from ragwright.ingest.parsers import Docling
+
+FILE = pdf([lines("Some text of a page"), lines("More text of another")])
+
+
+class Upper(Parser):
+    """A parser that works: a page of Markdown for each of two pages."""
+
+    name = "upper"
+
+    def parse(self, data: bytes, name: str, kind: str) -> Sequence[str]:
+        assert data.startswith(b"%PDF")
+        assert kind == "pdf"
+        return ["# HEAD\n\nSOME TEXT", "| A | B |\n| - | - |\n| 1 | 2 |"]
+
+
+class Moody(Parser):
+    """A parser whose fate depends on the file's name."""
+
+    name = "moody"
+
+    def parse(self, data: bytes, name: str, kind: str) -> Sequence[str]:
+        if "crash" in name:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if "hang" in name:
+            time.sleep(60)
+        if "fail" in name:
+            raise ValueError("a strange page")
+        return {"empty": [" \n"], "none": [], "odd": "text"}.get(name.split(".")[0], ["fine"])
+
+
+def by(parser: type[Parser], **more: float) -> SourceOptions:
+    return SourceOptions(parser=f"{__name__}:{parser.__name__}", **more)  # type: ignore[arg-type]
+
+
+def test_its_markdown_becomes_pages_sections_and_tables() -> None:
+    extract = extract_bytes("a.pdf", FILE, by(Upper))
+    assert extract.text == "# HEAD\n\nSOME TEXT\n\n| A | B |\n| - | - |\n| 1 | 2 |"
+    assert [s.title for s in extract.sections] == ["HEAD"]
+    assert [page.number for page in extract.pages] == [1, 2]
+    assert extract.metadata["parser"] == f"{__name__}:Upper"
+    assert extract.title == "HEAD"
+
+
+def test_kinds_that_it_does_not_read_are_read_by_ragwright() -> None:
+    assert extract_bytes("a.txt", b"plain", by(Upper)).text == "plain"
+    assert extract_bytes("a.html", b"<p>marked up</p>", by(Upper)).text == "marked up"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("crash.pdf", UnsupportedSourceError, "the parser '.*:Moody' crashed"),
+        ("hang.pdf", UnsupportedSourceError, "the parser '.*:Moody' took longer than `max_seconds`"),
+        ("fail.pdf", MalformedSourceError, "the parser '.*:Moody' failed: ValueError: a strange"),
+        ("empty.pdf", EmptySourceError, "the parser '.*:Moody' returned no text"),
+        ("none.pdf", EmptySourceError, "the parser '.*:Moody' returned no text"),
+        ("odd.pdf", MalformedSourceError, "the parser '.*:Moody' did not return a list of texts"),
+    ],
+)
+def test_a_file_that_it_cannot_read_names_it(
+    name: str, kind: type[RagwrightError], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        extract_bytes(name, FILE, by(Moody, max_seconds=0.5))
+
+
+def test_the_other_files_are_read(tmp_path: Path) -> None:
+    for name in ("a", "crash", "fail", "z"):
+        (tmp_path / f"{name}.pdf").write_bytes(FILE)
+
+    def fetch(url: str) -> Fetched:
+        raise AssertionError(url)
+
+    items = list(FileReader(by(Moody), base=tmp_path).read(".", fetch))
+    assert [i.id for i in items if isinstance(i, Document)] == ["a.pdf", "z.pdf"]
+    assert [i.source for i in items if isinstance(i, Failure)] == ["crash.pdf", "fail.pdf"]
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="'markitdwn' is not a parser") as caught:
+        SourceOptions(parser="markitdwn")
+    assert "did you mean 'markitdown'" in str(caught.value.hint)
+    with pytest.raises(ConfigError, match=r"ingest\.parser: 'theirs' is not a parser"):
+        IngestOptions(parser="theirs")
+    with pytest.raises(PluginError, match="is not a parser"):
+        extract_bytes("a.pdf", FILE, SourceOptions(parser=f"{__name__}:by"))
+
+
+@pytest.mark.parametrize("name", ["docling", "markitdown", "kreuzberg", "edgeparse"])
+def test_a_missing_package_is_named_with_the_line_that_installs_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragwright.ingest.parsers._reading.find_spec", lambda module: None)
+    with pytest.raises(MissingExtraError, match=f"`parser: {name}` needs the package") as caught:
+        look_at("a.pdf", FILE, SourceOptions(), ["ours", name])
+    assert str(caught.value.hint).startswith("pip install ")
+    assert name in str(caught.value.hint)
+
+
+def test_the_version_is_part_of_what_is_remembered() -> None:
+    assert parser_version(SourceOptions()) == parser_version(SourceOptions(parser="ours")) == ""
+    assert parser_version(by(Upper)) == f"{__name__}:Upper"
+    assert parser_version(SourceOptions(parser="docling")).startswith("docling")
+
+
+class _Pages:
+    pages = (2, 1)
+
+    def export_to_markdown(self, page_no: int = 0) -> str:
+        return f"page {page_no}"
+
+
+class _Converter:
+    """Docling's, in what ragwright uses of it."""
+
+    fails: Exception | None = None
+
+    def convert(self, stream: object) -> _Converter:
+        if self.fails:
+            raise self.fails
+        return self
+
+    document = _Pages()
+
+
+@pytest.fixture
+def docling(monkeypatch: pytest.MonkeyPatch) -> type[_Converter]:
+    class Here(_Converter):
+        pass
+
+    for name, values in {
+        "docling": {},
+        "docling.document_converter": {"DocumentConverter": Here},
+        "docling.datamodel": {},
+        "docling.datamodel.base_models": {"DocumentStream": dict},
+    }.items():
+        module = ModuleType(name)
+        module.__dict__.update(values)
+        monkeypatch.setitem(sys.modules, name, module)
+    return Here
+
+
+def test_docling_is_read_page_by_page(docling: type[_Converter]) -> None:
+    assert Docling().parse(FILE, "a.pdf", "pdf") == ["page 1", "page 2"]
+    assert Docling().parse(b"", "a.docx", "docx") == ["page 0"]
+
+
+def test_docling_without_its_models_says_how_to_get_them(docling: type[_Converter]) -> None:
+    class LocalEntryNotFoundError(OSError):
+        __module__ = "huggingface_hub.errors"
+
+    docling.fails = RuntimeError("cannot load")
+    docling.fails.__cause__ = LocalEntryNotFoundError("no snapshot")
+    with pytest.raises(MissingExtraError, match="docling has no models on this machine") as caught:
+        Docling().parse(FILE, "a.pdf", "pdf")
+    assert "docling-tools models download" in str(caught.value.hint)
+    docling.fails = RuntimeError("another fault")
+    with pytest.raises(RuntimeError, match="another fault"):
+        Docling().parse(FILE, "a.pdf", "pdf")
+
+
+def test_parsers_are_compared_page_by_page_and_one_may_fail() -> None:
+    names = ["ours", f"{__name__}:Upper", f"{__name__}:Moody"]
+    look = look_at("fail.pdf", FILE, SourceOptions(), names)
+    ours, upper, moody = look.parsed
+    assert [piece.text for piece in ours.pages[1]] == ["More text of another"]
+    assert (upper.words, upper.headings, upper.tables) == (7, 1, 1)
+    assert upper.pages[1][0].rows == (("A", "B"), ("1", "2"))
+    assert moody.error is not None
+    assert len(look.pictures) == 2
+    assert look.pictures[0].startswith(b"\xff\xd8")
+
+
+def test_blocks_without_pages_stand_where_their_words_are() -> None:
+    look = look_at("fine.pdf", FILE, SourceOptions(), ["ours", f"{__name__}:Whole"])
+    assert [[piece.text for piece in page] for page in look.parsed[1].pages] == [
+        ["Text some of page"], ["another text, more"]
+    ]  # fmt: skip
+    assert look.parsed[1].placed
+
+
+class Whole(Parser):
+    """A parser that names no pages."""
+
+    def parse(self, data: bytes, name: str, kind: str) -> Sequence[str]:
+        return ["Text some of page\n\nanother text, more"]

@@ -1,0 +1,214 @@
+"""OpenAI's responses and vector stores by the real client, and Dify's retrieval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from openai.types.responses import Response
+from openai.types.vector_store_search_response import VectorStoreSearchResponse
+from served import Running, served
+from small_project import MakeProject
+
+from ragwright import Workbench
+from ragwright.testing import Reply, ScriptedServer
+
+pytest.importorskip("fastapi")
+
+QUESTION = "How often must the brake fluid be changed?"
+TOOL: Any = {"type": "file_search", "vector_store_ids": ["handbook"]}
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    folder = MakeProject(tmp_path)("serve: {name: handbook, personas: [engineer]}\n")
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    with served(folder) as server:
+        yield server
+
+
+@pytest.fixture
+def writing(tmp_path: Path) -> Iterator[Running]:
+    with ScriptedServer("Every two years [1]. See [9] too.") as model:
+        settings = f"serve: {{name: handbook}}\nanswer: {{model: '{model.url}#writer'}}\n"
+        folder = MakeProject(tmp_path)(settings)
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        with served(folder) as server:
+            yield server
+
+
+def strict(response: Response) -> Response:
+    """The response, refused where a part is not of the client's own types."""
+    return Response.model_validate(response.model_dump(mode="json", warnings="error"))
+
+
+def test_a_response_has_the_search_then_the_message_with_citations(running: Running) -> None:
+    client = running.openai()
+    response = client.responses.create(
+        model="handbook/engineer", input=QUESTION, tools=[TOOL],
+        include=["file_search_call.results"], metadata={"team": "garage"},
+    )  # fmt: skip
+    search, message = strict(response).output
+    assert response.status == "completed"
+    assert response.metadata == {"team": "garage"}
+    assert search.type == "file_search_call"
+    assert search.queries == [QUESTION]
+    assert search.results
+    assert "brake fluid" in (search.results[0].text or "")
+    assert message.type == "message"
+    [part] = message.content
+    assert part.type == "output_text"
+    assert "two years" in part.text
+    cited, address = part.annotations[:2]
+    assert cited.type == "file_citation"
+    assert cited.filename == search.results[0].filename
+    assert address.type == "url_citation"
+    assert part.text[address.start_index : address.end_index] == "[1]"
+    assert "brake fluid" in running.http.get(address.url).text
+
+
+def test_results_come_only_where_they_are_asked_for(running: Running) -> None:
+    response = running.openai().responses.create(model="handbook", input=QUESTION)
+    search = strict(response).output[0]
+    assert search.type == "file_search_call"
+    assert search.results is None
+
+
+def test_a_streamed_response_gives_the_same_text_and_marks(writing: Running) -> None:
+    client = writing.openai()
+    whole = strict(client.responses.create(model="handbook", input=QUESTION))
+    with client.responses.stream(model="handbook", input=QUESTION) as stream:
+        events = list(stream)
+        final = stream.get_final_response()
+    numbers = [event.sequence_number for event in events]
+    assert numbers == sorted(set(numbers))
+    assert events[0].type == "response.created"
+    assert events[-1].type == "response.completed"
+    text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert text == final.output_text == whole.output_text
+    assert "[9]" not in text
+    kinds = [item.type for item in strict(final).output]
+    assert kinds == ["file_search_call", "message"]
+    notes = [e for e in events if e.type == "response.output_text.annotation.added"]
+    assert len(notes) == 2
+
+
+def test_a_conversation_goes_on_from_the_response_before(writing: Running) -> None:
+    client = writing.openai()
+    first = client.responses.create(model="handbook", input=QUESTION)
+    second = client.responses.create(
+        model="handbook", input="And the coolant?", previous_response_id=first.id
+    )
+    assert second.previous_response_id == first.id
+    again = client.responses.create(
+        model="handbook",
+        input=[
+            {"role": "user", "content": QUESTION},
+            *[item.model_dump(exclude_none=True) for item in first.output],
+            {"role": "user", "content": [{"type": "input_text", "text": "And the coolant?"}]},
+        ],
+    )
+    assert again.status == "completed"
+    with pytest.raises(openai.NotFoundError, match="not stored"):
+        client.responses.create(model="handbook", input="More?", previous_response_id="resp_x")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"input": []}, "input"),
+        ({"input": QUESTION, "background": True}, "background"),
+        ({"input": QUESTION, "conversation": "conv_1"}, "conversation"),
+        ({"input": QUESTION, "text": {"format": {"type": "json_object"}}}, "text.format"),
+        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input_image"),
+        ({"input": [{"role": "judge", "content": "x"}]}, "role"),
+        ({"input": [{"role": "assistant", "content": "x"}]}, "last message"),
+        ({"input": QUESTION, "model": "handbook", "tools": [
+            {"type": "file_search", "vector_store_ids": ["other"]}]}, "searches the store"),
+        ({"input": QUESTION, "tools": [
+            {"type": "file_search", "vector_store_ids": ["other"]}]}, "unknown model"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_answered_is_refused(
+    running: Running, body: dict[str, Any], reason: str
+) -> None:
+    reply = running.http.post("/v1/responses", json=body)
+    assert reply.status_code in (400, 404), reply.text
+    assert reason in reply.json()["error"]["message"]
+
+
+def test_a_stream_that_breaks_ends_with_an_error_event(tmp_path: Path) -> None:
+    broken = Reply("Every two years [1]. " * 30, malformed="cut_stream", pace=0.005)
+    with ScriptedServer(broken) as model:
+        settings = f"serve: {{name: handbook}}\nanswer: {{model: '{model.url}#writer'}}\n"
+        folder = MakeProject(tmp_path)(settings)
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        with served(folder) as server:
+            events = list(server.openai().responses.create(model="", input=QUESTION, stream=True))
+    assert "response.output_text.delta" in {event.type for event in events}
+    assert events[-1].type == "error"
+    assert events[-1].code == "model_error"
+
+
+def test_a_vector_store_is_searched_by_the_real_client(running: Running) -> None:
+    client = running.openai()
+    page = client.vector_stores.search("handbook", query=QUESTION, max_num_results=3)
+    results = [
+        VectorStoreSearchResponse.model_validate(result.model_dump(warnings="error"))
+        for result in page
+    ]
+    assert 1 <= len(results) <= 3
+    scores = [result.score for result in results]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+    assert "brake fluid" in results[0].content[0].text
+    attributes = results[0].attributes or {}
+    assert "brake fluid" in running.http.get(str(attributes["url"])).text
+    several = client.vector_stores.search("handbook", query=[QUESTION, "coolant"])
+    ids = [(result.attributes or {})["chunk_id"] for result in several]
+    assert len(ids) == len(set(ids))
+
+
+def test_filters_of_a_vector_store_narrow_the_search(running: Running) -> None:
+    client = running.openai()
+    source = client.vector_stores.search("handbook", query=QUESTION).data[0].filename
+    only: Any = {"type": "eq", "key": "source", "value": source}
+    kept = client.vector_stores.search("handbook", query=QUESTION, filters=only).data
+    assert {result.filename for result in kept} == {source}
+    either: Any = {"type": "or", "filters": [only, {"type": "in", "key": "source", "value": ["x"]}]}
+    assert client.vector_stores.search("handbook", query=QUESTION, filters=either).data
+    mixed: Any = {"type": "or", "filters": [only, {"type": "eq", "key": "title", "value": "x"}]}
+    with pytest.raises(openai.BadRequestError, match="one attribute"):
+        client.vector_stores.search("handbook", query=QUESTION, filters=mixed)
+    with pytest.raises(openai.NotFoundError, match="unknown model"):
+        client.vector_stores.search("nobody", query=QUESTION)
+
+
+def test_dify_gets_records(running: Running) -> None:
+    body: dict[str, Any] = {
+        "knowledge_id": "handbook", "query": QUESTION,
+        "retrieval_setting": {"top_k": 2, "score_threshold": 0.0},
+    }  # fmt: skip
+    records = running.http.post("/retrieval", json=body).json()["records"]
+    assert 1 <= len(records) <= 2
+    assert "brake fluid" in records[0]["content"]
+    assert records[0].keys() == {"content", "score", "title", "metadata"}
+    assert isinstance(records[0]["metadata"], dict)
+    path = records[0]["metadata"]["path"]
+    condition = {"name": ["source"], "comparison_operator": "is", "value": path}
+    body["metadata_condition"] = {"logical_operator": "and", "conditions": [condition]}
+    kept = running.http.post("/retrieval", json=body).json()["records"]
+    assert {record["metadata"]["path"] for record in kept} == {path}
+    condition["comparison_operator"] = "contains"
+    assert "not supported" in running.http.post("/retrieval", json=body).text
+    body["metadata_condition"] = None
+    body["retrieval_setting"]["score_threshold"] = 1.0
+    assert len(running.http.post("/retrieval", json=body).json()["records"]) <= 1
+    body["knowledge_id"] = "nobody"
+    assert running.http.post("/retrieval", json=body).status_code == 404
