@@ -160,12 +160,13 @@ def test_a_corpus_trains_and_the_whole_testset_decides(project: Path, tmp_path: 
     ]
     (tmp_path / "real.jsonl").write_text("\n".join(map(json.dumps, real)))
     ragwright(tmp_path, "ingest", "-q")
-    words = ("--from-corpus", "--testset", "real.jsonl", "--from", "glossary,headings", *SHORT)
+    few = ("--from-corpus", "--most", "40", *SHORT)
+    words = (*few, "--testset", "real.jsonl", "--from", "glossary,headings")
     verdict = tuned(tmp_path, "reranker", *words, "--keep", code=None)
     assert verdict["held_out"]["n"] == len(real)
     assert {row["pairs from"] for row in verdict["pairs"]} <= {"glossary", "headings"}
     assert any("their documents answer held-out questions" in note for note in verdict["notes"])
-    alone = tuned(tmp_path, "reranker", "--from-corpus", *SHORT, "--keep", code=None)
+    alone = tuned(tmp_path, "reranker", *few, "--keep", code=None)
     assert any("not confirmed on questions of people" in note for note in alone["notes"])
     card = (tmp_path / alone["written"] / "README.md").read_text()
     assert "held-out questions: made from the documents too" in card
