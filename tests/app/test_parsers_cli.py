@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 
-OWN = '''
+OWN = """
 from ragwright.ingest import Parser
 
 
@@ -19,7 +19,7 @@ class Shout(Parser):
         if "broken" in name:
             raise ValueError("no <b>page</b>")
         return ["# PUMPS", "| part | days |\\n| - | - |\\n| FILTER | 30 |"]
-'''
+"""
 
 
 def pdf(*texts: str) -> bytes:
@@ -62,8 +62,6 @@ def test_a_change_of_the_parser_reads_files_again(project: Path) -> None:
     (project / "ragwright.yaml").write_text("sources: [{source: docs/, parser: 'own:Shout'}]\n")
     assert counts()["changed"] == 1
     assert "FILTER" in ragwright(project, "retrieve", "filter").stdout
-    (project / "ragwright.yaml").write_text("sources: [docs/]\n")
-    assert counts()["changed"] == 1
 
 
 def test_each_parser_of_all_sources_has_an_index_of_its_own_and_a_sweep_builds_it(
@@ -81,9 +79,8 @@ def test_each_parser_of_all_sources_has_an_index_of_its_own_and_a_sweep_builds_i
     (project / "study.yaml").write_text(json.dumps(study))
     made = json.loads(ragwright(project, "sweep", "study.yaml", "--json").stdout)
     by_parser = {
-        trial["settings"].get("ingest.parser"): trial["measures"]["MRR@5"]["mean"]
+        trial["values"].get("ingest.parser", "ours"): trial["measures"]["MRR@5"]["mean"]
         for trial in made["trials"]
-        if trial["number"]
     }
     assert by_parser["ours"] > by_parser["own:Shout"]
     theirs = ragwright(project, "retrieve", "filter", "--set", "ingest.parser=own:Shout").stdout
@@ -101,7 +98,7 @@ def test_parsers_are_shown_side_by_side(project: Path) -> None:
     page = (project / "page.html").read_text()
     assert "2 parsers read the file" in page
     assert page.count("data:image/jpeg;base64,") == 2
-    assert "<td dir=\"auto\">FILTER</td>" in page
+    assert '<td dir="auto">FILTER</td>' in page
     assert "Close the valve first" in page
 
 

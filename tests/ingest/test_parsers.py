@@ -87,7 +87,11 @@ def test_kinds_that_it_does_not_read_are_read_by_ragwright() -> None:
     ("name", "kind", "message"),
     [
         ("crash.pdf", UnsupportedSourceError, "the parser '.*:Moody' crashed"),
-        ("hang.pdf", UnsupportedSourceError, "the parser '.*:Moody' took longer than `max_seconds`"),
+        (
+            "hang.pdf",
+            UnsupportedSourceError,
+            "the parser '.*:Moody' took longer than `max_seconds`",
+        ),
         ("fail.pdf", MalformedSourceError, "the parser '.*:Moody' failed: ValueError: a strange"),
         ("empty.pdf", EmptySourceError, "the parser '.*:Moody' returned no text"),
         ("none.pdf", EmptySourceError, "the parser '.*:Moody' returned no text"),

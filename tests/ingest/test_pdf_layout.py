@@ -101,7 +101,10 @@ def test_headings_rank_by_size() -> None:
 
 
 def test_the_rest_of_a_table_on_the_next_page_has_its_head_again() -> None:
-    rows = [[("Code", "Meaning", "Days"), ("E1", "Oil low", "3")], [("E2", "Worn", "4"), ("E3", "Wet", "5")]]
+    rows = [
+        [("Code", "Meaning", "Days"), ("E1", "Oil low", "3")],
+        [("E2", "Worn", "4"), ("E3", "Wet", "5")],
+    ]
     pages = []
     for part in rows:
         page = ""
