@@ -62,8 +62,6 @@ def test_a_change_of_the_parser_reads_files_again(project: Path) -> None:
     (project / "ragwright.yaml").write_text("sources: [{source: docs/, parser: 'own:Shout'}]\n")
     assert counts()["changed"] == 1
     assert "FILTER" in ragwright(project, "retrieve", "filter").stdout
-    (project / "ragwright.yaml").write_text("sources: [docs/]\n")
-    assert counts()["changed"] == 1
 
 
 def test_each_parser_of_all_sources_has_an_index_of_its_own_and_a_sweep_builds_it(
@@ -81,9 +79,8 @@ def test_each_parser_of_all_sources_has_an_index_of_its_own_and_a_sweep_builds_i
     (project / "study.yaml").write_text(json.dumps(study))
     made = json.loads(ragwright(project, "sweep", "study.yaml", "--json").stdout)
     by_parser = {
-        trial["settings"].get("ingest.parser"): trial["measures"]["MRR@5"]["mean"]
+        trial["values"].get("ingest.parser", "ours"): trial["measures"]["MRR@5"]["mean"]
         for trial in made["trials"]
-        if trial["number"]
     }
     assert by_parser["ours"] > by_parser["own:Shout"]
     theirs = ragwright(project, "retrieve", "filter", "--set", "ingest.parser=own:Shout").stdout
