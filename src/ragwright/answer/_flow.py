@@ -410,7 +410,7 @@ def _all_answers(
             )
         except RetrieveError:
             continue  # a route that refuses the question makes no call
-    if plan.retrieve.route.method == "auto" and reading is None:
+    if plan.retrieve.route.method == "auto" and chosen.kind != "sql":
         spread, more = yield from _spread_answer(standalone, personas, target, plan, scene)
         notes += more
         if spread is not None:
