@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
@@ -400,6 +401,14 @@ DOORS = sorted(
 )
 
 
+FRAMEWORKS = {
+    "HaystackRetriever": "haystack",
+    "LangChainRetriever": "langchain_core",
+    "LlamaIndexRetriever": "llama_index",
+}
+"""The framework that each retriever needs; CI installs them."""
+
+
 @pytest.mark.parametrize("room", DOORS)
 def test_public_names_are_sorted_and_exist(room: str) -> None:
     module = importlib.import_module(f"ragwright{room}")
@@ -411,11 +420,9 @@ def test_public_names_are_sorted_and_exist(room: str) -> None:
     ]
     assert all(alias.asname == alias.name for alias in offered)  # else type checkers hide it
     for name in names:
-        try:
-            assert hasattr(module, name), name
-        except ModuleNotFoundError as error:  # a framework that is not installed
-            assert room == ".integrations"
-            assert str(error.name) in {"haystack", "langchain_core", "llama_index"}
+        if room == ".integrations" and find_spec(FRAMEWORKS[name]) is None:
+            continue
+        assert hasattr(module, name), name
 
 
 def test_importing_the_package_loads_no_room() -> None:

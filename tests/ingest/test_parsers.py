@@ -169,12 +169,13 @@ def docling(monkeypatch: pytest.MonkeyPatch) -> type[_Converter]:
     class Here(_Converter):
         pass
 
-    for name, values in {
+    modules: dict[str, dict[str, object]] = {
         "docling": {},
         "docling.document_converter": {"DocumentConverter": Here},
         "docling.datamodel": {},
         "docling.datamodel.base_models": {"DocumentStream": dict},
-    }.items():
+    }
+    for name, values in modules.items():
         module = ModuleType(name)
         module.__dict__.update(values)
         monkeypatch.setitem(sys.modules, name, module)

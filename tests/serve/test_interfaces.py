@@ -105,14 +105,12 @@ def test_a_conversation_goes_on_from_the_response_before(writing: Running) -> No
         model="handbook", input="And the coolant?", previous_response_id=first.id
     )
     assert second.previous_response_id == first.id
-    again = client.responses.create(
-        model="handbook",
-        input=[
-            {"role": "user", "content": QUESTION},
-            *[item.model_dump(exclude_none=True) for item in first.output],
-            {"role": "user", "content": [{"type": "input_text", "text": "And the coolant?"}]},
-        ],
-    )
+    items: list[Any] = [
+        {"role": "user", "content": QUESTION},
+        *[item.model_dump(exclude_none=True) for item in first.output],
+        {"role": "user", "content": [{"type": "input_text", "text": "And the coolant?"}]},
+    ]
+    again = client.responses.create(model="handbook", input=items)
     assert again.status == "completed"
     with pytest.raises(openai.NotFoundError, match="not stored"):
         client.responses.create(model="handbook", input="More?", previous_response_id="resp_x")
