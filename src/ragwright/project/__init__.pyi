@@ -11,6 +11,7 @@ from ._encoding import (
     encode_missing as encode_missing,
     encoded_models as encoded_models,
     encoded_searches as encoded_searches,
+    index_key as index_key,
 )
 from ._figures import (
     figure_json as figure_json,

@@ -58,6 +58,12 @@ def _search_of(project: Project, channel: str) -> EncodedSearch:
     return EncodedSearch(channel, model, encoder, candidates=depth)
 
 
+def index_key(project: Project) -> str:
+    """Equal for settings that search the same index, with the same data of further channels."""
+    models = sorted(encoded_models(project.settings).items())
+    return f"{project.pair.key} {models}" if models else project.pair.key
+
+
 def check_encoders(project: Project) -> None:
     """Refuse, before anything is read, models and stores that could not be used afterwards.
 

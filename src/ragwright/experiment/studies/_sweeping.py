@@ -34,6 +34,7 @@ from ...project import (
     at_work,
     build_like,
     configuration_of,
+    index_key,
     keep_configuration,
     load_settings,
     project_sections,
@@ -500,11 +501,11 @@ class _Sweep:
                 return ()
             key = ""
             try:
-                key = project.pair.key
+                key = index_key(project)
                 if key not in placed and key not in failed:
                     project.share_budget()
                     build_like(project, self.project)
-                    key = project.pair.key  # the length of a server's vectors is only known now
+                    key = index_key(project)  # the length of a server's vectors is only known now
             except StoppedError as error:
                 self.stopped = error
                 return ()
