@@ -256,7 +256,8 @@ def ingest_text(report: IngestReport, seconds: float) -> str:
         + (f", {len(report.skipped)} skipped" if report.skipped else "")
         + (f", {len(report.warnings)} with warnings" if report.warnings else ""),
         f"chunks: {counts.chunks_added} added, {counts.chunks_removed} removed"
-        + (f", {report.embedded} embedded" if report.embedded else ""),
+        + (f", {report.embedded} embedded" if report.embedded else "")
+        + (f", {report.encoded} encoded" if report.encoded else ""),
         f"time: {seconds:.1f} s",
     ]
     lines += [f"note: {note}" for note in report.notes]
@@ -315,6 +316,13 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
         unit, rate = "chunks embedded", progress.pace.rate
     elif total is None:
         done, unit, counts, rate = progress.read, "documents read", "", progress.read / seconds
+    if progress.encoded:
+        done, total, unit, rate = (
+            progress.encoded,
+            None,
+            "chunks encoded",
+            progress.encode_pace.rate,
+        )
     scans = progress.scans
     if scans.pages or scans.current:
         pace = f", {scans.seconds / scans.pages:.1f} s per page" if scans.pages else ""
@@ -325,7 +333,7 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
         total,
         unit,
         rate=rate,
-        eta=progress.eta,
+        eta=None if progress.encoded else progress.eta,
         cost=runner.cost,
         before=_wait_text(runner),
         after=f"{known}{current}{counts}{progress.unchanged:,} unchanged, "

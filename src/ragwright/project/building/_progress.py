@@ -132,7 +132,7 @@ class IngestProgress:
         encoded: Chunks encoded so far for the channels with data of their own.
         all_read: True once every source is read: all chunks to embed are known.
         scans: Pages read by OCR.
-        pace: The rate at which chunks are embedded.
+        pace: The rate at which chunks are embedded; ``encode_pace`` that of encoding.
     """
 
     documents: int = 0
@@ -150,6 +150,7 @@ class IngestProgress:
     all_read: bool = False
     scans: ScanProgress = field(default_factory=ScanProgress)
     pace: Pace = field(default_factory=Pace)
+    encode_pace: Pace = field(default_factory=Pace)
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -165,6 +166,7 @@ class IngestProgress:
     def encode(self, count: int) -> None:
         """Count chunks that a channel with data of its own has encoded."""
         self.encoded += count
+        self.encode_pace.note(count)
 
     @property
     def eta(self) -> float | None:
