@@ -23,7 +23,7 @@ LOCK_FILE = "ragwright.lock"
 """File of a project that holds the revisions and files of its models from the hub."""
 
 _NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
-_SETTINGS = {".json", ".txt", ".model"}
+_SETTINGS = {".json", ".metadata", ".txt", ".model"}
 _WEIGHTS = re.compile(r"model(-\d+-of-\d+)?\.safetensors(\.index\.json)?")
 _ONNX = ("onnx/model.onnx", "model.onnx")
 _LAYER = re.compile(r"((?:(?:query|document)_)?\d+_\w+)/[\w.-]+")

@@ -36,7 +36,8 @@ class OnnxLate(LateModel):
             raise ConfigError(
                 f"the ONNX file has no output {LATE_OUTPUT}: its last layers are missing",
                 where=str(file),
-                hint="export the model again: ragwright.models.export_onnx(model, folder)",
+                hint="export the model by ragwright.models.export_onnx(model, folder), or name a "
+                "folder that holds its model.safetensors: st:FOLDER",
             )
         self.tokenizer = HFTokenizer(home)
         self._inputs = [i.name for i in self._session.get_inputs()]

@@ -24,7 +24,7 @@ from ._seams import Matrix
 _POOLING: dict[str, Pooling] = {"cls": "cls", "lasttoken": "last", "max": "max", "mean": "mean"}
 _WORDS = {"last": "lasttoken"}
 _WHAT = "an st: model"
-_DECIDE = {".bin", ".json", ".model", ".safetensors", ".txt"}
+_DECIDE = {".bin", ".json", ".metadata", ".model", ".safetensors", ".txt"}
 """Files that determine a model's output: weights, configuration, vocabulary."""
 
 LATE_OUTPUT = "token_vectors"
