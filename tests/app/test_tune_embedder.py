@@ -230,7 +230,7 @@ def test_merged_weights_answer_both_kinds_of_questions_best(project: Path, tmp_p
     (tmp_path / "ragwright.yaml").write_text(SETTINGS)
     (tmp_path / "docs").mkdir()
     rows = []
-    for number in range(80):
+    for number in range(120):
         code, animal, colour = f"E{100 + 7 * number}", ANIMALS[number % 12], COLOURS[number % 10]
         (tmp_path / f"docs/{number}.md").write_text(
             f"# Error {code}\n\nThe {animal} of the number {number} stopped, since its {colour} "
@@ -241,7 +241,7 @@ def test_merged_weights_answer_both_kinds_of_questions_best(project: Path, tmp_p
         rows.append({**row, "reference_ids": [f"docs/{number}.md"]})
     (tmp_path / "codes.jsonl").write_text("\n".join(map(json.dumps, rows)))
     ragwright(tmp_path, "ingest", "-q")
-    found = tuned(tmp_path, "--testset", "codes.jsonl", *SHORT, code=None)
+    found = tuned(tmp_path, "--testset", "codes.jsonl", *TRAIN, code=None)
     shares = [row["share of trained weights"] for row in found["merge"]]
     assert shares == [1.0, 0.8, 0.6, 0.4, 0.2, 0.0]
     means = [row["unseen MRR@10"] + row["other questions MRR@10"] for row in found["merge"][:-1]]
@@ -250,7 +250,7 @@ def test_merged_weights_answer_both_kinds_of_questions_best(project: Path, tmp_p
     assert found["training"]["after"] == found["merge"][shares.index(taken)]["unseen MRR@10"]
     assert found["merge"][-1]["unseen MRR@10"] == pytest.approx(found["training"]["before"])
     # The weights that were written are those that were measured: equal trainings, one not merged.
-    alone = tuned(tmp_path, "--testset", "codes.jsonl", *SHORT, "--no-merge", code=None)
+    alone = tuned(tmp_path, "--testset", "codes.jsonl", *TRAIN, "--no-merge", code=None)
     assert "merge" not in alone
     assert alone["training"]["after"] == pytest.approx(found["merge"][0]["unseen MRR@10"])
     assert (alone["value"] == found["value"]) == (taken == 1.0)
