@@ -136,8 +136,8 @@ def section(half: str, pages: int, results: Results) -> Section:
             "Docling is missing: its models cannot be fetched on this machine. On other pages, by "
             "other measures, opendataloader-bench publishes .882 for docling, .837 for edgeparse "
             "and .589 for markitdown.",
-            "Parsers run with their default settings and without text recognition. Times include the "
-            "start of a process and depend on what else the machine does.",
+            "Parsers run with their default settings and without text recognition. Times include "
+            "the start of a process and depend on what else the machine does.",
         ],
         command="python -m benchmarks.parsing --half test --publish --engine ours "
         "--engine markitdown --engine kreuzberg --engine edgeparse",
