@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import sys
@@ -131,7 +132,10 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
 def test_a_missing_package_is_named_with_the_line_that_installs_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragwright.ingest.parsers._reading.find_spec", lambda module: None)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda module, *more: None if module == name else find(module)
+    )
     with pytest.raises(MissingExtraError, match=f"`parser: {name}` needs the package") as caught:
         look_at("a.pdf", FILE, SourceOptions(), ["ours", name])
     assert str(caught.value.hint).startswith("pip install ")

@@ -27,7 +27,6 @@ from ._extract import Extract
 from ._formats import PLAIN, choose, parse_file
 from ._html import readable
 from ._options import SourceOptions
-from ._pdf import draw_pages
 from .figures import FoundFigure, figures_in
 from .ocr import (
     ScannedPage,
@@ -39,6 +38,7 @@ from .ocr import (
     recognise,
 )
 from .parsers import parser_of
+from .pdf import draw_pages
 
 _ARCHIVE = b"PK\x03\x04"
 """First bytes of a zip file, whose directory alone may be a bomb."""

@@ -20,7 +20,6 @@ from ._html import read_html
 from ._markdown import read_markdown
 from ._odt import read_odt
 from ._options import SourceOptions
-from ._pdf import read_pdf
 from ._plain import CODE, read_plain
 from ._pptx import read_pptx
 from ._sheet import read_sheet
@@ -29,6 +28,7 @@ from ._tabular import read_csv
 from ._xml import read_xml
 from .ocr import ScannedPage
 from .parsers import parse_by, parser_of
+from .pdf import read_pdf
 
 _PARSERS: dict[str, Callable[[bytes, str, SourceOptions], Extract]] = {
     "docx": read_docx,

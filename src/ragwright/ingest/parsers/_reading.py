@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 
 from ...core import (
     EmptySourceError,
@@ -59,7 +59,7 @@ def check_parser(options: SourceOptions) -> None:
         PluginError: The settings name something that is not a parser.
     """
     parser = parser_of(options)
-    if parser is not None and parser.module and find_spec(parser.module) is None:
+    if parser is not None and parser.module and importlib.util.find_spec(parser.module) is None:
         raise MissingExtraError(
             f"`parser: {options.parser}` needs the package {parser.package or parser.module!r}, "
             "which is not installed",

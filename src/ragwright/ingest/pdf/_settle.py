@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ._extract import markdown_table
-from ._pdf_layout import Block
+from .._extract import markdown_table
+from .._pdf_layout import Block
 
 _MARGIN = 0.12
 """Share of the page's height, at the top and at the bottom, in which running lines stand."""

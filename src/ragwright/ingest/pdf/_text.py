@@ -8,8 +8,8 @@ import re
 from statistics import median
 from typing import Any
 
-from ..core import well_formed
-from ._pdf_layout import WIDE, Line, Word
+from ...core import well_formed
+from .._pdf_layout import WIDE, Line, Word
 
 _LAM_ALEF = re.compile("(?=[اأإآ]ل)")
 _LATIN_ARABIC = re.compile("(?<=[A-Za-z])(?=[\u0621-\u064a])")

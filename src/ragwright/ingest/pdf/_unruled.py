@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ._extract import markdown_table
-from ._pdf_layout import BULLET, CAPTION, LEADER, WIDE, Block, Line, Word
+from .._extract import markdown_table
+from .._pdf_layout import BULLET, CAPTION, LEADER, WIDE, Block, Line, Word
 
 _LIKE = 0.07
 """Letters of a table differ in height by at most this share."""

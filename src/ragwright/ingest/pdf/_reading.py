@@ -7,13 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError, require
-from ._extract import Extract, TextBuilder, markdown_table
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date
-from ._options import SourceOptions
-from ._pdf_headings import Entry, heading_levels, read_outline
-from ._pdf_layout import (
+from ...core import EmptySourceError, EncryptedSourceError, MalformedSourceError, require
+from .._extract import Extract, TextBuilder, markdown_table
+from .._language import guess_language
+from .._normalise import clean_metadata, iso_date
+from .._options import SourceOptions
+from .._pdf_layout import (
     Block,
     Line,
     body_size,
@@ -22,11 +21,12 @@ from ._pdf_layout import (
     place,
     resolve_hyphens,
 )
-from ._pdf_settle import PageBlocks, settle
-from ._pdf_tables import PageTable, PageTables
-from ._pdf_text import PageText
-from ._pdf_unruled import split_tables
-from .ocr import ScannedPage, about_scans, faults_of
+from ..ocr import ScannedPage, about_scans, faults_of
+from ._headings import Entry, heading_levels, read_outline
+from ._settle import PageBlocks, settle
+from ._tables import PageTable, PageTables
+from ._text import PageText
+from ._unruled import split_tables
 
 _DRAWN = (700, 2000)
 _NO_TITLE = re.compile(
@@ -57,12 +57,7 @@ def read_pdf(
     pdfium = require("pypdfium2", "docs", "reading PDF files")
     document = _open(pdfium, data, where)
     try:
-        tables = PageTables(pdfium, data) if options.tables else None
-        try:
-            pages = [_page(pdfium, document, index, tables) for index in range(len(document))]
-        finally:
-            if tables is not None:
-                tables.close()
+        pages = _pages(pdfium, document, data, options)
         meta = document.get_metadata_dict(skip_empty=True)
         labels = [_label(document, index) for index in range(len(document))]
         unread = _empty_pages(document, pages)
@@ -88,9 +83,7 @@ def read_pdf(
         sections=sections,
         metadata=clean_metadata(
             {
-                "author": meta.get("Author"),
-                "subject": meta.get("Subject"),
-                "keywords": meta.get("Keywords"),
+                **{key.lower(): meta.get(key) for key in ("Author", "Subject", "Keywords")},
                 "running_lines": running,
                 "pages_without_text": [str(n) for n in unread if not _has_lines(scans, n)],
                 **about_scans(scans or {}),
@@ -99,6 +92,15 @@ def read_pdf(
         faults=faults_of(scans or {}),
         unread=tuple(unread),
     )
+
+
+def _pages(pdfium: Any, document: Any, data: bytes, options: SourceOptions) -> list[PageBlocks]:
+    tables = PageTables(pdfium, data) if options.tables else None
+    try:
+        return [_page(pdfium, document, index, tables) for index in range(len(document))]
+    finally:
+        if tables is not None:
+            tables.close()
 
 
 def draw_pages(data: bytes, where: str, most: int) -> tuple[bytes, ...]:

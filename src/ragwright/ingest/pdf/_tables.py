@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..core import require
-from ._pdf_text import PageText
+from ...core import require
+from ._text import PageText
 
 Box = tuple[float, float, float, float]
 """left, bottom, right, top in points, origin at the page's lower left."""

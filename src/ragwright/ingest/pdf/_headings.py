@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ._pdf_layout import Block
+from .._pdf_layout import Block
 
 _MOST = 10_000
 """Entries of an outline that are read; a made-up one may have no end."""
