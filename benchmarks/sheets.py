@@ -40,8 +40,8 @@ NOTES = (
     "is computed in Python from the rows before they are written into the files.",
 )
 READ = (
-    "It was run three times, and only totals were read, in all and by kind: when the development half had no wrong "
-    "answer left, for this page, and after a fault that a test of the repository showed."
+    "It was run three times, and only totals were read, in all and by kind: when the development "
+    "half had no wrong answer left, for this page, and after a fault that a test of the repository showed."
 )
 
 

@@ -21,7 +21,12 @@ from ._heads import (
     headed_text as headed_text,
 )
 from ._history import KeptRows as KeptRows, no_such_state as no_such_state
-from ._kept import EncodingSize as EncodingSize, KeptState as KeptState
+from ._kept import (
+    EncodingSize as EncodingSize,
+    KeptState as KeptState,
+    no_encodings as no_encodings,
+    no_kept_states as no_kept_states,
+)
 from ._lance import LanceStore as LanceStore
 from ._late import LateChannel as LateChannel
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ..core import StoreError
+
 Encodings: TypeAlias = tuple[bytes, ...]
 """Encodings of a document's chunks, in text order."""
 
@@ -55,3 +57,21 @@ class StateMember:
     document: int
     name: str | bytes
     root: str | bytes
+
+
+def no_encodings() -> StoreError:
+    """The error of a store that keeps no data of channels beside keyword and dense."""
+    return StoreError(
+        "this kind of store keeps no data for further search channels",
+        where="store.kind",
+        hint="use the sqlite store and run ragwright ingest, or leave the channel out",
+    )
+
+
+def no_kept_states() -> StoreError:
+    """The error of a store that cannot restore former states."""
+    return StoreError(
+        "this kind of store keeps no snapshots that can be restored",
+        where="store.kind",
+        hint="use the sqlite or lance store, or copy the folder of the store before a change",
+    )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import index
 from ..core import (
     Chunk,
     Document,
@@ -288,7 +289,7 @@ class View(ABC):
         Raises:
             RetrieveError: The view has no data of this channel and encoder.
         """
-        raise no_encodings()
+        raise index.no_encodings()
 
     @abstractmethod
     def every(self, k: int, filters: Sequence[Filter] = (), after: str = "") -> tuple[str, ...]:
@@ -421,25 +422,25 @@ class Store(ABC):
         Raises:
             StoreError: This kind of store keeps no encodings; so for the next three methods.
         """
-        raise no_encodings()
+        raise index.no_encodings()
 
     def stamped_texts(
         self, pair: IndexSpec, stamps: Sequence[int]
     ) -> Iterator[tuple[int, tuple[str, ...]]]:
         """(Stamp, texts of its chunks as they are embedded) of those documents that are there."""
-        raise no_encodings()
+        raise index.no_encodings()
 
     def put_encodings(self, encoder: str, encodings: Mapping[int, tuple[bytes, ...]]) -> None:
         """Store the encodings of documents, by stamp; those of documents that are gone are not."""
-        raise no_encodings()
+        raise index.no_encodings()
 
     def forget_encodings(self, encoder: str) -> None:
         """Delete what an encoder has encoded; the model is not used any more."""
-        raise no_encodings()
+        raise index.no_encodings()
 
     def encoding_size(self, pair: IndexSpec, encoder: str) -> EncodingSize:
         """What an encoder has encoded of a pair."""
-        raise no_encodings()
+        raise index.no_encodings()
 
     @abstractmethod
     def upsert(
@@ -518,7 +519,7 @@ class Store(ABC):
         Raises:
             StoreError: This kind of store keeps none.
         """
-        raise no_kept_states()
+        raise index.no_kept_states()
 
     def state_hashes(self, number: int) -> Mapping[str, str]:
         """Map each document id of a kept state to its content hash.
@@ -526,7 +527,7 @@ class Store(ABC):
         Raises:
             StoreError: There is no such state, or this kind of store keeps none.
         """
-        raise no_kept_states()
+        raise index.no_kept_states()
 
     def restore(self, pair: IndexSpec, number: int, settings: str = "") -> WriteCounts:
         """Make a kept state the present one, in one transaction.
@@ -536,7 +537,7 @@ class Store(ABC):
         Raises:
             StoreError: There is no such state of the pair, or this kind of store keeps none.
         """
-        raise no_kept_states()
+        raise index.no_kept_states()
 
     @abstractmethod
     def reading(self, pair: IndexSpec) -> AbstractContextManager[StoredState]:
@@ -573,24 +574,6 @@ def snapshot_name(pair: IndexSpec, digest: str, options: StoreOptions) -> str:
     if options.approximate:
         parts += ["approximate", options.recall, options.approximate_rows]
     return f"{pair.key}@{value_hash(parts)[:16]}"
-
-
-def no_encodings() -> StoreError:
-    """The error of a store that keeps no data of channels beside keyword and dense."""
-    return StoreError(
-        "this kind of store keeps no data for further search channels",
-        where="store.kind",
-        hint="use the sqlite store and run ragwright ingest, or leave the channel out",
-    )
-
-
-def no_kept_states() -> StoreError:
-    """The error of a store that cannot restore former states."""
-    return StoreError(
-        "this kind of store keeps no snapshots that can be restored",
-        where="store.kind",
-        hint="use the sqlite or lance store, or copy the folder of the store before a change",
-    )
 
 
 def snapshot_gone(name: str, current: str, where: str) -> SnapshotGoneError:

@@ -63,7 +63,7 @@ class Project:
     ) -> None:
         self.folder = folder
         self.session = session or Session()
-        self.settings = _with_session_filters(rooted(settings, folder.parts), self.session)
+        self.settings = self.session.narrowed(rooted(settings, folder.parts))
         self._base: Project = self
         self._variants: list[Project] = []
         self._purse: list[Project] = [self]
@@ -589,17 +589,6 @@ class Project:
         # variants are measured as they are
         guards = self._base is self and self.folder.promise.exists()
         return replace(plan, guard=room.answer_guard(self)) if guards else plan
-
-
-def _with_session_filters(settings: Settings, session: Session) -> Settings:
-    """Settings with the session's filters added to the project's."""
-    if not session.filters and not session.soft:
-        return settings
-    options = settings.retrieve
-    hard = tuple(map(retrieve.parse_filter, session.filters))
-    soft = tuple(map(retrieve.parse_soft_filter, session.soft))
-    narrowed = replace(options, filters=options.filters + hard, soft=options.soft + soft)
-    return replace(settings, retrieve=narrowed)
 
 
 _ASKED = attrgetter("models", "embed", "store", "fetch", "budget", "retrieve.databases")

@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import retrieve
+
+if TYPE_CHECKING:
+    from ._settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,16 @@ class Session:
     soft: tuple[str, ...] = ()
     served: bool = False
     background: bool = False
+
+    def narrowed(self, settings: Settings) -> Settings:
+        """Settings with the session's filters added to the project's."""
+        if not self.filters and not self.soft:
+            return settings
+        options = settings.retrieve
+        hard = tuple(map(retrieve.parse_filter, self.filters))
+        soft = tuple(map(retrieve.parse_soft_filter, self.soft))
+        narrowed = replace(options, filters=options.filters + hard, soft=options.soft + soft)
+        return replace(settings, retrieve=narrowed)
 
 
 _FRESH = 2.0

@@ -131,9 +131,7 @@ def candidate_row(
     )[:_MOST_PASSAGES]
     spans = tuple(span for span, _ in ranked)
     reference = corrections[0] if corrections else ""
-    gold = proposed([tally for _, tally in ranked])
-    gold = gold or _holding(asked.question, reference, spans)
-    newest = asked.answers[-1]
+    gold = proposed([t for _, t in ranked]) or _holding(asked.question, reference, spans)
     metadata: dict[str, MetaValue] = {
         "kind": FEEDBACK,
         "split": "tune",
@@ -155,7 +153,7 @@ def candidate_row(
     return Row(
         asked.id,
         asked.question,
-        response=newest.text,
+        response=asked.answers[-1].text,
         reference=reference,
         retrieved_contexts=tuple(span.text for span in spans),
         retrieved_context_ids=tuple(span.document_id for span in spans),
