@@ -41,7 +41,8 @@ NOTES = (
 )
 READ = (
     "It was run three times, and only totals were read, in all and by kind: when the development "
-    "half had no wrong answer left, for this page, and after a fault that a test of the repository showed."
+    "half had no wrong answer left, for this page, and after a fault that a test of the "
+    "repository showed."
 )
 
 
