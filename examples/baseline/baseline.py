@@ -119,8 +119,8 @@ def pairs(bench: Workbench, cast: Cast, count: int) -> Testset:
     if own.exists():
         rows += import_testset(bench.project, own).rows
     if cast.writes:
-        how = Synthesizing(count, kinds=("model",), model=cast.chat)
-        rows += bench.synth(how)[0].rows
+        options = Synthesizing(count, kinds=("model",), model=cast.chat)
+        rows += bench.synth(options)[0].rows
     if not rows:
         print(
             "\nNo questions without --model: speeches hold no definitions; gaps are used instead."
@@ -146,8 +146,8 @@ def compare_splitters(cast: Cast, testset: Testset, bench: Workbench) -> None:
             continue
         for name, splitter in (("C: one chunk a scene", ()), *SPLITTERS):
             print(f"\n## {kind}, {name}\n")
-            how = Baselining((*common, *splitter))
-            print(baseline_table(bench.baseline(pairs, how)))
+            options = Baselining((*common, *splitter))
+            print(baseline_table(bench.baseline(pairs, options)))
     print(
         "\nAn answer that echoes the question is nearest of all, so a small distance alone proves\n"
         "nothing: read it between `echoed` and `shuffled`. Quoted sentences repeat the words of\n"

@@ -201,8 +201,8 @@ def study(bench: Workbench, cast: Cast, testset: Path) -> str:
 def ablation(bench: Workbench, testset: Path, limit: int) -> str:
     """The sixteen prompts of the presets, by persona, on a seeded subset; the run of it."""
     print("\n# What each preset changes\n")
-    how = Ablating(presets=("a8",), limit=limit)
-    found = bench.ablate(str(testset), "Comprehensive", how)
+    options = Ablating(presets=("a8",), limit=limit)
+    found = bench.ablate(str(testset), "Comprehensive", options)
     print(ablation_table(found.ablation, run=found.run))
     return found.run
 
@@ -210,8 +210,8 @@ def ablation(bench: Workbench, testset: Path, limit: int) -> str:
 def readers(bench: Workbench, cast: Cast, rows: Testset) -> None:
     """Which persona is served best by which generator."""
     print("\n# Who is served best by whom\n")
-    how = GridOptions(PERSONAS, cast.generators)
-    found, run = bench.compare_generators(rows, "Comprehensive", how)
+    options = GridOptions(PERSONAS, cast.generators)
+    found, run = bench.compare_generators(rows, "Comprehensive", options)
     print(generators_table(found, run=run.run))
 
 

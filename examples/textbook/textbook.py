@@ -85,10 +85,10 @@ def questions(folder: Path, asked: Asked) -> Testset:
     writer = "" if offline else asked.model
     with Workbench.open(folder, Session(asked.settings(reranked=False))) as bench:
         bench.ingest()
-        how = Synthesizing(
+        options = Synthesizing(
             asked.questions, () if offline else ("model",), model=writer, weak=offline
         )
-        made, _ = bench.synth(how)
+        made, _ = bench.synth(options)
         path = bench.project.folder.testsets / "fifty.jsonl"
         write_rows(made.rows, path)
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(made.made.items()))

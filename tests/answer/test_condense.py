@@ -20,7 +20,7 @@ HISTORY = [
 )
 def test_a_question_that_points_back_gets_the_terms_of_the_last(question: str) -> None:
     made = condense_by_rule(question, HISTORY)
-    assert made.how == "rule"
+    assert made.method == "rule"
     assert made.text.startswith(question)
     assert "APP_w304" in made.text
     assert "the" not in made.text.removeprefix(question)
@@ -38,27 +38,27 @@ def test_french_follow_ups_are_understood_too() -> None:
 )
 def test_a_question_that_stands_alone_is_left_alone(question: str) -> None:
     made = condense_by_rule(question, HISTORY)
-    assert (made.text, made.how) == (question, "as asked")
+    assert (made.text, made.method) == (question, "as asked")
 
 
 def test_without_history_nothing_is_asked() -> None:
     driver = Driver()
     made = driver.run(condense("And it?", [], "openai:x"))
-    assert made.how == "as asked"
+    assert made.method == "as asked"
     assert not driver.seen
 
 
 def test_offline_the_rule_is_used_and_named() -> None:
     driver = Driver()
     made = driver.run(condense("How do I fix it?", HISTORY, "extractive"))
-    assert made.how == "rule"
+    assert made.method == "rule"
     assert not driver.seen
 
 
 def test_a_model_rewrites_with_the_conversation_in_view() -> None:
     driver = Driver('"How do I fix APP_w304?"')
     made = driver.run(condense("How do I fix it?", HISTORY, "openai:x"))
-    assert (made.text, made.how) == ("How do I fix APP_w304?", "openai:x")
+    assert (made.text, made.method) == ("How do I fix APP_w304?", "openai:x")
     prompt = driver.chats[0].messages[-1].content
     assert "pump is blocked" in prompt
     assert "How do I fix it?" in prompt

@@ -34,7 +34,7 @@ def test_the_row_that_hangs_is_named_and_the_worker_replaced() -> None:
         before = _POOL.idle[0][1].process
         with pytest.raises(WorkerEndedError) as caught:
             run_pattern("(a+)+$", None, ["a", "b", BOMB, "c"], 0.1)
-        assert (caught.value.step, caught.value.how) == (2, "")
+        assert (caught.value.step, caught.value.reason) == (2, "")
         assert before.returncode == -signal.SIGPROF
         assert run_pattern("a", None, ["a"], 1.0) == [True]
 

@@ -239,7 +239,7 @@ def test_an_empty_name_is_refused_everywhere(make_project: MakeProject, name: st
         assert bench.project.runs.holds(run)
         if name:
             with pytest.raises(FlowError, match="name of the tenant is empty"):
-                bench.ask(QUESTION, how=Asking(scope=name))
+                bench.ask(QUESTION, options=Asking(scope=name))
 
 
 @pytest.mark.slow

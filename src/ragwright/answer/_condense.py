@@ -18,14 +18,14 @@ class Condensed:
 
     Attributes:
         text: The question to retrieve and answer with.
-        how: ``as asked``, ``rule`` (terms of an earlier question were added), or the model.
+        method: ``as asked``, ``rule`` (terms of an earlier question were added), or the model.
         notes: Which turns were left out.
         keywords: Text for the keyword channel in place of ``text``: words of the question and of
             earlier turns, each repeated by its weight; empty if it is searched as ``text``.
     """
 
     text: str
-    how: str
+    method: str
     notes: tuple[str, ...] = ()
     keywords: str = ""
 

@@ -390,7 +390,7 @@ def _all_answers(
         standalone, plan = condensed.text, replace(plan, keywords=condensed.keywords)
         notes += condensed.notes
         if standalone != question:
-            notes = (*notes, f"read as: {standalone} ({condensed.how})")
+            notes = (*notes, f"read as: {standalone} ({condensed.method})")
     scene = RouteScene(model, plan.databases)
     chosen = yield from route(standalone, plan.retrieve.route, scene)
     notes += chosen.notes

@@ -51,8 +51,8 @@ def command(
     console = flags.console
     names = runs or []
     if feedback:
-        how = Collecting(Path(names[0]) if names else None, split, scope or "", pool)
-        names = [str(_collected(flags, how))] if len(names) < 2 else names
+        options = Collecting(Path(names[0]) if names else None, split, scope or "", pool)
+        names = [str(_collected(flags, options))] if len(names) < 2 else names
     if not names:
         raise ConfigError(
             "nothing to review is named",
@@ -72,10 +72,10 @@ def command(
     return 0
 
 
-def _collected(flags: Flags, how: Collecting) -> Path:
+def _collected(flags: Flags, options: Collecting) -> Path:
     """Collect feedback into a testset, and say what came of it."""
     with flags.open() as bench:
-        collected = bench.collect_feedback(how)
+        collected = bench.collect_feedback(options)
     flags.console.remark(collected.text)
     for note in collected.notes:
         flags.console.remark(f"note: {note}")

@@ -69,7 +69,7 @@ class _Work:
 
 
 @at_work(KIND)
-def run_audit(project: Project, how: Auditing) -> tuple[Audit, RunSummary]:
+def run_audit(project: Project, options: Auditing) -> tuple[Audit, RunSummary]:
     """Read the documents of the index, gather what is wrong with them, and store it as a run.
 
     Without a judge model nothing is paid.
@@ -79,8 +79,8 @@ def run_audit(project: Project, how: Auditing) -> tuple[Audit, RunSummary]:
         ConfigError: A kind is unknown, there is no audit to compare with, or the gate has a rule
             on a kind that is not looked for.
     """
-    earlier = _earlier(project.runs, how.since) if how.since else None
-    work = _audit_work(project, how)
+    earlier = _earlier(project.runs, options.since) if options.since else None
+    work = _audit_work(project, options)
     job = Job(
         kind=KIND,
         manifest=work.manifest,
@@ -88,18 +88,18 @@ def run_audit(project: Project, how: Auditing) -> tuple[Audit, RunSummary]:
         encode=finding_body,
         sources=lambda finding: tuple({place.document_id for place in finding.places}),
     )
-    summary = named_run(project.runner, project.runs, job, how)
+    summary = named_run(project.runner, project.runs, job, options)
     audit = replace(work.audit, run=summary.run)
     findings, errors = _stored_findings(project.runs, summary.run)
     if errors:
         more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
         audit = replace(audit, notes=(*audit.notes, f"not judged: {errors[0]}{more}"))
-    return _shown(project, audit, findings, how, earlier), summary
+    return _shown(project, audit, findings, options, earlier), summary
 
 
-def forecast_audit(project: Project, how: Auditing) -> Forecast:
+def forecast_audit(project: Project, options: Auditing) -> Forecast:
     """Forecast the calls and cost of judge and searches; the documents are really read."""
-    work = _audit_work(project, how, search=False)
+    work = _audit_work(project, options, search=False)
     depth = project.settings.section("audit").reach_depth
     makers: list[Callable[[], Flow[Any]]] = [make for _, make in work.items]
     return project.runner.forecast([*makers, *searches(project, work.questions, depth)])
@@ -150,25 +150,25 @@ def dismiss(project: Project, finding: str, reason: str) -> Path:
     return path
 
 
-def _audit_work(project: Project, how: Auditing, *, search: bool = True) -> _Work:
+def _audit_work(project: Project, options: Auditing, *, search: bool = True) -> _Work:
     """Read the documents, search unless it is a forecast, and plan what is left to judge."""
-    options: AuditOptions = project.settings.section("audit")
-    check_kinds(how.kinds, "--kinds")
-    wanted = how.kinds or options.kinds or KINDS
+    settings: AuditOptions = project.settings.section("audit")
+    check_kinds(options.kinds, "--kinds")
+    wanted = options.kinds or settings.kinds or KINDS
     kinds = tuple(kind for kind in KINDS if kind in wanted)
-    require_kinds(how.gate, kinds)
+    require_kinds(options.gate, kinds)
     snapshot = project.target().snapshot  # raises with a hint if nothing is indexed
     root = project.folder.root
-    today = date.fromisoformat(how.today) if how.today else datetime.now(UTC).date()
+    today = date.fromisoformat(options.today) if options.today else datetime.now(UTC).date()
     scan = scan_documents(
         project.documents,
         project.store.document,
-        options,
+        settings,
         kinds,
         lambda path: (root / path).exists(),
         today,
     )
-    questions = _questions_for(project, how, kinds, len(scan.corpus.briefs))
+    questions = _questions_for(project, options, kinds, len(scan.corpus.briefs))
     findings: Sequence[Finding] = scan.findings
     notes: Sequence[str] = ()
     if search:
@@ -182,34 +182,34 @@ def _audit_work(project: Project, how: Auditing, *, search: bool = True) -> _Wor
         scan.pages,
         scan.characters,
         notes=(*project.partial_note(), *notes),
-        since=how.since,
+        since=options.since,
     )
     setup = judging(project)
-    judges = options.judge and bool(setup.model)
-    items = [(finding.id, partial(_settled, finding, setup, judges, how)) for finding in ranked]
+    judges = settings.judge and bool(setup.model)
+    items = [(finding.id, partial(_settled, finding, setup, judges, options)) for finding in ranked]
     manifest = {
         "rules": _RULES,
         "snapshot": snapshot,
         "kinds": list(kinds),
-        "options": {key: value for key, value in asdict(options).items() if key != "dismissed"},
+        "settings": {key: value for key, value in asdict(settings).items() if key != "dismissed"},
         "judge": setup.model if judges else "",
-        "every": how.every and judges,
-        "testset": how.testset,
+        "every": options.every and judges,
+        "testset": options.testset,
         "day": today.isoformat() if "age" in kinds else "",
-        "seed": how.seed,
+        "seed": options.seed,
     }
     return _Work(audit, manifest, items, questions)
 
 
 def _questions_for(
-    project: Project, how: Auditing, kinds: Sequence[str], documents: int
+    project: Project, options: Auditing, kinds: Sequence[str], documents: int
 ) -> list[Question]:
     """The questions that are searched for: given, served, and of the documents themselves."""
-    options: AuditOptions = project.settings.section("audit")
-    questions = testset_questions(project, how.testset) if how.testset else []
+    settings: AuditOptions = project.settings.section("audit")
+    questions = testset_questions(project, options.testset) if options.testset else []
     questions += served_questions(project)
     if "reach" in kinds or not questions:
-        questions += own_questions(project, documents, options.questions, how.seed)
+        questions += own_questions(project, documents, settings.questions, options.seed)
     return questions
 
 
@@ -217,12 +217,12 @@ def _searched_for(
     project: Project, scan: Scan, questions: Sequence[Question], kinds: Sequence[str]
 ) -> tuple[list[Finding], list[str]]:
     """Findings with their cost, and those that only a search can tell; with notes."""
-    options: AuditOptions = project.settings.section("audit")
-    results = search_questions(project, questions, options.reach_depth)
+    settings: AuditOptions = project.settings.section("audit")
+    results = search_questions(project, questions, settings.reach_depth)
     findings = list(scan.findings)
     notes = []
     if "reach" in kinds:
-        findings += out_of_reach(scan.corpus, results, options.reach_depth)
+        findings += out_of_reach(scan.corpus, results, settings.reach_depth)
     if "unanswered" in kinds:
         findings += unanswered(scan.corpus, results)
         if not results.of("served"):
@@ -233,9 +233,11 @@ def _searched_for(
     return priced(findings, results), notes
 
 
-def _settled(finding: Finding, setup: MeasureSetup, judges: bool, how: Auditing) -> Flow[Finding]:
+def _settled(
+    finding: Finding, setup: MeasureSetup, judges: bool, options: Auditing
+) -> Flow[Finding]:
     """A finding as it is stored: a candidate with its verdict, another one as it is."""
-    if judges and finding.kind == "contradictions" and (finding.sure or how.every):
+    if judges and finding.kind == "contradictions" and (finding.sure or options.every):
         return (yield from judged_finding(finding, setup))
     return finding
 
@@ -252,12 +254,16 @@ def _stored_findings(runs: Runs, run: str) -> tuple[list[Finding], list[str]]:
 
 
 def _shown(
-    project: Project, audit: Audit, findings: Sequence[Finding], how: Auditing, since: Run | None
+    project: Project,
+    audit: Audit,
+    findings: Sequence[Finding],
+    options: Auditing,
+    since: Run | None,
 ) -> Audit:
     """An audit with the findings to be shown; the others are counted."""
     dismissed = _dismissed(project)
     open_ones = [finding for finding in findings if finding.id not in dismissed]
-    visible = [finding for finding in open_ones if finding.sure or how.every]
+    visible = [finding for finding in open_ones if finding.sure or options.every]
     known = {row.id for row in project.runs.rows(since.id)} if since else set()
     fresh = [finding for finding in visible if finding.id not in known]
     notes = list(audit.notes)

@@ -37,13 +37,13 @@ class WorkerEndedError(Exception):
 
     Attributes:
         step: Position of the text it was working on; 0 if the work has no steps.
-        how: Why it ended; empty for the time limit.
+        reason: Why it ended; empty for the time limit.
     """
 
-    def __init__(self, step: int, how: str = "") -> None:
-        super().__init__(step, how)
+    def __init__(self, step: int, reason: str = "") -> None:
+        super().__init__(step, reason)
         self.step = step
-        self.how = how
+        self.reason = reason
 
 
 def run_pattern(

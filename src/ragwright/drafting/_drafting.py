@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @at_work("draft")
-def run_drafts(project: Project, request: DraftRequest, how: Drafting) -> DraftBatch:
+def run_drafts(project: Project, request: DraftRequest, options: Drafting) -> DraftBatch:
     """Draft the texts of a request, and store them in the table of outputs under a number.
 
     If the draft is stopped, the texts written so far are stored, marked partial.
@@ -35,33 +35,35 @@ def run_drafts(project: Project, request: DraftRequest, how: Drafting) -> DraftB
         StoreError: The table of outputs cannot be written; no model was called.
         KeyboardInterrupt: After Ctrl-C; its note names that batch.
     """
-    storing = how.save and not how.preview
+    storing = options.save and not options.preview
     if storing:  # before any call is paid for
         project_outputs(project).require_writable()
     underway = Underway()
-    flow = drafts(project, request, how, underway)()
+    flow = drafts(project, request, options, underway)()
     # taken before the run: files may change meanwhile
-    origin = origin_of(project, _settings_of_draft(project, how)) if storing else Origin()
+    origin = origin_of(project, _settings_of_draft(project, options)) if storing else Origin()
     try:
-        batch = project.runner.run(flow, scope=how.scope, timeout=how.timeout, trace=how.trace)
+        batch = project.runner.run(
+            flow, scope=options.scope, timeout=options.timeout, trace=options.trace
+        )
     except (RagwrightError, KeyboardInterrupt) as stop:
         if storing:
-            _store_partial(project, underway, how, origin, stop)
+            _store_partial(project, underway, options, origin, stop)
         raise
     batch = replace(batch, notes=(*batch.notes, *project.replies.notes))
     if not storing:
         return batch
-    return replace(batch, number=save_drafts(project, batch, how.scope, origin))
+    return replace(batch, number=save_drafts(project, batch, options.scope, origin))
 
 
-def with_numbers(options: DraftOptions, how: Drafting) -> DraftOptions:
+def with_numbers(options: DraftOptions, drafting: Drafting) -> DraftOptions:
     """Set the numbers of examples and records that a draft requests.
 
     Raises:
         ConfigError: The pool is smaller than the number of examples.
     """
-    examples = options.examples if how.examples is None else how.examples
-    pool = options.pool if how.pool is None else how.pool
+    examples = options.examples if drafting.examples is None else drafting.examples
+    pool = options.pool if drafting.pool is None else drafting.pool
     return replace(options, examples=examples, pool=pool)
 
 
@@ -102,14 +104,14 @@ def _store_partial(
         stop.add_note(outcome)
 
 
-def forecast_drafts(project: Project, request: DraftRequest, how: Drafting) -> Forecast:
+def forecast_drafts(project: Project, request: DraftRequest, options: Drafting) -> Forecast:
     """Forecast the calls and cost of drafting; without a model, of finding the records."""
-    previewed = how if models_of(project, how) else replace(how, preview=True)
-    return project.runner.forecast([drafts(project, request, previewed)], scope=how.scope)
+    previewed = options if models_of(project, options) else replace(options, preview=True)
+    return project.runner.forecast([drafts(project, request, previewed)], scope=options.scope)
 
 
 def drafts(
-    project: Project, request: DraftRequest, how: Drafting, underway: Underway | None = None
+    project: Project, request: DraftRequest, options: Drafting, underway: Underway | None = None
 ) -> Callable[[], Flow[DraftBatch]]:
     """Open everything a draft needs; return a function that makes the flow.
 
@@ -119,24 +121,24 @@ def drafts(
         ConfigError: There is no model to write, or a name is not a model.
         RecordsError: A declaration of the records is wrong, with file and line.
     """
-    models = models_of(project, how)
-    if not models and not how.preview:
+    models = models_of(project, options)
+    if not models and not options.preview:
         raise no_model()
     for model in models:
         # a misspelt name is reported before other calls are paid for
         project.models.settings_of(model)
     plan = draft_plan(project)
-    plan = replace(plan, options=with_numbers(plan.options, how))
-    searching = replace(plan.retrieve, filters=plan.retrieve.filters + how.filters)
-    plan = replace(plan, models=models, preview=how.preview, retrieve=searching)
+    plan = replace(plan, options=with_numbers(plan.options, options))
+    searching = replace(plan.retrieve, filters=plan.retrieve.filters + options.filters)
+    plan = replace(plan, models=models, preview=options.preview, retrieve=searching)
     return partial(draft, request, project.target(), plan, underway)
 
 
-def models_of(project: Project, how: Drafting) -> tuple[str, ...]:
+def models_of(project: Project, options: Drafting) -> tuple[str, ...]:
     """Return the models that write, each once; none if none is configured."""
     answer = project.settings.answer
     answering = () if answer.model == models.ExtractiveReranker.name else (answer.model,)
-    return tuple(dict.fromkeys(how.models or answer.draft.models or answering))
+    return tuple(dict.fromkeys(options.models or answer.draft.models or answering))
 
 
 def draft_plan(project: Project) -> DraftPlan:

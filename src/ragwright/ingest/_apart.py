@@ -195,10 +195,10 @@ def _worked(task: _Task, options: SourceOptions) -> _Result:
     except WorkerEndedError as error:
         parser = parser_of(options) if isinstance(task, _File) else None
         called = f"the parser {options.parser!r}" if parser else ""
-        if error.how:
+        if error.reason:
             raise UnsupportedSourceError(
                 f"{called or 'its parser'} crashed, or needed more than `max_memory` "
-                f"({options.max_memory:,} bytes): {error.how}",
+                f"({options.max_memory:,} bytes): {error.reason}",
                 where=task.where,
                 hint="if you trust the file, raise `max_memory`",
             ) from error

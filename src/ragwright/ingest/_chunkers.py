@@ -201,8 +201,8 @@ class EntryChunker(PartChunker):
         except WorkerEndedError as error:
             raise ChunkError(
                 f"chunk.pattern {pattern!r} took longer than {seconds:g} s: it backtracks"
-                if not error.how
-                else f"chunk.pattern {pattern!r} failed: {error.how}",
+                if not error.reason
+                else f"chunk.pattern {pattern!r} failed: {error.reason}",
                 where=document.id,
                 hint="avoid a loop within a loop, such as (a+)+; "
                 "chunk.pattern_seconds allows more time",

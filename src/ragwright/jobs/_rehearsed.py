@@ -19,7 +19,7 @@ from ..rehearsal import (
 
 
 def rehearse_promotion(
-    project: Project, run: str, rules: Sequence[RehearsalRule], how: Rehearsing | None = None
+    project: Project, run: str, rules: Sequence[RehearsalRule], options: Rehearsing | None = None
 ) -> tuple[Rehearsal, RehearsalVerdict]:
     """Compare the answers of the served configuration with those of a run's; change nothing.
 
@@ -37,5 +37,7 @@ def rehearse_promotion(
     with base as present:
         if not same:
             present.spend_with(project)
-        rehearsal = rehearse(present, replace(how or Rehearsing(), config=name, must_differ=False))
+        rehearsal = rehearse(
+            present, replace(options or Rehearsing(), config=name, must_differ=False)
+        )
     return rehearsal, gate_rehearsal(rehearsal, rules)

@@ -94,7 +94,7 @@ class _SpanCheck:
     question: str
     answer: str
     value: float
-    how: str
+    comparison: str
 
 
 def q2(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
@@ -123,7 +123,8 @@ def q2(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Sco
             return Score(name, result.state, reason=result.reason)
     checks = [result for result in results if isinstance(result, _SpanCheck)]
     detail = "\n".join(
-        f"{c.value:g} {c.question} response: {c.span}; passages: {c.answer or _NO_ANSWER} ({c.how})"
+        f"{c.value:g} {c.question} response: {c.span}; passages: {c.answer or _NO_ANSWER} "
+        f"({c.comparison})"
         for c in checks
     )
     return Score(name, "scored", fmean(c.value for c in checks), detail=detail)

@@ -61,7 +61,7 @@ class Measured:
     busy: bool = False
 
 
-def measure_served(project: Project, how: Measuring | None = None) -> Measured:
+def measure_served(project: Project, options: Measuring | None = None) -> Measured:
     """Draw the configured share of the answers served since the last time, and score it.
 
     Scores are stored as they are made. Answers beyond the budget of the day, and failed ones,
@@ -71,9 +71,9 @@ def measure_served(project: Project, how: Measuring | None = None) -> Measured:
         ConfigError: ``serve.measure.share`` is 0, or a budget is set and a judge has no price.
         MeasureError: A measure cannot be computed from served answers, or lacks its model.
     """
-    chosen = how or Measuring()
-    options = measure_options(project.settings)
-    if not options.share:
+    chosen = options or Measuring()
+    settings = measure_options(project.settings)
+    if not settings.share:
         raise ConfigError(
             "serve.measure.share is 0: no served answer is measured",
             where=str(project.folder.file),
@@ -89,7 +89,7 @@ def measure_served(project: Project, how: Measuring | None = None) -> Measured:
         if chosen.retry_errors:
             outputs.scores.retry_errors()
         names = [str(measure) for measure in measures]
-        drawn = outputs.scores.draw(options.share, names, options.window)
+        drawn = outputs.scores.draw(settings.share, names, settings.window)
         measured = _MeasuringPass(project, measures, setup).run(chosen.most)
         return replace(measured, drawn=drawn)
     finally:
@@ -103,9 +103,9 @@ def served_measures(project: Project) -> tuple[tuple[Measure, ...], MeasureSetup
         MeasureError: A measure needs gold, which no served answer has, or lacks its model.
         ConfigError: A daily budget is set, and a model in use has no price.
     """
-    options = measure_options(project.settings)
-    setup = judging(project, ",".join(options.measures))
-    names = ",".join(options.measures)
+    settings = measure_options(project.settings)
+    setup = judging(project, ",".join(settings.measures))
+    names = ",".join(settings.measures)
     measures = chosen_measures(names, (), setup).measures
     for measure in measures:
         needed = {field for field in measure.definition.needs if field.startswith("reference")}
@@ -118,7 +118,7 @@ def served_measures(project: Project) -> tuple[tuple[Measure, ...], MeasureSetup
             )
     check_setup(measures, setup)
     check_models(project.models, measures, setup)
-    if options.daily_budget is not None:
+    if settings.daily_budget is not None:
         for name in sorted(
             {name for measure in measures for name in _models_of_measure(measure, setup)}
         ):

@@ -75,7 +75,7 @@ def calls_a_model(options: PassportOptions) -> bool:
 
 def free_passport(
     text: str,
-    how: PassportOptions | None = None,
+    options: PassportOptions | None = None,
     *,
     setup: MeasureSetup | None = None,
     root: Path = Path(),
@@ -84,7 +84,7 @@ def free_passport(
 
     Args:
         text: The set: ``mtrag:PATH``, ``module:object:PATH``, a file of rows.
-        how: Options.
+        options: Options.
         setup: Language and cues of the measures.
         root: Folder of the project, for verdicts that are runs.
 
@@ -92,7 +92,7 @@ def free_passport(
         ConfigError: The set is unknown, or a measure needs a model.
         TestsetError: The set or the verdicts cannot be read, or nothing can judge its rows.
     """
-    options = how or PassportOptions()
+    options = options or PassportOptions()
     people, verdicts, notes = _recorded_part(text, options, root)
     named = parse_measures(options.measures) if options.measures else ()
     verdicts += free_verdicts(people, named, setup)
@@ -103,7 +103,7 @@ def free_passport(
 def judged_passport(
     project: Project,
     text: str,
-    how: PassportOptions | None = None,
+    options: PassportOptions | None = None,
     *,
     told: OnForecast | None = None,
 ) -> Passport:
@@ -114,14 +114,14 @@ def judged_passport(
     Args:
         project: Its judge is ``judge.model``.
         text: As for :func:`free_passport`.
-        how: Options.
+        options: Options.
         told: Gets the forecast of each measure before its first call.
 
     Raises:
         ConfigError: No chat model is set.
         StoppedError: The budget or a key stopped it; finished rows are stored.
     """
-    options = how or PassportOptions()
+    options = options or PassportOptions()
     people, verdicts, notes = _recorded_part(text, options, project.folder.root)
     setup = judging(project, options.measures)
     free, judged = _measures_for(people, options, setup)
@@ -132,10 +132,10 @@ def judged_passport(
 
 
 def forecast_passport(
-    project: Project | None, text: str, how: PassportOptions | None = None
+    project: Project | None, text: str, options: PassportOptions | None = None
 ) -> Forecast:
     """Forecast the calls and cost of a passport, without calling any model."""
-    options = how or PassportOptions()
+    options = options or PassportOptions()
     root = Path() if project is None else project.folder.root
     people = open_people(text, options.columns, root=root)
     if project is None:
@@ -257,8 +257,10 @@ def _model_verdicts(
 
     progress = project.runner.progress
     spent, calls, reused = progress.cost, progress.calls, progress.reused
-    how = Evaluating(resume=options.resume, seed=options.seed)
-    evaluation, summary = score_stored(project, _judged_rows(people), [measure], how, told=priced)
+    evaluating = Evaluating(resume=options.resume, seed=options.seed)
+    evaluation, summary = score_stored(
+        project, _judged_rows(people), [measure], evaluating, told=priced
+    )
     if summary.reason is not None:  # figures of half a set would mislead
         raise summary.reason
     made, known = progress.calls - calls, progress.reused - reused

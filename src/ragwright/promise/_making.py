@@ -99,8 +99,8 @@ class Promised:
 
 
 @at_work("promise")
-def make_promise(project: Project, how: Promising) -> Promised:
-    """Certify that at most ``how.risk`` of the answered questions are wrong, and put it in force.
+def make_promise(project: Project, options: Promising) -> Promised:
+    """Certify that at most ``options.risk`` of the answered questions are wrong; put it in force.
 
     Every question of the tune split is answered once; score and thresholds are chosen there. If
     they are promising, the confirm split is opened (which is logged), answered once, and tested.
@@ -114,7 +114,7 @@ def make_promise(project: Project, how: Promising) -> Promised:
         TestsetError: A split is empty or too small, or no row says what is right.
     """
     with promise_lock(project.folder, "promise"):
-        return _Making(project, how).run()
+        return _Making(project, options).run()
 
 
 def again(project: Project) -> Promising:
@@ -137,12 +137,12 @@ def again(project: Project) -> Promising:
     )
 
 
-def forecast_promise(project: Project, how: Promising) -> Forecast:
+def forecast_promise(project: Project, options: Promising) -> Forecast:
     """Forecast the calls and cost of :func:`make_promise`; no opening is logged.
 
     Raises as :func:`make_promise`.
     """
-    making = _Making(project, how)
+    making = _Making(project, options)
     closed = making.closed_split()
     return making.forecast(making.split("tune")) + making.forecast(closed)
 
@@ -150,11 +150,11 @@ def forecast_promise(project: Project, how: Promising) -> Forecast:
 class _Making:
     """One promise on its way."""
 
-    def __init__(self, project: Project, how: Promising) -> None:
+    def __init__(self, project: Project, options: Promising) -> None:
         self._project = project
-        self._how = how
-        self._rule: RightRule = parse_right_rule(how.measure, project.settings.judge.language)
-        measures = score_measures(how.scores)
+        self._options = options
+        self._rule: RightRule = parse_right_rule(options.measure, project.settings.judge.language)
+        measures = score_measures(options.scores)
         if self._rule.rule is not None and self._rule.rule.measure not in measures:
             measures = (*measures, self._rule.rule.measure)
         # an evaluation wants at least one measure
@@ -164,10 +164,10 @@ class _Making:
 
     def split(self, name: str, *, rehearsal: bool = False) -> Testset:
         """Load a split; opening the confirm split is logged unless it is a rehearsal."""
-        how = self._how
-        purpose = f"promise: at most {percent(how.risk)} of answers wrong"
+        options = self._options
+        purpose = f"promise: at most {percent(options.risk)} of answers wrong"
         return project_testset(
-            self._project.folder, how.testset, name, purpose=purpose, rehearsal=rehearsal
+            self._project.folder, options.testset, name, purpose=purpose, rehearsal=rehearsal
         )
 
     def closed_split(self) -> Testset:
@@ -176,13 +176,13 @@ class _Making:
         Raises:
             TestsetError: It has too few rows to certify the risk even without an error.
         """
-        how, closed = self._how, self.split("confirm", rehearsal=True)
-        least = rows_needed(how.risk, 1 - how.confidence)
+        options, closed = self._options, self.split("confirm", rehearsal=True)
+        least = rows_needed(options.risk, 1 - options.confidence)
         if least is not None and len(closed.rows) < least:
             raise TestsetError(
                 f"the confirm split has {counted(len(closed.rows), 'row')}: too few to certify a "
-                f"risk of {percent(how.risk)} with confidence {percent(how.confidence)}",
-                where=how.testset,
+                f"risk of {percent(options.risk)} with confidence {percent(options.confidence)}",
+                where=options.testset,
                 hint=f"{least} answered held-out questions without a single error are needed; the "
                 "split stays closed",
             )
@@ -190,17 +190,17 @@ class _Making:
 
     def forecast(self, testset: Testset) -> Forecast:
         """Forecast the answers to a split."""
-        how = Evaluating(answers=True)
-        return forecast_testset(self._open_settings, testset, self._measures, how)
+        options = Evaluating(answers=True)
+        return forecast_testset(self._open_settings, testset, self._measures, options)
 
     def run(self) -> Promised:
         """Choose, then certify."""
-        how, alpha = self._how, 1 - self._how.confidence
+        options, alpha = self._options, 1 - self._options.confidence
         closed = self.closed_split()
         tune = self.split("tune")
         choosing = self._graded(self._evaluated(tune))
         plan, candidates = best_plan(
-            choosing.scores, choosing.wrong, risk=how.risk, alpha=alpha, rows=len(closed.rows)
+            choosing.scores, choosing.wrong, risk=options.risk, alpha=alpha, rows=len(closed.rows)
         )
         notes = _ungraded_note(choosing, "tune")
         if not plan.thresholds or plan.hopeless:
@@ -218,10 +218,10 @@ class _Making:
         confirm = self.split("confirm", rehearsal=run is not None)
         run = run or runs.start(KIND, manifest)
         opening = len(Openings.touching(project.folder.openings, confirm.name, confirm.opened))
-        alpha = (1 - self._how.confidence) / 2 ** max(0, opening - 1)
+        alpha = (1 - self._options.confidence) / 2 ** max(0, opening - 1)
         rows = self._graded(self._evaluated(confirm))
         steps, failed = certified_steps(
-            plan, rows.scores[plan.score], rows.wrong, risk=self._how.risk, alpha=alpha
+            plan, rows.scores[plan.score], rows.wrong, risk=self._options.risk, alpha=alpha
         )
         place = str(project.folder.openings)  # differs by machine; certificates are shared
         remarks = [note for note in confirm.notes if place not in note]
@@ -254,23 +254,23 @@ class _Making:
         self, score: str, steps: tuple[Step, ...], outcome: Promised, asked: int
     ) -> Certificate:
         """A certificate without what is known of the opening and the project's state."""
-        how, last = self._how, steps[-1]
+        options, last = self._options, steps[-1]
         return Certificate(
             number="",
             date=now_text()[:10],
-            risk=how.risk,
-            confidence=how.confidence,
+            risk=options.risk,
+            confidence=options.confidence,
             score=score,
             threshold=last.threshold,
             rule=str(self._rule),
-            measure=how.measure,
-            testset=how.testset,
+            measure=options.measure,
+            testset=options.testset,
             asked=asked,
             answered=last.answered,
             errors=last.errors,
             bound=1.0,
             opening=1,
-            alpha=1 - how.confidence,
+            alpha=1 - options.confidence,
             steps=steps,
             candidates=outcome.candidates,
             personas=(),
@@ -318,8 +318,8 @@ class _Making:
         state = "" if outcome.opened else "; the confirm split stays closed"
         if not plan.thresholds:
             return replace(outcome, reason=f"no question of the tune split was answered{state}")
-        risk = percent(self._how.risk)
-        needed = plan.questions_needed(self._how.risk, 1 - self._how.confidence)
+        risk = percent(self._options.risk)
+        needed = plan.questions_needed(self._options.risk, 1 - self._options.confidence)
         if needed is None:
             reason = (
                 f"on the tune split no threshold keeps the share of wrong answers below {risk}: "
@@ -341,8 +341,10 @@ class _Making:
 
     def _evaluated(self, testset: Testset) -> Evaluation:
         """Answer every row once, at the lowest threshold; rows that are stored are not repeated."""
-        how = Evaluating(answers=True, resume=True)
-        evaluation, summary = evaluate_testset(self._open_settings, testset, self._measures, how)
+        options = Evaluating(answers=True, resume=True)
+        evaluation, summary = evaluate_testset(
+            self._open_settings, testset, self._measures, options
+        )
         if summary.reason is not None:
             raise summary.reason
         return evaluation
@@ -353,24 +355,24 @@ class _Making:
         Raises:
             TestsetError: No row says what is right.
         """
-        rows = graded(evaluation.results, self._how.scores, self._rule)
+        rows = graded(evaluation.results, self._options.scores, self._rule)
         if not len(rows.wrong):
             raise TestsetError(
                 "no row says whether its answer is right",
-                where=self._how.testset,
+                where=self._options.testset,
                 hint="add gold answers (reference), mark rows answerable: false, or give "
                 "--measure, such as --measure 'KPrecision>=0.8'",
             )
         return rows
 
     def _manifest(self, tune: Testset) -> dict[str, Any]:
-        how = self._how
+        options = self._options
         return {
-            "testset": how.testset,
-            "risk": how.risk,
-            "confidence": how.confidence,
-            "measure": how.measure,
-            "scores": list(how.scores),
+            "testset": options.testset,
+            "risk": options.risk,
+            "confidence": options.confidence,
+            "measure": options.measure,
+            "scores": list(options.scores),
             "tune": tune.fingerprint,
             "confirm": self.split("confirm", rehearsal=True).opened,
             "parts": dict(self._parts),

@@ -65,7 +65,7 @@ class Checking:
 def check_records(
     folder: Path,
     base: Path,
-    how: Checking | None = None,
+    options: Checking | None = None,
     source: RowSource | None = None,
     root: Path | None = None,
 ) -> checking.CheckReport:
@@ -76,16 +76,16 @@ def check_records(
     Args:
         folder: Folder of the declarations.
         base: Folder that a relative source starts from.
-        how: Settings.
+        options: Settings.
         source: Rows to use instead of the source's.
         root: Folder that lookup tables start from; the parent of ``folder`` if None.
     """
-    how = how or Checking()
-    spec, errors = read_spec(folder, how.format, Lookups(root or folder.parent))
+    options = options or Checking()
+    spec, errors = read_spec(folder, options.format, Lookups(root or folder.parent))
     faults = [checking.Fault.of(error) for error in errors]
     notes = (*_unread(folder), *_unused(folder, spec))
     unreadable = not spec.source.places and _tells_of_source(faults, spec)
-    spec = replace(spec, source=spec.source.instead(how.given))
+    spec = replace(spec, source=spec.source.instead(options.given))
     try:
         rows = source or open_source(spec.source.complete(), base)
     except RagwrightError as error:
@@ -95,11 +95,11 @@ def check_records(
             faults=(*faults, *([] if known else [source_fault])), notes=notes
         )
     sample = checking.sample_rows(
-        spec.source, rows, _used_columns(spec, folder), how.rows, how.seed
+        spec.source, rows, _used_columns(spec, folder), options.rows, options.seed
     )
     trial = _Trial(spec, folder, [*faults, *sample.faults], notes)
     if sample.rows is not None and sample.rows.num_rows:
-        trial.run(sample.rows, how.examples)
+        trial.run(sample.rows, options.examples)
     return trial.report(sample, without_secret(spec.source.source, spec.source.source))
 
 

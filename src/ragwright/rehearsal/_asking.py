@@ -43,7 +43,7 @@ def has_gold(row: Row) -> bool:
 
 
 def rehearsal_rows(
-    project: Project, questions: tuple[RehearsedQuestion, ...], how: Rehearsing
+    project: Project, questions: tuple[RehearsedQuestion, ...], options: Rehearsing
 ) -> Rows:
     """The questions with the measures that their gold allows.
 
@@ -64,27 +64,27 @@ def rehearsal_rows(
     ]
     if not gold:
         return Rows(questions, (), MeasureSetup())
-    setup = judging(project, how.measures)
+    setup = judging(project, options.measures)
     measures: Sequence[Measure]
-    if how.measures:
-        measures = parse_measures(how.measures)
+    if options.measures:
+        measures = parse_measures(options.measures)
     else:
         hits = project.settings.retrieve.top_k
         measures = default_measures(gold, MeasureSetup(), hits=hits).measures
         # What a row without gold can be scored by says nothing about its gold.
         measures = [m for m in measures if not str(m).startswith("KPrecision")]
-    if how.search_only:
+    if options.search_only:
         ranked = [m for m in measures if m.definition.kind in ("retrieval", "span")]
-        measures = ranking_measures(measures if how.measures else ranked) if ranked else ()
+        measures = ranking_measures(measures if options.measures else ranked) if ranked else ()
     return Rows(questions, tuple(measures), setup)
 
 
-def side_job(project: Project, rows: Rows, how: Rehearsing) -> Job[SideAnswer]:
+def side_job(project: Project, rows: Rows, options: Rehearsing) -> Job[SideAnswer]:
     """The job that asks every question of one side."""
     target, plan = project.target(), project.plan(stream=False)
     gold_rows, gold_note = _current_rows(project, rows)
     makers = [
-        (q.row.id, partial(_asked, project, (target, plan), gold_rows[q.row.id], rows, how))
+        (q.row.id, partial(_asked, project, (target, plan), gold_rows[q.row.id], rows, options))
         for q in rows.questions
     ]
     configuration = configuration_of(project.folder, project.settings)
@@ -97,7 +97,7 @@ def side_job(project: Project, rows: Rows, how: Rehearsing) -> Job[SideAnswer]:
             "rows": values_hash(plain(q.row) for q in rows.questions),
             "measures": [str(m) for m in rows.measures],
             "judge": value_hash(str(replace(rows.setup, rubrics={}))),
-            "search_only": how.search_only,
+            "search_only": options.search_only,
             "snapshot": target.snapshot,
             "settings": settings,
             "files": dict(configuration.files),
@@ -106,10 +106,10 @@ def side_job(project: Project, rows: Rows, how: Rehearsing) -> Job[SideAnswer]:
         items=makers,
         encode=plain,
         sources=_sources,
-        scope=how.scope,
+        scope=options.scope,
         resume=True,
         reuse=project.session.reuse,
-        retry_errors=how.retry_errors,
+        retry_errors=options.retry_errors,
     )
 
 
@@ -153,11 +153,11 @@ def _current_rows(project: Project, rows: Rows) -> tuple[dict[str, Row], str]:
 
 
 def _asked(
-    project: Project, state: tuple[Target, AskPlan], row: Row, rows: Rows, how: Rehearsing
+    project: Project, state: tuple[Target, AskPlan], row: Row, rows: Rows, options: Rehearsing
 ) -> Flow[SideAnswer]:
     """Answer one question on one side, or search for it alone, and score it."""
     target, plan = state
-    if how.search_only:
+    if options.search_only:
         hits = (yield from retrieve(row.user_input, target, plan.retrieve)).hits
         answer = Answer(row.user_input, "", hits=tuple(hits))
     else:
@@ -173,7 +173,7 @@ def _asked(
                 scores[score.measure] = score.value
             elif score.missed and scale is not None and scale.worst is not None:
                 scores[score.measure] = scale.worst
-    return _side_answer(answer, scores, None if how.search_only else answer.usage.cost)
+    return _side_answer(answer, scores, None if options.search_only else answer.usage.cost)
 
 
 def _side_answer(answer: Answer, scores: Mapping[str, float], cost: float | None) -> SideAnswer:

@@ -20,7 +20,7 @@ _ANSWER = "answer"
 
 
 def rehearsed_questions(
-    project: Project, how: Rehearsing
+    project: Project, options: Rehearsing
 ) -> tuple[tuple[RehearsedQuestion, ...], tuple[str, ...]]:
     """The questions, most asked first, and notes on those that were left out.
 
@@ -30,12 +30,12 @@ def rehearsed_questions(
     """
     questions: list[RehearsedQuestion] = []
     notes: list[str] = []
-    if how.served or (how.served is None and not how.testset):
-        served, left_out = _served_questions(project, how)
+    if options.served or (options.served is None and not options.testset):
+        served, left_out = _served_questions(project, options)
         questions += served
         notes += left_out
-        if not served and not how.testset:
-            whose = f" for {how.scope}" if how.scope else ""
+        if not served and not options.testset:
+            whose = f" for {options.scope}" if options.scope else ""
             raise ConfigError(
                 f"no question was served{whose} that could be asked again",
                 where="ragwright rehearse",
@@ -43,19 +43,21 @@ def rehearsed_questions(
                 "are asked through `ragwright serve` with serve.keep_answers; those of one "
                 "tenant: --scope TENANT",
             )
-    if how.testset:
-        testset = project_testset(project.folder, how.testset, "", limit=how.limit, seed=how.seed)
+    if options.testset:
+        testset = project_testset(
+            project.folder, options.testset, "", limit=options.limit, seed=options.seed
+        )
         questions += [RehearsedQuestion(unanswered(row)) for row in testset.rows]
         notes += testset.notes
     return tuple(sorted(questions, key=lambda question: -question.asked)), tuple(notes)
 
 
 def _served_questions(
-    project: Project, how: Rehearsing
+    project: Project, options: Rehearsing
 ) -> tuple[list[RehearsedQuestion], list[str]]:
     """Questions of served answers, each once with how often it was asked."""
-    since = moment(how.since) if how.since else ""
-    query = OutputQuery(kind="text", scope=how.scope, since=since)
+    since = moment(options.since) if options.since else ""
+    query = OutputQuery(kind="text", scope=options.scope, since=since)
     known: dict[tuple[str, str], RehearsedQuestion] = {}
     follow_ups = 0
     try:
@@ -91,6 +93,6 @@ def _served_questions(
         notes.append(
             f"left out: questions for personas that are gone: {', '.join(sorted(unknown))}"
         )
-    if how.limit is not None and len(ranked) > how.limit:
-        notes.append(f"the {how.limit} most asked of {len(ranked)} served questions")
-    return ranked[: how.limit], notes
+    if options.limit is not None and len(ranked) > options.limit:
+        notes.append(f"the {options.limit} most asked of {len(ranked)} served questions")
+    return ranked[: options.limit], notes

@@ -20,9 +20,9 @@ _PAGE = 5_000
 """Chunks that are listed at once."""
 
 
-def group_views(sides: Sides, rows: Rows, how: Rehearsing) -> tuple[GroupView, ...]:
+def group_views(sides: Sides, rows: Rows, options: Rehearsing) -> tuple[GroupView, ...]:
     """What each group of readers would see; searches only, no answers are written."""
-    return tuple(_group_view(sides, rows, group) for group in how.readers)
+    return tuple(_group_view(sides, rows, group) for group in options.readers)
 
 
 def _group_view(sides: Sides, rows: Rows, group: ReaderGroup) -> GroupView:

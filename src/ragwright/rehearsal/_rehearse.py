@@ -48,7 +48,7 @@ class RehearsalForecast:
 
 
 @at_work("rehearse")
-def rehearse(project: Project, how: Rehearsing) -> Rehearsal:
+def rehearse(project: Project, options: Rehearsing) -> Rehearsal:
     """Ask the present project and the changed one the same questions, and compare the answers.
 
     Both sides are asked now, by the same runner; what they asked before is known and costs
@@ -61,14 +61,14 @@ def rehearse(project: Project, how: Rehearsing) -> Rehearsal:
         StoppedError: The budget or a key stopped it; finished answers are stored.
         TestsetError: The test set cannot be read.
     """
-    require_change(how)
-    questions, notes = rehearsed_questions(project, how)
-    rows = rehearsal_rows(project, questions, how)
-    with opened_sides(project, how) as sides:
+    require_change(options)
+    questions, notes = rehearsed_questions(project, options)
+    rows = rehearsal_rows(project, questions, options)
+    with opened_sides(project, options) as sides:
         answers, runs = [], []
         for side in (sides.before, sides.after):
             side.project.share_budget()
-            job = side_job(side.project, rows, how)
+            job = side_job(side.project, rows, options)
             summary = run_job(side.project.runner, side.project.runs, job)
             if summary.reason is not None:
                 raise summary.reason
@@ -85,32 +85,32 @@ def rehearse(project: Project, how: Rehearsing) -> Rehearsal:
             for question in questions
         )
         return Rehearsal(
-            name=_name(how),
+            name=_name(options),
             settings=sides.settings,
             documents=sides.documents,
             changes=changes,
             groups=grouped_changes(changes),
-            readers=group_views(sides, rows, how),
-            drafts=stale_drafts(project, sides.documents, how.scope),
+            readers=group_views(sides, rows, options),
+            drafts=stale_drafts(project, sides.documents, options.scope),
             measures=tuple(map(str, rows.measures)),
-            searched_only=how.search_only,
-            notes=(*notes, *_notes(sides, rows, how, changes)),
+            searched_only=options.search_only,
+            notes=(*notes, *_notes(sides, rows, options, changes)),
             runs=tuple(runs),
         )
 
 
-def forecast_rehearsal(project: Project, how: Rehearsing) -> RehearsalForecast:
+def forecast_rehearsal(project: Project, options: Rehearsing) -> RehearsalForecast:
     """Forecast the calls and cost of a rehearsal; no model is called and no index is built."""
-    require_change(how)
-    questions, notes = rehearsed_questions(project, how)
-    rows = rehearsal_rows(project, questions, how)
+    require_change(options)
+    questions, notes = rehearsed_questions(project, options)
+    rows = rehearsal_rows(project, questions, options)
     remarks = list(notes)
     with ExitStack() as stack:
-        sides = plain_sides(project, how, stack)
+        sides = plain_sides(project, options, stack)
         after = sides.after.project
         index: IngestForecast | None
-        if how.sources:
-            index = forecast_beside(project, TrialSources(how.sources, how.prune))
+        if options.sources:
+            index = forecast_beside(project, TrialSources(options.sources, options.prune))
         else:
             index = forecast_like(after, project)
         standing_in = after
@@ -121,10 +121,10 @@ def forecast_rehearsal(project: Project, how: Rehearsing) -> RehearsalForecast:
                 "prompt and settings of the change, the passages of the present index, and no "
                 "known replies"
             )
-        elif how.sources:
+        elif options.sources:
             remarks.append("answers after the change are forecast with the present documents")
-        total = project.runner.forecast(make for _, make in side_job(project, rows, how).items)
-        changed = side_job(standing_in, rows, how)
+        total = project.runner.forecast(make for _, make in side_job(project, rows, options).items)
+        changed = side_job(standing_in, rows, options)
         total = total + standing_in.runner.forecast(make for _, make in changed.items)
         return RehearsalForecast(len(questions), total, index, tuple(remarks))
 
@@ -145,23 +145,25 @@ def _on_present_index(after: Project, project: Project) -> Project:
     return project.variant(settings, session)
 
 
-def _name(how: Rehearsing) -> str:
-    parts = [*how.settings]
-    if how.config:
-        parts.append(f"configuration {how.config}")
-    if how.sources:
-        parts.append(f"sources {', '.join(how.sources)}")
+def _name(options: Rehearsing) -> str:
+    parts = [*options.settings]
+    if options.config:
+        parts.append(f"configuration {options.config}")
+    if options.sources:
+        parts.append(f"sources {', '.join(options.sources)}")
     return "; ".join(parts)
 
 
-def _notes(sides: Sides, rows: Rows, how: Rehearsing, changes: Sequence[AnswerChange]) -> list[str]:
+def _notes(
+    sides: Sides, rows: Rows, options: Rehearsing, changes: Sequence[AnswerChange]
+) -> list[str]:
     """What the reader must know about the numbers."""
     notes = []
     golden = sum(has_gold(question.row) for question in rows.questions)
     if golden < len(rows.questions):
         without = counted(len(rows.questions) - golden, "question has", "questions have")
         notes.append(f"{without} no gold: better or worse is unknown for them")
-    if not how.readers and not how.search_only:
+    if not options.readers and not options.search_only:
         notes.append("no keys with filters: every reader sees the same documents")
     if sides.report is not None and sides.report.failures:
         unread = sides.report.failures

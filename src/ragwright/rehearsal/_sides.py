@@ -100,7 +100,7 @@ class Sides:
 
 
 @contextmanager
-def opened_sides(project: Project, how: Rehearsing) -> Iterator[Sides]:
+def opened_sides(project: Project, options: Rehearsing) -> Iterator[Sides]:
     """Open both sides and build the index of the second one, if it needs one of its own.
 
     Raises:
@@ -108,15 +108,16 @@ def opened_sides(project: Project, how: Rehearsing) -> Iterator[Sides]:
         SourceError: A source that is to be replaced was never ingested.
     """
     with ExitStack() as stack:
-        base, settings = _changed_base(project, how, stack)
+        base, settings = _changed_base(project, options, stack)
         report = None
-        if how.sources:
-            key = f"{project.views.snapshot(project.pair)} {how.sources} {how.prune} {settings}"
+        if options.sources:
+            snapshot = project.views.snapshot(project.pair)
+            key = f"{snapshot} {options.sources} {options.prune} {settings}"
             settings = on_trial(settings, stack.enter_context(trial_store(project, key)))
             # The store of a trial is closed before its files are removed.
             trial = stack.enter_context(Project(base.folder, settings, base.session))
             trial.spend_with(project)
-            sources = TrialSources(how.sources, how.prune)
+            sources = TrialSources(options.sources, options.prune)
             report = build_beside(trial, project, sources)
             after = trial
         else:
@@ -125,10 +126,10 @@ def opened_sides(project: Project, how: Rehearsing) -> Iterator[Sides]:
             build_like(after, project)
         first, second = Side(project), Side(after)
         differing = changed_settings_of(first.configuration, second.configuration)
-        if how.sources:  # the store of the trial is no part of the change
+        if options.sources:  # the store of the trial is no part of the change
             differing = {k: v for k, v in differing.items() if not k.startswith("store.")}
         sides = Sides(first, second, differing, report)
-        if how.must_differ and not differing and not how.sources:
+        if options.must_differ and not differing and not options.sources:
             raise ConfigError(
                 "the change changes nothing: all settings are equal",
                 where="ragwright rehearse",
@@ -137,13 +138,13 @@ def opened_sides(project: Project, how: Rehearsing) -> Iterator[Sides]:
         yield sides
 
 
-def require_change(how: Rehearsing) -> None:
+def require_change(options: Rehearsing) -> None:
     """Refuse a rehearsal without a change.
 
     Raises:
         ConfigError: Neither settings, nor a configuration, nor sources are given.
     """
-    if not (how.settings or how.config or how.sources):
+    if not (options.settings or options.config or options.sources):
         raise ConfigError(
             "there is nothing to rehearse",
             where="ragwright rehearse",
@@ -152,9 +153,9 @@ def require_change(how: Rehearsing) -> None:
         )
 
 
-def plain_sides(project: Project, how: Rehearsing, stack: ExitStack) -> Sides:
+def plain_sides(project: Project, options: Rehearsing, stack: ExitStack) -> Sides:
     """Both sides without an index for the second one, for forecasts: nothing is built."""
-    base, settings = _changed_base(project, how, stack)
+    base, settings = _changed_base(project, options, stack)
     first, second = Side(project), Side(base.variant(settings))
     return Sides(
         first, second, changed_settings_of(first.configuration, second.configuration), None
@@ -172,24 +173,26 @@ def changed_settings_of(
     return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}
 
 
-def _changed_base(project: Project, how: Rehearsing, stack: ExitStack) -> tuple[Project, Settings]:
+def _changed_base(
+    project: Project, options: Rehearsing, stack: ExitStack
+) -> tuple[Project, Settings]:
     """The project whose variant the second side is, and the settings of that variant."""
     session = project.session
-    frozen = how.config == _SERVED or (not how.config and session.served)
+    frozen = options.config == _SERVED or (not options.config and session.served)
     base = project
     if frozen != session.served:
         # Prompts and personas of the served configuration are in a folder of their own.
         other = replace(session, served=frozen)
         base = stack.enter_context(Project.open(project.folder.root, other))
         base.spend_with(project)
-    overrides = (*session.overrides, *how.settings)
+    overrides = (*session.overrides, *options.settings)
     file = base.folder.settings
     if frozen:
         _, sections = served_project(ProjectFolder(project.folder.root))
         return base, load_settings(file, overrides, served=sections)
-    if not how.config:
+    if not options.config:
         return base, load_settings(file, overrides)
-    return base, load_settings(file, overrides, served=_sections_of(base, how.config))
+    return base, load_settings(file, overrides, served=_sections_of(base, options.config))
 
 
 def _sections_of(project: Project, config: str) -> Mapping[str, Any]:

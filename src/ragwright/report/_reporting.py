@@ -71,7 +71,7 @@ class Reporting:
 
 
 def report_subject(
-    folder: ProjectFolder, runs: Runs, names: Sequence[str], how: Reporting | None = None
+    folder: ProjectFolder, runs: Runs, names: Sequence[str], options: Reporting | None = None
 ) -> Subject:
     """Return the subject of a report on stored runs.
 
@@ -81,12 +81,12 @@ def report_subject(
         names: One run, or two to show side by side: ``latest``, a name, or the beginning of an id.
             A study in second place stands for its best trial. An ablation beside a study adds its
             verdict and its charts.
-        how: Settings of the report.
+        options: Settings of the report.
 
     Raises:
         StoreError: There is no such run, or no such trial.
     """
-    reader = _Reader(folder, runs, how or Reporting())
+    reader = _Reader(folder, runs, options or Reporting())
     chosen = [reader.find(name) for name in names]
     first = chosen[0]
     if first.kind == SWEEP:

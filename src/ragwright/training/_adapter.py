@@ -42,7 +42,7 @@ class AdapterTuning:
 
 
 @at_work("tune")
-def tune_adapter(project: Project, testset: str, how: AdapterTuning | None = None) -> Tuned:
+def tune_adapter(project: Project, testset: str, options: AdapterTuning | None = None) -> Tuned:
     """Fit a linear adapter on the tune split, and write it if it wins on the confirm split.
 
     No passage is embedded again. The held-out comparison searches as the project does, so an
@@ -55,7 +55,7 @@ def tune_adapter(project: Project, testset: str, how: AdapterTuning | None = Non
         TestsetError: Too few training questions have gold in the index, or all share their gold.
         StoppedError: The budget or a key stopped it.
     """
-    options = how or AdapterTuning()
+    options = options or AdapterTuning()
     model = _adaptable_model(project)
     rows, left_out = standalone_questions(
         project_testset(project.folder, testset, "tune", purpose="tune")

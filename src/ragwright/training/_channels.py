@@ -26,18 +26,18 @@ _CUTOFF = 10
 
 
 @at_work("tune")
-def tune_sparse(project: Project, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+def tune_sparse(project: Project, testset: str = "", options: ModelTuning | None = None) -> Tuned:
     """Train the model of the learned sparse channel, and write it if it wins held-out questions.
 
-    It starts from ``how.base``; by default from ``sparse.model``, else from the embedding model. A
-    base with a masked language model becomes a SPLADE model, any other encoder a CSR model: its
-    vectors with a layer that makes them sparse (Wen et al. 2025, arXiv:2503.01776). The search with
-    the channel is compared with the present one.
+    It starts from ``options.base``; by default from ``sparse.model``, else from the embedding
+    model. A base with a masked language model becomes a SPLADE model, any other encoder a CSR
+    model: its vectors with a layer that makes them sparse (Wen et al. 2025, arXiv:2503.01776). The
+    search with the channel is compared with the present one.
 
     Args:
         project: The project, with or without the channel.
         testset: As for :func:`tune_reranker`.
-        how: Sources and settings.
+        options: Sources and settings.
 
     Raises:
         ConfigError: There is no model to start from, it cannot be trained, or the search does not
@@ -48,26 +48,26 @@ def tune_sparse(project: Project, testset: str = "", how: ModelTuning | None = N
         TrainingError: The loss is not a number from the start.
         StoppedError: The budget or a key stopped it.
     """
-    return teach(_SparseTeacher(project, how or ModelTuning()), testset)
+    return teach(_SparseTeacher(project, options or ModelTuning()), testset)
 
 
 @at_work("tune")
-def tune_late(project: Project, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+def tune_late(project: Project, testset: str = "", options: ModelTuning | None = None) -> Tuned:
     """Train the model of the late interaction channel, and write it if it wins held-out questions.
 
-    It starts from ``how.base``; by default from ``late.model``, else from the embedding model,
+    It starts from ``options.base``; by default from ``late.model``, else from the embedding model,
     whose token vectors get a layer that shortens them to 128 numbers. The search with the channel
     is compared with the present one.
 
     Args:
         project: The project, with or without the channel.
         testset: As for :func:`tune_reranker`.
-        how: Sources and settings.
+        options: Sources and settings.
 
     Raises:
         ConfigError: As for :func:`tune_sparse`, as the other errors.
     """
-    return teach(_LateTeacher(project, how or ModelTuning()), testset)
+    return teach(_LateTeacher(project, options or ModelTuning()), testset)
 
 
 class _ChannelTeacher(Teacher):
@@ -152,13 +152,13 @@ class _ChannelTeacher(Teacher):
 
     def _mrr(self, model: Any, questions: Unseen) -> float:
         torch = require("torch", "train", "training a model")
-        how = {"batch_size": self.options.training.batch, "show_progress_bar": False}
+        options = {"batch_size": self.options.training.batch, "show_progress_bar": False}
         keys = list(questions.passages)
         if not (keys and questions.questions):
             return 0.0
         with torch.no_grad():
-            queries = model.encode_query(list(questions.questions), **how)
-            passages = model.encode_document(list(questions.passages.values()), **how)
+            queries = model.encode_query(list(questions.questions), **options)
+            passages = model.encode_document(list(questions.passages.values()), **options)
             scores = model.similarity(queries, passages)
         first = scores.topk(min(_CUTOFF, len(keys)), dim=1).indices.tolist()
         total = 0.0

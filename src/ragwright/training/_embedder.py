@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 @at_work("tune")
-def tune_embedder(project: Project, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+def tune_embedder(project: Project, testset: str = "", options: ModelTuning | None = None) -> Tuned:
     """Fine-tune the embedding model, and write it if it wins on held-out questions.
 
-    With ``how.keep`` it is always written; its card then states that it is not proven better,
+    With ``options.keep`` it is always written; its card then states that it is not proven better,
     as do `doctor` and every evaluation with it.
 
     Args:
         project: The project; ``embed.model`` is the model to start from.
         testset: Questions with gold: the tune split is trained on, the confirm split decides.
             Without one, questions are made from the documents and split by document.
-        how: Sources, losses, settings.
+        options: Sources, losses, settings.
 
     Raises:
         ConfigError: No embedding model is set, it cannot be trained, or an adapter is in use.
@@ -40,7 +40,7 @@ def tune_embedder(project: Project, testset: str = "", how: ModelTuning | None =
         TrainingError: The loss is not a number from the start.
         StoppedError: The budget or a key stopped it.
     """
-    return teach(_EmbedderTeacher(project, how or ModelTuning()), testset)
+    return teach(_EmbedderTeacher(project, options or ModelTuning()), testset)
 
 
 class _EmbedderTeacher(Teacher):

@@ -71,7 +71,7 @@ def standalone_questions(rows: Testset) -> tuple[Testset, tuple[str, ...]]:
 
 
 @contextmanager
-def training_questions(project: Project, how: Asking) -> Iterator[Questions]:
+def training_questions(project: Project, options: Asking) -> Iterator[Questions]:
     """Yield questions of the sources, without those made from documents of the deciding split.
 
     Without a testset, the generated questions are split into tune and confirm by document, and a
@@ -82,21 +82,21 @@ def training_questions(project: Project, how: Asking) -> Iterator[Questions]:
         RetrieveError: Nothing has been ingested.
         TestsetError: The testset cannot be read, or a split is empty.
     """
-    trains = bool(how.testset) and not how.from_corpus
-    names = how.sources or (("testset",) if trains else _WITHOUT_TESTSET)
+    trains = bool(options.testset) and not options.from_corpus
+    names = options.sources or (("testset",) if trains else _WITHOUT_TESTSET)
     if "testset" in names and not trains:
         problem = "--from-corpus trains on questions made from the documents alone"
         raise ConfigError(
-            problem if how.from_corpus else "no testset is given",
+            problem if options.from_corpus else "no testset is given",
             where="--from",
             hint="remove testset from --from, or --from-corpus"
-            if how.from_corpus
+            if options.from_corpus
             else "add --testset FILE",
         )
-    if how.testset:
-        yield _questions_with_testset(project, how, names)
+    if options.testset:
+        yield _questions_with_testset(project, options, names)
         return
-    generated = _made(project, how, names)
+    generated = _made(project, options, names)
     with tempfile.TemporaryDirectory() as folder:
         address = str(Path(folder) / "generated-questions.jsonl")
         write_rows(generated, address)
@@ -109,13 +109,13 @@ def training_questions(project: Project, how: Asking) -> Iterator[Questions]:
         yield Questions(tune.rows, address, (note,), of_people=False)
 
 
-def _made(project: Project, how: Asking, names: Sequence[str]) -> list[Row]:
+def _made(project: Project, options: Asking, names: Sequence[str]) -> list[Row]:
     """Return questions made from the documents.
 
     Raises:
         TestsetError: There are none.
     """
-    generated = generated_rows(project, names, how.most, how.seed)
+    generated = generated_rows(project, names, options.most, options.seed)
     if not generated:
         raise TestsetError(
             f"no question could be made from the documents ({', '.join(names)})",
@@ -124,30 +124,30 @@ def _made(project: Project, how: Asking, names: Sequence[str]) -> list[Row]:
     return generated
 
 
-def _questions_with_testset(project: Project, how: Asking, names: Sequence[str]) -> Questions:
-    split: Split = "all" if how.from_corpus else "confirm"
+def _questions_with_testset(project: Project, options: Asking, names: Sequence[str]) -> Questions:
+    split: Split = "all" if options.from_corpus else "confirm"
     # An empty deciding split is refused before training, not after it.
-    project_testset(project.folder, how.testset, split, purpose="tune", rehearsal=True)
+    project_testset(project.folder, options.testset, split, purpose="tune", rehearsal=True)
     rows: list[Row] = []
     notes: tuple[str, ...] = ()
-    if not how.from_corpus:
-        tune = project_testset(project.folder, how.testset, "tune", purpose="tune")
+    if not options.from_corpus:
+        tune = project_testset(project.folder, options.testset, "tune", purpose="tune")
         tune, notes = standalone_questions(tune)
         rows = list(with_current_gold(project.store, tune).rows) if "testset" in names else []
     generated = (
-        _made(project, how, names)
-        if how.from_corpus
-        else generated_rows(project, names, how.most, how.seed)
+        _made(project, options, names)
+        if options.from_corpus
+        else generated_rows(project, names, options.most, options.seed)
     )
     if not generated:
-        return Questions(tuple(rows), how.testset, notes)
-    allowed = _without_held_out(project, how.testset, split, generated)
+        return Questions(tuple(rows), options.testset, notes)
+    allowed = _without_held_out(project, options.testset, split, generated)
     note = (
         f"{len(generated) - len(allowed)} of {len(generated)} questions made from documents were "
         "left out: "
         "their documents answer held-out questions"
     )
-    return Questions((*rows, *allowed), how.testset, (*notes, note), split)
+    return Questions((*rows, *allowed), options.testset, (*notes, note), split)
 
 
 def other_questions(project: Project, questions: Questions, most: int, seed: int) -> list[Row]:

@@ -62,7 +62,7 @@ class RankerTuning:
 
 
 @at_work("tune")
-def tune_ranker(project: Project, testset: str, how: RankerTuning | None = None) -> Tuned:
+def tune_ranker(project: Project, testset: str, options: RankerTuning | None = None) -> Tuned:
     """Learn a ranking of the search's hits on the tune split, and write it if it wins.
 
     Each training question is searched as the project does, without reranking and selection; the
@@ -76,7 +76,7 @@ def tune_ranker(project: Project, testset: str, how: RankerTuning | None = None)
         TestsetError: Too few training questions have gold among their hits.
         StoppedError: The budget or a key stopped it.
     """
-    options = how or RankerTuning()
+    options = options or RankerTuning()
     _check_unranked(project)
     rows, left_out = standalone_questions(
         project_testset(project.folder, testset, "tune", purpose="tune")

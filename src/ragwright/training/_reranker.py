@@ -29,10 +29,10 @@ _CUTOFF = 10
 
 
 @at_work("tune")
-def tune_reranker(project: Project, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+def tune_reranker(project: Project, testset: str = "", options: ModelTuning | None = None) -> Tuned:
     """Train a cross-encoder that reorders the hits, and write it if it wins held-out questions.
 
-    It starts from ``how.base``; by default from the present reranking model, else from the
+    It starts from ``options.base``; by default from the present reranking model, else from the
     embedding model, which gets a new head that scores pairs. The weight of the search's own order
     (``retrieve.rerank.search_weight``) is chosen with it, on questions that were not trained on.
 
@@ -41,7 +41,7 @@ def tune_reranker(project: Project, testset: str = "", how: ModelTuning | None =
             is the one to beat.
         testset: Questions with gold: the tune split is trained on, the confirm split decides.
             Without one, questions are made from the documents and split by document.
-        how: Sources and settings.
+        options: Sources and settings.
 
     Raises:
         ConfigError: There is no model to start from, or it cannot be trained to score pairs.
@@ -51,7 +51,7 @@ def tune_reranker(project: Project, testset: str = "", how: ModelTuning | None =
         TrainingError: The loss is not a number from the start.
         StoppedError: The budget or a key stopped it.
     """
-    return teach(_RerankerTeacher(project, how or ModelTuning()), testset)
+    return teach(_RerankerTeacher(project, options or ModelTuning()), testset)
 
 
 @dataclass(frozen=True, slots=True)

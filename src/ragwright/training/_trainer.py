@@ -130,7 +130,7 @@ class Lesson:
     fresh: bool = False
 
 
-def train(lesson: Lesson, how: TrainingOptions, work: Workplace) -> Trained:
+def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> Trained:
     """Train a model of sentence-transformers, and leave it at its best checkpoint.
 
     Raises:
@@ -149,12 +149,12 @@ def train(lesson: Lesson, how: TrainingOptions, work: Workplace) -> Trained:
     data = datasets.Dataset.from_dict(dict(lesson.columns))
     watch = _step_watch(transformers, work.on_step)
     # A model that begins with random weights gains nothing at first.
-    patience = max(how.patience, _EVALUATIONS) if lesson.fresh else how.patience
-    with training_setup(model, how):
+    patience = max(options.patience, _EVALUATIONS) if lesson.fresh else options.patience
+    with training_setup(model, options):
         arguments = partial(getattr(st, f"{lesson.kind}TrainingArguments"), **lesson.further)
         trainer = _trainer_class(getattr(st, f"{lesson.kind}Trainer"))(
             model=model,
-            args=_training_arguments(arguments, how, len(data), work.folder),
+            args=_training_arguments(arguments, options, len(data), work.folder),
             train_dataset=data,
             loss=lesson.loss,
             evaluator=_evaluator(lesson.measure),
@@ -164,7 +164,7 @@ def train(lesson: Lesson, how: TrainingOptions, work: Workplace) -> Trained:
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     model.to("cpu").eval()
     resumed = 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2])
-    trained = _training_outcome(trainer.state, watch.fault, how, lesson)
+    trained = _training_outcome(trainer.state, watch.fault, options, lesson)
     return replace(trained, resumed=resumed)
 
 

@@ -113,14 +113,14 @@ class HoldOut:
 
 
 def held_out(
-    project: Project, settings: Sequence[str], how: HoldOut
+    project: Project, settings: Sequence[str], options: HoldOut
 ) -> tuple[Comparison, tuple[str, ...]]:
     """Compare the search under further settings with the project's own, on held-out questions.
 
     Args:
         project: The project without the tuned part.
         settings: Settings as ``key=value`` that put the tuned part to use.
-        how: The questions and the measure.
+        options: The questions and the measure.
 
     Returns:
         The comparison, and the notes on earlier openings of the split.
@@ -129,23 +129,25 @@ def held_out(
         TestsetError: No held-out question is scored by the measure.
         StoppedError: The budget or a key stopped one of the two evaluations.
     """
-    rows = project_testset(project.folder, how.testset, how.split, purpose="tune")
+    rows = project_testset(project.folder, options.testset, options.split, purpose="tune")
     overrides = (*project.session.overrides, *settings)
     tuned = project.variant(load_settings(project.folder.file, overrides))
     sides: list[Evaluation] = []
     for side in (project, tuned):
-        evaluation, summary = evaluate_testset(side, rows, how.measure, Evaluating(seed=how.seed))
+        evaluation, summary = evaluate_testset(
+            side, rows, options.measure, Evaluating(seed=options.seed)
+        )
         if summary.reason is not None:  # runs that were cut off cannot be compared
             raise summary.reason
         sides.append(evaluation)
     clusters = clusters_of_results(
-        [row for evaluated in sides for row in evaluated.results], how.cluster
+        [row for evaluated in sides for row in evaluated.results], options.cluster
     )
-    compared = compare_evaluations(*sides, seed=how.seed, clusters=clusters).measures
+    compared = compare_evaluations(*sides, seed=options.seed, clusters=clusters).measures
     if not compared or compared[0].difference is None:
         raise TestsetError(
-            f"no held-out question is scored by {how.measure}",
-            where=how.testset,
+            f"no held-out question is scored by {options.measure}",
+            where=options.testset,
             hint="add gold (reference_ids or spans) to the questions of its confirm split",
         )
     return compared[0], (*rows.notes, *([clusters.note] if clusters.note else []))

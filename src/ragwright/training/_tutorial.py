@@ -87,7 +87,7 @@ class TutorialTable:
 
 
 @at_work("compare")
-def run_tutorial(project: Project, how: TutorialOptions | None = None) -> TutorialTable:
+def run_tutorial(project: Project, options: TutorialOptions | None = None) -> TutorialTable:
     """Measure the four rows on the same questions; each is a stored run, paid replies are reused.
 
     Ranks are measured on the first five hits of each search. If a judge is configured, answers
@@ -98,7 +98,7 @@ def run_tutorial(project: Project, how: TutorialOptions | None = None) -> Tutori
         ConfigError: A setting of ``tuned`` is wrong.
         StoppedError: The budget or a key stopped it.
     """
-    options = how or TutorialOptions()
+    options = options or TutorialOptions()
     present = project.settings.retrieve
     tuned = options.tuned or tuple(
         f"retrieve.{key}={value}" for key in _TUNED if (value := getattr(present, key))

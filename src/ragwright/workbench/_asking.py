@@ -147,11 +147,11 @@ class AnswerStream:
         answer: The whole answer with its citations, known after the last piece; None before.
     """
 
-    def __init__(self, start: Callable[[Asking], asyncio.Task[Answer]], how: Asking) -> None:
+    def __init__(self, start: Callable[[Asking], asyncio.Task[Answer]], options: Asking) -> None:
         self.context: Sequence[Hit] | None = None
         self.answer: Answer | None = None
         self._start = start
-        self._how = how
+        self._options = options
 
     def __aiter__(self) -> AsyncGenerator[str]:
         """The pieces; an answer that no model writes is one piece.
@@ -175,7 +175,7 @@ class AnswerStream:
         def keep_context(hits: Sequence[Hit]) -> None:
             self.context = tuple(hits)
 
-        task = self._start(replace(self._how, sink=put, on_context=keep_context))
+        task = self._start(replace(self._options, sink=put, on_context=keep_context))
         task.add_done_callback(lambda _: put(None))
         streamed = False
         try:
@@ -200,25 +200,25 @@ class AsyncVerbs(ABC):
 
     @abstractmethod
     def ask_flow(
-        self, question: str, personas: Sequence[str], how: Asking | None = None
+        self, question: str, personas: Sequence[str], options: Asking | None = None
     ) -> Flow[list[Answer]]:
         """The flow that answers for each persona."""
 
     @abstractmethod
     def retrieve_flow(
-        self, query: str, k: int | None = None, how: Asking | None = None
+        self, query: str, k: int | None = None, options: Asking | None = None
     ) -> Flow[Retrieved]:
         """The flow that searches."""
 
-    async def aask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
+    async def aask(self, question: str, persona: str = "", options: Asking | None = None) -> Answer:
         """As ``ask``, awaited; cancelling it cancels calls that nobody else waits for."""
-        return (await self.aask_all(question, [persona], how))[0]
+        return (await self.aask_all(question, [persona], options))[0]
 
     async def aask_all(
-        self, question: str, personas: Sequence[str], how: Asking | None = None
+        self, question: str, personas: Sequence[str], options: Asking | None = None
     ) -> list[Answer]:
         """As ``ask_all``, awaited."""
-        asking = how or Asking()
+        asking = options or Asking()
         # Off the caller's loop: settings are read and the index is opened here.
         import asyncio
 
@@ -233,7 +233,9 @@ class AsyncVerbs(ABC):
         )
         return [replace(first, notes=(*first.notes, *project.replies.notes)), *others]
 
-    def astream(self, question: str, persona: str = "", how: Asking | None = None) -> AnswerStream:
+    def astream(
+        self, question: str, persona: str = "", options: Asking | None = None
+    ) -> AnswerStream:
         """The pieces of an answer as they are written: ``async for piece in wb.astream(...)``.
 
         The stream's ``answer`` holds the whole afterwards. A reader that stops early ends the call.
@@ -243,13 +245,13 @@ class AsyncVerbs(ABC):
         def start(asking: Asking) -> asyncio.Task[Answer]:
             return asyncio.create_task(self.aask(question, persona, asking))
 
-        return AnswerStream(start, how or Asking())
+        return AnswerStream(start, options or Asking())
 
     async def aretrieve(
-        self, query: str, k: int | None = None, how: Asking | None = None
+        self, query: str, k: int | None = None, options: Asking | None = None
     ) -> Retrieved:
         """As ``retrieve``, awaited."""
-        asking = how or Asking()
+        asking = options or Asking()
         import asyncio
 
         flow = await asyncio.to_thread(self.retrieve_flow, query, k, asking)

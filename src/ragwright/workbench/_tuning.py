@@ -55,9 +55,9 @@ class TuningVerbs(ABC):
 
     project: Project
 
-    def sweep(self, study: Study | str | Path, how: Sweeping | None = None) -> SweepResult:
+    def sweep(self, study: Study | str | Path, options: Sweeping | None = None) -> SweepResult:
         """Run a study, or the study of a file; see :func:`ragwright.experiment.run_sweep`."""
-        return experiment.run_sweep(self.project, self._study_of(study), how)
+        return experiment.run_sweep(self.project, self._study_of(study), options)
 
     def forecast_sweep(self, study: Study | str | Path) -> SweepForecast:
         """Forecast what a sweep would build, call and cost."""
@@ -76,123 +76,127 @@ class TuningVerbs(ABC):
             return experiment.read_study(self.project, Path(study))
         return study
 
-    def confirm(self, sweep: str = "latest", how: Confirming | None = None) -> Confirmed:
+    def confirm(self, sweep: str = "latest", options: Confirming | None = None) -> Confirmed:
         """Compare the winner of a sweep with the current settings on held-out questions, once."""
-        return experiment.confirm(self.project, sweep, how)
+        return experiment.confirm(self.project, sweep, options)
 
-    def forecast_confirm(self, sweep: str = "latest", how: Confirming | None = None) -> Forecast:
+    def forecast_confirm(
+        self, sweep: str = "latest", options: Confirming | None = None
+    ) -> Forecast:
         """Forecast the calls and cost of :meth:`confirm`; the confirm split stays closed."""
-        return experiment.forecast_confirm(self.project, sweep, how)
+        return experiment.forecast_confirm(self.project, sweep, options)
 
-    def promise(self, how: Promising) -> Promised:
+    def promise(self, options: Promising) -> Promised:
         """Certify a risk of wrong answers; see :func:`ragwright.promise.make_promise`."""
-        return promise.make_promise(self.project, how)
+        return promise.make_promise(self.project, options)
 
-    def forecast_promise(self, how: Promising) -> Forecast:
+    def forecast_promise(self, options: Promising) -> Forecast:
         """Forecast the calls and cost of :meth:`promise`; the confirm split stays closed."""
-        return promise.forecast_promise(self.project, how)
+        return promise.forecast_promise(self.project, options)
 
-    def rehearse(self, how: Rehearsing) -> Rehearsal:
+    def rehearse(self, options: Rehearsing) -> Rehearsal:
         """Compare answers before and after a change; see :func:`ragwright.rehearsal.rehearse`."""
-        return rehearsal.rehearse(self.project, how)
+        return rehearsal.rehearse(self.project, options)
 
-    def forecast_rehearse(self, how: Rehearsing) -> RehearsalForecast:
+    def forecast_rehearse(self, options: Rehearsing) -> RehearsalForecast:
         """Forecast the calls and cost of :meth:`rehearse`; no model is called."""
-        return rehearsal.forecast_rehearsal(self.project, how)
+        return rehearsal.forecast_rehearsal(self.project, options)
 
     def rehearse_promotion(
-        self, run: str, rules: Sequence[RehearsalRule], how: Rehearsing | None = None
+        self, run: str, rules: Sequence[RehearsalRule], options: Rehearsing | None = None
     ) -> tuple[Rehearsal, RehearsalVerdict]:
         """Compare the served configuration with that of a run; nothing is promoted."""
-        return jobs.rehearse_promotion(self.project, run, rules, how)
+        return jobs.rehearse_promotion(self.project, run, rules, options)
 
-    def tune_adapter(self, testset: str, how: AdapterTuning | None = None) -> Tuned:
+    def tune_adapter(self, testset: str, options: AdapterTuning | None = None) -> Tuned:
         """Fit an adapter of query vectors; see :func:`ragwright.training.tune_adapter`."""
-        return training.tune_adapter(self.project, testset, how)
+        return training.tune_adapter(self.project, testset, options)
 
-    def tune_ranker(self, testset: str, how: RankerTuning | None = None) -> Tuned:
+    def tune_ranker(self, testset: str, options: RankerTuning | None = None) -> Tuned:
         """Learn an order of the hits; see :func:`ragwright.training.tune_ranker`."""
-        return training.tune_ranker(self.project, testset, how)
+        return training.tune_ranker(self.project, testset, options)
 
-    def tune_embedder(self, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+    def tune_embedder(self, testset: str = "", options: ModelTuning | None = None) -> Tuned:
         """Fine-tune the embedding model; see :func:`ragwright.training.tune_embedder`."""
-        return training.tune_embedder(self.project, testset, how)
+        return training.tune_embedder(self.project, testset, options)
 
-    def tune_reranker(self, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+    def tune_reranker(self, testset: str = "", options: ModelTuning | None = None) -> Tuned:
         """Train a cross-encoder; see :func:`ragwright.training.tune_reranker`."""
-        return training.tune_reranker(self.project, testset, how)
+        return training.tune_reranker(self.project, testset, options)
 
-    def tune_sparse(self, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+    def tune_sparse(self, testset: str = "", options: ModelTuning | None = None) -> Tuned:
         """Train a learned sparse model; see :func:`ragwright.training.tune_sparse`."""
-        return training.tune_sparse(self.project, testset, how)
+        return training.tune_sparse(self.project, testset, options)
 
-    def tune_late(self, testset: str = "", how: ModelTuning | None = None) -> Tuned:
+    def tune_late(self, testset: str = "", options: ModelTuning | None = None) -> Tuned:
         """Train a late interaction model; see :func:`ragwright.training.tune_late`."""
-        return training.tune_late(self.project, testset, how)
+        return training.tune_late(self.project, testset, options)
 
-    def tutorial(self, how: TutorialOptions | None = None) -> TutorialTable:
+    def tutorial(self, options: TutorialOptions | None = None) -> TutorialTable:
         """Base and tuned, each with and without reranking, on the same questions."""
-        return training.run_tutorial(self.project, how)
+        return training.run_tutorial(self.project, options)
 
-    def baseline(self, testset: str | Testset, how: Baselining | None = None) -> BaselineResult:
+    def baseline(self, testset: str | Testset, options: Baselining | None = None) -> BaselineResult:
         """Compare the distances of answers with those of a baseline of question-answer pairs."""
-        return experiment.run_baseline(self.project, testset, how)
+        return experiment.run_baseline(self.project, testset, options)
 
     def list_baselines(self, most: int | None = None) -> tuple[BaselineResult, ...]:
         """Stored baselines with their pairs, newest first; at most so many."""
         return experiment.stored_baselines(self.project.runs, most)
 
     def forecast_baseline(
-        self, testset: str | Testset, how: Baselining | None = None
+        self, testset: str | Testset, options: Baselining | None = None
     ) -> tuple[Forecast, tuple[str, ...]]:
         """Forecast the calls and cost of :meth:`baseline`; notes name what is not counted."""
-        return experiment.forecast_baseline(self.project, testset, how)
+        return experiment.forecast_baseline(self.project, testset, options)
 
-    def ablate(self, testset: str, measures: str, how: Ablating | None = None) -> AblationResult:
+    def ablate(
+        self, testset: str, measures: str, options: Ablating | None = None
+    ) -> AblationResult:
         """Measure the effect of each part of the prompt."""
-        chosen = how or experiment.Ablating()
+        chosen = options or experiment.Ablating()
         return experiment.run_ablation(self.project, testset, measures, chosen)
 
     def forecast_ablate(
-        self, testset: str, measures: str, how: Ablating | None = None
+        self, testset: str, measures: str, options: Ablating | None = None
     ) -> SweepForecast:
         """Forecast the calls and cost of an ablation."""
-        chosen = how or experiment.Ablating()
+        chosen = options or experiment.Ablating()
         return experiment.forecast_ablation(self.project, testset, measures, chosen)
 
     def diagnose(
-        self, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing | None = None
+        self, testset: Testset, measures: str | Sequence[Measure], options: Diagnosing | None = None
     ) -> tuple[Diagnosis, RunSummary]:
         """Replace each stage by its oracle in turn, and report which stage loses points."""
-        chosen = how or experiment.Diagnosing()
+        chosen = options or experiment.Diagnosing()
         return experiment.run_diagnosis(self.project, testset, measures, chosen)
 
     def forecast_diagnose(
-        self, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing | None = None
+        self, testset: Testset, measures: str | Sequence[Measure], options: Diagnosing | None = None
     ) -> Forecast:
         """Forecast the calls and cost of a diagnosis."""
-        chosen = how or experiment.Diagnosing()
+        chosen = options or experiment.Diagnosing()
         return experiment.forecast_diagnosis(self.project, testset, measures, chosen)
 
     def compare_generators(
-        self, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
+        self, testset: Testset, measures: str | Sequence[Measure], options: GridOptions
     ) -> tuple[PersonaModelGrid, RunSummary]:
         """Answer every question for every persona by every generator, and compare them in pairs."""
-        return experiment.compare_generators(self.project, testset, measures, how)
+        return experiment.compare_generators(self.project, testset, measures, options)
 
     def forecast_generators(
-        self, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
+        self, testset: Testset, measures: str | Sequence[Measure], options: GridOptions
     ) -> Forecast:
         """Forecast the calls and cost of comparing generators."""
-        return experiment.forecast_generators(self.project, testset, measures, how)
+        return experiment.forecast_generators(self.project, testset, measures, options)
 
-    def audit(self, how: Auditing | None = None) -> tuple[Audit, RunSummary]:
+    def audit(self, options: Auditing | None = None) -> tuple[Audit, RunSummary]:
         """Find what is wrong with the documents; see :func:`ragwright.audit.run_audit`."""
-        return audit.run_audit(self.project, how or audit.Auditing())
+        return audit.run_audit(self.project, options or audit.Auditing())
 
-    def forecast_audit(self, how: Auditing | None = None) -> Forecast:
+    def forecast_audit(self, options: Auditing | None = None) -> Forecast:
         """Forecast the calls and cost of an audit, without calling any model."""
-        return audit.forecast_audit(self.project, how or audit.Auditing())
+        return audit.forecast_audit(self.project, options or audit.Auditing())
 
     def stored_audit(self, run: str = "latest", *, every: bool = False) -> Audit:
         """A stored audit again; ``every`` includes findings of rules that are often wrong."""

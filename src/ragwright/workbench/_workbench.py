@@ -226,13 +226,13 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return replace(retrieved, notes=notes)
 
     def retrieve_flow(
-        self, query: str, k: int | None = None, how: Asking | None = None
+        self, query: str, k: int | None = None, options: Asking | None = None
     ) -> Flow[Retrieved]:
         """The flow behind :meth:`retrieve`."""
-        query, k, asking = checked_text(query, "query"), checked_count(k, "k"), how or Asking()
-        options = asking.searching(self.project.settings.retrieve)
-        options = options if k is None else replace(options, top_k=k)
-        return retrieve.retrieve(query, asking.target or self.project.target(), options)
+        query, k, asking = checked_text(query, "query"), checked_count(k, "k"), options or Asking()
+        searching = asking.searching(self.project.settings.retrieve)
+        searching = searching if k is None else replace(searching, top_k=k)
+        return retrieve.retrieve(query, asking.target or self.project.target(), searching)
 
     def forecast_retrieve(self, query: str, k: int | None = None) -> Forecast:
         """Forecast the calls and cost of :meth:`retrieve`, without calling any model."""
@@ -264,18 +264,18 @@ class Workbench(TuningVerbs, AsyncVerbs):
                 shared = run(retrieve.shared_terms(found, sparse, name))
         return replace(explanation, nearest=nearest, pairs=pairs, shared=shared)
 
-    def ask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
+    def ask(self, question: str, persona: str = "", options: Asking | None = None) -> Answer:
         """Answer a question for one persona (``answer.persona`` by default), with citations."""
-        return self.ask_all(question, [persona], how)[0]
+        return self.ask_all(question, [persona], options)[0]
 
     def ask_all(
-        self, question: str, personas: Sequence[str], how: Asking | None = None
+        self, question: str, personas: Sequence[str], options: Asking | None = None
     ) -> list[Answer]:
         """Answer a question for several personas side by side, in their order.
 
         Without names: for the persona of the project.
         """
-        project, asking = self.project, how or Asking()
+        project, asking = self.project, options or Asking()
         with project.work.working("ask"):
             answering = self.ask_flow(question, personas, asking)
             first, *others = project.runner.run(
@@ -288,10 +288,10 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return [replace(first, notes=(*first.notes, *project.replies.notes)), *others]
 
     def ask_flow(
-        self, question: str, personas: Sequence[str], how: Asking | None = None
+        self, question: str, personas: Sequence[str], options: Asking | None = None
     ) -> Flow[list[Answer]]:
         """The flow behind :meth:`ask_all`: condense, retrieve once, answer for each persona."""
-        question, asking = checked_text(question, "question"), how or Asking()
+        question, asking = checked_text(question, "question"), options or Asking()
         names = [checked_text(name or "", "persona") for name in personas or ("",)]
         chosen = [self.project.persona(name) for name in names]
         # A flow streams at most one reply.
@@ -304,7 +304,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
 
     # -- drafting --------------------------------------------------------------------------
 
-    def draft(self, request: DraftRequest, how: Drafting | None = None) -> DraftBatch:
+    def draft(self, request: DraftRequest, options: Drafting | None = None) -> DraftBatch:
         """Write texts in a client's style, by one or several models; store them as outputs.
 
         Raises:
@@ -312,15 +312,17 @@ class Workbench(TuningVerbs, AsyncVerbs):
             PromptError: An unknown name, with the nearest; fewer records than examples.
             ModelError: Every model failed; one among several is a note.
         """
-        return drafting.run_drafts(self.project, request, how or drafting.Drafting())
+        return drafting.run_drafts(self.project, request, options or drafting.Drafting())
 
-    def draft_flow(self, request: DraftRequest, how: Drafting | None = None) -> Flow[DraftBatch]:
+    def draft_flow(
+        self, request: DraftRequest, options: Drafting | None = None
+    ) -> Flow[DraftBatch]:
         """The flow behind :meth:`draft`; it stores nothing."""
-        return drafting.drafts(self.project, request, how or drafting.Drafting())()
+        return drafting.drafts(self.project, request, options or drafting.Drafting())()
 
-    def forecast_draft(self, request: DraftRequest, how: Drafting | None = None) -> Forecast:
+    def forecast_draft(self, request: DraftRequest, options: Drafting | None = None) -> Forecast:
         """Forecast the calls and cost of drafting, without calling any model."""
-        return drafting.forecast_drafts(self.project, request, how or drafting.Drafting())
+        return drafting.forecast_drafts(self.project, request, options or drafting.Drafting())
 
     @property
     def outputs(self) -> Outputs:
@@ -331,23 +333,23 @@ class Workbench(TuningVerbs, AsyncVerbs):
         self,
         measures: str | Sequence[Measure],
         sampling: Sampling | None = None,
-        how: Evaluating | None = None,
+        options: Evaluating | None = None,
         *,
         told: OnForecast | None = None,
         each: OnResult | None = None,
     ) -> tuple[Evaluation, RunSummary, SampledOutputs]:
         """Score a sample of the stored outputs as a new run; nothing is generated."""
         return experiment.evaluate_outputs(
-            self.project, measures, sampling, how, told=told, each=each
+            self.project, measures, sampling, options, told=told, each=each
         )
 
     def forecast_outputs(self, measures: str | Sequence[Measure], sampling: Sampling) -> Forecast:
         """Forecast the calls and cost of :meth:`evaluate_outputs`."""
         return experiment.forecast_outputs(self.project, measures, sampling)
 
-    def measure_served(self, how: Measuring | None = None) -> Measured:
+    def measure_served(self, options: Measuring | None = None) -> Measured:
         """Score the configured share of the served answers, within the budget of the day."""
-        return monitoring.measure_served(self.project, how)
+        return monitoring.measure_served(self.project, options)
 
     def drift(self, scope: str | None = None) -> DriftReport:
         """Compare the current served answers with a reference period; of all tenants if None."""
@@ -359,13 +361,13 @@ class Workbench(TuningVerbs, AsyncVerbs):
 
     # -- test sets -------------------------------------------------------------------------
 
-    def synth(self, how: Synthesizing | None = None) -> tuple[Synthesis, RunSummary | None]:
+    def synth(self, options: Synthesizing | None = None) -> tuple[Synthesis, RunSummary | None]:
         """Make a testset from the indexed documents; see :func:`ragwright.testsets.synthesize`."""
-        return testsets.synthesize(self.project, how or testsets.Synthesizing())
+        return testsets.synthesize(self.project, options or testsets.Synthesizing())
 
-    def forecast_synth(self, how: Synthesizing | None = None) -> Forecast:
+    def forecast_synth(self, options: Synthesizing | None = None) -> Forecast:
         """Forecast the calls and cost of making a testset."""
-        return testsets.forecast_synthesis(self.project, how or testsets.Synthesizing())
+        return testsets.forecast_synthesis(self.project, options or testsets.Synthesizing())
 
     def suite(self, testset: str | Testset, options: SuiteOptions | None = None) -> Testset:
         """Capability suites from the documents; see :func:`ragwright.testsets.make_suite`."""
@@ -377,7 +379,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         self,
         testset: Questions,
         measures: str | Sequence[Measure] = "",
-        how: Evaluating | None = None,
+        options: Evaluating | None = None,
         *,
         system: object = None,
     ) -> tuple[Evaluation, RunSummary]:
@@ -386,18 +388,18 @@ class Workbench(TuningVerbs, AsyncVerbs):
         ``testset`` is an address, a :class:`ragwright.testsets.Testset`, or rows: objects, a data
         frame, a data set. Without ``measures`` those that suit are used.
 
-        Retrieves for every row and, with ``how.answers``, also answers it for its persona. Rows
-        are stored as they end; ``how.resume`` continues an unfinished run of the same testset,
+        Retrieves for every row and, with ``options.answers``, also answers it for its persona. Rows
+        are stored as they end; ``options.resume`` continues an unfinished run of the same testset,
         settings and index snapshot. Rows of capability suites are answered from their own passages,
         and need no index.
 
         With ``system`` the questions go to that system instead, and no index is needed: a function
         of the question, an object of LangChain, LlamaIndex or Haystack, an address, or
         :class:`ragwright.models.SystemOptions`; see :func:`ragwright.models.reply_of` for what it
-        may return. ``how.answers`` does not matter then.
+        may return. ``options.answers`` does not matter then.
         """
         project = self.project
-        chosen = how or experiment.Evaluating(seed=project.session.seed)
+        chosen = options or experiment.Evaluating(seed=project.session.seed)
         if system is not None:
             return experiment.evaluate_system(project, testset, measures, chosen, system)
         # as at the first row: files may change during the run
@@ -411,21 +413,21 @@ class Workbench(TuningVerbs, AsyncVerbs):
         self,
         testset: str | Testset,
         measures: str,
-        how: Evaluating | None = None,
+        options: Evaluating | None = None,
         *,
         system: object = None,
     ) -> Forecast:
         """Forecast the calls and cost of an evaluation, without calling any model or system."""
         if system is not None:
             return experiment.forecast_system(self.project, testset, measures, system)
-        chosen = how or experiment.Evaluating()
+        chosen = options or experiment.Evaluating()
         return experiment.forecast_testset(self.project, testset, measures, chosen)
 
     def score(
         self,
         rows: str | Testset,
         measures: str | Sequence[Measure],
-        how: Evaluating | None = None,
+        options: Evaluating | None = None,
         *,
         told: OnForecast | None = None,
         each: OnResult | None = None,
@@ -437,7 +439,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         the evaluation, which then holds only summaries: any number of rows of a file in bounded
         memory.
         """
-        chosen = how or experiment.Evaluating(seed=self.project.session.seed)
+        chosen = options or experiment.Evaluating(seed=self.project.session.seed)
         return experiment.score_stored(self.project, rows, measures, chosen, told=told, each=each)
 
     def forecast_score(self, rows: str | Testset, measures: str) -> Forecast:
@@ -474,7 +476,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         rules: Sequence[str],
         *,
         baseline: str = "",
-        how: Gating | None = None,
+        options: Gating | None = None,
     ) -> GateOutcome:
         """Check a run against rules such as ``nDCG@10>=0.7``; see
         ``ragwright.jobs.gate_evaluation``.
@@ -482,7 +484,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         evaluation, *others = self._evaluations(run, *([baseline] if baseline else []))
         root = self.project.folder.root
         against = others[0] if others else None
-        return jobs.gate_evaluation(root, evaluation, rules, how, against)
+        return jobs.gate_evaluation(root, evaluation, rules, options, against)
 
     def review(self, testset: str | Path, by: str = "") -> TestsetReview:
         """A testset under review: ``review.open`` are the rows to decide on, ``review.decide``
@@ -490,11 +492,11 @@ class Workbench(TuningVerbs, AsyncVerbs):
         """
         return testsets.open_review(self.project.folder, str(testset), by)
 
-    def collect_feedback(self, how: Collecting | None = None) -> Collected:
+    def collect_feedback(self, options: Collecting | None = None) -> Collected:
         """Write questions with readers' votes as candidate rows into a testset; see
         :func:`ragwright.drafting.collect_feedback`.
         """
-        return drafting.collect_feedback(self.project, how)
+        return drafting.collect_feedback(self.project, options)
 
     def review_answers(
         self, runs: Sequence[str], measures: str, path: str | Path, *, seed: int = 0
@@ -507,7 +509,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return experiment.write_blind_sheet(root, runs, measures, Path(path), seed=seed)
 
     def calibrate(
-        self, run: str, labels: Sequence[str | Path], how: Calibrating | None = None
+        self, run: str, labels: Sequence[str | Path], options: Calibrating | None = None
     ) -> Calibrated:
         """Compare a judge's scores with people's labels; see
         :func:`ragwright.experiment.calibrate_run`.
@@ -515,24 +517,26 @@ class Workbench(TuningVerbs, AsyncVerbs):
         [evaluation] = self._evaluations(run)
         files = [Path(path) for path in labels]
         root = self.project.folder.root
-        return experiment.calibrate_run(root, evaluation, files, how, run=run)
+        return experiment.calibrate_run(root, evaluation, files, options, run=run)
 
     def _evaluations(self, *names: str) -> list[Evaluation]:
         return experiment.evaluations_by_name(self.project, names)
 
     # -- showing and serving ---------------------------------------------------------------
 
-    def report(self, *runs: str, how: Reporting | None = None, size: float | None = None) -> Report:
+    def report(
+        self, *runs: str, options: Reporting | None = None, size: float | None = None
+    ) -> Report:
         """A report on a run, two runs or a study; ``latest`` by default."""
         project = self.project
-        subject = report.report_subject(project.folder, project.runs, runs or ("latest",), how)
+        subject = report.report_subject(project.folder, project.runs, runs or ("latest",), options)
         return report.Report(subject) if size is None else report.Report(subject, size)
 
     def promote(
-        self, run: str, rules: Sequence[str] = (), how: Promoting | None = None
+        self, run: str, rules: Sequence[str] = (), options: Promoting | None = None
     ) -> Promoted:
         """Serve the configuration of a run if the gate passes."""
-        return jobs.promote(self.project, run, rules, how)
+        return jobs.promote(self.project, run, rules, options)
 
     def promote_back(self, reason: str, by: str = "") -> Change:
         """Serve the previous configuration again."""

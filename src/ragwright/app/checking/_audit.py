@@ -55,7 +55,7 @@ def command(flags: Flags, own: AuditFlags) -> int:
             "--why is the reason of --dismiss", where="--why", hint="add --dismiss ID"
         )
     rules = () if own.gate is None else read_rules(own.gate)
-    how = Auditing(
+    options = Auditing(
         kinds=names_of(own.kinds),
         every=own.level == "all",
         since=own.since,
@@ -71,10 +71,10 @@ def command(flags: Flags, own: AuditFlags) -> int:
             console.result(f"dismissed in {bench.dismiss_finding(own.dismiss, own.why)}")
             return 0
         if flags.dry_run:
-            show_forecast(console, bench.forecast_audit(how))
+            show_forecast(console, bench.forecast_audit(options))
             return 0
         with show_progress(console, bench):
-            audit, run = bench.audit(how)
+            audit, run = bench.audit(options)
     failed = check_audit(audit, rules)
     if flags.output is not None and flags.output.suffix in (".html", ".htm"):
         if flags.as_json:

@@ -52,21 +52,23 @@ def command(
 ) -> None:
     """Show how far a judge, a free measure or recorded verdicts agree with people."""
     console = flags.console
-    how = PassportOptions(tuple(columns), flags.measures, tuple(verdicts), flags.resume, flags.seed)
+    options = PassportOptions(
+        tuple(columns), flags.measures, tuple(verdicts), flags.resume, flags.seed
+    )
     folder = ProjectFolder(flags.project)
-    if judge or calls_a_model(how):
+    if judge or calls_a_model(options):
         if not folder.opened:
             raise ConfigError(
                 "a judge needs a project: its replies are kept there, and none is paid twice",
                 where=str(flags.project.resolve()),
                 hint="run: ragwright init, or name a project with --project FOLDER",
             )
-        passport = _by_model(flags, people, judge, how)
+        passport = _by_model(flags, people, judge, options)
     elif flags.dry_run:
-        show_forecast(console, forecast_passport(None, people, how))
+        show_forecast(console, forecast_passport(None, people, options))
         return
     else:
-        passport = free_passport(people, how, setup=_free_setup(flags), root=flags.project)
+        passport = free_passport(people, options, setup=_free_setup(flags), root=flags.project)
     if passport is None:
         return
     if flags.output is not None and flags.output.suffix.lower() in (".html", ".htm"):
@@ -89,16 +91,16 @@ def _free_setup(flags: Flags) -> MeasureSetup:
     return settings_without_file(flags.settings, _ALONE).judge
 
 
-def _by_model(flags: Flags, people: str, judge: str, how: PassportOptions) -> Passport | None:
+def _by_model(flags: Flags, people: str, judge: str, options: PassportOptions) -> Passport | None:
     """Judge within a project: its models, its stored replies, its runs; None for a dry run."""
     session = flags.session
     if judge:
         session = replace(session, overrides=(*session.overrides, f"judge.model={judge}"))
     with flags.open(session) as bench:
         if flags.dry_run:
-            show_forecast(flags.console, forecast_passport(bench.project, people, how))
+            show_forecast(flags.console, forecast_passport(bench.project, people, options))
             return None
         with show_progress(flags.console, bench):
             return judged_passport(
-                bench.project, people, how, told=partial(say_price, flags.console)
+                bench.project, people, options, told=partial(say_price, flags.console)
             )

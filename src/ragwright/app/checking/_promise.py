@@ -68,17 +68,17 @@ def command(
                 where="ragwright promise",
                 hint="give --testset FILE, or --again, --status, --labels FILE or --withdraw",
             )
-        how = Promising(testset, risk, confidence, measure, names_of(scores))
-        return _certify(flags, bench, how)
+        options = Promising(testset, risk, confidence, measure, names_of(scores))
+        return _certify(flags, bench, options)
 
 
-def _certify(flags: Flags, bench: Workbench, how: Promising) -> int:
+def _certify(flags: Flags, bench: Workbench, options: Promising) -> int:
     console = flags.console
     if flags.dry_run:
-        show_forecast(console, bench.forecast_promise(how))
+        show_forecast(console, bench.forecast_promise(options))
         return 0
     with show_progress(console, bench):
-        promised = bench.promise(how)
+        promised = bench.promise(options)
     if promised.again:
         console.remark("nothing changed since: the stored result is shown, nothing is opened")
     console.show(lambda: promise_json(promised), lambda: promise_text(promised, console.columns()))

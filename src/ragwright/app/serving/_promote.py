@@ -109,8 +109,8 @@ def _rehearsed(flags: Flags, first: RehearseFirst, bench: Workbench, run: str) -
     rules = first.rules()
     if not rules or flags.dry_run:
         return 0
-    how = Rehearsing(testset=first.rehearse_testset, seed=flags.seed)
-    rehearsal, verdict = bench.rehearse_promotion(run, rules, how)
+    options = Rehearsing(testset=first.rehearse_testset, seed=flags.seed)
+    rehearsal, verdict = bench.rehearse_promotion(run, rules, options)
     if verdict.state == "passed":
         flags.console.remark(f"rehearsed: {rehearsal_headline(rehearsal)}; its gate passed")
         return 0

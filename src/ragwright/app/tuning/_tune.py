@@ -185,7 +185,7 @@ def ranker(
 @takes(f"{_SHARED} resume")
 def embedder(
     flags: Flags,
-    how: _Teaching,
+    teaching: _Teaching,
     loss: _Loss = Option(_Loss.RANKING, help="Loss to minimise."),
 ) -> int:
     """Fine-tune the embedding model on questions and the passages that answer them.
@@ -195,8 +195,8 @@ def embedder(
     then too, marked in its card, and the exit code stays 100.
     """
     steps = _Steps()
-    options = how.tuning(flags, steps, loss=loss.value)
-    return _tuned(flags, lambda bench: bench.tune_embedder(how.testset, options), steps)
+    options = teaching.tuning(flags, steps, loss=loss.value)
+    return _tuned(flags, lambda bench: bench.tune_embedder(teaching.testset, options), steps)
 
 
 _BASE = Option(
@@ -206,7 +206,7 @@ _BASE = Option(
 
 @group.command("reranker")
 @takes(f"{_SHARED} resume")
-def reranker(flags: Flags, how: _Teaching, base: str = _BASE) -> int:
+def reranker(flags: Flags, teaching: _Teaching, base: str = _BASE) -> int:
     """Train a cross-encoder that reorders the hits of the search.
 
     It starts from the present reranking model, else from the embedding model. Trained on the tune
@@ -214,13 +214,13 @@ def reranker(flags: Flags, how: _Teaching, base: str = _BASE) -> int:
     is not proven better; --keep writes it then too, marked in its card.
     """
     steps = _Steps()
-    options = how.tuning(flags, steps, base)
-    return _tuned(flags, lambda bench: bench.tune_reranker(how.testset, options), steps)
+    options = teaching.tuning(flags, steps, base)
+    return _tuned(flags, lambda bench: bench.tune_reranker(teaching.testset, options), steps)
 
 
 @group.command("sparse")
 @takes(f"{_SHARED} resume")
-def sparse(flags: Flags, how: _Teaching, base: str = _BASE) -> int:
+def sparse(flags: Flags, teaching: _Teaching, base: str = _BASE) -> int:
     """Train a learned sparse model for the channel sparse.
 
     It starts from the present sparse model, else from the embedding model. The search with the
@@ -228,13 +228,13 @@ def sparse(flags: Flags, how: _Teaching, base: str = _BASE) -> int:
     was written, 100 when it is not proven better; --keep writes it then too, marked in its card.
     """
     steps = _Steps()
-    options = how.tuning(flags, steps, base)
-    return _tuned(flags, lambda bench: bench.tune_sparse(how.testset, options), steps)
+    options = teaching.tuning(flags, steps, base)
+    return _tuned(flags, lambda bench: bench.tune_sparse(teaching.testset, options), steps)
 
 
 @group.command("late")
 @takes(f"{_SHARED} resume")
-def late(flags: Flags, how: _Teaching, base: str = _BASE) -> int:
+def late(flags: Flags, teaching: _Teaching, base: str = _BASE) -> int:
     """Train a late interaction model for the channel late.
 
     It starts from the present late interaction model, else from the embedding model. The search
@@ -243,8 +243,8 @@ def late(flags: Flags, how: _Teaching, base: str = _BASE) -> int:
     card.
     """
     steps = _Steps()
-    options = how.tuning(flags, steps, base)
-    return _tuned(flags, lambda bench: bench.tune_late(how.testset, options), steps)
+    options = teaching.tuning(flags, steps, base)
+    return _tuned(flags, lambda bench: bench.tune_late(teaching.testset, options), steps)
 
 
 @dataclass

@@ -74,7 +74,7 @@ class Collected:
         )
 
 
-def collect_feedback(project: Project, how: Collecting | None = None) -> Collected:
+def collect_feedback(project: Project, options: Collecting | None = None) -> Collected:
     """Write the questions that have feedback as candidate rows into a testset, for review.
 
     Answers to the same question, persona and scope make one row. Running it again updates the rows
@@ -85,7 +85,7 @@ def collect_feedback(project: Project, how: Collecting | None = None) -> Collect
         StoreError: The outputs cannot be read.
         TestsetError: The testset cannot be read or written, or belongs to another tenant.
     """
-    options = how or Collecting()
+    options = options or Collecting()
     if options.split not in ("tune", "confirm", "both"):
         raise ConfigError(
             f"unknown split {options.split!r}", where="--split", hint="tune, confirm or both"

@@ -57,8 +57,8 @@ class ProjectRecords:
         where = self._opened.folder.data / "records"
         return records.Tables(where, keep=self._options.keep_versions)
 
-    def spec(self, how: Refreshing | None = None) -> RecordsSpec:
-        """Load the declarations, with the overrides of ``how``.
+    def spec(self, options: Refreshing | None = None) -> RecordsSpec:
+        """Load the declarations, with the overrides of ``options``.
 
         Raises:
             ConfigError: The folder does not exist.
@@ -66,16 +66,16 @@ class ProjectRecords:
         """
         self._require_folder()
         spec = self._load_declared(kept=False)
-        source = spec.source.instead((how or Refreshing()).given())
+        source = spec.source.instead((options or Refreshing()).given())
         return replace(spec, source=source.complete())
 
     def check(
-        self, how: Refreshing | None = None, rows: int = 10_000, seed: int = 0
+        self, options: Refreshing | None = None, rows: int = 10_000, seed: int = 0
     ) -> CheckReport:
         """Check the declarations and test them on real rows; stores nothing.
 
         Args:
-            how: Overrides of source.yaml.
+            options: Overrides of source.yaml.
             rows: Most rows to test, sampled evenly from those read.
             seed: Seed of the sample.
 
@@ -83,7 +83,7 @@ class ProjectRecords:
             ConfigError: The folder does not exist.
         """
         self._require_folder()
-        refreshing = how or Refreshing()
+        refreshing = options or Refreshing()
         checking = records.Checking(self._options.format, refreshing.given(), rows, seed)
         base = Path.cwd() if refreshing.source else self._opened.folder.root
         root = self._opened.folder.root
@@ -125,7 +125,7 @@ class ProjectRecords:
             )
 
     def refresh(
-        self, how: Refreshing | None = None, on_start: Started | None = None
+        self, options: Refreshing | None = None, on_start: Started | None = None
     ) -> RecordsReport:
         """Update tables and index; unchanged rows cost next to nothing.
 
@@ -136,13 +136,13 @@ class ProjectRecords:
             ModelError: The embedding model fails; the tables are updated, the index is behind, and
                 the next refresh continues with it.
         """
-        refreshing = how or Refreshing()
+        refreshing = options or Refreshing()
         spec = self.spec(refreshing)
-        options = self._options
+        settings = self._options
         plan = records.RefreshPlan(
             spec,
-            part_rows=options.part_rows,
-            wait=options.wait,
+            part_rows=settings.part_rows,
+            wait=settings.wait,
             full=refreshing.full,
             dry_run=refreshing.dry_run,
         )
@@ -151,7 +151,7 @@ class ProjectRecords:
             on_start(progress)
         base = Path.cwd() if refreshing.source else self._opened.folder.root
         tables = self.tables
-        with open_engine(options, refreshing.engine) as engine:
+        with open_engine(settings, refreshing.engine) as engine:
             report = records.refresh(
                 plan, tables, records.open_source(spec.source, base), engine, progress
             )

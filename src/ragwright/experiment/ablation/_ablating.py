@@ -119,7 +119,7 @@ class AblationResult:
 
 
 def plan_ablation(
-    project: Project, testset: str, measures: str, how: Ablating | None = None
+    project: Project, testset: str, measures: str, options: Ablating | None = None
 ) -> AblationPlan:
     """Plan the study of an ablation; every variant of the prompt is rendered once beforehand.
 
@@ -129,14 +129,14 @@ def plan_ablation(
         StudyError: Nothing is left out, or the presets do not fit the project's prompt.
         TestsetError: The testset cannot be read, or its tune split is empty.
     """
-    return _Planning(project, testset, measures, how or Ablating()).plan()
+    return _Planning(project, testset, measures, options or Ablating()).plan()
 
 
 def forecast_ablation(
-    project: Project, testset: str, measures: str, how: Ablating | None = None
+    project: Project, testset: str, measures: str, options: Ablating | None = None
 ) -> SweepForecast:
     """Forecast the calls and cost of an ablation without calling a model; raises as its plan."""
-    options = how or Ablating()
+    options = options or Ablating()
     forecast = forecast_sweep(project, plan_ablation(project, testset, measures, options).study)
     if not options.confirm:
         return forecast
@@ -146,18 +146,18 @@ def forecast_ablation(
 
 @at_work("ablate")
 def run_ablation(
-    project: Project, testset: str, measures: str, how: Ablating | None = None
+    project: Project, testset: str, measures: str, options: Ablating | None = None
 ) -> AblationResult:
     """Run every variant of the prompt on the tune split and measure the effect of each part.
 
     The variants are trials of a sweep: shared work is done once, and an interrupted ablation
-    continues. With ``how.confirm`` the parts that are safe to delete are checked on the confirm
+    continues. With ``options.confirm`` the parts that are safe to delete are checked on the confirm
     split, each alone and all at once; it is opened once, which is logged, and stays closed if no
     part is safe.
 
     Raises the errors of :func:`plan_ablation` and of a sweep.
     """
-    options = how or Ablating()
+    options = options or Ablating()
     check_run_name(options.name)
     planning = _Planning(project, testset, measures, options)
     plan = planning.plan()
@@ -288,7 +288,7 @@ class _Ablation:
 
     project: Project
     plan: AblationPlan
-    how: Ablating
+    options: Ablating
     swept: SweepResult
 
     def tune_result(self, rows: Testset, never: tuple[str, ...]) -> Ablation:
@@ -324,13 +324,13 @@ class _Ablation:
             rows.name,
             len(results.get(0, ())),
             tuple(parts),
-            self.how.margin,
+            self.options.margin,
             tuple(personas) if len(personas) > 1 else (),
             never=never,
             notes=(
                 *self._ablation_notes(options.scales, len(parts)),
                 *_failed_note(failed, sum(map(len, results.values()))),
-                *_cluster_note(rows.rows, self.how.clusters),
+                *_cluster_note(rows.rows, self.options.clusters),
             ),
         )
 
@@ -427,8 +427,8 @@ class _Ablation:
             "presets": [
                 contrast.part for contrast in self.plan.contrasts if contrast.design == "preset"
             ],
-            "margin": self.how.margin,
-            "clusters": self.how.clusters,
+            "margin": self.options.margin,
+            "clusters": self.options.clusters,
             "confirm": confirm,
             "found": value_hash(parts),
             "version": version("ragwright"),
@@ -448,9 +448,9 @@ class _Ablation:
         return EffectOptions(
             scales,
             {row.id: row.persona_name for row in rows},
-            _row_clusters(rows, self.how.clusters),
-            self.how.margin,
-            self.how.seed,
+            _row_clusters(rows, self.options.clusters),
+            self.options.margin,
+            self.options.seed,
         )
 
     def _token_prices(self, rows: Sequence[Row]) -> dict[str, float | None]:

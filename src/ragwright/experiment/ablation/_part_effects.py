@@ -154,20 +154,20 @@ class EffectOptions:
 def part_effects(
     contrasts: Sequence[Contrast],
     trials: Mapping[int, Sequence[RowResult]],
-    how: EffectOptions,
+    options: EffectOptions,
 ) -> list[tuple[Contrast, tuple[PartEffect, ...]]]:
     """Return the effects of every contrast whose trials exist, in order, with corrected p-values.
 
     Args:
         contrasts: The contrasts to measure.
         trials: Trial -> results of its rows, the same rows for all.
-        how: Scales, personas, clusters, margin.
+        options: Scales, personas, clusters, margin.
     """
     effects: dict[int, list[PartEffect]] = {}
     measured = [contrast for contrast in contrasts if 0 in trials and contrast.trial in trials]
-    names = sorted(set(how.personas.values()))
+    names = sorted(set(options.personas.values()))
     groups = ["", *names] if len(names) > 1 else [""]
-    for measure in how.scales:
+    for measure in options.scales:
         tables = {number: _scores_by_row(rows, measure) for number, rows in trials.items()}
         for design in dict.fromkeys(contrast.design for contrast in measured):
             in_design = [
@@ -178,7 +178,7 @@ def part_effects(
             # Rows of all personas are one family of tests, those by persona another one.
             for family in ([""], groups[1:]):
                 family_effects = [
-                    (position, _contrast_effect(contrast, tables, (measure, name), how))
+                    (position, _contrast_effect(contrast, tables, (measure, name), options))
                     for position, contrast in in_design
                     for name in family
                 ]
@@ -186,7 +186,7 @@ def part_effects(
                     family_effects, _holm_corrected([e for _, e in family_effects]), strict=True
                 ):
                     effects.setdefault(position, []).append(effect)
-    order = {measure: rank for rank, measure in enumerate(how.scales)}
+    order = {measure: rank for rank, measure in enumerate(options.scales)}
     return [
         (
             contrast,

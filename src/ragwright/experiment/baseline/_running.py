@@ -57,7 +57,7 @@ class Baselining:
 
 @at_work("baseline")
 def run_baseline(
-    project: Project, testset: str | Testset, how: Baselining | None = None
+    project: Project, testset: str | Testset, options: Baselining | None = None
 ) -> BaselineResult:
     """Compare the distances d(E'(Q), E'(A')) of a project with d(E'(Q), E'(A)) of given pairs.
 
@@ -71,7 +71,7 @@ def run_baseline(
         TestsetError: Fewer than two rows are pairs.
         StoppedError: The budget or a key stopped it; finished answers are stored.
     """
-    options = how or Baselining()
+    options = options or Baselining()
     variant, embedder = _experiment_project(project, options)
     rows, notes = _pair_rows(project, testset)
     build_like(variant, project)
@@ -111,13 +111,13 @@ def run_baseline(
 
 
 def forecast_baseline(
-    project: Project, testset: str | Testset, how: Baselining | None = None
+    project: Project, testset: str | Testset, options: Baselining | None = None
 ) -> tuple[Forecast, tuple[str, ...]]:
     """Forecast the calls and cost of :func:`run_baseline`, and name what is not counted.
 
     Where the experiment's index is not built yet, the project's own stands in for it.
     """
-    options = how or Baselining()
+    options = options or Baselining()
     variant, _ = _experiment_project(project, options)
     rows, _ = _pair_rows(project, testset)
     notes = ["the vectors of questions and answers are not counted"]

@@ -99,7 +99,7 @@ class _Swept:
 
 
 @at_work("confirm")
-def confirm(project: Project, name: str, how: Confirming | None = None) -> Confirmed:
+def confirm(project: Project, name: str, options: Confirming | None = None) -> Confirmed:
     """Compare the best trials of a stored sweep with the current settings, on the confirm split.
 
     Values of ``--set`` are those of the sweep, unless the project was opened with its own.
@@ -114,11 +114,11 @@ def confirm(project: Project, name: str, how: Confirming | None = None) -> Confi
     """
     swept = stored_sweep(project, name)
     own, project = project, as_swept(project, swept.run.id)
-    confirmed = _confirmed_once(project, swept, how or Confirming())
+    confirmed = _confirmed_once(project, swept, options or Confirming())
     return confirmed if project is own else replace(confirmed, overrides=project.session.overrides)
 
 
-def forecast_confirm(project: Project, name: str, how: Confirming | None = None) -> Forecast:
+def forecast_confirm(project: Project, name: str, options: Confirming | None = None) -> Forecast:
     """Forecast the calls and cost of :func:`confirm`; show no result and log no opening.
 
     The forecast is empty if no candidate leads, or if the trials were confirmed before.
@@ -128,7 +128,7 @@ def forecast_confirm(project: Project, name: str, how: Confirming | None = None)
         StudyError: The sweep has no candidate with a value, or the project has changed since.
     """
     swept = stored_sweep(project, name)
-    project, options = as_swept(project, swept.run.id), how or Confirming()
+    project, options = as_swept(project, swept.run.id), options or Confirming()
     selection, _ = _chosen_on_tune(project, swept, options)
     forecast = project.runner.forecast([])
     if selection.difference <= 0:

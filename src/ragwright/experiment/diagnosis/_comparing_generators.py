@@ -54,7 +54,7 @@ class _GridWork:
 
 @at_work("diagnose --readers")
 def compare_generators(
-    project: Project, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
+    project: Project, testset: Testset, measures: str | Sequence[Measure], options: GridOptions
 ) -> tuple[PersonaModelGrid, RunSummary]:
     """Answer every question for every persona by every generator, and compare them in pairs.
 
@@ -63,7 +63,7 @@ def compare_generators(
         PromptError: There is no such persona.
         TestsetError: The testset cannot be measured.
     """
-    work = _grid_work(project, testset, measures, how)
+    work = _grid_work(project, testset, measures, options)
     job = Job(
         kind="readers",
         manifest=work.manifest,
@@ -71,7 +71,7 @@ def compare_generators(
         encode=read_body,
         sources=lambda row: list(dict.fromkeys(row.result.ranking)),
     )
-    summary = named_run(project.runner, project.runs, job, how)
+    summary = named_run(project.runner, project.runs, job, options)
     stored = list(project.runs.rows(summary.run))
     rows = [read_of(row.body) for row in stored if row.state == "done"]
     if not rows:
@@ -79,21 +79,21 @@ def compare_generators(
         raise TestsetError(
             "no question was answered", where=testset.name, hint=f"the first one: {reason}"
         )
-    grid = grid_of(rows, work.measures, seed=how.seed)
+    grid = grid_of(rows, work.measures, seed=options.seed)
     failed = len(stored) - len(rows)
     notes = (f"{failed} of {len(stored)} answers failed and are left out",) if failed else ()
-    silent = tuple(name for name in how.generators if name not in grid.generators)
+    silent = tuple(name for name in options.generators if name not in grid.generators)
     best = {} if silent else grid.best
     notes = (*work.notes, *grid.notes, *notes)
     return replace(grid, best=best, notes=notes, silent=silent), summary
 
 
 def forecast_generators(
-    project: Project, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
+    project: Project, testset: Testset, measures: str | Sequence[Measure], options: GridOptions
 ) -> Forecast:
     """Calls and cost of the comparison."""
     return project.runner.forecast(
-        make for _, make in _grid_work(project, testset, measures, how).items
+        make for _, make in _grid_work(project, testset, measures, options).items
     )
 
 

@@ -62,7 +62,7 @@ class _DiagnosisWork:
 
 @at_work("diagnose")
 def run_diagnosis(
-    project: Project, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing
+    project: Project, testset: Testset, measures: str | Sequence[Measure], options: Diagnosing
 ) -> tuple[Diagnosis, RunSummary]:
     """Answer every row as the project does and with each oracle, and locate lost points.
 
@@ -74,7 +74,7 @@ def run_diagnosis(
         ConfigError: A stage is unknown, or the offline model would have to answer without passages.
         MeasureError: A measure is unknown, or its model is not set.
     """
-    work = _diagnosis_work(project, testset, measures, how)
+    work = _diagnosis_work(project, testset, measures, options)
     job = Job(
         kind="diagnose",
         manifest=work.manifest,
@@ -82,11 +82,11 @@ def run_diagnosis(
         encode=diagnosed_body,
         sources=lambda row: row.documents,
     )
-    summary = named_run(project.runner, project.runs, job, how)
+    summary = named_run(project.runner, project.runs, job, options)
     rows, errors = _diagnosed_rows(project.runs, summary.run)
-    parts: dict[str, Any] = {"seed": how.seed, "cluster": how.cluster}
+    parts: dict[str, Any] = {"seed": options.seed, "cluster": options.cluster}
     diagnosis = diagnosis_of(rows, work.measures, work.stages, name=testset.name, **parts)
-    for field in how.by:
+    for field in options.by:
         diagnosis = diagnosis_by(diagnosis, field, work.measures, work.stages, **parts)
     notes = [*work.testset.notes, *diagnosis.notes, *_diagnosis_notes(project, work, errors)]
     notes += _shallow_measures_note(diagnosis, work, project.settings.retrieve)
@@ -94,10 +94,10 @@ def run_diagnosis(
 
 
 def forecast_diagnosis(
-    project: Project, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing
+    project: Project, testset: Testset, measures: str | Sequence[Measure], options: Diagnosing
 ) -> Forecast:
     """Forecast the calls and cost of a diagnosis."""
-    work = _diagnosis_work(project, testset, measures, how)
+    work = _diagnosis_work(project, testset, measures, options)
     return project.runner.forecast(make for _, make in work.items)
 
 

@@ -72,7 +72,7 @@ def calibrate_run(
     root: Path,
     evaluation: Evaluation,
     labels: Sequence[Path],
-    how: Calibrating | None = None,
+    options: Calibrating | None = None,
     *,
     run: str = "",
 ) -> Calibrated:
@@ -82,14 +82,14 @@ def calibrate_run(
         root: Folder of the project.
         evaluation: The run.
         labels: Filled-in sheets, one per person; or files of rows.
-        how: Options.
+        options: Options.
         run: The run as the caller named it; may be the name of the reviewed answers.
 
     Raises:
         ConfigError: The measure, the key or the reviewed answers are not clear.
         TestsetError: Labels cannot be read, or are about other answers than those of the run.
     """
-    options = how or Calibrating()
+    options = options or Calibrating()
     name = options.measure or _only_measure(evaluation)
     scale = next((s.scale for s in evaluation.summaries if s.measure == name), None)
     scores = _scores_of(evaluation, name)

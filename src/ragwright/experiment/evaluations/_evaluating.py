@@ -221,25 +221,25 @@ def run_work(
     work: Work,
     testset: Testset,
     measures: Sequence[Measure],
-    how: Evaluating,
+    options: Evaluating,
 ) -> tuple[Evaluation, RunSummary]:
     """Do the work, store every row as it ends, and summarise them.
 
     Raises:
         ConfigError: The requested name of the run is invalid; raised before the first row.
     """
-    summary = named_run(runner, runs, work.job(), how)
-    return run_evaluation(runs, summary.run, testset, measures, how.seed), summary
+    summary = named_run(runner, runs, work.job(), options)
+    return run_evaluation(runs, summary.run, testset, measures, options.seed), summary
 
 
-def named_run(runner: Runner, runs: Runs, job: Job[Any], how: RunOptions) -> RunSummary:
+def named_run(runner: Runner, runs: Runs, job: Job[Any], options: RunOptions) -> RunSummary:
     """Run a job with its options, and give its run the requested name.
 
     Raises:
         ConfigError: The name is invalid; raised before the first row.
     """
-    name = check_run_name(how.name)
-    configured = replace(job, resume=how.resume, retry_errors=how.retry_errors)
+    name = check_run_name(options.name)
+    configured = replace(job, resume=options.resume, retry_errors=options.retry_errors)
     summary = run_job(runner, runs, configured)
     if name:
         runs.name(summary.run, name)

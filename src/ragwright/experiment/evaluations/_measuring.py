@@ -60,12 +60,14 @@ from ._results import Evaluation
 
 
 def evaluate_project(
-    project: Project, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
+    project: Project, testset: str | Testset, measures: str | Sequence[Measure], options: Evaluating
 ) -> tuple[Evaluation, RunSummary]:
     """Run a testset through a project and score it; see ``Project.evaluate``."""
-    rows, wanted_measures, work = planned(project, testset, measures, how)
-    evaluation, summary = run_work(project.runner, project.runs, work, rows, wanted_measures, how)
-    return _with_notes_and_baselines(project, evaluation, how), summary
+    rows, wanted_measures, work = planned(project, testset, measures, options)
+    evaluation, summary = run_work(
+        project.runner, project.runs, work, rows, wanted_measures, options
+    )
+    return _with_notes_and_baselines(project, evaluation, options), summary
 
 
 def _with_notes_and_baselines(
@@ -83,10 +85,10 @@ def _with_notes_and_baselines(
 
 
 def forecast_project(
-    project: Project, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
+    project: Project, testset: str | Testset, measures: str | Sequence[Measure], options: Evaluating
 ) -> Forecast:
     """Forecast the calls and cost of an evaluation."""
-    _, _, work = planned(project, testset, measures, how)
+    _, _, work = planned(project, testset, measures, options)
     return project.runner.forecast(make for _, make in work.items)
 
 
@@ -94,7 +96,7 @@ def planned(
     project: Project,
     testset: str | Testset,
     measures: str | Sequence[Measure],
-    how: Evaluating,
+    options: Evaluating,
     *,
     sampled: bool = False,
 ) -> tuple[Testset, Sequence[Measure], Work]:
@@ -106,21 +108,21 @@ def planned(
         measures = parse_measures(measures)  # a misspelt name is reported before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
     # Read once: an ingest or an edit of a file during the run has no effect.
-    target, options = project.target(), project.settings.retrieve
+    target, searching = project.target(), project.settings.retrieve
     searched = _searching_settings(project, target)
     rows = with_current_gold(project.store, _with_known_gold(project, rows))
     rows = with_gold_from_texts(project, rows)
-    if not how.answers:
+    if not options.answers:
         wanted_measures = ranking_measures(measures)
         plan = project.plan()
         if any(row.history for row in rows.rows):
             searched = {**searched, "condensed": plan.setup.options.model}
-        system = EvaluatedProject(target, project.pair.key, options, searched)
+        system = EvaluatedProject(target, project.pair.key, searching, searched)
         condensing = partial(_condensed, plan)
         return rows, wanted_measures, ranking_work(system, rows, wanted_measures, condensing)
     setup = judging(project, measures)
-    answered_rows = _as_answered(rows.rows, near=bool(target.model) or how.vectors_vary)
-    choice = chosen_measures(measures, answered_rows, setup, options.top_k)
+    answered_rows = _as_answered(rows.rows, near=bool(target.model) or options.vectors_vary)
+    choice = chosen_measures(measures, answered_rows, setup, searching.top_k)
     wanted_measures = choice.measures
     check_setup(wanted_measures, setup, answered_rows)
     check_models(project.models, wanted_measures, setup)
@@ -129,8 +131,8 @@ def planned(
     personas = {row.persona_name for row in rows.rows}
     plan = project.plan()
     settings = {**searched, **answering_settings(project, personas, plan)}
-    system = EvaluatedProject(target, project.pair.key, options, settings)
-    rows = _with_shallow_ranks(_with_measures_note(rows, choice), wanted_measures, options.top_k)
+    system = EvaluatedProject(target, project.pair.key, searching, settings)
+    rows = _with_shallow_ranks(_with_measures_note(rows, choice), wanted_measures, searching.top_k)
     asking = partial(_answer_question, project.persona, target, plan)
     work = answering_work(system, asking, rows, wanted_measures, setup)
     return rows, wanted_measures, replace(work, count=project.count)

@@ -153,7 +153,7 @@ def score_stored(
     project: Project,
     rows: str | Testset,
     measures: str | Sequence[Measure],
-    how: Evaluating,
+    options: Evaluating,
     *,
     told: OnForecast | None = None,
     each: OnResult | None = None,
@@ -165,11 +165,11 @@ def score_stored(
         work = replace(work, manifest={**work.manifest, **drawn.manifest}, scope=drawn.scope)
     if told is not None and _uses_model(choice.measures):
         told(_scoring_forecast(project, given_set, choice, work))
-    summary = named_run(project.runner, project.runs, work.job(), how)
+    summary = named_run(project.runner, project.runs, work.job(), options)
     results = results_of_run(project.runs, summary.run, given_set.rows, choice.measures)
     judge = judging(project, choice.measures)
-    add_baselines = partial(with_baselines, runner=project.runner, setup=judge, seed=how.seed)
-    evaluation = _summarised(results, given_set, choice, how.seed, each, add_baselines)
+    add_baselines = partial(with_baselines, runner=project.runner, setup=judge, seed=options.seed)
+    evaluation = _summarised(results, given_set, choice, options.seed, each, add_baselines)
     return replace(evaluation, manifest=project.runs.get(summary.run).manifest), summary
 
 

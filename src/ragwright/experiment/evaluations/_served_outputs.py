@@ -24,7 +24,7 @@ def evaluate_outputs(
     project: Project,
     measures: str | Sequence[Measure],
     sampling: Sampling | None = None,
-    how: Evaluating | None = None,
+    options: Evaluating | None = None,
     *,
     told: OnForecast | None = None,
     each: OnResult | None = None,
@@ -38,7 +38,7 @@ def evaluate_outputs(
         StoreError: No stored text matches the query.
         MeasureError: A measure is unknown, or needs a model that is not set.
     """
-    options = how or Evaluating(seed=project.session.seed)
+    options = options or Evaluating(seed=project.session.seed)
     sampled = sample_outputs(
         project_outputs(project), sampling or Sampling(seed=project.session.seed)
     )

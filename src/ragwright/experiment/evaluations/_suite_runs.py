@@ -45,16 +45,18 @@ def evaluate_testset(
     project: Project,
     testset: str | Testset,
     measures: str | Sequence[Measure],
-    how: Evaluating,
+    options: Evaluating,
 ) -> tuple[Evaluation, RunSummary]:
     """Run a testset through a project: rows of suites with their passages, others by retrieval."""
     if measures:
         measures = parse_measures(measures)  # a misspelt name is reported before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
     if not all_given(rows.rows, rows.name):
-        return evaluate_project(project, rows, measures, how)
-    rows, wanted_measures, work = _suite_plan(project, rows, measures, how)
-    evaluation, summary = run_work(project.runner, project.runs, work, rows, wanted_measures, how)
+        return evaluate_project(project, rows, measures, options)
+    rows, wanted_measures, work = _suite_plan(project, rows, measures, options)
+    evaluation, summary = run_work(
+        project.runner, project.runs, work, rows, wanted_measures, options
+    )
     return with_notes(evaluation), summary
 
 
@@ -62,15 +64,15 @@ def forecast_testset(
     project: Project,
     testset: str | Testset,
     measures: str | Sequence[Measure],
-    how: Evaluating,
+    options: Evaluating,
 ) -> Forecast:
     """Forecast the calls and cost of :func:`evaluate_testset`."""
     if measures:
         measures = parse_measures(measures)  # a misspelt name is reported before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
     if not all_given(rows.rows, rows.name):
-        return forecast_project(project, rows, measures, how)
-    _, _, work = _suite_plan(project, rows, measures, how)
+        return forecast_project(project, rows, measures, options)
+    _, _, work = _suite_plan(project, rows, measures, options)
     return project.runner.forecast(make for _, make in work.items)
 
 

@@ -63,7 +63,7 @@ def evaluate_system(
     project: Project,
     testset: Questions,
     measures: str | Sequence[Measure],
-    how: Evaluating,
+    options: Evaluating,
     system: Any,
 ) -> tuple[Evaluation, RunSummary]:
     """Ask a system every question of a testset, and score its answers; see ``Workbench.evaluate``.
@@ -78,12 +78,14 @@ def evaluate_system(
     rows, opened = _opened_system(project, testset, measures, system)
     if measures:
         check_gold(rows, parse_measures(measures))
-    opened = _with_round(project, rows, opened, resume=how.resume)
+    opened = _with_round(project, rows, opened, resume=options.resume)
     _systems_of(project).add(opened)
     first = _first_reply(project.runner, rows.rows, opened)
     rows, wanted_measures, work = _system_plan(project, (rows, measures), opened, first)
-    evaluation, summary = run_work(project.runner, project.runs, work, rows, wanted_measures, how)
-    evaluation = with_baselines(evaluation, project.runner, judging(project), how.seed)
+    evaluation, summary = run_work(
+        project.runner, project.runs, work, rows, wanted_measures, options
+    )
+    evaluation = with_baselines(evaluation, project.runner, judging(project), options.seed)
     return with_notes(with_gold_note(evaluation)), summary
 
 

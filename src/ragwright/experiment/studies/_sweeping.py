@@ -273,7 +273,7 @@ def _trial_settings(
 
 
 @at_work("sweep")
-def run_sweep(project: Project, study: Study, how: Sweeping | None = None) -> SweepResult:
+def run_sweep(project: Project, study: Study, options: Sweeping | None = None) -> SweepResult:
     """Run every trial of a study on the tune split of its testset, and store the results.
 
     Shared work is done once: chunks and vectors of equal index settings, searches, replies. Rows
@@ -283,7 +283,7 @@ def run_sweep(project: Project, study: Study, how: Sweeping | None = None) -> Sw
         RetrieveError: The project itself has not been ingested.
         StudyError: An objective is not measured, or no trial can be run.
     """
-    return _Sweep(project, study, how or Sweeping()).run()
+    return _Sweep(project, study, options or Sweeping()).run()
 
 
 def study_rows(project: Project, study: Study) -> Testset:
@@ -321,10 +321,14 @@ def trial_how(study: Study, retry_errors: bool = False) -> Evaluating:
 
 
 def trial_plan(
-    trial: Trial, project: Project, testset: Testset, measures: Sequence[Measure], how: Evaluating
+    trial: Trial,
+    project: Project,
+    testset: Testset,
+    measures: Sequence[Measure],
+    options: Evaluating,
 ) -> TrialPlan:
     """Plan the job that runs a trial's project over rows, into a run that studies may share."""
-    rows, _, work = planned(project, testset, measures, how)
+    rows, _, work = planned(project, testset, measures, options)
     changes = {
         name: {key: value for key, value in changed_options(model).items() if key not in _PACE}
         for name, model in project.settings.models.items()
@@ -333,8 +337,8 @@ def trial_plan(
     manifest = {**work.manifest, "models": value_hash(models), "version": version("ragwright")}
     job = replace(
         replace(work, kind=TRIAL, manifest=manifest).job(),
-        resume=how.resume,
-        retry_errors=how.retry_errors,
+        resume=options.resume,
+        retry_errors=options.retry_errors,
         reuse=project.session.reuse,
     )
     return TrialPlan(trial, rows, job)
@@ -346,7 +350,7 @@ class _Sweep:
 
     project: Project
     study: Study
-    how: Sweeping
+    options: Sweeping
     measures: tuple[Measure, ...] = ()
     objectives: tuple[Objective, ...] = ()
     results: dict[int, TrialResult] = field(default_factory=dict)
@@ -463,7 +467,7 @@ class _Sweep:
         }
         runs, reuse = self.project.runs, self.project.session.reuse
         known = None
-        if not self.how.retry_errors:
+        if not self.options.retry_errors:
             known = runs.unfinished(SWEEP, manifest) or (reuse and runs.complete(SWEEP, manifest))
         self.run_id = known or runs.start(SWEEP, manifest)
         runs.keep(self.run_id, _OVERRIDES, {"set": list(self.project.session.overrides)})
@@ -545,7 +549,7 @@ class _Sweep:
 
     @property
     def _evaluating(self) -> Evaluating:
-        return trial_how(self.study, self.how.retry_errors)
+        return trial_how(self.study, self.options.retry_errors)
 
     def _trial_result(self, plan: TrialPlan, summary: RunSummary) -> TrialResult:
         trial = plan.trial
@@ -571,8 +575,8 @@ class _Sweep:
         self.project.runs.append(
             self.run_id, RunRow(trial.number, trial.id, state, trial_body(trial))
         )
-        if self.how.on_trial is not None:
-            self.how.on_trial(trial)
+        if self.options.on_trial is not None:
+            self.options.on_trial(trial)
 
 
 def incumbent_hash(

@@ -183,12 +183,12 @@ def _page(sheet: _Sheet, options: SourceOptions, budget: _Budget) -> ScannedPage
             ("-P", "-c", code), (sheet, options, left), left, lambda a: bool(a[1])
         )
     except WorkerEndedError as error:
-        if not error.how:
+        if not error.reason:
             budget.take(left)
             return ScannedPage(fault=_too_long(sheet, options))
         reason = (
             f"OCR crashed, or needed more than `max_memory` ({options.max_memory:,} bytes) beside "
-            f"its models: {error.how}"
+            f"its models: {error.reason}"
         )
         return ScannedPage(fault=_unsupported(reason, sheet))
     budget.take(answer[2])

@@ -150,9 +150,9 @@ def _run(
         return run_pattern(pattern.find, tokens, row_texts, seconds)
     except WorkerEndedError as error:
         key = keys[int(rows[error.step])].as_py()
-        if error.how:
+        if error.reason:
             raise PatternError(
-                f"the pattern {quoted(pattern.find)} failed on the row {key!r}: {error.how}",
+                f"the pattern {quoted(pattern.find)} failed on the row {key!r}: {error.reason}",
                 where=pattern.where,
             ) from error
         raise PatternError(

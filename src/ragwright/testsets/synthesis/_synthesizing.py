@@ -107,7 +107,7 @@ class Synthesizing:
 
 
 @at_work("synth")
-def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSummary | None]:
+def synthesize(project: Project, options: Synthesizing) -> tuple[Synthesis, RunSummary | None]:
     """Make a testset from the documents of the index; also return the summary of the model's run.
 
     Raises:
@@ -115,30 +115,32 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
         ConfigError: A kind, level or persona is unknown, or a model is needed and none is set.
         RetrieveError: Nothing has been ingested.
     """
-    kinds = _requested_kinds(project, how)
-    writings = _writings(project, how, kinds)
+    kinds = _requested_kinds(project, options)
+    writings = _writings(project, options, kinds)
     project.target()  # raises with a hint if nothing is indexed
     survey = survey_of(project)
-    share = math.ceil(how.questions / len(kinds))
+    share = math.ceil(options.questions / len(kinds))
     lists: list[list[Candidate]] = []
     summaries: list[RunSummary] = []
     for kind in kinds:
         if kind in writings:
-            items = _items_of(project, how, kind, writings[kind], survey)
-            by_model, rounds = _model_candidates(project, how, writings[kind], items, survey, share)
+            items = _items_of(project, options, kind, writings[kind], survey)
+            by_model, rounds = _model_candidates(
+                project, options, writings[kind], items, survey, share
+            )
             lists.append(by_model)
             summaries += rounds
         else:
             read = project.store.document
-            offline = spread(survey.chunks, read, survey, _OFFLINE[kind], how.seed)
-            is_reserve = not (how.kinds or how.weak or kind == "template")
-            most = how.questions * (1 if is_reserve else _POOL)
+            offline = spread(survey.chunks, read, survey, _OFFLINE[kind], options.seed)
+            is_reserve = not (options.kinds or options.weak or kind == "template")
+            most = options.questions * (1 if is_reserve else _POOL)
             lists.append(list(_until_accepted(offline, most)))
     lists = [balanced(candidates, survey.strata, survey.chunks) for candidates in lists]
-    ranked = _alternating(lists) if how.kinds else _strong_first(lists)
-    if not how.kinds and not how.weak:
+    ranked = _alternating(lists) if options.kinds else _strong_first(lists)
+    if not options.kinds and not options.weak:
         ranked = [c.rejected(WEAK) if c.weak and not c.reason else c for c in ranked]
-    candidates = _distinct_candidates(project, ranked, survey, how.questions)
+    candidates = _distinct_candidates(project, ranked, survey, options.questions)
     texts = _texts_of(project, candidates)
     summary = _summed_rounds(summaries) if summaries else None
     stopped = any(not of_round.complete for of_round in summaries)
@@ -147,7 +149,7 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
     if FOLLOW_UP in kinds and single:
         documents = counted(len(survey.chunks), "document")
         notes.append(f"{single} of {documents} have a single chunk: a follow-up needs two")
-    synthesis = synthesis_of(candidates, how.questions, survey, texts, notes)
+    synthesis = synthesis_of(candidates, options.questions, survey, texts, notes)
     if not synthesis.rows and (summary is None or summary.reason is None):
         commonest = next(iter(synthesis.rejected), "no passage was long enough")
         hint = "ingest more prose, add gaps and headings with --weak, or ask for other --kinds"
@@ -160,7 +162,7 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
     return synthesis, summary
 
 
-def forecast_synthesis(project: Project, how: Synthesizing) -> Forecast:
+def forecast_synthesis(project: Project, options: Synthesizing) -> Forecast:
     """Forecast the calls and cost of making a testset if no candidate is rejected.
 
     Rejected candidates are replaced from further passages, in up to three more rounds.
@@ -168,15 +170,15 @@ def forecast_synthesis(project: Project, how: Synthesizing) -> Forecast:
     Raises:
         ConfigError: As :func:`synthesize`.
     """
-    kinds = _requested_kinds(project, how)
-    writings = _writings(project, how, kinds)
+    kinds = _requested_kinds(project, options)
+    writings = _writings(project, options, kinds)
     if not writings:
         return project.runner.forecast([])
     project.target()  # raises with a hint if nothing is indexed
     survey = survey_of(project)
-    first = math.ceil(math.ceil(how.questions / len(kinds)) / how.per_chunk)
+    first = math.ceil(math.ceil(options.questions / len(kinds)) / options.per_chunk)
     items = chain.from_iterable(
-        islice(_items_of(project, how, kind, writing, survey), first)
+        islice(_items_of(project, options, kind, writing, survey), first)
         for kind, writing in writings.items()
     )
     return project.runner.forecast(make for _, make in items)
