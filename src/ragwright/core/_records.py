@@ -143,6 +143,16 @@ class Head:
         lines = ("" if opens else self.title, headings, self.table, self.context)
         return "\n".join(line for line in lines if line)
 
+    def packed(self) -> list[str | list[str]]:
+        """The head as a list for JSON."""
+        return [self.title, list(self.headings), self.table, self.context]
+
+    @classmethod
+    def unpacked(cls, values: list[str | list[str]]) -> Head:
+        """The head that :meth:`packed` wrote."""
+        title, headings, table, context = values
+        return cls(str(title), tuple(headings), str(table), str(context))
+
 
 _OPENING = 400
 """Characters of a chunk in which its own headings are looked for."""

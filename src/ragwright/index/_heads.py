@@ -35,7 +35,7 @@ def pack_standing(chunk: Chunk) -> str:
     """Headings and head of a chunk as JSON, as the column ``headings`` keeps them."""
     if chunk.head is None:
         return json.dumps(chunk.headings) if chunk.headings else "[]"
-    return json.dumps([chunk.headings, pack_head(chunk.head)])
+    return json.dumps([chunk.headings, chunk.head.packed()])
 
 
 def unpack_standing(stored: str) -> Standing:
@@ -45,16 +45,5 @@ def unpack_standing(stored: str) -> Standing:
     values = json.loads(stored)
     if values and isinstance(values[0], list):
         headings, head = values
-        return tuple(headings), unpack_head(head)
+        return tuple(headings), Head.unpacked(head)
     return tuple(values), None
-
-
-def pack_head(head: Head) -> list[str | list[str]]:
-    """A head as a list for JSON."""
-    return [head.title, list(head.headings), head.table, head.context]
-
-
-def unpack_head(values: list[str | list[str]]) -> Head:
-    """The head that :func:`pack_head` wrote."""
-    title, headings, table, context = values
-    return Head(str(title), tuple(headings), str(table), str(context))

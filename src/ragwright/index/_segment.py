@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Hit, MetaValue
+from ..core import Head, Hit, MetaValue
 from ._arrays import Array, Arrays, Blob, Packer, unpack
 from ._fields import FieldIndex, FieldsBuilder, open_fields
-from ._heads import pack_head, unpack_head
 from ._postings import Postings, PostingsBuilder, unpack_terms
 from ._store import StoredDocument, as_metadata, shown_metadata
 
@@ -89,7 +88,7 @@ class _Builder:
             packs["texts"].add(_raw_bytes(document.text[chunk.start : chunk.end]))
             extra: list[object] = [chunk.headings, dict(chunk.metadata), chunk.pages]
             if chunk.head is not None:
-                extra.append(pack_head(chunk.head))
+                extra.append(chunk.head.packed())
             packs["extras"].add(json.dumps(extra).encode() if any(extra) else b"")
             place = (self.documents, chunk.start, chunk.end, chunk.page or 0)
             for column, number in zip(columns.values(), place, strict=True):
@@ -272,5 +271,5 @@ class Segment:
             headings=tuple(headings),
             metadata=as_metadata(metadata),
             pages=tuple((position, number) for position, number in pages),
-            head=unpack_head(head[0]) if head else None,
+            head=Head.unpacked(head[0]) if head else None,
         )

@@ -38,9 +38,7 @@ class Closing(Protocol):
 
 Resource = TypeVar("Resource", bound=Closing)
 
-_INDEXING = frozenset(
-    ("sources", "ingest", "fetch", "chunk", "keyword", "embed", "store", "models", "records")
-)
+_INDEXING = frozenset("sources ingest fetch chunk keyword embed store models records".split())
 """Sections of the project file that an ingest depends on."""
 _COUNTED = 20_000
 """Texts whose number of tokens is remembered."""
@@ -63,7 +61,9 @@ class Project:
     ) -> None:
         self.folder = folder
         self.session = session or Session()
-        self.settings = self.session.narrowed(rooted(settings, folder.parts))
+        own = rooted(settings, folder.parts)
+        narrows = self.session.filters or self.session.soft
+        self.settings = self.session.narrowed(own) if narrows else own
         self._base: Project = self
         self._variants: list[Project] = []
         self._purse: list[Project] = [self]

@@ -46,8 +46,6 @@ class Session:
 
     def narrowed(self, settings: Settings) -> Settings:
         """Settings with the session's filters added to the project's."""
-        if not self.filters and not self.soft:
-            return settings
         options = settings.retrieve
         hard = tuple(map(retrieve.parse_filter, self.filters))
         soft = tuple(map(retrieve.parse_soft_filter, self.soft))
