@@ -38,7 +38,9 @@ class Closing(Protocol):
 
 Resource = TypeVar("Resource", bound=Closing)
 
-_INDEXING = frozenset("sources ingest fetch chunk keyword embed store models records".split())
+_INDEXING = frozenset(
+    ["sources", "ingest", "fetch", "chunk", "keyword", "embed", "store", "models", "records"]
+)
 """Sections of the project file that an ingest depends on."""
 _COUNTED = 20_000
 """Texts whose number of tokens is remembered."""
@@ -141,7 +143,7 @@ class Project:
             (
                 relative
                 for relative in family
-                if _request_alike(relative.settings, copy.settings)
+                if _ASKED(relative.settings) == _ASKED(copy.settings)
                 and relative.session.reuse == copy.session.reuse
             ),
             None,
@@ -593,8 +595,3 @@ class Project:
 
 _ASKED = attrgetter("models", "embed", "store", "fetch", "budget", "retrieve.databases")
 """The settings that the meaning of requests depends on."""
-
-
-def _request_alike(first: Settings, second: Settings) -> bool:
-    """True if requests mean the same for both, so that they can share a runner."""
-    return bool(_ASKED(first) == _ASKED(second))

@@ -321,14 +321,10 @@ def trial_how(study: Study, retry_errors: bool = False) -> Evaluating:
 
 
 def trial_plan(
-    trial: Trial,
-    project: Project,
-    testset: Testset,
-    measures: Sequence[Measure],
-    options: Evaluating,
+    trial: Trial, project: Project, testset: Testset, measures: Sequence[Measure], plan: Evaluating
 ) -> TrialPlan:
     """Plan the job that runs a trial's project over rows, into a run that studies may share."""
-    rows, _, work = planned(project, testset, measures, options)
+    rows, _, work = planned(project, testset, measures, plan)
     changes = {
         name: {key: value for key, value in changed_options(model).items() if key not in _PACE}
         for name, model in project.settings.models.items()
@@ -337,8 +333,8 @@ def trial_plan(
     manifest = {**work.manifest, "models": value_hash(models), "version": version("ragwright")}
     job = replace(
         replace(work, kind=TRIAL, manifest=manifest).job(),
-        resume=options.resume,
-        retry_errors=options.retry_errors,
+        resume=plan.resume,
+        retry_errors=plan.retry_errors,
         reuse=project.session.reuse,
     )
     return TrialPlan(trial, rows, job)
