@@ -141,3 +141,17 @@ def test_figures_are_kept_with_their_place_and_forgotten(tmp_path: Path) -> None
     assert figures.image(pump.id) is None
     assert figures.image(hose.id) is not None
     (docs / "hose.png").unlink()
+
+
+def test_a_project_that_wants_no_figures_keeps_none(tmp_path: Path) -> None:
+    pytest.importorskip("selectolax")
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "hose.html").write_text(
+        '<html><body><h1>Hose</h1><p>The hose is long.</p><img src="hose.png" alt="A hose"></body>'
+    )
+    (docs / "hose.png").write_bytes(png(140, 100))
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n")
+    assert [figure.caption for figure in kept(tmp_path)] == ["A hose"]
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\ningest: {figures: false}\n")
+    assert not list(kept(tmp_path))

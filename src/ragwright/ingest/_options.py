@@ -150,6 +150,11 @@ class IngestOptions(EngineOptions):
         "module:object. Each has an index of its own.",
         when="index",
     )
+    figures: bool = option(
+        True,
+        "Keep the images of PDF, office, HTML and EPUB files, to show them with citations. false: "
+        "the next ingest removes those that are kept.",
+    )
 
     def __post_init__(self) -> None:
         """Check the parser.

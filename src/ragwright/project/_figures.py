@@ -34,7 +34,8 @@ def keep_figures(project: Project) -> None:
     Only files that changed are opened again. Files that cannot be read have no figures.
     """
     hashes = project.store.content_hashes(project.pair)
-    wanted = {n: h for n, h in hashes.items() if Path(n).suffix.lower() in FIGURE_KINDS}
+    kinds = FIGURE_KINDS if project.settings.ingest.figures else {}
+    wanted = {n: h for n, h in hashes.items() if Path(n).suffix.lower() in kinds}
     kept = project.figures.hashes()
     project.figures.remove([name for name in kept if name not in wanted])
     for name, content in wanted.items():
