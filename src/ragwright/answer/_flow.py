@@ -373,6 +373,13 @@ def ask(
     return (yield from answering.guarded(answers, guard, target.snapshot, scope))
 
 
+def _narrowable(plan: AskPlan) -> tuple[Database, ...]:
+    """The databases that a plan may ask: no filter could narrow the tables of spreadsheets."""
+    if plan.retrieve.filters or plan.retrieve.soft:
+        return tuple(database for database in plan.databases if not database.sheets)
+    return plan.databases
+
+
 def _all_answers(
     question: str, personas: Sequence[Persona], target: Target, plan: AskPlan
 ) -> Flow[list[Answer]]:
@@ -391,6 +398,7 @@ def _all_answers(
         notes += condensed.notes
         if standalone != question:
             notes = (*notes, f"read as: {standalone} ({condensed.method})")
+    plan = replace(plan, databases=_narrowable(plan))
     scene = RouteScene(model, plan.databases)
     chosen = yield from route(standalone, plan.retrieve.route, scene)
     notes += chosen.notes

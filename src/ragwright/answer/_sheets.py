@@ -22,8 +22,8 @@ COMPUTED = "computed from cells of the sheet by SQL; no model wrote this"
 
 
 def sheets_of(plan: AskPlan) -> Database | None:
-    """The tables of spreadsheets, if a plan may ask them: no filter could narrow them."""
-    if plan.retrieve.filters or plan.retrieve.soft or plan.setup.options.closed_book:
+    """The tables of spreadsheets, if a plan may ask them."""
+    if plan.setup.options.closed_book:
         return None
     return next((d for d in plan.databases if d.sheets and not d.problem), None)
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..answer import CONVERSATION
+from ..index import forget_sheets
 from ..ledger import ADDED, Ledger, forget, forget_backups, one_to_forget
 from ..project import (
     clear_spools,
@@ -71,8 +72,9 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         # the document last: it can be named again if anything else cannot be forgotten
         counts = _forget_rows(project, ledgers, source=document_id)
         replies = sum(project.replies.forget(source=name) for name in sorted(names))
+        project.figures.remove([document_id])
+        forget_sheets(project.folder.sheets, [document_id])
         removed = project.store.remove([document_id], purge=True)
-        project.keep_views()
         project.views.channels.drop()  # they may hold its text
         forget_glossaries(project.folder.cache)  # they may be mined from the document
         clear_spools(project.folder.cache)  # left by an ingest that was killed

@@ -61,6 +61,7 @@ from ._views import (
 from .sheets import (
     SheetColumn as SheetColumn,
     folded as folded,
+    forget_sheets as forget_sheets,
     keep_sheets as keep_sheets,
     month_number as month_number,
     named_unit as named_unit,

@@ -73,11 +73,14 @@ def _with_file(figure: FoundFigure, file: Path, root: Path) -> FoundFigure:
     """Read the image that an HTML file links to, if it is in the project or beside the file."""
     if figure.data or not figure.link:
         return figure
-    target = (file.parent / figure.link).resolve()
-    allowed = (file.parent.resolve(), root.resolve())
-    if not any(target.is_relative_to(folder) for folder in allowed) or not target.is_file():
+    try:
+        target = (file.parent / figure.link).resolve()
+        allowed = (file.parent.resolve(), root.resolve())
+        if not any(target.is_relative_to(folder) for folder in allowed) or not target.is_file():
+            return figure
+        data = target.read_bytes() if target.stat().st_size < _MOST_FILE else b""
+    except (OSError, ValueError):  # too long a name, a null byte, no right to read it
         return figure
-    data = target.read_bytes() if target.stat().st_size < _MOST_FILE else b""
     return FoundFigure(data, figure.page, figure.box, figure.caption, figure.before)
 
 
@@ -124,12 +127,22 @@ def figure_json(figure: Figure) -> dict[str, Any]:
     }
 
 
-def figures_by_chunk(project: Project, hits: Sequence[Hit]) -> Mapping[str, list[dict[str, Any]]]:
-    """The figures of hits as JSON, by the id of their chunk; empty where none are kept."""
+def figures_by_chunk(
+    project: Project, hits: Sequence[Hit], *, placed: bool = False
+) -> Mapping[str, list[dict[str, Any]]]:
+    """The figures of hits as JSON, by the id of their chunk; empty where none are kept.
+
+    With ``placed``, only figures whose place in the text is known: those that are known to belong
+    to a passage by their page alone may belong to one that the reader must not see.
+    """
     if not hits or not project.folder.figures.is_file():
         return {}
-    shown = shown_figures(project, hits)
-    return {hits[at].chunk_id: list(map(figure_json, figures)) for at, figures in shown.items()}
+    return {
+        hits[at].chunk_id: [
+            figure_json(figure) for figure in figures if not placed or figure.start is not None
+        ]
+        for at, figures in shown_figures(project, hits).items()
+    }
 
 
 def _of_passage(figures: Iterable[Figure], passage: Hit | Citation) -> Iterable[Figure]:

@@ -60,7 +60,8 @@ def rounding_loss(project: Project, model: str) -> RoundingLoss | None:
     texts = list(dict.fromkeys(headed_text(hit.text, hit.title, hit.head) for hit in hits))
     if len(texts) <= _FIRST:
         return None
-    return project.runner.run(_measured_loss(model, texts))
+    sources = tuple(dict.fromkeys(hit.document_id for hit in hits))
+    return project.runner.run(_measured_loss(model, texts), sources=sources)
 
 
 def _measured_loss(model: str, texts: Sequence[str]) -> Flow[RoundingLoss]:

@@ -347,8 +347,10 @@ class Project:
     @cached_property
     def databases(self) -> Databases:
         """The SQL databases that questions may be answered from."""
-        folder = self.folder
-        return retrieve.Databases(self.settings.retrieve.databases, folder.root, folder.sheets)
+        # The store of a trial has other documents than the sheets were made from.
+        own = self.settings.store == self._base.settings.store
+        sheets = self.folder.sheets if own else None
+        return retrieve.Databases(self.settings.retrieve.databases, self.folder.root, sheets)
 
     def keep_views(self) -> None:
         """Bring the tables of spreadsheets and the figures up to the documents of the index."""

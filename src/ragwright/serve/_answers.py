@@ -98,7 +98,7 @@ async def delivered(
     """
     work.refuse_erased(asking, answer.hits)
     placed_marks = marks or marks_of_answer(answer, linked(work.caller.base))
-    figures = await figures_of_answer(work.bench, work.caller.base, answer)
+    figures = await figures_of_answer(work.bench, work.caller, answer)
     done = Delivered(name or new_id(), answer, placed_marks, figures)
     if work.service.metrics is not None:
         work.service.metrics.answered(answer.abstained)

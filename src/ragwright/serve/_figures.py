@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fastapi import APIRouter, Request
@@ -16,6 +17,7 @@ from ._reading import visible_source
 if TYPE_CHECKING:
     from ..core import Answer, Hit
     from ..workbench import Workbench
+    from ._admission import Caller
     from ._keys import ServeKey
     from ._service import Service
 
@@ -32,18 +34,21 @@ def addressed(base: str, figure: Mapping[str, Any]) -> dict[str, Any]:
     return {**figure, "url": f"{base}/figure/{figure['id']}"}
 
 
-async def figures_of_hits(bench: Workbench, base: str, hits: Sequence[Hit]) -> ChunkFigures:
-    """The figures of each hit that has any."""
-    chunks = await asyncio.to_thread(figures_by_chunk, bench.project, hits)
+async def figures_of_hits(bench: Workbench, caller: Caller, hits: Sequence[Hit]) -> ChunkFigures:
+    """The figures of each hit that has any; for a key with filters those with a known place."""
+    read = partial(figures_by_chunk, bench.project, hits, placed=caller.narrowed)
+    chunks = await asyncio.to_thread(read)
     return {
-        chunk: [addressed(base, figure) for figure in figures] for chunk, figures in chunks.items()
+        chunk: [addressed(caller.base, figure) for figure in figures]
+        for chunk, figures in chunks.items()
+        if figures
     }
 
 
-async def figures_of_answer(bench: Workbench, base: str, answer: Answer) -> ChunkFigures:
+async def figures_of_answer(bench: Workbench, caller: Caller, answer: Answer) -> ChunkFigures:
     """The figures of the chunks that an answer cites."""
     cited = {citation.chunk_id for citation in answer.citations}
-    return await figures_of_hits(bench, base, [h for h in answer.hits if h.chunk_id in cited])
+    return await figures_of_hits(bench, caller, [h for h in answer.hits if h.chunk_id in cited])
 
 
 @router.get("/figure/{name}")

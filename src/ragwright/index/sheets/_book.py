@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
@@ -74,6 +74,35 @@ def keep_sheets(store: Store, pair: IndexSpec, file: Path) -> int:
             where=str(file),
             hint="make room on the disk or delete the file, then run ragwright ingest",
         ) from error
+
+
+def forget_sheets(file: Path, documents: Sequence[str]) -> None:
+    """Remove the tables of documents; a file that cannot be read is deleted.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
+    if not file.is_file():
+        return
+    try:
+        with closing(sqlite3.connect(file, timeout=60.0, isolation_level=None)) as connection:
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute("BEGIN IMMEDIATE")
+            for name in documents:
+                _drop(connection, name)
+            (left,) = connection.execute("SELECT count(*) FROM _tables").fetchone()
+            connection.execute("COMMIT")
+        if not left:
+            file.unlink()
+    except sqlite3.DatabaseError as error:
+        try:
+            file.unlink()  # the next ingest writes it again from the documents
+        except OSError:
+            raise StoreError(
+                f"the tables of spreadsheets cannot be written: {error}",
+                where=str(file),
+                hint="delete the file, then run ragwright ingest",
+            ) from error
 
 
 def _updated(store: Store, wanted: dict[str, str], file: Path) -> int:

@@ -234,13 +234,15 @@ def _table(block: _Block, at: int, document: Document) -> SheetTable | None:
     numbers = [row.number for row in rows]
     columns: list[SheetColumn] = []
     values: list[list[Value]] = []
-    seen = dict.fromkeys(RESERVED, 1)
+    taken = set(RESERVED)
     for position, name in enumerate(names):
         cells = [block.cells[i][position] for i in body]
         column, held = typed_column(name, cells, numbers, computed=block.page is not None)
-        key = column.name.casefold()
-        seen[key] = seen.get(key, 0) + 1
-        unique = column.name if seen[key] == 1 else f"{column.name} ({seen[key]})"
+        unique, number = column.name, 1
+        while unique.casefold() in taken:
+            number += 1
+            unique = f"{column.name} ({number})"
+        taken.add(unique.casefold())
         letter = _letter(block.first_column + position)
         columns.append(replace(column, name=unique, letter=letter))
         values.append(held)
