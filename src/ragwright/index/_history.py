@@ -85,9 +85,10 @@ class KeptRows:
         """
         (digest,) = self._db.execute("SELECT digest FROM pairs WHERE id = ?", (pair,)).fetchone()
         newest = self._db.execute(
-            "SELECT digest FROM kept_states WHERE pair = ? ORDER BY id DESC LIMIT 1", (pair,)
+            "SELECT digest, settings FROM kept_states WHERE pair = ? ORDER BY id DESC LIMIT 1",
+            (pair,),
         ).fetchone()
-        if newest is not None and newest[0] == digest:
+        if newest == (digest, text[2]):
             return None
         cursor = self._db.execute(
             "INSERT INTO kept_states (pair, last, digest, at, note, settings) VALUES "

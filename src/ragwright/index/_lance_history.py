@@ -98,7 +98,7 @@ class LanceHistory:
     def keep(self, pair: IndexSpec, digest: str, text: tuple[str, str]) -> None:
         """Keep the present state, unless the newest one is equal; ``text`` is (note, settings)."""
         newest = self.states(pair.key)[-1:]
-        if newest and newest[0].digest == digest:
+        if newest and (newest[0].digest, newest[0].settings) == (digest, text[1]):
             return
         documents = self._tables.opened(f"documents_{pair.key}")
         members = secrets.randbits(62)
