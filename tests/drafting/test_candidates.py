@@ -154,7 +154,7 @@ def test_gold_of_a_confirm_split_is_not_taken_without_a_word(
 def test_a_document_or_a_question_of_a_json_confirm_split_is_left_out(
     bench: Workbench, folder: Path
 ) -> None:
-    rows = [
+    rows: list[dict[str, object]] = [
         {"id": "d", "user_input": "Codes?", "reference_context_ids": ["docs/codes.md"]},
         {"id": "q", "user_input": "When  is the coolant changed", "reference": "5"},
     ]
