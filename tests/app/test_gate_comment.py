@@ -12,9 +12,9 @@ import pytest
 import yaml
 from command_line import ragwright
 
-LINKS = "www.evil.example GH-12 #12 $x$"
+LINKS = "https://evil.example www.evil.example GH-12 #12 $x$"
 ROWS = [
-    {"id": f"q{number}", "question": f"Who is @alice | <b>{number}</b>?\nhttps://evil.example {LINKS}",
+    {"id": f"q{number}", "question": f"Who is @alice | <b>{number}</b>?\n{LINKS}",
      "answer": "Alice", "reference": "Bob" if number % 3 else "Alice"}
     for number in range(21)
 ]  # fmt: skip
