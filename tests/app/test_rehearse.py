@@ -259,6 +259,11 @@ def test_readers_with_filters_see_less_or_more(project: Path) -> None:
     assert not view["documents_gained"]
     assert view["questions_lost"]
     assert not any("no keys with filters" in note for note in document["notes"])
+    keys = ServeKeys(ProjectFolder(project))
+    keys.add(ServeKey("office", "", filters=("source=docs/horn.md",)))
+    keys.close()
+    document = rehearsed(project, "--sources", "docs", "--prune", "--scope", "garage")
+    assert [view["group"]["name"] for view in document["readers"]] == ["garage"]
 
 
 def test_the_price_is_named_before_anything_is_asked(project: Path, server: ScriptedServer) -> None:

@@ -140,6 +140,41 @@ def test_a_file_that_cannot_be_written_is_named(project: Path) -> None:
     assert "personas/desk.yaml" in refused.stderr
 
 
+def test_a_file_outside_the_project_is_not_written(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("shared") / "personas"
+    (project / "personas").rename(outside)
+    (project / "personas").symlink_to(outside)
+    before = (outside / "desk.yaml").read_bytes()
+    refused = ragwright(project, "snapshots", "restore", "1", code=1)
+    assert "the snapshot names a file outside the project" in refused.stderr
+    assert (outside / "desk.yaml").read_bytes() == before
+    assert not any("monthly" in text for text in texts(project, "lamp"))
+    ragwright(project, "snapshots", "restore", "1", "--index-only")
+    assert any("monthly" in text for text in texts(project, "lamp"))
+
+
+def test_settings_that_changed_since_the_last_state_are_kept(project: Path) -> None:
+    settings = project / "ragwright.yaml"
+    newest = settings.read_text("utf-8").replace("top_k: 3", "top_k: 4")
+    settings.write_text(newest, "utf-8")
+    ragwright(project, "snapshots", "restore", "1")
+    ragwright(project, "snapshots", "restore", "3")
+    assert settings.read_text("utf-8") == newest
+
+
+def test_sheets_follow_a_restored_state(project: Path) -> None:
+    sheet = project / "docs" / "orders.csv"
+    question = "What is the total amount?"
+    for amount in (100, 300):
+        sheet.write_text(f"Region,Amount\nNorth,{amount}\nEast,20\n", "utf-8")
+        ragwright(project, "ingest")
+    assert "320" in ragwright(project, "ask", question).stdout
+    ragwright(project, "snapshots", "restore", "3")
+    assert "120" in ragwright(project, "ask", question).stdout
+
+
 def test_other_chunk_settings_have_states_of_their_own(project: Path) -> None:
     text = (project / "ragwright.yaml").read_text("utf-8")
     text += "chunk: {size: 100, overlap: 10}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,7 +101,7 @@ def test_changed_documents_are_found_again_or_said(
     assert moved[gold.start : gold.end] == SENTENCE
     assert rows["What does APP_w305 mean?"].retrieved_spans == ()
     assert collected.notes == (
-        "2 questions had passages that are no longer in the documents; of 1 of them none is left",
+        "2 questions had passages that are no longer in the documents; 1 question has none left",
     )
 
 
@@ -150,6 +151,22 @@ def test_gold_of_a_confirm_split_is_not_taken_without_a_word(
     assert len(rows_of(folder)) == 3, "rows of the file itself are not left out later"
 
 
+def test_a_document_or_a_question_of_a_json_confirm_split_is_left_out(
+    bench: Workbench, folder: Path
+) -> None:
+    rows: list[dict[str, object]] = [
+        {"id": "d", "user_input": "Codes?", "reference_context_ids": ["docs/codes.md"]},
+        {"id": "q", "user_input": "When  is the coolant changed", "reference": "5"},
+    ]
+    text = json.dumps([{**row, "metadata": {"split": "confirm"}} for row in rows])
+    (folder / "testsets").mkdir()
+    (folder / "testsets" / "main.json").write_text(text, "utf-8")
+    serve_answer(bench, "What does APP_w305 mean?", "+")
+    serve_answer(bench, COOLANT, "+")
+    [note] = bench.collect_feedback().notes
+    assert note.startswith("2 questions left out: the confirm split of main.json asks the same")
+
+
 def test_tenants_are_collected_one_by_one(bench: Workbench, folder: Path) -> None:
     serve_answer(bench, BRAKE, "+", scope="acme")
     assert bench.collect_feedback().answers == 0
@@ -188,7 +205,7 @@ def test_thousands_of_votes_are_one_row(bench: Workbench, folder: Path) -> None:
     assert row.reference_spans
 
 
-def test_bad_feedback_is_refused(bench: Workbench) -> None:
+def test_bad_feedback_is_refused(bench: Workbench, folder: Path) -> None:
     output = serve_answer(bench, BRAKE)
     with pytest.raises(ConfigError, match="the feedback is empty"):
         bench.outputs.respond(output, by="ann", correction="  ", note=" ")
@@ -198,6 +215,9 @@ def test_bad_feedback_is_refused(bench: Workbench) -> None:
         bench.outputs.respond("7.1", by="ann", verdict="accepted")
     with pytest.raises(ConfigError, match="unknown split 'test'"):
         bench.collect_feedback(Collecting(split="test"))
+    for path in (folder / "f.jsonl", folder / "testsets" / "f.json"):
+        with pytest.raises(ConfigError, match=r"kept in the folder testsets/ as \.jsonl"):
+            bench.collect_feedback(Collecting(path))
 
 
 def test_passages_of_another_search_are_pooled_and_kept(bench: Workbench, folder: Path) -> None:

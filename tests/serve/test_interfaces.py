@@ -14,6 +14,8 @@ from served import Running, served
 from small_project import MakeProject
 
 from ragwright import Workbench
+from ragwright.project import ProjectFolder
+from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testing import Reply, ScriptedServer
 
 pytest.importorskip("fastapi")
@@ -49,8 +51,9 @@ def strict(response: Response) -> Response:
 
 def test_a_response_has_the_search_then_the_message_with_citations(running: Running) -> None:
     client = running.openai()
+    web: Any = {"type": "web_search", "filters": {"allowed_domains": ["example.org"]}}
     response = client.responses.create(
-        model="handbook/engineer", input=QUESTION, tools=[TOOL],
+        model="handbook/engineer", input=QUESTION, tools=[web, TOOL],
         include=["file_search_call.results"], metadata={"team": "garage"},
     )  # fmt: skip
     search, message = strict(response).output
@@ -116,6 +119,19 @@ def test_a_conversation_goes_on_from_the_response_before(writing: Running) -> No
         client.responses.create(model="handbook", input="More?", previous_response_id="resp_x")
 
 
+def test_a_conversation_of_another_tenant_does_not_go_on(running: Running, tmp_path: Path) -> None:
+    keys = ServeKeys(ProjectFolder(next(tmp_path.rglob("ragwright.yaml")).parent))
+    first = keys.add(ServeKey("ann", "", filters=("source=docs/*",)))
+    name = running.openai(first).responses.create(model="handbook", input=QUESTION).id
+    keys.revoke("ann")
+    again = keys.add(ServeKey("ann", "", filters=("source=other",)))
+    for secret in (again, keys.add(ServeKey("boss", "", role="owner"))):
+        with pytest.raises(openai.NotFoundError, match="not stored"):
+            running.openai(secret).responses.create(
+                model="handbook", input="More?", previous_response_id=name
+            )
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -130,6 +146,7 @@ def test_a_conversation_goes_on_from_the_response_before(writing: Running) -> No
             {"type": "file_search", "vector_store_ids": ["other"]}]}, "searches the store"),
         ({"input": QUESTION, "tools": [
             {"type": "file_search", "vector_store_ids": ["other"]}]}, "unknown model"),
+        ({"input": QUESTION, "model": "handbook", "tools": [TOOL, TOOL]}, "one tool"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_answered_is_refused(
@@ -184,6 +201,12 @@ def test_filters_of_a_vector_store_narrow_the_search(running: Running) -> None:
     mixed: Any = {"type": "or", "filters": [only, {"type": "eq", "key": "title", "value": "x"}]}
     with pytest.raises(openai.BadRequestError, match="one attribute"):
         client.vector_stores.search("handbook", query=QUESTION, filters=mixed)
+    nested: Any = {"type": "or", "filters": [only, {"type": "and", "filters": [only, only]}]}
+    with pytest.raises(openai.BadRequestError, match="one attribute"):
+        client.vector_stores.search("handbook", query=QUESTION, filters=nested)
+    unbounded: Any = {"type": "gt", "key": "year", "value": []}
+    with pytest.raises(openai.BadRequestError, match="one number or text"):
+        client.vector_stores.search("handbook", query=QUESTION, filters=unbounded)
     with pytest.raises(openai.NotFoundError, match="unknown model"):
         client.vector_stores.search("nobody", query=QUESTION)
 
@@ -205,6 +228,8 @@ def test_dify_gets_records(running: Running) -> None:
     assert {record["metadata"]["path"] for record in kept} == {path}
     condition["comparison_operator"] = "contains"
     assert "not supported" in running.http.post("/retrieval", json=body).text
+    condition |= {"comparison_operator": "is", "value": None}
+    assert "`is` needs a value" in running.http.post("/retrieval", json=body).text
     body["metadata_condition"] = None
     body["retrieval_setting"]["score_threshold"] = 1.0
     assert len(running.http.post("/retrieval", json=body).json()["records"]) <= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,6 +92,16 @@ def test_chosen_passages_are_undone(path: Path) -> None:
     restored = review.undo()
     assert restored == candidate("a")
     assert read_rows(path)[0] == candidate("a")
+
+
+@pytest.mark.parametrize("edits", [{"passages": [2]}, {"answer": "Every week"}])
+def test_chosen_gold_makes_a_row_answerable(tmp_path: Path, edits: dict[str, Any]) -> None:
+    target = tmp_path / "feedback.jsonl"
+    store_candidates(target, [candidate("a", gold=(), answerable=False)])
+    review = TestsetReview(target, "ann")
+    assert "answerable" not in review.decide(review.rows[0], "accepted", **edits).metadata
+    assert "answerable" not in read_rows(target)[0].metadata
+    assert review.undo() == candidate("a", gold=(), answerable=False)
 
 
 def test_gold_of_a_confirm_split_is_refused_for_tuning(tmp_path: Path) -> None:

@@ -78,16 +78,20 @@ class KeptRows:
             found[number] = (str(row[0]), row[1])
         return found
 
-    def add_state(self, pair: int, text: tuple[str, str, str]) -> int | None:
+    def add_state(
+        self, pair: int, text: tuple[str, str, str], *, restoring: bool = False
+    ) -> int | None:
         """Keep the present state of a pair; None if its newest kept state is equal.
 
-        ``text`` is (time, note, settings).
+        ``text`` is (time, note, settings); other settings make another state only around a
+        restore, which writes them.
         """
         (digest,) = self._db.execute("SELECT digest FROM pairs WHERE id = ?", (pair,)).fetchone()
         newest = self._db.execute(
-            "SELECT digest FROM kept_states WHERE pair = ? ORDER BY id DESC LIMIT 1", (pair,)
+            "SELECT digest, settings FROM kept_states WHERE pair = ? ORDER BY id DESC LIMIT 1",
+            (pair,),
         ).fetchone()
-        if newest is not None and newest[0] == digest:
+        if newest and newest[0] == digest and (not restoring or newest[1] == text[2]):
             return None
         cursor = self._db.execute(
             "INSERT INTO kept_states (pair, last, digest, at, note, settings) VALUES "

@@ -481,11 +481,11 @@ class LanceStore(Store):
         with lance.explained(self._where):
             state = self._history.state(number, pair)
             before = (f"before restoring {number}", settings)
-            self._history.keep(pair, self._present_totals(pair).digest, before)
+            self._history.keep(pair, self._present_totals(pair).digest, before, restoring=True)
             counts, values = self._history.restore(pair, state)
             self._values.add(pair, self._tables.opened(f"values_{pair.key}"), values)
             after = (f"restored {number}", state.settings)
-            self._history.keep(pair, self._present_totals(pair).digest, after)
+            self._history.keep(pair, self._present_totals(pair).digest, after, restoring=True)
             self._history.prune(pair, least=2)
         return counts
 

@@ -95,10 +95,16 @@ class LanceHistory:
         rows = lance.select(table, ["stamp"], f"state = {state.members}")
         return np.asarray(rows["stamp"].to_numpy(), np.int64)
 
-    def keep(self, pair: IndexSpec, digest: str, text: tuple[str, str]) -> None:
-        """Keep the present state, unless the newest one is equal; ``text`` is (note, settings)."""
+    def keep(
+        self, pair: IndexSpec, digest: str, text: tuple[str, str], *, restoring: bool = False
+    ) -> None:
+        """Keep the present state, unless the newest one is equal; ``text`` is (note, settings).
+
+        Other settings make another state only around a restore, which writes them.
+        """
         newest = self.states(pair.key)[-1:]
-        if newest and newest[0].digest == digest:
+        equal = newest and newest[0].digest == digest
+        if equal and (not restoring or newest[0].settings == text[1]):
             return
         documents = self._tables.opened(f"documents_{pair.key}")
         members = secrets.randbits(62)

@@ -241,14 +241,15 @@ class SqliteStore(Store):
                 self._keep_state(db, number, note, settings)
 
     def _keep_state(
-        self, db: sqlite3.Connection, pair: int, note: str, settings: str, least: int = 0
+        self, db: sqlite3.Connection, pair: int, note: str, settings: str, restoring: bool = False
     ) -> None:
-        keep = max(self._options.keep_snapshots, least)
+        keep = max(self._options.keep_snapshots, 2 if restoring else 0)
         if not keep:
             rows.delete_orphans(db, index.KeptRows(db).drop_states(pair))
             return
         now = datetime.now(UTC)
-        index.KeptRows(db).add_state(pair, (now.isoformat(timespec="seconds"), note, settings))
+        text = (now.isoformat(timespec="seconds"), note, settings)
+        index.KeptRows(db).add_state(pair, text, restoring=restoring)
         days = self._options.keep_days
         since = (now - timedelta(days=days)).isoformat(timespec="seconds") if days else ""
         dropped = index.KeptRows(db).prune(pair, keep, since)
@@ -283,7 +284,7 @@ class SqliteStore(Store):
             pair_id = index.KeptRows(db).pair_number(pair)
             assert pair_id is not None
             index.KeptRows(db).add_state(
-                pair_id, (_utc_now(), f"before restoring {number}", settings)
+                pair_id, (_utc_now(), f"before restoring {number}", settings), restoring=True
             )
             wanted = {as_text(m.name): m for m in index.KeptRows(db).members(number).values()}
             present = rows.entries(db, pair, rows.names(db, pair))
@@ -303,7 +304,7 @@ class SqliteStore(Store):
                     writer.revive(member, hash_, as_text(source))
             counts = writer.finish()
             after = _settings_of(db, number)
-            self._keep_state(db, pair_id, f"restored {number}", after, least=2)
+            self._keep_state(db, pair_id, f"restored {number}", after, restoring=True)
         return replace(counts, added=len(wanted) - len(kept), unchanged=len(kept))
 
     def _purge_segments(self, counts: WriteCounts) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,7 +54,14 @@ jobs:
           !cancelled() && hashFiles('ragwright-gate.md') != ''
           && github.event.pull_request.head.repo.full_name == github.repository
         run: |
-          gh pr comment "$NUMBER" --edit-last --create-if-none --body-file ragwright-gate.md
+          place="repos/$GITHUB_REPOSITORY/issues"
+          mark='.[] | select(.body | startswith("<!-- ragwright gate -->")) | .id'
+          id=$(gh api --paginate "$place/$NUMBER/comments" --jq "$mark" | tail -n 1)
+          if [ -n "$id" ]; then
+            gh api -X PATCH "$place/comments/$id" -F body=@ragwright-gate.md > /dev/null
+          else
+            gh pr comment "$NUMBER" --body-file ragwright-gate.md
+          fi
         env:
           GH_TOKEN: ${{{{ github.token }}}}
           NUMBER: ${{{{ github.event.pull_request.number }}}}
@@ -86,7 +94,8 @@ class GateWorkflow:
         """The workflow as YAML.
 
         Raises:
-            ConfigError: A value holds what GitHub would read as an expression, or a line break.
+            ConfigError: A value holds what GitHub would read as an expression, or a line break; or
+                a key is not the name of an environment variable.
         """
         evaluated = ["--testset", self.testset]
         if self.measures:
@@ -107,6 +116,13 @@ class GateWorkflow:
 def _environment(keys: Sequence[str]) -> str:
     if not keys:
         return ""
+    for name in keys:
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+            raise ConfigError(
+                f"{name!r} cannot be the name of a secret",
+                where="models.*.key_env",
+                hint="use letters, digits and underscores",
+            )
     lines = [f"      {name}: ${{{{ secrets.{name} }}}}\n" for name in keys]
     return "    env:\n" + "".join(lines)
 

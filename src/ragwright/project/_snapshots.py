@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -148,19 +148,24 @@ def restore_snapshot(project: Project, state: str, *, files: bool = True) -> Res
 
     Raises:
         ConfigError: It is no number.
-        StoreError: There is no such state under the present chunk, keyword and embed settings, or
-            a file cannot be written; the index is restored then.
+        StoreError: There is no such state under the present chunk, keyword and embed settings, a
+            file lies outside the project, or a file cannot be written; only in the last case the
+            index is restored.
     """
     number = _number(state)
     diff = diff_snapshots(project, NOW, state)
     kept = _state(project, state).files or {}
-    counts = project.store.restore(project.pair, number, _made_with(project))
+    files = files and project.folder.frozen is None
+    if files:
+        _require_inside(project.folder.root, (name for name in diff.files if name in kept))
     # the next ingest must read every file again, since the index holds older versions
     (project.folder.cache / "files.sqlite").unlink(missing_ok=True)
+    counts = project.store.restore(project.pair, number, _made_with(project))
     project.views.drop()
+    project.keep_views()
     written: dict[str, str] = {}
     left = []
-    if files and project.folder.frozen is None:
+    if files:
         for name, difference in diff.files.items():
             text = kept[name].text if name in kept else None
             if difference == "removed":
@@ -170,6 +175,18 @@ def restore_snapshot(project: Project, state: str, *, files: bool = True) -> Res
             else:
                 written[name] = _written(project.folder.root / name, text)
     return Restored(counts, diff, written, tuple(left))
+
+
+def _require_inside(root: Path, names: Iterable[str]) -> None:
+    """Refuse files that are not below the project's folder, symbolic links followed."""
+    whole = root.resolve()
+    for name in names:
+        if not (root / name).resolve().is_relative_to(whole):
+            raise StoreError(
+                "the snapshot names a file outside the project",
+                where=name,
+                hint="--index-only restores the index alone",
+            )
 
 
 def _written(path: Path, text: str) -> str:

@@ -13,6 +13,9 @@ from ._weak import ROW_HEAD, SLICE_HEAD, failing, row_line, slice_line
 _LONGEST = 60_000
 """Most characters: GitHub takes 65,536."""
 
+_MARK = "<!-- ragwright gate -->"
+"""The first line, by which the workflow of `ragwright action` finds the comment again."""
+
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~>])")
 
 
@@ -22,6 +25,7 @@ def gate_markdown(evaluation: Evaluation, outcome: GateOutcome) -> str:
     Questions are text of the data: no character of theirs formats, links or mentions anybody.
     """
     parts = [
+        _MARK,
         f"### ragwright gate: {outcome.state}",
         _table(
             ("rule", "outcome", "because"),
@@ -41,7 +45,7 @@ def gate_markdown(evaluation: Evaluation, outcome: GateOutcome) -> str:
     parts.append(_footer(evaluation))
     text = "\n\n".join(parts)
     if len(text) > _LONGEST:
-        text = "\n\n".join([*parts[:2], "Too many rows to list here; see the run.", parts[-1]])
+        text = "\n\n".join([*parts[:3], "Too many rows to list here; see the run.", parts[-1]])
     return text
 
 
@@ -66,5 +70,9 @@ def _escaped(text: str) -> str:
     """Text on one line that Markdown shows as it is."""
     plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     plain = _SPECIAL.sub(r"\\\1", plain)
-    # An empty comment keeps GitHub from mentioning people and linking addresses.
+    # An empty comment keeps GitHub from mentioning people and from linking addresses and issues,
+    # an element from reading formulas.
+    plain = plain.replace("\\#", "#<!-- -->").replace("$", "<span>$</span>")
+    plain = re.sub(r"(?i)\bwww\.", "www<!-- -->.", plain)
+    plain = re.sub(r"(?i)\bgh-(?=\d)", "GH<!-- -->-", plain)
     return plain.replace("@", "@<!-- -->").replace("://", ":<!-- -->//")

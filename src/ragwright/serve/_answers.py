@@ -217,6 +217,8 @@ def earlier_turns(work: Admitted, name: str) -> tuple[Message, ...]:
     if stored is None or (not caller.owner and stored[1] != caller.name):
         raise ApiError(404, "the answer that this question follows is not stored", "not_found")
     output = outputs.get(stored[0])
+    if output.scope != work.scope or "question" not in output.request:
+        raise ApiError(404, "the answer that this question follows is not stored", "not_found")
     questions = [*output.request.get("asked_before", ()), output.request["question"]]
     return (*(Message("user", text) for text in questions), Message("assistant", output.text))
 

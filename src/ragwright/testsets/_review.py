@@ -92,6 +92,9 @@ class _Edits:
     def applied(self, row: Row) -> Row:
         """Return the row with the changes."""
         row = row if self.passages is None else with_gold(row, self.passages)
+        if is_feedback(row) and self.answer.strip() not in ("", row.reference):
+            known = {k: v for k, v in row.metadata.items() if k != "answerable"}
+            row = replace(row, metadata=known)
         return replace(
             row,
             user_input=self.question.strip() or row.user_input,
@@ -120,7 +123,7 @@ def _reviewed(row: Row, status: ReviewStatus, by: str, edits: _Edits | None = No
         "reviewed_by": by,
         "reviewed_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    metadata = {**{k: v for k, v in row.metadata.items() if k != _DRAFTED}, **marks}
+    metadata = {**{k: v for k, v in new.metadata.items() if k != _DRAFTED}, **marks}
     return replace(new, metadata=metadata)
 
 
@@ -309,6 +312,7 @@ def _reviewable_fields(row: Row) -> dict[str, Any]:
         facts["nuggets"] = [nugget_record(nugget) for nugget in row.nuggets]
     if is_feedback(row):
         facts["passages"] = list(gold_numbers(row))
+        facts["answerable"] = row.metadata.get("answerable")
     return {"user_input": row.user_input, "reference": row.reference, **facts, **marks}
 
 
@@ -340,6 +344,8 @@ def _row_before(now: Row, last: Decision) -> Row | None:
     question, answer = (
         str(last.before[name]) if name in changed else getattr(now, name) for name in texts
     )
+    if is_feedback(now) and last.before.get("answerable") is False:
+        metadata["answerable"] = False
     return replace(now, user_input=question, reference=answer, nuggets=facts, metadata=metadata)
 
 

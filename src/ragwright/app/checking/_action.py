@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typer import Option
 
 from ... import __version__
+from ...core import ConfigError
 from ...jobs import GateWorkflow
 from ...measure import parse_rule
 from ...project import ProjectFolder, load_settings
@@ -27,17 +28,23 @@ def command(
     """
     for rule in rules:
         parse_rule(rule)
+    root = PurePath(flags.project)
+    if root.is_absolute() or ".." in root.parts:
+        raise ConfigError(
+            "the workflow needs the folder of the project within the repository",
+            where=f"-C {flags.project}",
+            hint="run the command in the root of the repository and give a relative path",
+        )
     folder = ProjectFolder(flags.project)
     settings = load_settings(folder.file)
     keys = sorted({model.key_env for model in settings.models.values() if model.key_env})
     extras = "docs,embed" if settings.embed.model else "docs"
-    root = PurePath(flags.project).as_posix()
     workflow = GateWorkflow(
         testset,
         tuple(rules),
         flags.measures,
         flags.max_cost,
-        "" if root == "." else root,
+        "" if root == PurePath() else root.as_posix(),
         tuple(keys),
         f"ragwright[{extras}]=={__version__}",
     )

@@ -96,8 +96,12 @@ def command(
     """Show which answers a change of settings or sources would change, and why."""
     rules = () if gate is None else parse_rehearsal_gate(gate)
     keys = _keys(flags)
-    readers = tuple(ReaderGroup(key.name, key.filters) for key in keys if key.filters)
     tenant = _tenant(keys, change.scope)
+    readers = tuple(
+        ReaderGroup(key.name, key.filters)
+        for key in keys
+        if key.filters and (tenant is None or key.scope == tenant.scope)
+    )
     options, console = change.options(flags, readers, tenant), flags.console
     with flags.open(_session(flags, tenant)) as bench:
         if flags.dry_run:

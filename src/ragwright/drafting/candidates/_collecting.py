@@ -30,8 +30,8 @@ class Collecting:
     """How feedback is collected.
 
     Attributes:
-        path: The testset; ``testsets/feedback.jsonl`` of the project by default. A relative path
-            is one in the current folder.
+        path: The testset, a ``.jsonl`` directly in the folder ``testsets`` of the project;
+            ``feedback.jsonl`` there by default. A relative path is one in the current folder.
         split: Split of new rows: ``tune``; ``confirm``; ``both``, by document. Only the latter two
             take questions that a confirm split already asks.
         scope: The tenant whose answers are collected; those without a tenant by default.
@@ -81,7 +81,8 @@ def collect_feedback(project: Project, options: Collecting | None = None) -> Col
     that nobody has decided on. Nothing is measured with a row before a person accepts it.
 
     Raises:
-        ConfigError: The split is unknown, or a tenant's questions are to be searched again.
+        ConfigError: The split is unknown, the file is not a ``.jsonl`` directly in ``testsets``, or
+            a tenant's questions are to be searched again.
         StoreError: The outputs cannot be read.
         TestsetError: The testset cannot be read or written, or belongs to another tenant.
     """
@@ -96,7 +97,7 @@ def collect_feedback(project: Project, options: Collecting | None = None) -> Col
             where="--pool",
             hint="collect them without --pool",
         )
-    path = options.path or project.folder.testsets / _FILE
+    path = _feedback_file(project, options.path)
     answers = voted_answers(project_outputs(project), options.scope)
     questions, followed = _questions(answers, options.scope)
 
@@ -130,6 +131,20 @@ def collect_feedback(project: Project, options: Collecting | None = None) -> Col
         )
     votes = sum(len(answer.votes) for answer in answers)
     return Collected(path, len(answers), votes, counts, tuple(notes))
+
+
+def _feedback_file(project: Project, path: Path | None) -> Path:
+    """The file of feedback; only there would it be found when a document is forgotten."""
+    folder = project.folder.testsets
+    if path is None:
+        return folder / _FILE
+    if path.suffix != ".jsonl" or path.resolve().parent != folder.resolve():
+        raise ConfigError(
+            "feedback is kept in the folder testsets/ as .jsonl",
+            where=str(path),
+            hint="otherwise `ragwright forget` would not find it",
+        )
+    return path
 
 
 def _questions(answers: Iterable[VotedAnswer], scope: str) -> tuple[list[Asked], int]:
@@ -205,4 +220,5 @@ def _gone_notes(rows: Iterable[Row]) -> list[str]:
     if not gone:
         return []
     some = f"{counted(len(gone), 'question')} had passages that are no longer in the documents"
-    return [f"{some}; of {bare} of them none is left" if bare else some]
+    none_left = counted(bare, "question has", "questions have")
+    return [f"{some}; {none_left} none left" if bare else some]

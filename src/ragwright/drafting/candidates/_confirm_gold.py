@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +16,14 @@ class ConfirmGold:
     """Questions and gold spans of confirm splits.
 
     Attributes:
-        questions: Question in small letters -> testset that holds it.
+        questions: Words of a question in small letters -> testset that holds it.
         spans: Document -> start, end and testset of each gold span.
+        documents: Document that is gold as a whole -> testset.
     """
 
     questions: Mapping[str, str] = field(default_factory=dict)
     spans: Mapping[str, tuple[tuple[int, int, str], ...]] = field(default_factory=dict)
+    documents: Mapping[str, str] = field(default_factory=dict)
 
     def asks(self, question: str) -> str:
         """The testset whose confirm split asks this question; empty if none does."""
@@ -34,7 +37,7 @@ class ConfirmGold:
                 for start, end, name in self.spans.get(span.document_id, ())
                 if start < span.end and span.start < end
             ),
-            "",
+            self.documents.get(span.document_id, ""),
         )
 
 
@@ -45,7 +48,10 @@ def confirm_gold(folder: Path) -> ConfirmGold:
     """
     questions: dict[str, str] = {}
     spans: dict[str, tuple[tuple[int, int, str], ...]] = {}
-    for path in sorted(folder.glob("*.jsonl")) if folder.is_dir() else ():
+    documents: dict[str, str] = {}
+    for path in sorted(folder.glob("*.json*")) if folder.is_dir() else ():
+        if path.suffix not in (".json", ".jsonl"):
+            continue
         if holds_reviews(path) or path.name == "openings.jsonl":
             continue
         try:
@@ -64,8 +70,11 @@ def confirm_gold(folder: Path) -> ConfirmGold:
                     *spans.get(span.document_id, ()),
                     (span.start, span.end, path.name),
                 )
-    return ConfirmGold(questions, spans)
+            if not row.reference_spans:
+                graded = (document for document, grade in row.reference_ids.items() if grade > 0)
+                documents |= dict.fromkeys(graded, path.name)
+    return ConfirmGold(questions, spans, documents)
 
 
 def _words(question: str) -> str:
-    return " ".join(question.casefold().split())
+    return " ".join(re.findall(r"\w+", question.casefold()))

@@ -42,6 +42,8 @@ def filters_of(condition: Comparison | Compound | None) -> tuple[Filter, ...]:
     parts = [filters_of(part) for part in condition.filters]
     if condition.type == "and" or len(parts) == 1:
         return tuple(single for part in parts for single in part)
+    if any(len(part) != 1 for part in parts):
+        raise _not_one_attribute()
     return (_either([single for part in parts for single in part]),)
 
 
@@ -63,11 +65,11 @@ def compared(name: str, operator: str, values: Sequence[Value]) -> tuple[Filter,
     """
     if operator in ("=", "!="):
         return (Filter(name, tuple(values), exclude=operator == "!="),)
-    [*more, bound] = values or [""]
-    if more or isinstance(bound, bool):
+    if len(values) != 1 or isinstance(values[0], bool):
         raise ApiError(
             400, f"{name}: compare it with one number or text", "invalid_filter", param="filters"
         )
+    bound = values[0]
     if operator == "^":
         return (prefix_filter(name, str(bound)),)
     low, high = (bound, None) if operator.startswith(">") else (None, bound)
@@ -76,16 +78,20 @@ def compared(name: str, operator: str, values: Sequence[Value]) -> tuple[Filter,
     return (within,) if operator.endswith("=") else (within, Filter(name, (bound,), exclude=True))
 
 
+def _not_one_attribute() -> ApiError:
+    return ApiError(
+        400,
+        "`or` joins values of one attribute; send other alternatives as requests of their own",
+        "invalid_filter",
+        param="filters",
+    )
+
+
 def _either(alternatives: Sequence[Filter]) -> Filter:
     """Alternatives as one filter, where all of them name values of one attribute."""
     names = {single.field for single in alternatives}
     plain = all(single.values and not single.exclude for single in alternatives)
     if len(names) != 1 or not plain:
-        raise ApiError(
-            400,
-            "`or` joins values of one attribute; send other alternatives as requests of their own",
-            "invalid_filter",
-            param="filters",
-        )
+        raise _not_one_attribute()
     values = dict.fromkeys(value for single in alternatives for value in single.values)
     return Filter(names.pop(), tuple(values))

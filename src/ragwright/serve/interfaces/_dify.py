@@ -92,13 +92,21 @@ def _filters(wanted: Conditions | None) -> tuple[Filter, ...]:
     filters: list[Filter] = []
     for number, condition in enumerate(wanted.conditions):
         operator = _OPERATORS.get(condition.comparison_operator)
-        if operator is None or condition.value is None:
+        place = f"metadata_condition.conditions.{number}"
+        if operator is None:
             raise ApiError(
                 400,
                 f"the operator {condition.comparison_operator!r} is not supported; use one of "
-                f"{', '.join(_OPERATORS)}, with a value",
+                f"{', '.join(_OPERATORS)}",
                 "invalid_filter",
-                param=f"metadata_condition.conditions.{number}.comparison_operator",
+                param=f"{place}.comparison_operator",
+            )
+        if condition.value is None:
+            raise ApiError(
+                400,
+                f"`{condition.comparison_operator}` needs a value",
+                "invalid_filter",
+                param=f"{place}.value",
             )
         filters += compared(condition.name[0], operator, [condition.value])
     return tuple(filters)

@@ -29,10 +29,7 @@ class InputItem(Body):
 
 
 class Tool(Body):
-    """A tool: of ``file_search`` the stores, the filters and the number of results are used.
-
-    Other tools are left out; the server calls none.
-    """
+    """A file search, of which the stores and the filters are used."""
 
     type: str
     vector_store_ids: list[str] = Field(default_factory=list, max_length=1)
@@ -66,6 +63,19 @@ class ResponsesRequest(Body):
     conversation: None = None
     ragwright: Extras = Field(default_factory=Extras)
 
+    @field_validator("tools", mode="before")
+    @classmethod
+    def _keep_the_file_search(cls, tools: Any) -> Any:
+        """Leave other tools out: the server calls none."""
+        if not isinstance(tools, list):
+            return tools
+        kept = [
+            tool for tool in tools if isinstance(tool, dict) and tool.get("type") == "file_search"
+        ]
+        if len(kept) > 1:
+            raise ValueError("send one tool of type file_search at most")
+        return kept
+
     @field_validator("text")
     @classmethod
     def _require_text_form(cls, options: TextOptions | None) -> TextOptions | None:
@@ -91,4 +101,4 @@ class ResponsesRequest(Body):
     @property
     def searching(self) -> Tool | None:
         """The file search that the client configures; None where the defaults apply."""
-        return next((tool for tool in self.tools or () if tool.type == "file_search"), None)
+        return next(iter(self.tools or ()), None)
