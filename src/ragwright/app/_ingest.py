@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from typer import Argument, Option
 
+from .. import report  # a comparison of parsers alone needs it
 from ..core import ConfigError
 from ..project import IngestProgress, compare_parsers
-from ..report import parsers_json, parsers_page, parsers_table
 from ._console import EXIT_ERROR, Step
 from ._flags import Flags, takes
 from ._show import ingest_forecast_json, ingest_forecast_text, ingest_step, ingest_text
@@ -78,9 +78,10 @@ def _compared_parsers(flags: Flags, files: Sequence[str], parsers: Sequence[str]
     with flags.open() as bench:
         look = compare_parsers(bench.project, files[0], parsers)
     if flags.output is not None and flags.output.suffix in (".html", ".htm"):
-        console.result(parsers_page(look))
+        console.result(report.parsers_page(look))
     else:
         console.show(
-            lambda: parsers_json(look), lambda: parsers_table(look, width=console.columns())
+            lambda: report.parsers_json(look),
+            lambda: report.parsers_table(look, width=console.columns()),
         )
     return EXIT_ERROR if all(parsed.error for parsed in look.parsed) else 0

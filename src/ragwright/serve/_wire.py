@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator
 
 _LONGEST = 100_000
 """Most characters of a question or of a text to embed."""
@@ -67,7 +67,7 @@ class Extras(Body):
     model_config = ConfigDict(extra="forbid")
     filters: list[str] = Field(default_factory=list, max_length=32)
     soft: list[str] = Field(default_factory=list, max_length=32)
-    source_links: bool | None = None
+    source_links: StrictBool | None = None
 
 
 class ChatRequest(Body):

@@ -1,18 +1,20 @@
 from ._chat_export import chat_lines as chat_lines, write_chat as write_chat
-from ._feedback_rows import (
+from ._feedback_row import (
     FEEDBACK as FEEDBACK,
-    CandidateCounts as CandidateCounts,
-    VoteAgreement as VoteAgreement,
-    feedback_notes as feedback_notes,
-    forget_feedback as forget_feedback,
     gold_numbers as gold_numbers,
     is_candidate as is_candidate,
     is_feedback as is_feedback,
     pooled_spans as pooled_spans,
+    votes_on as votes_on,
+)
+from ._feedback_rows import (
+    CandidateCounts as CandidateCounts,
+    VoteAgreement as VoteAgreement,
+    feedback_notes as feedback_notes,
+    forget_feedback as forget_feedback,
     rows_so_far as rows_so_far,
     store_candidates as store_candidates,
     vote_agreement as vote_agreement,
-    votes_on as votes_on,
 )
 from ._gold_chunks import (
     best_chunk as best_chunk,

@@ -21,14 +21,16 @@ from ..core import (
     value_hash,
 )
 from ..ledger import folder_locked
-from ._feedback_rows import (
-    VoteAgreement,
-    feedback_notes,
+from ._feedback_row import (
     gold_numbers,
     is_feedback,
     require_gold,
-    vote_agreement,
     with_gold,
+)
+from ._feedback_rows import (
+    VoteAgreement,
+    feedback_notes,
+    vote_agreement,
 )
 from ._labels import Decision, ReviewLabels, ReviewLog
 from .rows import (

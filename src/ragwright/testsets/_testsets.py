@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..core import Row, TestsetError, counted, text_hash, value_hash
 from . import suites
-from ._feedback_rows import is_candidate, is_feedback, pooled_spans
+from ._feedback_row import is_candidate, is_feedback, pooled_spans
 from ._openings import Openings, opening_note
 from ._questions import questions_of, rows_by_question
 from ._splits import Split, assign_splits, known_split, names_splits, shared_gold

@@ -44,8 +44,8 @@ class Conditions(Body):
 class RetrievalSetting(Body):
     """How many passages, and the least score."""
 
-    top_k: Annotated[int, Field(ge=1, le=1000)] = 5
-    score_threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
+    top_k: Annotated[int, Field(ge=1, le=1000, strict=True)] = 5
+    score_threshold: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.0
 
 
 class KnowledgeRequest(Body):

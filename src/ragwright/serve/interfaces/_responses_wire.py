@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, StrictBool, field_validator
 
 from .._wire import Body, ChatMessage, Extras, Text
 from ._conditions import Comparison, Compound
@@ -53,7 +53,7 @@ class ResponsesRequest(Body):
 
     model: str = ""
     input: Text | Annotated[list[InputItem], Field(min_length=1, max_length=1000)]
-    stream: bool = False
+    stream: StrictBool = False
     include: list[str] | None = None
     tools: list[Tool] | None = None
     previous_response_id: Annotated[str, Field(max_length=200)] | None = None

@@ -17,7 +17,7 @@ def interface_routes() -> APIRouter:
     """The endpoints, each described in the API's description."""
     router = APIRouter(responses=documented(404, 429, 501, 502, 503, 504))
 
-    @router.post("/v1/responses")
+    @router.post("/v1/responses", responses={200: {"content": {"text/event-stream": {}}}})
     async def responses(
         request: Request, body: ResponsesRequest, service: Serves, caller: Calls
     ) -> Response:

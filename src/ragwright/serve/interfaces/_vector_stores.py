@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 class Ranking(Body):
     """Of OpenAI's options of ranking, the least score; ours ranks as the configuration says."""
 
-    score_threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
+    score_threshold: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.0
 
 
 class StoreSearchRequest(Body):
     """A search of a vector store; the query is never rewritten beyond the configuration's rules."""
 
     query: Text | Annotated[list[Text], Field(min_length=1, max_length=16)]
-    max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
+    max_num_results: Annotated[int, Field(ge=1, le=50, strict=True)] = 10
     filters: Comparison | Compound | None = None
     ranking_options: Ranking = Field(default_factory=Ranking)
 
