@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field, StrictBool, field_validator
+from pydantic import Field, StrictBool, ValidationError, field_validator
 
 from .._wire import Body, ChatMessage, Extras, Text
 from ._conditions import Comparison, Compound
@@ -55,26 +55,37 @@ class ResponsesRequest(Body):
     input: Text | Annotated[list[InputItem], Field(min_length=1, max_length=1000)]
     stream: StrictBool = False
     include: list[str] | None = None
-    tools: list[Tool] | None = None
+    tools: list[dict[str, Any]] | None = None
     previous_response_id: Annotated[str, Field(max_length=200)] | None = None
     metadata: dict[str, str] | None = None
     text: TextOptions | None = None
-    background: Literal[False] | None = None
+    background: StrictBool | None = None
     conversation: None = None
     ragwright: Extras = Field(default_factory=Extras)
 
-    @field_validator("tools", mode="before")
+    @field_validator("tools")
     @classmethod
-    def _keep_the_file_search(cls, tools: Any) -> Any:
-        """Leave other tools out: the server calls none."""
-        if not isinstance(tools, list):
-            return tools
-        kept = [
-            tool for tool in tools if isinstance(tool, dict) and tool.get("type") == "file_search"
-        ]
-        if len(kept) > 1:
+    def _require_one_file_search(
+        cls, tools: list[dict[str, Any]] | None
+    ) -> list[dict[str, Any]] | None:
+        searches = [tool for tool in tools or () if tool.get("type") == "file_search"]
+        if len(searches) > 1:
             raise ValueError("send one tool of type file_search at most")
-        return kept
+        for tool in searches:
+            try:
+                Tool.model_validate(tool)
+            except ValidationError as error:
+                first = error.errors()[0]
+                place = ".".join(map(str, first["loc"]))
+                raise ValueError(f"{place}: {first['msg']}") from None
+        return tools
+
+    @field_validator("background")
+    @classmethod
+    def _require_foreground(cls, background: bool | None) -> bool | None:
+        if background:
+            raise ValueError("answers are sent at once; leave background out")
+        return background
 
     @field_validator("text")
     @classmethod
@@ -101,4 +112,6 @@ class ResponsesRequest(Body):
     @property
     def searching(self) -> Tool | None:
         """The file search that the client configures; None where the defaults apply."""
-        return next(iter(self.tools or ()), None)
+        searches = (tool for tool in self.tools or () if tool.get("type") == "file_search")
+        tool = next(searches, None)
+        return None if tool is None else Tool.model_validate(tool)
