@@ -149,14 +149,14 @@ class _Walk:
         before = self._items[self._at - 2] if self._at > 1 else None
         after = self._peek()
         if not (before and after and before.kind == after.kind == "value"):
-            raise NotReadError("what 'or' connects is not clear")
+            raise NotReadError("it is not clear what 'or' connects")
         if not set(before.value) & set(after.value):
             raise NotReadError(f"{before.text!r} and {after.text!r} are values of two columns")
 
     def _group(self, item: Item) -> None:
         following = self._peek()
         if following is None or following.kind != "column":
-            raise NotReadError(f"what {item.text!r} refers to is not clear")
+            raise NotReadError(f"it is not clear what {item.text!r} refers to")
         self._at += 1
         self._made.groups.append(following)
 
@@ -213,7 +213,9 @@ class _Walk:
         mark = "not in" if negated else "in"
         self._made.conditions.append(Condition(column, mark, tuple(item.value[column])))
         if negated and self._sheet.column(column).empty:
-            raise NotReadError(f"cells of the column {column} are empty, which may count as not")
+            raise NotReadError(
+                f"some cells of {column} are empty: it is not clear whether they count as 'not'"
+            )
 
     def _negation(self, item: Item) -> None:
         following = self._peek()
@@ -225,7 +227,7 @@ class _Walk:
                     self._at += 2
                     self._named_value(value, shared.pop(), True)
                     return
-            raise NotReadError(f"what {item.text!r} refers to is not clear")
+            raise NotReadError(f"it is not clear what {item.text!r} refers to")
         self._at += 1
         self._value(following, negated=True)
 
@@ -251,7 +253,7 @@ class _Walk:
             bounds.append(self._operand())
         kind, units = bounds[0][0], {unit for _, _, unit in bounds if unit}
         if any(other != kind for other, _, _ in bounds) or len(units) > 1:
-            raise NotReadError("what is compared is not clear")
+            raise NotReadError("it is not clear what is compared")
         unit = units.pop() if units else ""
         if column is None:
             column, kind = self._compared_column(kind, unit, mark)
@@ -292,7 +294,7 @@ class _Walk:
         if len(fitting) != 1:
             named = ", ".join(c.name for c in fitting) or "none"
             raise NotReadError(
-                f"which column is compared is not clear (columns that fit: {named})",
+                f"it is not clear which column is compared (columns that fit: {named})",
                 certain=bool(unit) and not fitting,
             )
         return fitting[0], kind
@@ -423,19 +425,21 @@ class _Former:
             if self._parts.units:
                 return self._made("sum", target=self._number())
             if not (self._parts.rows or self._parts.tables):
-                raise NotReadError("what is counted is not clear")
+                raise NotReadError("it is not clear what is counted")
             return self._made("rows")
         if distinct and len(set(self._columns)) > 1:  # values of a column, "of the orders"
             key = self._sheet.columns[0]
             self._columns = [column for column in self._columns if column != key]
         if len(set(self._columns)) > 1:
-            raise NotReadError("it names several columns, and what is counted is not clear")
+            raise NotReadError(
+                "it names several columns, and it is not clear which of them is counted"
+            )
         column = self._columns[0]
         is_key = column.distinct and column == self._sheet.columns[0]
         if column.type == "number" and not is_key and not distinct:
             if column.unit == "pcs" or set(folded(column.name).split()) & QUANTITIES:
                 return self._made("sum", target=column)
-            raise NotReadError(f"whether {column.name} is counted or added up is not clear")
+            raise NotReadError(f"it is not clear whether {column.name} is counted or added up")
         if column.distinct and not distinct:
             return self._made("rows")
         return self._made("distinct", target=column)
@@ -446,13 +450,13 @@ class _Former:
         group = self._resolved(self._parts.groups[0])
         if computed == {"count"}:
             if not (self._parts.rows or self._parts.tables or self._columns):
-                raise NotReadError("what is counted is not clear")
+                raise NotReadError("it is not clear what is counted")
             if self._columns and not self._columns[0].distinct:
-                raise NotReadError(f"whether rows or {self._columns[0].name} count is not clear")
+                raise NotReadError(f"it is not clear whether rows or {self._columns[0].name} count")
             return self._made("rows", group=group)
         if len(computed) == 1 and (kind := next(iter(computed))) in {"sum", "average"}:
             return self._made(kind, target=self._number(), group=group)
-        raise NotReadError("what is computed for each group is not clear")
+        raise NotReadError("it is not clear what is computed for each group")
 
     def _extreme(self, computed: set[str]) -> Query:
         """The highest or lowest value, its rows, or the group with the highest or lowest."""
@@ -469,12 +473,12 @@ class _Former:
         if not numbers and len(names) <= 1 and self._parts.units:
             numbers = [c for c in self._sheet.columns if c.unit in self._parts.units]
         if len(numbers) != 1 or len(names) > 1 or self._parts.groups:
-            raise NotReadError(f"of which column the {way} value is asked for is not clear")
+            raise NotReadError(f"it is not clear which column's {way} value is meant")
         shown = names[0] if names else None
         if shown is None and "list" in self._words:
             shown = self._sheet.columns[0]
             if not (self._parts.tables or self._parts.rows):
-                raise NotReadError("which rows are asked for is not clear")
+                raise NotReadError("it is not clear which rows are asked for")
         if shown is not None and not shown.distinct and "list" in self._words:
             self._check_group(shown)
         return self._made(way, target=numbers[0], shown=shown)
@@ -491,11 +495,11 @@ class _Former:
         self, way: str, per: set[str], numbers: list[SheetColumn], names: list[SheetColumn]
     ) -> Query:
         if len(per) != 1 or len(names) != 1 or per - {"sum", "average", "count"}:
-            raise NotReadError("what is compared is not clear")
+            raise NotReadError("it is not clear what is compared")
         kind = per.pop()
         form: Form = "rows" if kind == "count" else "sum" if kind == "sum" else "average"
         if (form == "rows") == bool(numbers) or len(numbers) > 1:
-            raise NotReadError("what is compared is not clear")
+            raise NotReadError("it is not clear what is compared")
         target = numbers[0] if numbers else None
         return self._made(way, target=target, group=names[0], per=form)
 
@@ -510,11 +514,11 @@ class _Former:
             raise NotReadError("it asks for several columns")
         if "list" in self._words:
             if not columns and not (self._parts.rows or self._parts.tables):
-                raise NotReadError("which rows are asked for is not clear")
+                raise NotReadError("it is not clear which rows are asked for")
             return self._made("list", target=columns[0] if columns else self._sheet.columns[0])
         if "value" in self._words and columns:
             return self._made("value", target=columns[0])
-        raise NotReadError("what is asked for is not clear")
+        raise NotReadError("it is not clear what is asked for")
 
 
 def _check_columns(query: Query, parts: _Parts) -> None:
