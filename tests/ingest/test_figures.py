@@ -155,3 +155,14 @@ def test_a_project_that_wants_no_figures_keeps_none(tmp_path: Path) -> None:
     assert [figure.caption for figure in kept(tmp_path)] == ["A hose"]
     (tmp_path / "ragwright.yaml").write_text("sources: [docs]\ningest: {figures: false}\n")
     assert not list(kept(tmp_path))
+
+
+def test_links_that_are_no_file_names_stop_no_ingest(tmp_path: Path) -> None:
+    pytest.importorskip("selectolax")
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    links = "".join(f'<img src="{link}">' for link in ("x" * 300 + ".png", "a%00.png", "hose.png"))
+    (docs / "hose.html").write_text(f"<html><body><h1>Hose</h1><p>Long.</p>{links}</body>")
+    (docs / "hose.png").write_bytes(png(140, 100))
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n")
+    assert len(kept(tmp_path)) == 1

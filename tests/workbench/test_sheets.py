@@ -171,6 +171,27 @@ def test_forgotten_and_changed_files_change_the_tables(tmp_path: Path) -> None:
     assert not kept.exists()
 
 
+def test_columns_of_one_name_are_numbered_without_a_clash(tmp_path: Path) -> None:
+    (tmp_path / "prices.csv").write_text("Part,Price,Price,Price (2)\nP1,1,2,3\nP2,4,5,6\n")
+    (tmp_path / "ragwright.yaml").write_text("sources: [prices.csv]\n")
+    with Workbench.open(tmp_path) as bench:
+        assert bench.ingest().counts.added == 1
+        assert not bench.project.folder.ingest_marker.exists()
+        assert bench.ask("What is the sum of Price (2)?").text
+
+
+def test_filters_of_a_project_keep_a_model_from_sheets(folder: Path) -> None:
+    with ScriptedServer(Reply("SELECT sum(1) FROM staff")) as server:
+        overrides = (
+            f"answer.model={server.url}#writer",
+            "retrieve.route.method=rules",
+            "retrieve.filters=[{field: title, values: [Tea]}]",
+        )
+        with Workbench.open(folder, Session(overrides=overrides)) as bench:
+            answer = bench.ask("Salary ranking per office of staff")
+    assert "sheets" not in answer.route_reason
+
+
 def written(
     folder: Path, statements: list[str], reply: str = "It is so [1]."
 ) -> tuple[Answer, list[str]]:
