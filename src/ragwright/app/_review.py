@@ -81,7 +81,7 @@ def _collected(flags: Flags, options: Collecting) -> Path:
         flags.console.remark(f"note: {note}")
     if not collected.path.exists():
         raise StoreError(
-            "there is no feedback on served answers yet",
+            "nobody has given feedback on served answers yet",
             where="ragwright review --feedback",
             hint="`ragwright serve` with serve.keep_answers stores answers and readers' votes; "
             "`ragwright outputs feedback ID --accept` gives one",

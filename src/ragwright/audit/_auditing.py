@@ -76,7 +76,7 @@ def run_audit(project: Project, options: Auditing) -> tuple[Audit, RunSummary]:
 
     Raises:
         RetrieveError: Nothing has been ingested.
-        ConfigError: A kind is unknown, there is no audit to compare with, or the gate has a rule
+        ConfigError: A kind is unknown, no earlier audit exists, or the gate has a rule
             on a kind that is not looked for.
     """
     earlier = _earlier(project.runs, options.since) if options.since else None

@@ -152,7 +152,7 @@ def kept_schema() -> Any:
 
 
 def keyed(schema: Any, keys: Sequence[str]) -> Any:
-    """A schema whose rows are told apart by these columns alone."""
+    """A schema whose rows are identified by these columns alone."""
     fields = [
         field.with_metadata(
             {"lance-schema:unenforced-primary-key:position": str(1 + keys.index(field.name))}

@@ -327,7 +327,7 @@ def _floor(name: str, reply: SearchReply, target: Target) -> float:
         return -abs(max((score for _, score in reply.candidates), default=1.0))
     if name == "late":  # vectors of length 1: at worst, every product is the negative
         return -abs(max((score for _, score in reply.candidates), default=1.0))
-    return next((coded.floor for coded in target.encoded if coded.name == name), 0.0)
+    return 0.0
 
 
 def _balance(wording: Variant, keyword: SearchReply, target: Target, base: float) -> Balance:

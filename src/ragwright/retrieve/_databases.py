@@ -17,7 +17,9 @@ from ._options import DatabaseOptions
 if TYPE_CHECKING:
     from ._tables import Database, DatabaseReader
 
-_SHEETS = "sheets"
+SHEETS = "sheets"
+"""Name of the database that holds the tables of spreadsheets."""
+
 _GRACE = 15.0
 """Seconds for connecting and fetching, on top of what a statement may take."""
 
@@ -40,9 +42,9 @@ class Databases:
         self._options = {entry.name: entry for entry in options}
         if len(self._options) != len(options):
             raise ConfigError("two databases have one name", hint="give each its own name")
-        if _SHEETS in self._options:
+        if SHEETS in self._options:
             raise ConfigError(
-                f"the database name {_SHEETS!r} is that of ingested spreadsheets",
+                f"the database name {SHEETS!r} is that of ingested spreadsheets",
                 where="retrieve.databases",
                 hint="give the database another name",
             )
@@ -59,7 +61,7 @@ class Databases:
         Raises:
             DatabaseError: It is not configured.
         """
-        if name == _SHEETS and self._sheets is not None:
+        if name == SHEETS and self._sheets is not None:
             return _sheet_options()
         if name not in self._options:
             raise DatabaseError(
@@ -79,7 +81,7 @@ class Databases:
             if name not in self._readers:
                 self._readers[name] = (
                     retrieve.SheetReader(options, self._sheets)
-                    if name == _SHEETS and self._sheets is not None
+                    if name == SHEETS and self._sheets is not None
                     else _open_reader(options, self._root)
                 )
             return self._readers[name]
@@ -98,9 +100,9 @@ class Databases:
         stat = self._sheets.stat()
         age = (stat.st_mtime_ns, stat.st_size)
         if self._sheets_age != age:
-            self._described.pop(_SHEETS, None)
+            self._described.pop(SHEETS, None)
             self._sheets_age = age
-        return (self._describe_database(_SHEETS),)
+        return (self._describe_database(SHEETS),)
 
     def fingerprints(self) -> Mapping[str, str]:
         """Name of a database -> hash of its present content (see :class:`DatabaseReader`).
@@ -108,7 +110,7 @@ class Databases:
         Empty for one that cannot be read.
         """
         hashes: dict[str, str] = {}
-        sheets = (_SHEETS,) if self._sheets is not None and self._sheets.is_file() else ()
+        sheets = (SHEETS,) if self._sheets is not None and self._sheets.is_file() else ()
         for name in (*self._options, *sheets):
             try:
                 hashes[name] = self.reader(name).fingerprint()
@@ -158,7 +160,7 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
 
     def free(self, request: Sql) -> bool:
         """True for the tables of spreadsheets, which are a file of the project."""
-        return request.database == _SHEETS
+        return request.database == SHEETS
 
     async def send(self, request: Sql, on_delta: OnDelta | None = None) -> SqlReply:
         """Check the statement and read its rows.
@@ -182,7 +184,7 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
 
 def _sheet_options() -> DatabaseOptions:
     return DatabaseOptions(
-        name=_SHEETS,
+        name=SHEETS,
         address="sqlite:///",
         description="Tables of the spreadsheets and CSV files that were ingested.",
         max_rows=10_000,

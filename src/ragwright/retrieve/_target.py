@@ -62,14 +62,12 @@ class EncodedSearch:
         name: Name of the channel.
         model: Its model as configured, which encodes queries.
         encoder: The model's identity, by which the index knows the data.
-        floor: The least score that there could be.
         candidates: Most candidates of the other channels that it scores; 0 for every chunk.
     """
 
     name: str
     model: str
     encoder: str
-    floor: float = 0.0
     candidates: int = 0
 
 

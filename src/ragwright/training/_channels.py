@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..core import ConfigError, require, text_hash
-from ..models import folder_hash, open_trainable_encoder
+from ..core import ConfigError, require
+from ..models import open_trainable_encoder
 from ..project import at_work
 from ._losses import late_loss, sparse_loss
 from ._pairs import Mining, Pair, Unseen, as_unseen
@@ -191,10 +191,6 @@ class _ChannelTeacher(Teacher):
         self.project.store.forget_encodings(
             variant.models.encoders.encoder(self.part, name).identity
         )
-
-    def digest(self, trial: Path, variant: Project) -> str:
-        """Return a hash of the files of the folder."""
-        return text_hash(folder_hash(trial))[:8]
 
 
 class _SparseTeacher(_ChannelTeacher):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core import ConfigError, require, text_hash
-from ..models import folder_hash, open_trainable_reranker
+from ..core import ConfigError, require
+from ..models import open_trainable_reranker
 from ..project import at_work
 from ..retrieve import rerank_method, rrf
 from ._pairs import Mining, Pair, Unseen
@@ -200,10 +199,6 @@ class _RerankerTeacher(Teacher):
                     final = sorted(order.hits, key=lambda key: -fused[key])
                 ranks[weight].append(_rank(final, order.gold))
         return {weight: _mrr(places) for weight, places in ranks.items()}
-
-    def digest(self, trial: Path, variant: Project) -> str:
-        """Return a hash of the files of the folder."""
-        return text_hash(folder_hash(trial))[:8]
 
 
 def _orders(questions: Unseen) -> list[_Order]:

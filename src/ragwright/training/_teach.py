@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..core import ConfigError, TestsetError, text_hash, value_hash
 from ..measure import Comparison
-from ..models import save_trained
+from ..models import folder_hash, save_trained
 from ..project import build_like, load_settings
 from ._merging import Merged, merge, weights_of
 from ._model_card import curve_rows, interval_text, write_card
@@ -146,9 +146,9 @@ class Teacher(ABC):
     def withdraw(self, variant: Project) -> None:
         """Delete what the store holds for a model that is refused."""
 
-    @abstractmethod
     def digest(self, trial: Path, variant: Project) -> str:
-        """Return a hash of the model, for the name of its folder."""
+        """Return a hash of the model, for the name of its folder: by default of its files."""
+        return text_hash(folder_hash(trial))[:8]
 
     def target(self, name: str = "", *, proven: bool = True) -> Path:
         """Return the folder to write; its own name marks a model that is not proven better."""

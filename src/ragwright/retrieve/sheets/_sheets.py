@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 
 from ...index import SheetColumn
+from .._databases import SHEETS as SHEETS
 from .._sqlite import SqliteReader
 from .._tables import Column, Sheet, Table
-
-SHEETS = "sheets"
-"""Name of the database that holds the tables of spreadsheets."""
 
 _LISTED = (
     "SELECT name, document, source, title, sheet, notes, page, header, rows, totals, columns "
