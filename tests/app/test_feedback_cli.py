@@ -73,10 +73,8 @@ def test_rows_for_both_splits_on_request(project: Path) -> None:
 
 def test_nothing_to_collect_and_nothing_named(tmp_path: Path) -> None:
     (tmp_path / "ragwright.yaml").write_text("sources: []\n")
-    assert (
-        "no feedback on served answers"
-        in ragwright(tmp_path, "review", "--feedback", code=1).stderr
-    )
+    refused = ragwright(tmp_path, "review", "--feedback", code=1)
+    assert "nobody has given feedback on served answers yet" in refused.stderr
     assert "nothing to review is named" in ragwright(tmp_path, "review", code=1).stderr
     assert not (tmp_path / "testsets" / "feedback.jsonl").exists()
 
