@@ -249,7 +249,7 @@ def test_served_questions_are_asked_again_most_asked_first(project: Path) -> Non
 
 def test_readers_with_filters_see_less_or_more(project: Path) -> None:
     keys = ServeKeys(ProjectFolder(project))
-    keys.add(ServeKey("garage", "", filters=("source=docs/brake.md|docs/belt.md",)))
+    keys.add(ServeKey("garage", filters=("source=docs/brake.md|docs/belt.md",)))
     keys.close()
     (project / "docs/brake.md").unlink()
     document = rehearsed(project, "--sources", "docs", "--prune")
@@ -260,7 +260,7 @@ def test_readers_with_filters_see_less_or_more(project: Path) -> None:
     assert view["questions_lost"]
     assert not any("no keys with filters" in note for note in document["notes"])
     keys = ServeKeys(ProjectFolder(project))
-    keys.add(ServeKey("office", "", filters=("source=docs/horn.md",)))
+    keys.add(ServeKey("office", filters=("source=docs/horn.md",)))
     keys.close()
     document = rehearsed(project, "--sources", "docs", "--prune", "--scope", "garage")
     assert [view["group"]["name"] for view in document["readers"]] == ["garage"]

@@ -190,7 +190,7 @@ def test_lists_name_sources_as_citations_do_and_pages_hold_each_once(
         (project / f"docs/tyres{number}.md").write_text(text, "utf-8")
     with Workbench.open(project) as bench:
         bench.ingest()
-    secret = ServeKeys(ProjectFolder(project)).add(ServeKey("app", "", filters=filters))
+    secret = ServeKeys(ProjectFolder(project)).add(ServeKey("app", filters=filters))
 
     async def work(client: Client) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
@@ -251,7 +251,7 @@ def test_a_span_behind_the_end_is_refused_without_a_traceback(
 
 def test_a_key_narrows_the_tools_too(project: Path) -> None:
     filters = ("source=docs/codes.md",)
-    secret = ServeKeys(ProjectFolder(project)).add(ServeKey("codes", "", filters=filters))
+    secret = ServeKeys(ProjectFolder(project)).add(ServeKey("codes", filters=filters))
 
     async def work(client: Client) -> None:
         listed = (await client.call_tool("list_sources", {})).structured_content

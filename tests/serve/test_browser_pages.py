@@ -65,7 +65,7 @@ def test_a_question_follows_an_answer_and_readers_rate_it(browser: Any, tmp_path
         folder = MakeProject(tmp_path)(f"answer: {{model: '{model.url}#writer'}}\n")
         with Workbench.open(folder) as bench:
             bench.ingest()
-        secret = ServeKeys(ProjectFolder(folder)).add(ServeKey("ann", ""))
+        secret = ServeKeys(ProjectFolder(folder)).add(ServeKey("ann"))
         with served(folder) as server:
             page = opened(browser, f"{server.address}/login", faults)
             page.fill("#key", secret)

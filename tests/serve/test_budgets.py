@@ -41,14 +41,14 @@ def priced(
     )
     with Workbench.open(file) as bench:
         bench.ingest()
-    owner = ServeKeys(ProjectFolder(file)).add(ServeKey("owner", "", "owner"))
+    owner = ServeKeys(ProjectFolder(file)).add(ServeKey("owner", "owner"))
     with served(file, *overrides) as running:
         running.http = running.client(owner)
         yield running
 
 
 def key(folder: Path, name: str, **rights: Any) -> str:
-    return ServeKeys(ProjectFolder(folder / "project")).add(ServeKey(name, "", **rights))
+    return ServeKeys(ProjectFolder(folder / "project")).add(ServeKey(name, **rights))
 
 
 def number(running: Running, name: str) -> float:

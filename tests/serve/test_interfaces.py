@@ -121,11 +121,11 @@ def test_a_conversation_goes_on_from_the_response_before(writing: Running) -> No
 
 def test_a_conversation_of_another_tenant_does_not_go_on(running: Running, tmp_path: Path) -> None:
     keys = ServeKeys(ProjectFolder(next(tmp_path.rglob("ragwright.yaml")).parent))
-    first = keys.add(ServeKey("ann", "", filters=("source=docs/*",)))
+    first = keys.add(ServeKey("ann", filters=("source=docs/*",)))
     name = running.openai(first).responses.create(model="handbook", input=QUESTION).id
     keys.revoke("ann")
-    again = keys.add(ServeKey("ann", "", filters=("source=other",)))
-    for secret in (again, keys.add(ServeKey("boss", "", role="owner"))):
+    again = keys.add(ServeKey("ann", filters=("source=other",)))
+    for secret in (again, keys.add(ServeKey("boss", role="owner"))):
         with pytest.raises(openai.NotFoundError, match="not stored"):
             running.openai(secret).responses.create(
                 model="handbook", input="More?", previous_response_id=name

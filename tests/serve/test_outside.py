@@ -58,7 +58,7 @@ def test_below_a_path_every_link_keeps_it(project: Path, setting: str, removed: 
 
 
 def test_signing_in_below_a_path_leads_back_to_the_page(project: Path) -> None:
-    secret = ServeKeys(ProjectFolder(project)).add(ServeKey("me", "", role="owner"))
+    secret = ServeKeys(ProjectFolder(project)).add(ServeKey("me", role="owner"))
     with served(project, "serve.root_path=/ragwright") as running:
         asked = running.http.get(
             "/ragwright/sources", headers={"accept": "text/html"}, follow_redirects=False
@@ -80,7 +80,7 @@ def preflight(headers: str = "authorization,content-type") -> dict[str, str]:
 
 
 def test_pages_of_the_named_origins_may_call_the_api(project: Path) -> None:
-    secret = ServeKeys(ProjectFolder(project)).add(ServeKey("app", ""))
+    secret = ServeKeys(ProjectFolder(project)).add(ServeKey("app"))
     with served(project, f"serve.cors=[{ORIGIN}]") as running:
         path = "/v1/chat/completions"
         allowed = running.http.options(path, headers=preflight())

@@ -199,8 +199,8 @@ def test_sources_show_the_last_ingest_to_those_who_may_see_all(project: Path) ->
     with Workbench.open(project) as bench:
         failed = bench.ingest().failures[0]
     keys = ServeKeys(ProjectFolder(project))
-    owner = keys.add(ServeKey("owner", "", "owner"))
-    reader = keys.add(ServeKey("reader", "", filters=("source=docs/codes.md",)))
+    owner = keys.add(ServeKey("owner", "owner"))
+    reader = keys.add(ServeKey("reader", filters=("source=docs/codes.md",)))
     with served(project) as running:
         seen = html.unescape(running.client(owner).get("/sources").text)
         assert "0 documents added, 0 changed, 3 unchanged, 0 removed, 1 failed" in seen
@@ -215,8 +215,8 @@ def test_sources_show_the_last_ingest_to_those_who_may_see_all(project: Path) ->
 @pytest.mark.slow
 def test_readers_sign_in_with_their_key_and_see_their_part(project: Path) -> None:
     keys = ServeKeys(ProjectFolder(project))
-    reader = keys.add(ServeKey("reader", "", filters=("source=docs/codes.md",)))
-    owner = keys.add(ServeKey("owner", "", "owner"))
+    reader = keys.add(ServeKey("reader", filters=("source=docs/codes.md",)))
+    owner = keys.add(ServeKey("owner", "owner"))
     with served(project) as running:
         http = running.client()
         sent = http.get("/outputs/1.1?a=b", headers={"accept": "text/html"})
@@ -270,8 +270,8 @@ def test_readers_see_no_address_of_a_model(tmp_path: Path) -> None:
         with Workbench.open(folder) as bench:
             bench.ingest()
         keys = ServeKeys(ProjectFolder(folder))
-        reader = keys.add(ServeKey("reader", ""))
-        owner = keys.add(ServeKey("owner", "", role="owner"))
+        reader = keys.add(ServeKey("reader"))
+        owner = keys.add(ServeKey("owner", role="owner"))
         question = "When is the brake fluid changed?"
         with served(folder) as running:
             for key, sees in ((reader, False), (owner, True)):
@@ -287,9 +287,9 @@ def test_readers_see_no_address_of_a_model(tmp_path: Path) -> None:
 
 def test_sources_and_settings_are_searched(project: Path) -> None:
     narrow = ServeKeys(ProjectFolder(project)).add(
-        ServeKey("me", "", role="reader", filters=("source=docs/codes.md",))
+        ServeKey("me", role="reader", filters=("source=docs/codes.md",))
     )
-    owner = ServeKeys(ProjectFolder(project)).add(ServeKey("all", "", role="owner"))
+    owner = ServeKeys(ProjectFolder(project)).add(ServeKey("all", role="owner"))
     with served(project) as running:
         http = running.client(owner)
         found = http.get("/sources", params={"find": "SERV"}).text

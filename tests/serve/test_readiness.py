@@ -162,7 +162,7 @@ def test_a_failed_model_is_logged_whole_and_readers_see_no_address(
     with ScriptedServer(Reply("no", status=400)) as model:
         folder = project(tmp_path, f"answer: {{model: '{model.url}#m'}}\n")
         keys = ServeKeys(ProjectFolder(folder))
-        reader, owner = (keys.add(ServeKey(name, "", name)) for name in ("reader", "owner"))
+        reader, owner = (keys.add(ServeKey(name, name)) for name in ("reader", "owner"))
         body = {"messages": [{"role": "user", "content": QUESTION}], "stream": stream}
         with served(folder) as running, caplog.at_level(logging.WARNING, "ragwright.serve"):
             seen = running.client(reader).post("/v1/chat/completions", json=body)

@@ -75,7 +75,7 @@ def test_keys_that_cannot_be_written_are_an_error_with_the_place(project: Path) 
         file.unlink()
     (data / "ledger.sqlite").mkdir()
     with pytest.raises(StoreError) as error:
-        ServeKeys(ProjectFolder(project)).add(ServeKey("app", ""))
+        ServeKeys(ProjectFolder(project)).add(ServeKey("app"))
     assert error.value.where == str(data / "ledger.sqlite")
 
 
@@ -93,17 +93,17 @@ def test_an_answer_that_cannot_be_stored_is_answered(project: Path) -> None:
 
 
 def test_scopes_of_filters_do_not_collide(project: Path) -> None:
-    one = ServeKey("one", "", filters=("a=1", "b=2"))
-    other = ServeKey("other", "", filters=("a=1 and b=2",))
-    third = ServeKey("third", "", filters=('["a=1", "b=2"]=x',))
-    same = ServeKey("same", "", filters=("b=2", "a=1"))
+    one = ServeKey("one", filters=("a=1", "b=2"))
+    other = ServeKey("other", filters=("a=1 and b=2",))
+    third = ServeKey("third", filters=('["a=1", "b=2"]=x',))
+    same = ServeKey("same", filters=("b=2", "a=1"))
     assert len({one.scope, other.scope, third.scope}) == 3
     assert same.scope == one.scope
-    assert ServeKey("single", "", filters=("tenant=acme",)).scope == "tenant=acme"
+    assert ServeKey("single", filters=("tenant=acme",)).scope == "tenant=acme"
 
 
 def test_the_wait_of_a_rate_is_never_too_short(project: Path) -> None:
-    secret = ServeKeys(ProjectFolder(project)).add(ServeKey("slow", "", per_minute=1))
+    secret = ServeKeys(ProjectFolder(project)).add(ServeKey("slow", per_minute=1))
     with served(project) as running:
         http = running.client(secret)
         found = []
@@ -119,7 +119,7 @@ def test_the_wait_of_a_rate_is_never_too_short(project: Path) -> None:
 @pytest.mark.slow
 def test_forgetting_reaches_what_was_served(project: Path) -> None:
     secret = ServeKeys(ProjectFolder(project)).add(
-        ServeKey("acme", "", filters=("source=docs/service.md",))
+        ServeKey("acme", filters=("source=docs/service.md",))
     )
     with served(project) as running:
         http = running.client(secret)

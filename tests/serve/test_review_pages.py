@@ -130,8 +130,8 @@ def test_two_people_review_at_once_and_nothing_is_lost(project: Path, running: R
 
 def test_only_owners_review_and_no_other_site_decides(project: Path) -> None:
     keys = ServeKeys(ProjectFolder(project))
-    owner = keys.add(ServeKey("olga", "", "owner"))
-    reader = keys.add(ServeKey("reader", ""))
+    owner = keys.add(ServeKey("olga", "owner"))
+    reader = keys.add(ServeKey("reader"))
     with served(project) as running:
         assert running.client(reader).get("/testsets/main.jsonl").status_code == 403
         http = running.client()

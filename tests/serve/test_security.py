@@ -48,7 +48,7 @@ def project(tmp_path: Path, settings: str = "") -> Path:
 
 
 def key(folder: Path, name: str, **rights: object) -> str:
-    return ServeKeys(ProjectFolder(folder)).add(ServeKey(name, "", **rights))  # type: ignore[arg-type]
+    return ServeKeys(ProjectFolder(folder)).add(ServeKey(name, **rights))  # type: ignore[arg-type]
 
 
 def tool(running: Running, secret: str, name: str, **given: object) -> str:

@@ -71,8 +71,8 @@ def test_drafts_are_charged_stored_and_rated_by_their_key(tmp_path: Path) -> Non
         price = f"models: {{'{model.url}#writer': {{price_in: 50000, price_out: 50000}}}}\n"
         folder = desk(tmp_path, model, price)
         keys = ServeKeys(ProjectFolder(folder))
-        mine = keys.add(ServeKey("mine", "", daily_budget=0.01))
-        other = keys.add(ServeKey("other", ""))
+        mine = keys.add(ServeKey("mine", daily_budget=0.01))
+        other = keys.add(ServeKey("other"))
         with served(folder) as running:
             made = running.client(mine).post("/v1/drafts", json=DRAFT)
             assert made.status_code == 200, made.text

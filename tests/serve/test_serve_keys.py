@@ -36,7 +36,7 @@ def project(tmp_path: Path) -> Path:
 
 def key(project: Path, name: str, **rights: object) -> str:
     keys = ServeKeys(ProjectFolder(project))
-    return keys.add(ServeKey(name, "", **rights))  # type: ignore[arg-type]
+    return keys.add(ServeKey(name, **rights))  # type: ignore[arg-type]
 
 
 def content(running: Running, secret: str, **more: object) -> str:

@@ -37,8 +37,8 @@ def project(tmp_path: Path) -> Path:
 def test_figures_are_shown_with_citations_to_those_who_may_see_them(tmp_path: Path) -> None:
     folder = project(tmp_path)
     keys = ServeKeys(ProjectFolder(folder))
-    owner = keys.add(ServeKey("all", "", role="owner"))
-    acme = keys.add(ServeKey("acme", "", filters=("author=acme",)))
+    owner = keys.add(ServeKey("all", role="owner"))
+    acme = keys.add(ServeKey("acme", filters=("author=acme",)))
     question = "What is the pump of model acme driven by?"
     with served(folder) as running:
         client = running.client(owner)

@@ -33,7 +33,7 @@ def project(tmp_path: Path, settings: str = "") -> Path:
 
 
 def key(folder: Path, name: str = "reader") -> str:
-    return ServeKeys(ProjectFolder(folder)).add(ServeKey(name, ""))
+    return ServeKeys(ProjectFolder(folder)).add(ServeKey(name))
 
 
 def test_the_cookie_is_a_session_that_ends_and_is_no_key(tmp_path: Path) -> None:

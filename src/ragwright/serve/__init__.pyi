@@ -1,3 +1,4 @@
+from ._identity import ROLES as ROLES, Identity as Identity, Role as Role
 from ._keys import ServeKey as ServeKey, ServeKeys as ServeKeys
 from ._mcp import serve_stdio as serve_stdio
 from ._options import ServeOptions as ServeOptions

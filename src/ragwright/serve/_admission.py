@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..core import Hit
     from ..workbench import Asking, Workbench
-    from ._keys import ServeKey
+    from ._identity import Identity
     from ._opened import Opened
     from ._service import Lane, Service
     from ._wire import Extras
@@ -35,27 +35,27 @@ class Caller:
     """The sender of a request.
 
     Attributes:
-        key: The key it came with; None where none is needed.
+        identity: Who it is: a key or a person; None where nobody needs to say.
         base: Address that links begin with.
     """
 
-    key: ServeKey | None
+    identity: Identity | None
     base: str
 
     @property
     def name(self) -> str:
-        """Name of the key, empty without one."""
-        return "" if self.key is None else self.key.name
+        """Name of the identity, empty without one."""
+        return "" if self.identity is None else self.identity.name
 
     @property
     def owner(self) -> bool:
         """True where it may see everything of the project."""
-        return self.key is None or self.key.role == "owner"
+        return self.identity is None or self.identity.role == "owner"
 
     @property
     def narrowed(self) -> bool:
-        """True where filters of its key narrow what it may see."""
-        return self.key is not None and bool(self.key.filters)
+        """True where filters of its identity narrow what it may see."""
+        return self.identity is not None and bool(self.identity.filters)
 
     def require_owner(self) -> None:
         """Refuse a reader's key.
@@ -115,7 +115,7 @@ class Admitted:
         Raises:
             RagwrightError: Nothing is ingested, or a filter cannot be read.
         """
-        asking = self.opened.asking(self.caller.key)
+        asking = self.opened.asking(self.caller.identity)
         if extras is not None:
             filters = asking.filters + tuple(map(parse_filter, extras.filters))
             soft = asking.soft + tuple(map(parse_soft_filter, extras.soft))
@@ -125,7 +125,7 @@ class Admitted:
     @property
     def scope(self) -> str:
         """The tenant that may see the replies of models that are made for it."""
-        return "" if self.caller.key is None else self.caller.key.scope
+        return "" if self.caller.identity is None else self.caller.identity.scope
 
     @property
     def left(self) -> float:
@@ -211,7 +211,7 @@ async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIte
         TimeoutError: Its time was up before its turn came.
     """
     deadline = asyncio.get_running_loop().time() + service.options.timeout
-    opened, persona = service.find(wanted.model, caller.key)
+    opened, persona = service.find(wanted.model, caller.identity)
     async with AsyncExitStack() as stack:
         # Before anything is waited for: what is replaced meanwhile stays open for this request.
         bench = await stack.enter_async_context(service.using(opened))
@@ -229,13 +229,13 @@ async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIte
                 wanted.operation, wanted.model or opened.name, headers
             )
             trace = stack.enter_context(tracing)
-        stack.enter_context(metered(service.meter(caller.key)))
+        stack.enter_context(metered(service.meter(caller.identity)))
         erased = opened.erased
         yield Admitted(service, caller, wanted, opened, persona, bench, deadline, trace, erased)
 
 
 async def _within_rate(service: Service, caller: Caller) -> None:
-    key = caller.key
+    key = caller.identity
     if key is None or key.per_minute is None:
         return
     wait = await service.charges.admit(key.name, key.per_minute)
@@ -252,8 +252,8 @@ async def _within_budget(service: Service, caller: Caller) -> None:
     limits: list[tuple[str | None, float | None, str]] = [
         (None, service.options.daily_budget, "the server's")
     ]
-    if caller.key is not None:
-        limits.append((caller.name, caller.key.daily_budget, f"the key {caller.name!r}'s"))
+    if caller.identity is not None:
+        limits.append((caller.name, caller.identity.daily_budget, f"the key {caller.name!r}'s"))
     for name, most, limit_owner in limits:
         if most is not None and await service.charges.spent(name) >= most:
             raise ApiError(429, f"{limit_owner} budget of today is spent", "insufficient_quota")

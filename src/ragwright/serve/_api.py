@@ -79,7 +79,7 @@ async def models(service: Serves, caller: Calls) -> dict[str, Any]:
     """List ids of models: each configuration, and each with every persona."""
     entries = [
         {"id": name, "object": "model", "created": service.started, "owned_by": "ragwright"}
-        for name in service.models(caller.key)
+        for name in service.models(caller.identity)
     ]
     return {"object": "list", "data": entries}
 
@@ -87,7 +87,7 @@ async def models(service: Serves, caller: Calls) -> dict[str, Any]:
 @router.get("/v1/models/{name:path}")
 async def model(name: str, service: Serves, caller: Calls) -> dict[str, Any]:
     """Show one model."""
-    service.find(name, caller.key)
+    service.find(name, caller.identity)
     return {"id": name, "object": "model", "created": service.started, "owned_by": "ragwright"}
 
 

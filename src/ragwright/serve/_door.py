@@ -16,7 +16,7 @@ from ._admission import Caller
 from ._errors import ApiError, error_reply
 
 if TYPE_CHECKING:
-    from ._keys import ServeKey
+    from ._identity import Identity
     from ._service import Service
 
 OPEN = frozenset({"/healthz", "/readyz", "/login", "/logout", "/session"})
@@ -43,8 +43,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def session_key(service: Service, request: Request) -> ServeKey | None:
-    """The key of a reader who signed in, None without a session or after the key was revoked."""
+def session_identity(service: Service, request: Request) -> Identity | None:
+    """The reader who signed in, None without a session or after the key was revoked."""
     name = request.cookies.get(COOKIE, "")
     return service.sessions.key(name) if name else None
 
@@ -95,24 +95,24 @@ class Door:
             if not is_loopback(host) and host != public:
                 raise ApiError(421, f"this server does not answer for the host {host!r}", "host")
             return Caller(None, base)
-        return Caller(self._key_of_request(request), base)
+        return Caller(self._identity_of_request(request), base)
 
-    def _key_of_request(self, request: Request) -> ServeKey:
+    def _identity_of_request(self, request: Request) -> Identity:
         kind, _, secret = request.headers.get("authorization", "").partition(" ")
         if not secret:
             secret = request.headers.get("x-api-key", "")
         elif kind.lower() != "bearer":
             secret = ""
-        key = self._find_key(secret, request)
+        key = self._find_identity(secret, request)
         if key is None:
             fault = "unknown key" if secret else "a key is needed: Authorization: Bearer KEY"
             raise ApiError(401, fault, "invalid_api_key")
         return key
 
-    def _find_key(self, secret: str, request: Request) -> ServeKey | None:
+    def _find_identity(self, secret: str, request: Request) -> Identity | None:
         if secret:
             return self._service.keys.find(secret.strip())
-        return session_key(self._service, request)
+        return session_identity(self._service, request)
 
     def _same_site(self, request: Request) -> None:
         """Refuse what a browser sends for a page of another site."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..core import Answer, Hit
     from ..workbench import Workbench
     from ._admission import Caller
-    from ._keys import ServeKey
+    from ._identity import Identity
     from ._service import Service
 
 ChunkFigures: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -35,7 +35,7 @@ def addressed(base: str, figure: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def figures_of_hits(bench: Workbench, caller: Caller, hits: Sequence[Hit]) -> ChunkFigures:
-    """The figures of each hit that has any; for a key with filters those with a known place."""
+    """The figures of each hit that has any; for a caller with filters those with a known place."""
     read = partial(figures_by_chunk, bench.project, hits, placed=caller.narrowed)
     chunks = await asyncio.to_thread(read)
     return {
@@ -54,8 +54,8 @@ async def figures_of_answer(bench: Workbench, caller: Caller, answer: Answer) ->
 @router.get("/figure/{name}")
 async def figure(name: str, request: Request) -> Response:
     """Send the image of a figure, if its document may be seen."""
-    service, key = request.app.state.service, request.state.caller.key
-    sent = await _visible_image(service, key, name)
+    service, identity = request.app.state.service, request.state.caller.identity
+    sent = await _visible_image(service, identity, name)
     if sent is None:
         raise ApiError(404, "figure not found", "not_found")
     media_type, data = sent
@@ -63,10 +63,10 @@ async def figure(name: str, request: Request) -> Response:
 
 
 async def _visible_image(
-    service: Service, key: ServeKey | None, name: str
+    service: Service, identity: Identity | None, name: str
 ) -> tuple[str, bytes] | None:
     """Type and bytes of an image in the first configuration that shows its place."""
-    for opened in service.configurations(key):
+    for opened in service.configurations(identity):
         if opened.target is None:
             continue
         async with service.using(opened) as bench:
@@ -74,7 +74,7 @@ async def _visible_image(
             if kept is None:
                 continue
             place, media_type, data = kept
-            visible = await visible_source(bench, opened.asking(key), place.document_id)
+            visible = await visible_source(bench, opened.asking(identity), place.document_id)
             if visible is None:
                 continue
             start = place.start

@@ -12,64 +12,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from ..core import ConfigError, near
 from ..ledger import Connection, Ledger
-from ..retrieve import parse_filter
+from ._identity import Identity, Role
 
 if TYPE_CHECKING:
-    from ..core import Filter
     from ..project import ProjectFolder
-
-Role: TypeAlias = Literal["reader", "owner"]
 
 _PREFIX = "rw_"
 _SECRET_BYTES = 32
 _NAME = 64
-_COLUMNS = "name, hash, role, configurations, filters, per_minute, daily_budget, created"
+_COLUMNS = (
+    "name, hash, role, configurations, filters, per_minute, daily_budget, created, reader_groups"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class ServeKey:
-    """One key.
+class ServeKey(Identity):
+    """A key: an identity that a secret proves.
 
     Attributes:
-        name: Its name, for lists and logs.
         hash: SHA-256 of the key, in hexadecimal; a key has 256 random bits, so no salt is needed.
-        role: An ``owner`` may see everything of the project; a ``reader`` may ask, retrieve, draft
-            and rate its own answers.
-        configurations: Names of the configurations that it may use; all of them where empty.
-        filters: Hard filters that every search is narrowed by, as ``field=value``.
-        per_minute: Most requests a minute, None for no bound.
-        daily_budget: Most money that its requests of a day (UTC) may cost, None for no bound.
         created: ISO 8601, UTC.
     """
 
-    name: str
-    hash: str
-    role: Role = "reader"
-    configurations: tuple[str, ...] = ()
-    filters: tuple[str, ...] = ()
-    per_minute: int | None = None
-    daily_budget: float | None = None
+    hash: str = ""
     created: str = ""
-
-    @property
-    def conditions(self) -> tuple[Filter, ...]:
-        """Its filters, parsed."""
-        return tuple(map(parse_filter, self.filters))
-
-    @property
-    def scope(self) -> str:
-        """The tenant that may see what is made for it: keys of equal filters are one tenant.
-
-        One filter is its own name; several are a JSON list, which no filter can imitate.
-        """
-        filters = sorted(set(self.filters))
-        if len(filters) == 1 and not filters[0].startswith("["):
-            return filters[0]
-        return json.dumps(filters, ensure_ascii=False) if filters else ""
 
 
 class ServeKeys:
@@ -130,7 +100,7 @@ class ServeKeys:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         row = _row_of_key(replace(key, hash=hashed(secret), created=now))
         insert = (
-            f"INSERT INTO serve_keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
+            f"INSERT INTO serve_keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
             "ON CONFLICT (name) DO NOTHING"
         )
         if not self._ledger.write(lambda connection: connection.execute(insert, row).rowcount):
@@ -173,16 +143,26 @@ class ServeKeys:
 
 
 @lru_cache(maxsize=256)  # at every request: to read its lists takes as long as the query
-def _key_of_row(
-    name: str, digest: str, role: Role, configurations: str, filters: str, *limits: Any
-) -> ServeKey:
-    lists = tuple(json.loads(configurations)), tuple(json.loads(filters))
-    return ServeKey(name, digest, role, *lists, *limits)
+def _key_of_row(name: str, digest: str, role: Role, *values: Any) -> ServeKey:
+    configurations, filters, per_minute, daily_budget, created, groups = values
+    return ServeKey(
+        name,
+        role,
+        tuple(json.loads(configurations)),
+        tuple(json.loads(filters)),
+        per_minute,
+        daily_budget,
+        tuple(json.loads(groups)),
+        digest,
+        created,
+    )
 
 
 def _row_of_key(key: ServeKey) -> tuple[Any, ...]:
-    lists = (json.dumps(names, ensure_ascii=False) for names in (key.configurations, key.filters))
-    return (key.name, key.hash, key.role, *lists, key.per_minute, key.daily_budget, key.created)
+    lists = (key.configurations, key.filters, key.groups)
+    configurations, filters, groups = (json.dumps(names, ensure_ascii=False) for names in lists)
+    limits = (key.per_minute, key.daily_budget)
+    return (key.name, key.hash, key.role, configurations, filters, *limits, key.created, groups)
 
 
 def hashed(secret: str) -> str:

@@ -13,7 +13,7 @@ from ._options import serve_options
 
 if TYPE_CHECKING:
     from ..retrieve import Target
-    from ._keys import ServeKey
+    from ._identity import Identity
 
 
 @dataclass(slots=True)
@@ -62,8 +62,8 @@ class Opened:
             raise self.fault or RetrieveError("nothing has been ingested yet")
         return self.target
 
-    def asking(self, key: ServeKey | None) -> Asking:
-        """Return how a key's requests ask: under its filters and scope, on the current index."""
-        filters: tuple[Filter, ...] = () if key is None else key.conditions
-        scope = "" if key is None else key.scope
+    def asking(self, identity: Identity | None) -> Asking:
+        """Return how a caller's requests ask: under its filters and scope, on the current index."""
+        filters: tuple[Filter, ...] = () if identity is None else identity.conditions
+        scope = "" if identity is None else identity.scope
         return Asking(scope=scope, filters=filters, target=self.searched())

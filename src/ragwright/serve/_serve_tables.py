@@ -16,7 +16,8 @@ _ACCESS = (
         filters TEXT NOT NULL,           -- JSON list
         per_minute INTEGER,
         daily_budget REAL,
-        created TEXT NOT NULL            -- ISO 8601, UTC
+        created TEXT NOT NULL,           -- ISO 8601, UTC
+        reader_groups TEXT NOT NULL DEFAULT '[]'  -- JSON list
     )""",
     """CREATE TABLE IF NOT EXISTS serve_sessions (
         id TEXT PRIMARY KEY,             -- SHA-256 of the session's id

@@ -30,7 +30,8 @@ from ..project import (
 from ..workbench import Workbench
 from ._charges import Charges
 from ._errors import ApiError
-from ._keys import ServeKey, ServeKeys
+from ._identity import Identity
+from ._keys import ServeKeys
 from ._measuring import BackgroundMeasuring
 from ._opened import Opened
 from ._options import ServeOptions, serve_options
@@ -188,30 +189,30 @@ class Service:
 
     # -- handing out -----------------------------------------------------------------------
 
-    def configurations(self, key: ServeKey | None) -> list[Opened]:
-        """The configurations that a key may use."""
-        return [opened for name, opened in self._open.items() if _may_use(key, name)]
+    def configurations(self, identity: Identity | None) -> list[Opened]:
+        """The configurations that a caller may use."""
+        return [opened for name, opened in self._open.items() if _may_use(identity, name)]
 
-    def models(self, key: ServeKey | None) -> Iterator[str]:
+    def models(self, identity: Identity | None) -> Iterator[str]:
         """Ids of models: ``configuration`` and ``configuration/persona``."""
-        for opened in self.configurations(key):
+        for opened in self.configurations(identity):
             yield opened.name
             for persona in opened.personas:
                 yield f"{opened.name}/{persona}"
 
-    def find(self, model: str, key: ServeKey | None) -> tuple[Opened, str]:
+    def find(self, model: str, identity: Identity | None) -> tuple[Opened, str]:
         """The configuration and the persona of a model's id; for an empty id the first one.
 
         Raises:
-            ApiError: 404; there is none, or this key may not use it.
+            ApiError: 404; there is none, or this caller may not use it.
         """
         name, _, persona = model.partition("/")
-        opened = self._open.get(name) if model else next(iter(self.configurations(key)), None)
-        allowed = opened is not None and _may_use(key, opened.name)
+        opened = self._open.get(name) if model else next(iter(self.configurations(identity)), None)
+        allowed = opened is not None and _may_use(identity, opened.name)
         if opened is None or not allowed or (persona and persona not in opened.personas):
             raise ApiError(
                 404,
-                f"unknown model {model!r}; {near(model, self.models(key))}",
+                f"unknown model {model!r}; {near(model, self.models(identity))}",
                 "model_not_found",
                 param="model",
             )
@@ -246,12 +247,12 @@ class Service:
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(pool, context.run, work)
 
-    def meter(self, key: ServeKey | None) -> Meter:
-        """The meter for this key, or for anonymous calls.
+    def meter(self, identity: Identity | None) -> Meter:
+        """The meter for this identity, or for anonymous calls.
 
         Where money is bounded, calls need a price.
         """
-        name, own = ("", None) if key is None else (key.name, key.daily_budget)
+        name, own = ("", None) if identity is None else (identity.name, identity.daily_budget)
 
         def note(usage: Usage) -> None:
             self.charges.charge(name, usage)
@@ -426,8 +427,8 @@ async def _close_when_idle(opened: Opened) -> None:
     await asyncio.to_thread(opened.bench.close)
 
 
-def _may_use(key: ServeKey | None, name: str) -> bool:
-    return key is None or not key.configurations or name in key.configurations
+def _may_use(identity: Identity | None, name: str) -> bool:
+    return identity is None or not identity.configurations or name in identity.configurations
 
 
 def _file_stamp(file: Path) -> tuple[int, int] | None:

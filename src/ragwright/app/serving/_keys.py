@@ -9,9 +9,9 @@ from typing import Any
 import typer
 from typer import Argument, Option
 
-from ...core import ConfigError
+from ...core import ConfigError, near
 from ...project import ProjectFolder
-from ...serve import ServeKey, ServeKeys
+from ...serve import ROLES, ServeKey, ServeKeys
 from ...workbench import Workbench
 from .._console import table
 from .._flags import Flags, takes
@@ -29,7 +29,9 @@ def add(
     flags: Flags,
     name: str = _NAME,
     role: str = Option(
-        "reader", help="`reader` may ask; `owner` may see everything of the project."
+        "reader",
+        help="`reader` may ask; `reviewer` may also review rows of testsets; `owner` may see "
+        "everything of the project.",
     ),
     configurations: list[str] | None = Option(
         None,
@@ -42,20 +44,26 @@ def add(
         metavar="FIELD=VALUE",
         help="Hard filter on all that the key may see, such as tenant=acme; repeatable.",
     ),
+    groups: str = Option(
+        "",
+        metavar="GROUP,GROUP",
+        help="Groups of readers that the key belongs to: it sees their documents.",
+    ),
     per_minute: int | None = Option(None, min=1, help="Maximum number of requests per minute."),
     daily_budget: float | None = Option(None, help="Maximum cost per day (UTC)."),
 ) -> None:
     """Make a key and print it, this once: only its hash is kept."""
-    if role not in ("reader", "owner"):
-        raise ConfigError(f"{role!r} is not a role", where="--role", hint="reader or owner")
+    known_role = next((known for known in ROLES if known == role), None)
+    if known_role is None:
+        raise ConfigError(f"{role!r} is not a role", where="--role", hint=near(role, ROLES))
     key = ServeKey(
         name,
-        "",
-        "owner" if role == "owner" else "reader",
+        known_role,
         tuple(configurations or ()),
         tuple(filters or ()),
         per_minute,
         daily_budget,
+        tuple(dict.fromkeys(group.strip() for group in groups.split(",") if group.strip())),
     )
     secret = ServeKeys(ProjectFolder(flags.project).require()).add(key)
     console = flags.console
@@ -74,15 +82,15 @@ def show(flags: Flags) -> None:
     """List the keys and their rights; the keys themselves are not kept."""
     known = ServeKeys(ProjectFolder(flags.project).require())
     keys = known.all()
-    rows = [["name", "role", "configurations", "filters", "a minute", "a day", "made"]]
+    rows = [["name", "role", "groups", "configurations", "filters", "a minute", "a day", "made"]]
     for key in keys:
         limits = [str(limit or "") for limit in (key.per_minute, key.daily_budget)]
         lists = [", ".join(key.configurations) or "all", ", ".join(key.filters)]
-        rows.append([key.name, key.role, *lists, *limits, key.created])
+        rows.append([key.name, key.role, ", ".join(key.groups), *lists, *limits, key.created])
     refused = "requests are refused" if known.used else "only this machine may ask"
     flags.console.show(
         lambda: {"keys": [_shown(key) for key in keys]},
-        lambda: table(rows, right=(4, 5)) if keys else f"no keys: {refused}",
+        lambda: table(rows, right=(5, 6)) if keys else f"no keys: {refused}",
     )
 
 

@@ -84,10 +84,8 @@ async def _ask_page(request: Request, form: _QuestionForm, *, answer: bool = Fal
     q, persona, configuration = form.question, form.personas, form.configuration
     after = form.after
     try:
-        names = [
-            opened_configuration.name for opened_configuration in service.configurations(caller.key)
-        ]
-        opened, _ = service.find(configuration, caller.key)
+        names = [usable.name for usable in service.configurations(caller.identity)]
+        opened, _ = service.find(configuration, caller.identity)
         chosen = [name for name in persona if name in opened.personas][:_MOST]
         chosen = chosen or list(opened.personas[:1]) or [""]
         answers_shown: list[Delivered] = []

@@ -97,7 +97,7 @@ def _framed_values(request: Request, values: Mapping[str, Any]) -> Mapping[str, 
     return {
         "project": service.name,
         "sections": sections,
-        "keyed": caller.key is not None,
+        "keyed": caller.identity is not None,
         "key_name": caller.name,
         **values,
     }

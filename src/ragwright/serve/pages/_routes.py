@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from .._api import caller_of, service_of
-from .._door import COOKIE, session_key
+from .._door import COOKIE, session_identity
 from .._errors import ApiError
 from .._sessions import LIFE
 from . import (
@@ -82,7 +82,7 @@ def page_routes() -> APIRouter:
     @router.get("/session")
     async def session(request: Request) -> Response:
         """Say whether this browser is signed in."""
-        signed_in = session_key(service_of(request), request) is not None
+        signed_in = session_identity(service_of(request), request) is not None
         return JSONResponse({"signed_in": signed_in}, headers={"cache-control": "no-store"})
 
     @router.post("/logout")

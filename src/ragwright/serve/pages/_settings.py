@@ -36,8 +36,8 @@ async def settings(
     service, caller = service_of(request), caller_of(request)
     try:
         caller.require_owner()
-        names = [configured.name for configured in service.configurations(caller.key)]
-        opened, _ = service.find(configuration, caller.key)
+        names = [configured.name for configured in service.configurations(caller.identity)]
+        opened, _ = service.find(configuration, caller.identity)
         sections = await service.for_page(_setting_sections, opened, show == "changed")
         sections = _sections_with_words(sections, find.casefold().split())
     except (RagwrightError, ApiError) as error:

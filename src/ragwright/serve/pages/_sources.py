@@ -19,7 +19,7 @@ from ._base import error_page, page
 
 if TYPE_CHECKING:
     from ...index import Figure
-    from .._keys import ServeKey
+    from .._identity import Identity
     from .._service import Service
 
 router = APIRouter()
@@ -35,7 +35,7 @@ _FIGURES = 24
 
 _CHANGED = "The document has changed since it was cited: the passage cannot be marked."
 _PART = "This is a part of the document, around the passage."
-_NARROWED = "Only the parts of the document that this key may see are shown."
+_NARROWED = "Only the parts of the document that you may see are shown."
 
 
 @router.get("/sources", response_class=HTMLResponse)
@@ -48,12 +48,12 @@ async def sources(
     """List the documents by id, or those whose id contains a text."""
     service, caller = service_of(request), caller_of(request)
     try:
-        opened, _ = service.find(configuration, caller.key)
+        opened, _ = service.find(configuration, caller.identity)
         listed: list[ListedSource] = []
         total: int | None = 0
         if opened.target is not None:
             async with service.using(opened) as bench:
-                asking = opened.asking(caller.key)
+                asking = opened.asking(caller.identity)
                 listed, total = await list_sources(bench, asking, after, _LISTED, find.strip())
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
@@ -85,7 +85,7 @@ async def source(
     """Show a document of the index, the passage of a citation marked, or its chunks."""
     service, caller = service_of(request), caller_of(request)
     try:
-        visible, spans, figures = await _first_visible(service, caller.key, id)
+        visible, spans, figures = await _first_visible(service, caller.identity, id)
     except RagwrightError as error:
         return error_page(request, error)
     if visible is None:
@@ -98,14 +98,14 @@ async def source(
 
 
 async def _first_visible(
-    service: Service, key: ServeKey | None, document_id: str
+    service: Service, identity: Identity | None, document_id: str
 ) -> tuple[VisibleSource | None, tuple[Span, ...], list[Figure]]:
     """The document in the first configuration that holds it, its chunks' spans, its figures."""
-    for opened in service.configurations(key):
+    for opened in service.configurations(identity):
         if opened.target is None:
             continue
         async with service.using(opened) as bench:
-            asking = opened.asking(key)
+            asking = opened.asking(identity)
             visible = await visible_source(bench, asking, document_id)
             if visible is not None:
                 kept = bench.project.figures
