@@ -76,9 +76,8 @@ class RightsTests:
 
 def _refusal(view: View, right: Filter, condition: Filter, as_soft: bool) -> str:
     """The error of a search under a right and a condition, with its hint once."""
+    relax = Relaxation((SoftFilter(condition),) if as_soft else ())
+    filters = [right] if as_soft else [right, condition]
     with pytest.raises(FilterError) as error:
-        if as_soft:
-            view.relaxed("engine", 5, Relaxation((SoftFilter(condition),)), [right])
-        else:
-            view.keyword("engine", 5, [right, condition])
+        view.relaxed("engine", 5, relax, filters)
     return f"{error.value.what} {error.value.hint}"
