@@ -72,6 +72,13 @@ from ._errors import (
     UnhandledRequestError as UnhandledRequestError,
     UnsupportedSourceError as UnsupportedSourceError,
 )
+from ._groups import (
+    EVERYONE as EVERYONE,
+    GROUPS as GROUPS,
+    common_groups as common_groups,
+    group_names as group_names,
+    reader_filter as reader_filter,
+)
 from ._headers import retry_after as retry_after
 from ._limits import address_space as address_space, bounded_work as bounded_work
 from ._mapping import (

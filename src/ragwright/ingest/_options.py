@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..core import ConfigError, added, addition, meta_value, near, option
+from ..core import GROUPS, ConfigError, added, addition, group_names, meta_value, near, option
 from ..engines import EngineOptions
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
@@ -53,6 +53,12 @@ class SourceOptions:
         dict,
         "Fields that every document of the source gets, such as {group: hr}, for filters. They "
         "win over fields that a document brings.",
+        when="index",
+    )
+    groups: tuple[str, ...] = option(
+        (),
+        "Groups of readers that may read the documents of the source; empty: as the documents and "
+        "the section `groups` say.",
         when="index",
     )
     max_bytes: int = option(
@@ -131,6 +137,9 @@ class SourceOptions:
             ConfigError: Unknown parser, or filters cannot use a value of ``metadata``.
         """
         check_parser_name(self.parser, "parser")
+        for named in (self.groups, *(v for n, v in self.metadata.items() if n == GROUPS)):
+            if named != ():
+                group_names(named)
         for name, value in self.metadata.items():
             if meta_value(value) in (None, "", ()):
                 raise ConfigError(

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import flow, ingest
-from ..core import ConfigError, SourceError, StoreError, counted, plugin_folder
+from ..core import (
+    ConfigError,
+    SourceError,
+    StoreError,
+    common_groups,
+    counted,
+    plugin_folder,
+)
 from ..engines import open_engine, settled_engine
 from ..ingest import ScanProgress, SourceOptions
 from ..ledger import Ledger
@@ -100,7 +107,7 @@ def ingest_sources(
     project.keep_views()
     keep_snapshot(project, "ingest")
     marker.unlink(missing_ok=True)
-    notes = (*notes, *report.notes, *filter(None, [loss]))
+    notes = (*notes, *report.notes, *filter(None, [loss]), *_unused_rules(project))
     report = replace(report, notes=notes, engine=used, encoded=encoded)
     others = len(project.store.pairs()) - 1
     if report.counts.added and others > 0:
@@ -108,6 +115,13 @@ def ingest_sources(
         report = replace(report, notes=(*report.notes, note))
     _keep_report(project.folder, report)
     return report
+
+
+def _unused_rules(project: Project) -> list[str]:
+    """A note on rules of groups that match no document: a misspelt one would protect nothing."""
+    groups = project.settings.groups
+    unused = groups.unused(list(project.store.sources(project.pair).items()))
+    return [f"groups.rules: {match!r} matches no document" for match in unused]
 
 
 def compare_parsers(project: Project, source: str, parsers: Sequence[str]) -> Look:
@@ -209,7 +223,8 @@ def feeds_of(
             hint="give sources on the command line, or list them under `sources`",
         )
     base = Path.cwd() if sources else project.folder.root
-    return [_feed_of(project, entry, base, scans) for entry in entries], reading(entries, base)
+    key = reading(entries, base, project.settings.groups)
+    return [_feed_of(project, entry, base, scans) for entry in entries], key
 
 
 def _entry_of_argument(project: Project, source: str) -> SourceEntry:
@@ -218,14 +233,23 @@ def _entry_of_argument(project: Project, source: str) -> SourceEntry:
     Without them, a folder that is read again by hand would lose the fields that filters need.
     """
     fields: dict[str, Any] = {}
+    groups: list[tuple[str, ...]] = []
     parser = ""
     path = Path(source).resolve()
     for entry in project.settings.sources:
         folder = (project.folder.root / entry.source).resolve()
         if source == entry.source or path.is_relative_to(folder):
             fields.update(entry.options.metadata)
+            groups.append(entry.options.groups)
             parser = entry.options.parser or parser
-    options = SourceOptions(metadata=fields, parser=parser)
+    common = common_groups(groups)
+    if common is None:
+        raise ConfigError(
+            "the sources that it lies in name no common group of readers",
+            where=source,
+            hint="ingest without naming it, or name one group in all of these sources",
+        )
+    options = SourceOptions(metadata=fields, parser=parser, groups=common)
     return project.settings.parsed(SourceEntry(source, options=options))
 
 
@@ -233,7 +257,8 @@ def _feed_of(project: Project, entry: SourceEntry, base: Path, scans: ScanProgre
     def stored(name: str) -> bool:
         return project.store.document(name) is not None
 
-    recipe = Recipe(entry, base.absolute(), project.folder.root.absolute())
+    home = project.folder.root.absolute()
+    recipe = Recipe(entry, base.absolute(), home, project.settings.groups)
     return Feed(entry.source, recipe.readers(stored, scans), recipe=recipe)
 
 

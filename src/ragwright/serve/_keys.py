@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ..core import ConfigError, near
+from ..core import ConfigError, group_names, near
 from ..ledger import Connection, Ledger
 from ._identity import Identity, Role
 
@@ -96,6 +96,8 @@ class ServeKeys:
                 "an owner sees everything, so its key takes no filters", hint="use --role reader"
             )
         _ = key.conditions
+        if key.groups:
+            group_names(key.groups)
         secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         row = _row_of_key(replace(key, hash=hashed(secret), created=now))

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..core import Filter, RagwrightError, RetrieveError
+from ..core import GROUPS, Filter, RagwrightError, RetrieveError
 from ..drafting import Origin
 from ..workbench import Asking, Workbench
 from ._options import serve_options
@@ -28,6 +28,7 @@ class Opened:
         target: What is searched; None where nothing is ingested, see ``fault``.
         fault: Why there is no target.
         erased: The last erasure that the target knows of.
+        narrows: True if some documents of the target are not everyone's.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Opened:
     target: Target | None = None
     fault: RagwrightError | None = None
     erased: int = 0
+    narrows: bool = False
     users: int = 0
     retired: bool = False
     idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -52,6 +54,22 @@ class Opened:
         known = project.personas if wanted else project.own_personas
         return tuple(name for name in sorted(known) if not wanted or name in wanted)
 
+    def aim(self) -> None:
+        """Search the newest state of the index.
+
+        Raises:
+            RagwrightError: Nothing is ingested, or the index cannot be opened.
+        """
+        project = self.bench.project
+        target = project.target()
+        narrows = not self._ungrouped or project.has_field(target, GROUPS)
+        self.target, self.fault, self.narrows = target, None, narrows
+
+    @property
+    def _ungrouped(self) -> bool:
+        """True if documents without groups are everyone's."""
+        return self.bench.project.settings.groups.ungrouped == "everyone"
+
     def searched(self) -> Target:
         """The index that is searched now.
 
@@ -63,7 +81,15 @@ class Opened:
         return self.target
 
     def asking(self, identity: Identity | None) -> Asking:
-        """Return how a caller's requests ask: under its filters and scope, on the current index."""
-        filters: tuple[Filter, ...] = () if identity is None else identity.conditions
-        scope = "" if identity is None else identity.scope
-        return Asking(scope=scope, filters=filters, target=self.searched())
+        """Return how a caller's requests ask: under its rights and scope, on the current index.
+
+        Where every document is everyone's, groups cost nothing and narrow nothing.
+        """
+        target = self.searched()
+        if identity is None:
+            return Asking(target=target)
+        filters: tuple[Filter, ...] = identity.conditions
+        right = identity.right(ungrouped=self._ungrouped) if self.narrows else None
+        if right is not None:
+            filters = (right, *filters)
+        return Asking(scope=identity.scope, filters=filters, target=target)

@@ -61,7 +61,7 @@ async def visible_source(
 ) -> VisibleSource | None:
     """A document of the index as a caller may see it; None where nothing of it may be."""
     project = bench.project
-    filters = (*project.settings.retrieve.filters, *asking.filters)
+    filters = asking.searching(project.settings.retrieve).filters
     wanted = (*filters, Filter("document_id", (document_id,)))
     try:
         hits = await project.runner.arun(_visible_chunks(asking, wanted), scope=asking.scope)
@@ -70,7 +70,8 @@ async def visible_source(
     document = await asyncio.to_thread(project.store.document, document_id) if hits else None
     if document is None:
         return None
-    spans = _merged_spans(hits) if filters else (Span(0, len(document.text)),)
+    parted = any(condition.missing is None for condition in filters)  # groups are of documents
+    spans = _merged_spans(hits) if parted else (Span(0, len(document.text)),)
     return VisibleSource(document, spans, tuple(Span(hit.start, hit.end) for hit in hits))
 
 
@@ -82,7 +83,7 @@ async def list_sources(
     ``containing`` is text that their ids contain, ignoring case.
     """
     project = bench.project
-    filters = (*project.settings.retrieve.filters, *asking.filters)
+    filters = asking.searching(project.settings.retrieve).filters
     if not filters:
         return await asyncio.to_thread(_all_sources, bench, after, most, containing)
     sources = await project.runner.arun(

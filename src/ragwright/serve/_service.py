@@ -329,7 +329,7 @@ class Service:
                 with project.work.working("serve", brief=True):  # once the erasure has ended
                     position = project.erasures.position
                     project.drop_erased()
-                    opened.target, opened.fault = project.target(), None
+                    opened.aim()
                     opened.erased = position
                 return
             if opened.target is not None:
@@ -337,7 +337,7 @@ class Service:
                     return
                 if project.store.snapshot(project.pair) == opened.target.snapshot:
                     return
-            opened.target, opened.fault = project.target(), None
+            opened.aim()
         except RagwrightError as error:
             if erased or opened.target is None:
                 opened.target, opened.fault = None, error

@@ -59,8 +59,11 @@ class Asking:
         """Options of a search with these filters beside their own."""
         if not (self.filters or self.soft):
             return options
-        filters, soft = options.filters + self.filters, options.soft + self.soft
-        return replace(options, filters=filters, soft=soft)
+        # Rights to read come first: no later filter may name what they hide.
+        rights = tuple(f for f in self.filters if f.missing is not None)
+        others = tuple(f for f in self.filters if f.missing is None)
+        filters = rights + options.filters + others
+        return replace(options, filters=filters, soft=options.soft + self.soft)
 
     def narrowed(self, plan: AskPlan) -> AskPlan:
         """A plan with these filters beside its own; it streams where somebody listens."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import ChunkError, ModelRefusedError, ModelReplyError, RagwrightError
+from ...core import GROUPS, ChunkError, ModelRefusedError, ModelReplyError, RagwrightError
 from ...flow import embed, gather, settled
 from ...ingest import Failure
 from ._stamps import Stamp
@@ -74,7 +74,7 @@ class Batch:
 def cut_document(chunker: Chunker, document: Document) -> tuple[Chunk, ...] | Failure:
     """Chunks of a document, or why the chunker failed."""
     try:
-        return chunker.chunks(document)
+        return tuple(map(_without_own_groups, chunker.chunks(document)))
     except RagwrightError as error:
         return Failure(document.id, error)
     except Exception as error:  # a custom chunker must not affect the other documents
@@ -85,6 +85,14 @@ def cut_document(chunker: Chunker, document: Document) -> tuple[Chunk, ...] | Fa
         )
         wrapped.__cause__ = error
         return Failure(document.id, wrapped)
+
+
+def _without_own_groups(chunk: Chunk) -> Chunk:
+    """A chunk whose readers are those of its document: a field of its own would replace them."""
+    if GROUPS not in chunk.metadata:
+        return chunk
+    kept = {name: value for name, value in chunk.metadata.items() if name != GROUPS}
+    return replace(chunk, metadata=kept)
 
 
 def embed_missing(
