@@ -53,6 +53,13 @@ class Caller:
         return self.identity is None or self.identity.role == "owner"
 
     @property
+    def reviewer(self) -> bool:
+        """True where it may review testsets, which quote documents whatever its filters."""
+        if self.identity is None or self.identity.role == "owner":
+            return True
+        return self.identity.role == "reviewer" and not self.narrowed
+
+    @property
     def narrowed(self) -> bool:
         """True where filters of its identity narrow what it may see."""
         return self.identity is not None and bool(self.identity.filters)
@@ -65,6 +72,19 @@ class Caller:
         """
         if not self.owner:
             raise ApiError(403, "this needs a key with the role `owner`", "owner_only")
+
+    def require_reviewer(self) -> None:
+        """Refuse a reader, and a reviewer whose filters hide documents.
+
+        Raises:
+            ApiError: 403.
+        """
+        if not self.reviewer:
+            raise ApiError(
+                403,
+                "this needs the role `reviewer`, without filters, or the role `owner`",
+                "reviewer_only",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -17,6 +18,12 @@ Role: TypeAlias = Literal["reader", "reviewer", "owner"]
 ROLES: tuple[Role, ...] = get_args(Role)
 """Every role, the fewest rights first."""
 
+PERSON = "oidc:"
+"""Beginning of the names of people of an identity provider."""
+
+PROXIED = "proxy:"
+"""Beginning of the names of people of a proxy; no key may have a name like these."""
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -31,6 +38,7 @@ class Identity:
         per_minute: Most requests a minute, None for no bound.
         daily_budget: Most money that its requests of a day (UTC) may cost, None for no bound.
         groups: Groups of readers that it belongs to: it sees their documents. An owner sees all.
+        label: Name that pages show; others may have the same one.
     """
 
     name: str
@@ -40,6 +48,12 @@ class Identity:
     per_minute: int | None = None
     daily_budget: float | None = None
     groups: tuple[str, ...] = ()
+    label: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Its label, or its name where it has none."""
+        return self.label or self.name
 
     @property
     def conditions(self) -> tuple[Filter, ...]:
@@ -68,3 +82,13 @@ class Identity:
         if len(filters) == 1 and not filters[0].startswith("["):
             return filters[0]
         return json.dumps(filters, ensure_ascii=False) if filters else ""
+
+
+def is_loopback(host: str) -> bool:
+    """True for the names and addresses of this machine alone."""
+    if host.strip("[]").lower() in ("localhost", ""):
+        return bool(host)
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

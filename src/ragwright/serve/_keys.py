@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import ConfigError, group_names, near
 from ..ledger import Connection, Ledger
-from ._identity import Identity, Role
+from ._identity import PERSON, PROXIED, Identity, Role
 
 if TYPE_CHECKING:
     from ..project import ProjectFolder
@@ -88,6 +88,11 @@ class ServeKeys:
             raise ConfigError(
                 f"{key.name!r} cannot name a key", hint=f"give 1 to {_NAME} printable characters"
             )
+        if key.name.startswith((PERSON, PROXIED)):
+            raise ConfigError(
+                f"{key.name!r} cannot name a key: names of people begin like it",
+                hint=f"choose a name without {PERSON} or {PROXIED} at its beginning",
+            )
         for limit in (key.per_minute, key.daily_budget):
             if limit is not None and limit <= 0:
                 raise ConfigError("a limit of a key must be above 0")
@@ -155,8 +160,8 @@ def _key_of_row(name: str, digest: str, role: Role, *values: Any) -> ServeKey:
         per_minute,
         daily_budget,
         tuple(json.loads(groups)),
-        digest,
-        created,
+        hash=digest,
+        created=created,
     )
 
 

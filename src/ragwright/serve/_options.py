@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from ..core import ConfigError, option
 from ..monitoring import ServedMeasureOptions
+from .sign_in import PeopleOptions, ProxyOptions, SignInOptions, check_people
 
 if TYPE_CHECKING:
     from ..project import Settings
@@ -62,6 +63,9 @@ class ServeOptions:
     keep_answers: bool = option(
         True, "Store served answers among the outputs, for feedback and measurement."
     )
+    sign_in: SignInOptions = field(default_factory=SignInOptions)
+    proxy: ProxyOptions = field(default_factory=ProxyOptions)
+    people: PeopleOptions = field(default_factory=PeopleOptions)
     measure: ServedMeasureOptions = field(default_factory=ServedMeasureOptions)
     daily_budget: float | None = option(
         None, "Most money that all requests of a day (UTC) may cost; models then need prices.", gt=0
@@ -100,6 +104,25 @@ class ServeOptions:
                 "serve.measure.share measures stored answers, and serve.keep_answers is false",
                 hint="set serve.keep_answers: true, or serve.measure.share: 0",
             )
+        check_people(self.sign_in, self.proxy, self.people, self.public_url)
+
+    def require_public_url(self) -> None:
+        """Check that the provider can send people back to where they came from.
+
+        Raises:
+            ConfigError: Without the setting, a client could choose the address.
+        """
+        if not self.public_url:
+            raise ConfigError(
+                "serve.sign_in needs serve.public_url on an address that others reach",
+                hint="set it to the https address of the server; the provider has to know "
+                "PUBLIC_URL/login/return as a redirect address",
+            )
+
+    @property
+    def knows_people(self) -> bool:
+        """True where an identity provider or a proxy says who sends a request."""
+        return bool(self.sign_in.issuer or self.proxy.addresses)
 
     @property
     def prefix(self) -> str:

@@ -1,4 +1,4 @@
-"""The tables of the server in the ledger: keys, sessions, and counts of requests."""
+"""The tables of the server in the ledger: keys, sessions, people, and counts of requests."""
 
 from __future__ import annotations
 
@@ -24,8 +24,31 @@ _ACCESS = (
         key TEXT NOT NULL,               -- hash of the key
         ends REAL NOT NULL
     ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS serve_signed_in (
+        id TEXT PRIMARY KEY,             -- SHA-256 of the session's id
+        person TEXT NOT NULL,
+        groups_of TEXT NOT NULL,         -- JSON list
+        roles TEXT NOT NULL,             -- JSON list of the provider's names
+        issuer TEXT NOT NULL,
+        session TEXT NOT NULL,           -- the provider's id of the session
+        began REAL NOT NULL,
+        ends REAL NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS serve_people (
+        name TEXT PRIMARY KEY,           -- unique: provider and subject
+        label TEXT NOT NULL,
+        refused_before REAL NOT NULL     -- tokens issued until then were revoked
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS serve_used (
+        id TEXT PRIMARY KEY,             -- SHA-256 of what may be used once
+        ends REAL NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS serve_secrets (
+        name TEXT PRIMARY KEY,
+        secret TEXT NOT NULL
+    ) WITHOUT ROWID""",
 )
-"""Keys and sessions."""
+"""Keys, sessions, and people who signed in."""
 
 _COUNTS = "cost REAL, prompt_tokens INTEGER, completion_tokens INTEGER, PRIMARY KEY (key, day)"
 _SERVED = (

@@ -39,6 +39,7 @@ from ._readiness import Readiness
 from ._sessions import Sessions
 from ._traces import Tracing
 from ._turns import Turns
+from .sign_in import SignIn
 
 if TYPE_CHECKING:
     from ._metrics import Metrics
@@ -101,6 +102,7 @@ class Service:
         self.options: ServeOptions = self._settings_options()
         self.keys = ServeKeys(self.folder)
         self.sessions = Sessions(self.folder, self.keys)
+        self._sign_in = SignIn(self.options.sign_in, self.sessions)
         self.charges = Charges(self.folder)
         self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
         self._follow_options(self.options)
@@ -129,6 +131,18 @@ class Service:
 
     def _settings_options(self) -> ServeOptions:
         return serve_options(load_settings(self.folder.file, self.serving.overrides))
+
+    @property
+    def sign_in(self) -> SignIn:
+        """The sign-in at the provider of the present settings."""
+        if self._sign_in.options != self.options.sign_in:
+            self._sign_in = SignIn(self.options.sign_in, self.sessions)
+        return self._sign_in
+
+    @property
+    def guarded(self) -> bool:
+        """True where every request has to say who sends it."""
+        return self.keys.used or self.options.knows_people
 
     @property
     def name(self) -> str:
