@@ -74,6 +74,33 @@ async def visible_source(
     return VisibleSource(document, spans, tuple(Span(hit.start, hit.end) for hit in hits))
 
 
+async def visible_passages(
+    bench: Workbench, asking: Asking, passages: Iterable[tuple[str, str]]
+) -> frozenset[str]:
+    """The ids of those chunks that a caller may see now; ``passages`` are (document, chunk).
+
+    A chunk that was cut again since is seen where all chunks of its document are.
+    """
+    wanted = frozenset(passages)
+    if not asking.filters:
+        return frozenset(chunk for _, chunk in wanted)
+    project = bench.project
+    filters = (*project.settings.retrieve.filters, *asking.filters)
+    seen: set[str] = set()
+    for document in {document for document, _ in wanted}:
+        of_document = Filter("document_id", (document,))
+        try:
+            allowed, every = [
+                await project.runner.arun(_chunk_ids(asking, conditions), scope=asking.scope)
+                for conditions in ((*filters, of_document), (of_document,))
+            ]
+        except FilterError:  # it is no longer in the index
+            continue
+        chunks = {chunk for name, chunk in wanted if name == document}
+        seen |= chunks if allowed and allowed == every else chunks & allowed
+    return frozenset(seen)
+
+
 async def list_sources(
     bench: Workbench, asking: Asking, after: str, most: int, containing: str = ""
 ) -> tuple[list[ListedSource], int | None]:
@@ -114,6 +141,12 @@ def _visible_chunks(asking: Asking, filters: Sequence[Filter]) -> Flow[tuple[Hit
     if not ids:
         return ()
     return (yield from lookup(target.snapshot, ids)).hits
+
+
+def _chunk_ids(asking: Asking, filters: Sequence[Filter]) -> Flow[frozenset[str]]:
+    """The ids of all chunks that meet the filters."""
+    ids, _ = yield from corpus_ids(_target_of(asking), filters)
+    return frozenset(ids)
 
 
 def _visible_documents(

@@ -29,6 +29,7 @@ from ..project import (
 )
 from ..workbench import Workbench
 from ._charges import Charges
+from ._conversations import Conversations
 from ._errors import ApiError
 from ._identity import Identity
 from ._keys import ServeKeys
@@ -102,6 +103,7 @@ class Service:
         self.keys = ServeKeys(self.folder)
         self.sessions = Sessions(self.folder, self.keys)
         self.charges = Charges(self.folder)
+        self.conversations = Conversations(self.folder)
         self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
         self._follow_options(self.options)
         self.tracing = Tracing()
@@ -174,8 +176,8 @@ class Service:
         self.close_ledger()
 
     def close_ledger(self) -> None:
-        """Close keys, sessions and charges; safe to call twice."""
-        for part in (self.keys, self.sessions, self.charges):
+        """Close keys, sessions, charges and conversations; safe to call twice."""
+        for part in (self.keys, self.sessions, self.charges, self.conversations):
             part.close()
 
     def check(self) -> None:

@@ -17,6 +17,7 @@ from . import (
     _compare,
     _drafts,
     _experiments,
+    _history,
     _outputs,
     _settings,
     _sources,
@@ -26,6 +27,7 @@ from ._base import STATIC, local_path, login_page, static_file
 
 _PAGES = (
     _ask,
+    _history,
     _sources,
     _testsets,
     _compare,

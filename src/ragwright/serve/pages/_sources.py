@@ -13,9 +13,9 @@ from ...project import figure_json, last_ingest
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from .._figures import addressed
-from .._links import same_text
+from .._links import same_text, source_url
 from .._reading import ListedSource, VisibleSource, list_sources, visible_source
-from ._base import error_page, page
+from ._base import error_page, fragment, page, page_headers
 
 if TYPE_CHECKING:
     from ...index import Figure
@@ -32,6 +32,9 @@ _SHOWN = 200_000
 
 _FIGURES = 24
 """Figures of a document on one page."""
+
+_AROUND = 1_500
+"""Characters before and after a passage that is shown beside an answer."""
 
 _CHANGED = "The document has changed since it was cited: the passage cannot be marked."
 _PART = "This is a part of the document, around the passage."
@@ -95,6 +98,26 @@ async def source(
     near = _near_figures(visible, figures, start if values["marked"] else None, values["page"])
     shown = [addressed(caller.base, figure_json(figure)) for figure in near]
     return page(request, "source.html", {**values, "id": id, "pieces": borders, "figures": shown})
+
+
+@router.get("/source/beside", response_class=HTMLResponse)
+async def beside(
+    request: Request,
+    id: str = "",  # noqa: A002
+    start: int = 0,
+    end: int = 0,
+    v: str = "",
+) -> HTMLResponse:
+    """Show the passage of a citation with the text around it, for a place beside the answer."""
+    service, caller = service_of(request), caller_of(request)
+    visible, _, _ = await _first_visible(service, caller.identity, id)
+    if visible is None:
+        raise ApiError(404, "source not found", "not_found")
+    values = _source_values(visible, start, end, v)
+    cut = {"before": values["before"][-_AROUND:], "after": values["after"][:_AROUND]}
+    link = source_url("", id, start, end, values["marked"])
+    html = fragment(service, "beside.html", {**values, **cut, "whole": link})
+    return HTMLResponse(html, headers=page_headers())
 
 
 async def _first_visible(
