@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from .._admission import Caller
     from .._answers import Delivered
 
+_IN_WORDS = ("quoted offline", "read as: ")
+"""Beginnings of notes that the page says in other words."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShownAnswer:
@@ -136,7 +139,7 @@ def _card(
         "closest": [_linked(place) for place in details["closest"]],
         "abstained": details["abstained"],
         "model": short_model(one.model, caller),
-        "notes": notes_for(details["notes"], caller),
+        "notes": notes_for([n for n in details["notes"] if not n.startswith(_IN_WORDS)], caller),
         "promise": details["promise"],
         "verdict": one.verdict,
         "why": {**why, "read": [_linked(place) for place in why["read"]]},

@@ -42,13 +42,13 @@ def plain_why(
         The words that were looked for, those that no passage holds, those that were not looked
         for, and each passage with its words, its places and whether it was quoted.
     """
-    read_as = details.get("read_as") or question
+    read_as = details["read_as"] or question
     asked = [(word, frozenset(analyzer.tokens(word))) for word in dict.fromkeys(words(read_as))]
     looked_for = {word: tokens for word, tokens in asked if tokens}
-    numbers = _numbers_by_chunk(details.get("citations", ()))
+    numbers = _numbers_by_chunk(details["citations"])
     read = []
     held: set[str] = set()
-    for place in details.get("read", ()):
+    for place in details["read"]:
         chunk = place["chunk_id"]
         text = passages.get(chunk, "")
         tokens = set(analyzer.tokens(f"{text}\n{place['title']}"))

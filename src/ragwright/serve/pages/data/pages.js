@@ -123,6 +123,7 @@ document.addEventListener("htmx:load", (event) => {
     form.closest("main").classList.add("going");
     form.q.value = "";
     document.getElementById("welcome")?.remove();
+    if (number === 1) document.querySelector("h1").textContent = question.slice(0, 80);
     box.setAttribute("aria-busy", "true");
     stop.hidden = false;
     turn.scrollIntoView({ block: "start" });
@@ -226,6 +227,7 @@ document.addEventListener("htmx:load", (event) => {
     beside.closest("main").classList.add("sourced");
     beside.focus({ preventScroll: true });
     beside.querySelector("mark")?.scrollIntoView({ block: "center" });
+    link.scrollIntoView({ block: "nearest" });
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !beside.hidden) close();
