@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 OPEN = frozenset({"/healthz", "/readyz", "/login", "/logout", "/session"})
 """Paths that never need a key; nor do the files that pages load."""
 
+UPLOAD = "/sources/upload"
+"""Path whose bodies are files, with a limit of their own."""
+
 COOKIE = "ragwright_session"
 """Cookie that holds the session of a reader of the pages; the key itself stays here."""
 
@@ -127,7 +130,8 @@ class Door:
 
     def _bounded_receive(self, request: Request, receive: Receive) -> Receive:
         """A reader of the body that stops where the body is too long, or takes too long."""
-        most = self._service.options.max_body
+        options = self._service.options
+        most = options.max_upload if request.url.path == UPLOAD else options.max_body
         too_long = ApiError(413, f"the body is longer than {most:,} bytes", "too_large")
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) > most:

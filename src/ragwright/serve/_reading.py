@@ -1,9 +1,8 @@
-"""Sources as a caller may see them: lists, texts, spans."""
+"""Sources as a caller may see them: texts, spans, passages."""
 
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from ..core import Hit
     from ..retrieve import Target
     from ..workbench import Asking, Workbench
-
-_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +42,6 @@ class VisibleSource:
             if span.start < end and start < span.end
         )
         return "\n\n".join(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class ListedSource:
-    """A document in a list."""
-
-    id: str
-    title: str
-    source: str
 
 
 async def visible_source(
@@ -101,39 +89,6 @@ async def visible_passages(
     return frozenset(seen)
 
 
-async def list_sources(
-    bench: Workbench, asking: Asking, after: str, most: int, containing: str = ""
-) -> tuple[list[ListedSource], int | None]:
-    """Documents by id, behind one of them; how many there are where that costs nothing.
-
-    ``containing`` is text that their ids contain, ignoring case.
-    """
-    project = bench.project
-    filters = (*project.settings.retrieve.filters, *asking.filters)
-    if not filters:
-        return await asyncio.to_thread(_all_sources, bench, after, most, containing)
-    sources = await project.runner.arun(
-        _visible_documents(asking, filters, after, most, containing), scope=asking.scope
-    )
-    return sources, None
-
-
-def _all_sources(
-    bench: Workbench, after: str, most: int, containing: str
-) -> tuple[list[ListedSource], int]:
-    store = bench.project.store
-    wanted = containing.casefold()
-    names = sorted(n for n in store.sources(bench.project.pair) if wanted in n.casefold())
-    behind = names[bisect_right(names, after) :][:most]
-    return [_listed_source(store.document(name), name) for name in behind], len(names)
-
-
-def _listed_source(document: Document | None, name: str) -> ListedSource:
-    if document is None:  # removed since it was listed
-        return ListedSource(name, "", name)
-    return ListedSource(name, document.title, document.source)
-
-
 def _visible_chunks(asking: Asking, filters: Sequence[Filter]) -> Flow[tuple[Hit, ...]]:
     """Every chunk that meets the filters, as hits."""
     target = _target_of(asking)
@@ -147,29 +102,6 @@ def _chunk_ids(asking: Asking, filters: Sequence[Filter]) -> Flow[frozenset[str]
     """The ids of all chunks that meet the filters."""
     ids, _ = yield from corpus_ids(_target_of(asking), filters)
     return frozenset(ids)
-
-
-def _visible_documents(
-    asking: Asking, filters: Sequence[Filter], after: str, most: int, containing: str
-) -> Flow[list[ListedSource]]:
-    """The documents behind ``after`` that have a chunk that meets the filters."""
-    target = _target_of(asking)
-    ids, _ = yield from corpus_ids(target, filters)
-    low, high = 0, len(ids)
-    while after and low < high:  # chunks are in the order of their documents' ids
-        middle = (low + high) // 2
-        [hit] = (yield from lookup(target.snapshot, ids[middle : middle + 1])).hits
-        low, high = (middle + 1, high) if hit.document_id <= after else (low, middle)
-    sources: dict[str, ListedSource] = {}
-    for at in range(low, len(ids), _PAGE):
-        for hit in (yield from lookup(target.snapshot, ids[at : at + _PAGE])).hits:
-            name = hit.document_id
-            if containing.casefold() not in name.casefold():
-                continue
-            sources.setdefault(name, ListedSource(name, hit.title, hit.source))
-        if len(sources) > most:
-            break
-    return list(sources.values())[:most]
 
 
 def _target_of(asking: Asking) -> Target:

@@ -28,6 +28,7 @@ from ..project import (
     load_settings,
 )
 from ..workbench import Workbench
+from ._catalogue import Catalogues
 from ._charges import Charges
 from ._conversations import Conversations
 from ._errors import ApiError
@@ -40,6 +41,7 @@ from ._readiness import Readiness
 from ._sessions import Sessions
 from ._traces import Tracing
 from ._turns import Turns
+from ._uploads import AddingJob
 
 if TYPE_CHECKING:
     from ._metrics import Metrics
@@ -104,6 +106,8 @@ class Service:
         self.sessions = Sessions(self.folder, self.keys)
         self.charges = Charges(self.folder)
         self.conversations = Conversations(self.folder)
+        self.catalogues = Catalogues()
+        self.adding = AddingJob()
         self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
         self._follow_options(self.options)
         self.tracing = Tracing()
