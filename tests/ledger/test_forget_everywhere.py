@@ -37,6 +37,8 @@ NOT_OF_A_DOCUMENT = {
     "taken_over": "names of files",
     "serve_keys": "rights, which people give and revoke",
     "serve_sessions": "random ids and times",
+    "conversations": "random ids, names and times",
+    "conversation_turns": "random ids of outputs, which hold the texts",
     "served_changes": "who promoted which run, and people's reasons",
     "embedders": "names of models",
     "system_rounds": "hashes and random ids",

@@ -128,9 +128,9 @@ def figure_json(figure: Figure) -> dict[str, Any]:
 
 
 def figures_by_chunk(
-    project: Project, hits: Sequence[Hit], *, placed: bool = False
+    project: Project, hits: Sequence[Hit | Citation], *, placed: bool = False
 ) -> Mapping[str, list[dict[str, Any]]]:
-    """The figures of hits as JSON, by the id of their chunk; empty where none are kept.
+    """The figures of passages as JSON, by the id of their chunk; empty where none are kept.
 
     With ``placed``, only figures whose place in the text is known: those that are known to belong
     to a passage by their page alone may belong to one that the reader must not see.

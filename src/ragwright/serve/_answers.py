@@ -18,9 +18,10 @@ from ..flow import Message
 from ..monitoring import brief_model
 from ._errors import ApiError
 from ._figures import ChunkFigures, figures_of_answer
-from ._links import citation_json, linked, promise_json
+from ._links import citation_json, closest_spans, linked, promise_json
 
 if TYPE_CHECKING:
+    from ..core import Hit
     from ..drafting import DraftBatch, DraftRequest
     from ..workbench import Asking, Workbench
     from ._admission import Admitted, Caller
@@ -151,15 +152,39 @@ def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> Ne
     questions = [turn.content for turn in asking.history if turn.role == "user"]
     if questions:
         request["asked_before"] = questions
-    details = {
+    details = answer_details(done)
+    return NewBatch("answer", request, outputs, answer.hits, client, paid, details)
+
+
+def answer_details(done: Delivered) -> dict[str, Any]:
+    """What is kept of an answer beside its texts, JSON-able: enough to show it again."""
+    answer, marks = done.answer, done.marks
+    return {
         "id": done.id,
         "route": answer.route,
         "abstained": answer.abstained,
-        "citations": [citation_json(span) for span in done.marks.spans],
+        "citations": [citation_json(span) for span in marks.spans],
+        "marks": [(mark.start, mark.end, mark.span.number) for mark in marks.marks],
+        "closest": [citation_json(span) for span in closest_spans(answer, marks.link)],
+        "read_as": standalone(answer),
+        "read": [_read_passage(hit) for hit in answer.hits],
+        "promise": "" if answer.promise is None else answer.promise.line,
         "notes": list(answer.notes),
         "cached": answer.cached,
     }
-    return NewBatch("answer", request, outputs, answer.hits, client, paid, details)
+
+
+def _read_passage(hit: Hit) -> dict[str, Any]:
+    """The place of a passage, and its rank in each search; its text is kept with the hits."""
+    return {
+        "chunk_id": hit.chunk_id,
+        "document_id": hit.document_id,
+        "title": hit.title or hit.source,
+        "page": hit.page,
+        "start": hit.start,
+        "end": hit.end,
+        "ranks": {name: score.rank for name, score in hit.channels.items()},
+    }
 
 
 def drafting(work: Admitted, models: Sequence[str], *, preview: bool = False) -> Drafting:
@@ -198,10 +223,20 @@ def for_caller(answer: Answer, caller: Caller) -> Answer:
         return answer
     return replace(
         answer,
-        model=brief_model(answer.model),
+        model=short_model(answer.model, caller),
         route_reason=_ADDRESS.sub("", answer.route_reason),
-        notes=tuple(_ADDRESS.sub("", note) for note in answer.notes),
+        notes=notes_for(answer.notes, caller),
     )
+
+
+def short_model(name: str, caller: Caller) -> str:
+    """The name of a model as a caller may see it."""
+    return name if caller.owner else brief_model(name)
+
+
+def notes_for(notes: Sequence[str], caller: Caller) -> tuple[str, ...]:
+    """The notes on an answer as a caller may see them."""
+    return tuple(notes if caller.owner else (_ADDRESS.sub("", note) for note in notes))
 
 
 def earlier_turns(work: Admitted, name: str) -> tuple[Message, ...]:

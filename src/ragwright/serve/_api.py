@@ -23,7 +23,7 @@ from ._admission import Admitted, Caller, Wanted, admitted
 from ._answers import drafted, drafting
 from ._chat import chat_completion
 from ._errors import ApiError, documented
-from ._figures import figures_of_hits
+from ._figures import figures_of_passages
 from ._links import source_url
 from ._wire import (
     ChatRequest,
@@ -106,7 +106,7 @@ async def retrieve(
     async with admitted(service, caller, wanted) as work:
         asking = work.asking(Extras(filters=body.filters, soft=body.soft))
         retrieval = await work.result(work.bench.aretrieve(body.query, body.top_k, asking))
-        figures = await figures_of_hits(work.bench, caller, retrieval.hits)
+        figures = await figures_of_passages(work.bench, caller, retrieval.hits)
     hits = [
         hit_json(hit)
         | {

@@ -40,16 +40,14 @@ OPEN = frozenset(
 _OPEN_BELOW = ("/static/", f"{WELL_KNOWN}/", WELL_KNOWN)
 """Beginnings of others: the files that pages load, and what programs learn before they sign in."""
 
+UPLOAD = "/sources/upload"
+"""Path whose bodies are files, with a limit of their own."""
+
 COOKIE = "ragwright_session"
 """Cookie that holds the session of a reader of the pages; the key itself stays here."""
 
-_ASKING = frozenset({"/ask/why"})
-"""Parts of pages that search, and so may cost money, though they are read by GET."""
-
 _DOTS = 2
 """Dots in a signed token; a key has none."""
-
-_OWN_SITES = frozenset({"same-origin", "none"})
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -163,11 +161,6 @@ class Door:
     def _same_site(self, request: Request) -> None:
         """Refuse what a browser sends for a page of another site."""
         site = request.headers.get("sec-fetch-site", "none")
-        if request.url.path in _ASKING and request.url.query:
-            # Browsers tell no site to plain http hosts. No other site can send this header.
-            has_own_header = "hx-request" in request.headers or "authorization" in request.headers
-            if not has_own_header or site not in _OWN_SITES:
-                raise ApiError(403, "questions from another site are refused", "cross_origin")
         if request.method in _SAFE:
             return
         origin = request.headers.get("origin")
@@ -183,7 +176,8 @@ class Door:
 
     def _bounded_receive(self, request: Request, receive: Receive) -> Receive:
         """A reader of the body that stops where the body is too long, or takes too long."""
-        most = self._service.options.max_body
+        options = self._service.options
+        most = options.max_upload if request.url.path == UPLOAD else options.max_body
         too_long = ApiError(413, f"the body is longer than {most:,} bytes", "too_large")
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) > most:

@@ -15,7 +15,7 @@ from ._errors import ApiError, documented
 from ._reading import visible_source
 
 if TYPE_CHECKING:
-    from ..core import Answer, Hit
+    from ..core import Answer, Citation, Hit
     from ..workbench import Workbench
     from ._admission import Caller
     from ._identity import Identity
@@ -34,9 +34,11 @@ def addressed(base: str, figure: Mapping[str, Any]) -> dict[str, Any]:
     return {**figure, "url": f"{base}/figure/{figure['id']}"}
 
 
-async def figures_of_hits(bench: Workbench, caller: Caller, hits: Sequence[Hit]) -> ChunkFigures:
-    """The figures of each hit that has any; for a caller with filters those with a known place."""
-    read = partial(figures_by_chunk, bench.project, hits, placed=caller.narrowed)
+async def figures_of_passages(
+    bench: Workbench, caller: Caller, passages: Sequence[Hit | Citation]
+) -> ChunkFigures:
+    """The figures of each passage that has any; with filters those with a known place."""
+    read = partial(figures_by_chunk, bench.project, passages, placed=caller.narrowed)
     chunks = await asyncio.to_thread(read)
     return {
         chunk: [addressed(caller.base, figure) for figure in figures]
@@ -48,7 +50,7 @@ async def figures_of_hits(bench: Workbench, caller: Caller, hits: Sequence[Hit])
 async def figures_of_answer(bench: Workbench, caller: Caller, answer: Answer) -> ChunkFigures:
     """The figures of the chunks that an answer cites."""
     cited = {citation.chunk_id for citation in answer.citations}
-    return await figures_of_hits(bench, caller, [h for h in answer.hits if h.chunk_id in cited])
+    return await figures_of_passages(bench, caller, [h for h in answer.hits if h.chunk_id in cited])
 
 
 @router.get("/figure/{name}")

@@ -28,7 +28,7 @@ from ._admission import Admitted, Caller, Wanted, admitted
 from ._answers import answered, for_caller
 from ._errors import ApiError, api_error, error_reply
 from ._links import citation_json, closest_spans, promise_json, source_url
-from ._reading import VisibleSource, list_sources, visible_source
+from ._reading import VisibleSource, visible_source
 from ._service import Service, Serving
 from ._wire import Extras
 
@@ -216,7 +216,9 @@ class _Tools:
     ) -> Sources:
         """List the documents by id, a page at a time."""
         async with self._admitted_call(ctx, "searches") as work:
-            page, total = await work.result(list_sources(work.bench, work.asking(), after, limit))
+            listing = self._service.catalogues.of(work.bench, work.asking())
+            catalogue = await work.result(listing)
+        page, total = catalogue.behind(after, limit), len(catalogue.sources)
         sources = [Source(id=entry.id, title=entry.title, source=entry.source) for entry in page]
         behind = sources[-1].id if len(sources) == limit else None
         return Sources(sources=sources, total=total, next=behind)

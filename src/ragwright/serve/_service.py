@@ -28,7 +28,9 @@ from ..project import (
     load_settings,
 )
 from ..workbench import Workbench
+from ._catalogue import Catalogues
 from ._charges import Charges
+from ._conversations import Conversations
 from ._errors import ApiError
 from ._identity import Identity
 from ._keys import ServeKeys
@@ -39,6 +41,7 @@ from ._readiness import Readiness
 from ._sessions import Sessions
 from ._traces import Tracing
 from ._turns import Turns
+from ._uploads import AddingJob
 from .sign_in import SignIn
 
 if TYPE_CHECKING:
@@ -104,6 +107,9 @@ class Service:
         self.sessions = Sessions(self.folder, self.keys)
         self._sign_in = SignIn(self.options.sign_in, self.sessions)
         self.charges = Charges(self.folder)
+        self.conversations = Conversations(self.folder)
+        self.catalogues = Catalogues()
+        self.adding = AddingJob()
         self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
         self._follow_options(self.options)
         self.tracing = Tracing()
@@ -188,8 +194,8 @@ class Service:
         self.close_ledger()
 
     def close_ledger(self) -> None:
-        """Close keys, sessions and charges; safe to call twice."""
-        for part in (self.keys, self.sessions, self.charges):
+        """Close keys, sessions, charges and conversations; safe to call twice."""
+        for part in (self.keys, self.sessions, self.charges, self.conversations):
             part.close()
 
     def check(self) -> None:

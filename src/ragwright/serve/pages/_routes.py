@@ -12,6 +12,7 @@ from . import (
     _compare,
     _drafts,
     _experiments,
+    _history,
     _outputs,
     _settings,
     _sign_in,
@@ -22,6 +23,7 @@ from ._base import STATIC, static_file
 
 _PAGES = (
     _ask,
+    _history,
     _sources,
     _testsets,
     _compare,
