@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
@@ -19,12 +19,14 @@ from ..core import ConfigError, RagwrightError, Usage, near
 from ..drafting import origin_of
 from ..flow import Meter
 from ..ledger import WorkLock
+from ..operations import AuditLog, owner_event
 from ..project import (
     EVERY,
     AnswersUnderWay,
     ProjectFolder,
     Served,
     Session,
+    Settings,
     load_settings,
 )
 from ..workbench import Workbench
@@ -42,6 +44,7 @@ from ._turns import Turns
 
 if TYPE_CHECKING:
     from ._metrics import Metrics
+    from ._note import Note
 
 log = logging.getLogger("ragwright.serve")
 
@@ -99,6 +102,8 @@ class Service:
         self.serving = serving
         self.folder = ProjectFolder(serving.folder).require()
         self.options: ServeOptions = self._settings_options()
+        place = self._settings().shared.place(self.folder.ledger)
+        self.audit = AuditLog(place, self.options.audit)
         self.keys = ServeKeys(self.folder)
         self.sessions = Sessions(self.folder, self.keys)
         self.charges = Charges(self.folder)
@@ -123,12 +128,40 @@ class Service:
 
     def _follow_options(self, options: ServeOptions) -> None:
         self.options = options
+        self.audit.options = options.audit
         for lane, turns in self.turns.items():
             at_once = options.drafts if lane == "drafts" else options.concurrency
             turns.limit(at_once, options.waiting)
 
+    async def store_call(self, note: Note) -> None:
+        """Add the event of a tool's call by the program that started this one.
+
+        Raises:
+            StoreError: It cannot be stored.
+        """
+        if self.audits and note.kind is not None:
+            event = owner_event(note.kind, "ragwright mcp", note.subject, note.outcome or "done")
+            await self.audit.store(
+                replace(
+                    event,
+                    configuration=note.configuration,
+                    documents=tuple(note.documents),
+                    question=note.question,
+                )
+            )
+
+    def _settings(self) -> Settings:
+        overrides = (*OF_A_SERVER, *self.serving.overrides)
+        return load_settings(self.folder.file, overrides)
+
     def _settings_options(self) -> ServeOptions:
-        return serve_options(load_settings(self.folder.file, self.serving.overrides))
+        return serve_options(self._settings())
+
+    @property
+    def audits(self) -> bool:
+        """True where the audit log is kept."""
+        keep = self.options.audit.keep
+        return keep == "always" or (keep == "auto" and self.keys.used)
 
     @property
     def name(self) -> str:
@@ -174,8 +207,8 @@ class Service:
         self.close_ledger()
 
     def close_ledger(self) -> None:
-        """Close keys, sessions and charges; safe to call twice."""
-        for part in (self.keys, self.sessions, self.charges):
+        """Close keys, sessions, charges and the audit log; safe to call twice."""
+        for part in (self.keys, self.sessions, self.charges, self.audit):
             part.close()
 
     def check(self) -> None:

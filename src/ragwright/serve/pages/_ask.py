@@ -186,7 +186,7 @@ async def why(
         wanted = Wanted(configuration, "searches", request=request)
         async with admitted(service, caller, wanted) as work:
             asking = work.asking()
-            retrieval = await work.result(work.bench.aretrieve(q, None, asking))
+            retrieval = await work.retrieved(q, None, asking)
             explaining = asyncio.to_thread(work.bench.explain, retrieval, scope=work.scope)
             explained = await work.result(explaining)
     except (RagwrightError, ApiError, TimeoutError) as error:

@@ -65,9 +65,12 @@ def page_routes() -> APIRouter:
         """
         service = service_of(request)
         serve_key = service.keys.find(key.strip())
+        note = caller_of(request).note
         if serve_key is None:
+            note.identified("sign-in failed", "")
             return login_page(request, next, wrong=True)
         session = await asyncio.to_thread(service.sessions.begin, serve_key.hash)
+        note.identified("signed in", serve_key.name, serve_key.role)
         reply = RedirectResponse(local_path(next), 303)
         reply.set_cookie(
             COOKIE,
@@ -89,6 +92,9 @@ def page_routes() -> APIRouter:
     async def log_out(request: Request) -> Response:
         """End the session."""
         sessions = service_of(request).sessions
+        ending = session_identity(service_of(request), request)
+        if ending is not None:
+            caller_of(request).note.identified("signed out", ending.name, ending.role)
         await asyncio.to_thread(sessions.end, request.cookies.get(COOKIE, ""))
         reply = RedirectResponse("/login", 303)
         reply.delete_cookie(COOKIE, httponly=True, samesite="strict")
