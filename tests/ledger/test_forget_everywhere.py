@@ -76,6 +76,9 @@ def fill(folder: Path, text: str, kept: set[str]) -> set[str]:
                 ledger.execute("DELETE FROM last_ingest")
             if "kind" in row and table != "runs":
                 row["kind"] = "answer" if table == "batches" else "text"
+            if table == "audit_events":  # the fact stays: who, when and what kind
+                row = {name: "x" if value == text else value for name, value in row.items()}
+                row |= {"documents": f"\n{NAME}\n", "question": text, "kind": "asked"}
             if table == "job_steps":
                 row |= {"run": 1, "line": "ask", "state": "succeeded"}
             names, marks = ", ".join(f'"{name}"' for name in row), ", ".join("?" * len(row))

@@ -1,5 +1,6 @@
 from ._added import ADDED as ADDED, added_tables as added_tables, checked_tables as checked_tables
 from ._database import (
+    Appended as Appended,
     Connection as Connection,
     Database as Database,
     Done as Done,

@@ -325,7 +325,7 @@ class SqliteDatabase(Database):
             if stored and tables.backup:
                 with closing(reading_connection(self.path, _BUSY_SECONDS)) as reader:
                     back_up(reader, self.path, stored)
-            for statement in (*tables.statements, *tables.local):
+            for statement in _statements(tables):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {tables.version}")
 
@@ -413,7 +413,7 @@ class SqliteDatabase(Database):
     def in_memory(self) -> sqlite3.Connection:
         """A connection to an empty temporary database with the same tables."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        for statement in (*self.tables.statements, *self.tables.local):
+        for statement in _statements(self.tables):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {self.tables.version}")
         return _with_clock(connection)
@@ -469,6 +469,19 @@ class SqliteDatabase(Database):
             yield
         finally:
             connection.execute(f"PRAGMA busy_timeout = {patience}")
+
+
+def _statements(tables: Tables) -> Iterator[str]:
+    """All that makes the tables, the triggers of those whose rows never change among it."""
+    yield from tables.statements
+    yield from tables.local
+    for rule in tables.appended:
+        refusal = f"BEGIN SELECT RAISE(ABORT, '{rule.table} is append-only'); END"
+        for event, allowed in (("UPDATE", rule.change), ("DELETE", rule.removal)):
+            yield (
+                f"CREATE TRIGGER IF NOT EXISTS {rule.table}_{event.lower()} BEFORE {event} "
+                f"ON {rule.table} WHEN NOT ({allowed}) {refusal}"
+            )
 
 
 def _with_clock(connection: sqlite3.Connection) -> sqlite3.Connection:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from ..core import counted
@@ -13,11 +13,13 @@ from ..drafting import scope_name
 from ..flow import Message, TraceEntry, metered
 from ..retrieve import parse_filter, parse_soft_filter
 from ._errors import ApiError, ClientGoneError
+from ._note import Note
 
 if TYPE_CHECKING:
     from fastapi import Request
 
     from ..core import Hit
+    from ..retrieve import Retrieved
     from ..workbench import Asking, Workbench
     from ._identity import Identity
     from ._opened import Opened
@@ -37,10 +39,12 @@ class Caller:
     Attributes:
         identity: Who it is: a key or a person; None where nobody needs to say.
         base: Address that links begin with.
+        note: What the audit log will say of the request.
     """
 
     identity: Identity | None
     base: str
+    note: Note = field(default_factory=Note)
 
     @property
     def name(self) -> str:
@@ -174,6 +178,18 @@ class Admitted:
                 retry_after=1.0,
             )
 
+    def noted(self, question: str, hits: Iterable[Hit] = ()) -> None:
+        """Note for the audit log what was asked, and the documents whose text was used."""
+        self.caller.note.question = question
+        self.caller.note.used(hit.document_id for hit in hits)
+
+    async def retrieved(self, query: str, k: int | None, asking: Asking) -> Retrieved:
+        """The passages for a query; raises as :meth:`result`."""
+        self.noted(query)
+        retrieval = await self.result(self.bench.aretrieve(query, k, asking))
+        self.noted(query, retrieval.hits)
+        return retrieval
+
     def give_way(self) -> None:
         """End where an erasure has waited for it: nobody knows what it is still made from.
 
@@ -237,6 +253,7 @@ async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIte
         bench = await stack.enter_async_context(service.using(opened))
         await _within_rate(service, caller)
         await _within_budget(service, caller)
+        caller.note.configuration = opened.name
         async with asyncio.timeout_at(deadline):
             waited = await stack.enter_async_context(service.turns[wanted.lane].turn())
         if waited:

@@ -83,6 +83,7 @@ async def answered(
         TimeoutError: The time of the request is up.
         ClientGoneError: Its client went away.
     """
+    work.noted(question)
     answers = await work.result(work.bench.aask_all(question, personas, asking))
     return [await delivered(work, answer, asking, name=name) for answer in answers]
 
@@ -98,6 +99,7 @@ async def delivered(
         ApiError: 503; a document that it was made from was erased meanwhile.
     """
     work.refuse_erased(asking, answer.hits)
+    work.noted(answer.question, answer.hits)
     placed_marks = marks or marks_of_answer(answer, linked(work.caller.base))
     figures = await figures_of_answer(work.bench, work.caller, answer)
     done = Delivered(name or new_id(), answer, placed_marks, figures)
@@ -105,13 +107,14 @@ async def delivered(
         work.service.metrics.answered(answer.abstained)
     if work.service.options.keep_answers:
         try:
-            await asyncio.to_thread(_store_answer, work, done, asking)
+            work.caller.note.subject = await asyncio.to_thread(_store_answer, work, done, asking)
         except (RagwrightError, OSError) as error:
             log.error("an answer could not be stored: %s", error)
     return done
 
 
-def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> None:
+def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> str:
+    """Store an answer; returns the id of the output."""
     snapshot = "" if asking.target is None else asking.target.snapshot
     origin = replace(work.opened.origin, snapshot=snapshot, scope=asking.scope)
     outputs = work.bench.outputs
@@ -121,6 +124,7 @@ def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> None:
             _answer_batch(done, asking, work.caller.name, work.opened.name), origin
         )
         outputs.give_name(f"{number}.1", done.id, work.caller.name)
+    return f"{number}.1"
 
 
 def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> NewBatch:
@@ -211,6 +215,8 @@ async def drafted(work: Admitted, request: DraftRequest, drafting_options: Draft
     for number in range(1, len(batch.texts) + 1):
         name = f"{batch.number}.{number}"
         await asyncio.to_thread(work.bench.outputs.give_name, name, name, work.caller.name)
+    work.caller.note.subject = str(batch.number)
+    work.caller.note.used(hit.document_id for hit in batch.hits)
     return batch
 
 

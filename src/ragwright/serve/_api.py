@@ -105,7 +105,7 @@ async def retrieve(
     wanted = Wanted(body.model, "searches", "retrieval", request)
     async with admitted(service, caller, wanted) as work:
         asking = work.asking(Extras(filters=body.filters, soft=body.soft))
-        retrieval = await work.result(work.bench.aretrieve(body.query, body.top_k, asking))
+        retrieval = await work.retrieved(body.query, body.top_k, asking)
         figures = await figures_of_passages(work.bench, caller, retrieval.hits)
     hits = [
         hit_json(hit)

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -28,6 +29,7 @@ from ._admission import Admitted, Caller, Wanted, admitted
 from ._answers import answered, for_caller
 from ._errors import ApiError, api_error, error_reply
 from ._links import citation_json, closest_spans, promise_json, source_url
+from ._note import Note
 from ._reading import VisibleSource, visible_source
 from ._service import Service, Serving
 from ._wire import Extras
@@ -135,7 +137,7 @@ class _Tools:
         """Find the passages that answer a query best, each with a snippet; read on with `fetch`."""
         async with self._admitted_call(ctx, "searches", "search") as work:
             asking = work.asking(Extras(filters=filters))
-            retrieval = await work.result(work.bench.aretrieve(query, top_k, asking))
+            retrieval = await work.retrieved(query, top_k, asking)
         results = [
             Found(
                 id=f"{hit.document_id}#{hit.start}-{hit.end}",
@@ -154,6 +156,7 @@ class _Tools:
 
     async def _read_source(self, work: Admitted, name: str) -> Fetched:
         place = _SPAN.fullmatch(name)
+        work.caller.note.used([place["document"] if place else name])
         asking = work.asking()
         source = await work.result(visible_source(work.bench, asking, name))
         if source is not None:
@@ -229,16 +232,24 @@ class _Tools:
     ) -> AsyncIterator[Admitted]:
         """An admitted call; errors become tool errors."""
         request = ctx.request_context.request
-        caller = self._alone if request is None else getattr(request.state, "caller", None)
+        caller = getattr(request.state, "caller", None) if request is not None else None
+        if request is None and self._alone is not None:
+            caller = replace(self._alone, note=Note())
         if caller is None:  # never take an unknown caller for the owner
             raise ToolError("nobody checked who sent this request")
+        caller.note.kind = "asked" if operation else "saw"
         try:
             async with admitted(self._service, caller, Wanted("", lane, operation)) as work:
                 yield work
-        except ToolError:
-            raise
-        except Exception as error:  # an unexpected one is logged under a number
+        except Exception as error:
+            caller.note.outcome = "failed"
+            if isinstance(error, ToolError):
+                raise
+            # an unexpected one is logged under a number
             raise ToolError(api_error(error, caller).message) from None
+        finally:
+            if request is None:
+                await self._service.store_call(caller.note)
 
     def _passage_url(self, work: Admitted, cited: Citation, quote: str) -> str:
         """Return where a reader opens a passage; without a server, the address of its source."""

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from ..core import ConfigError, option
 from ..monitoring import ServedMeasureOptions
+from ..operations import AuditOptions
 from .sign_in import PeopleOptions, ProxyOptions, SignInOptions, check_people
 
 if TYPE_CHECKING:
@@ -59,6 +60,12 @@ class ServeOptions:
         "warnings",
         "What `ragwright serve` logs to standard error: faults; a line per request too; or both as "
         "JSON.",
+    )
+    audit: AuditOptions = field(default_factory=AuditOptions)
+    proxies: tuple[str, ...] = option(
+        (),
+        "Addresses of proxies, such as 10.0.0.7, whose header X-Forwarded-For the audit log "
+        "believes.",
     )
     keep_answers: bool = option(
         True, "Store served answers among the outputs, for feedback and measurement."

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
@@ -19,12 +19,14 @@ from ..core import ConfigError, RagwrightError, Usage, near
 from ..drafting import origin_of
 from ..flow import Meter
 from ..ledger import WorkLock
+from ..operations import AuditLog, owner_event
 from ..project import (
     EVERY,
     AnswersUnderWay,
     ProjectFolder,
     Served,
     Session,
+    Settings,
     load_settings,
 )
 from ..workbench import Workbench
@@ -46,6 +48,7 @@ from .sign_in import SignIn
 
 if TYPE_CHECKING:
     from ._metrics import Metrics
+    from ._note import Note
 
 log = logging.getLogger("ragwright.serve")
 
@@ -103,6 +106,8 @@ class Service:
         self.serving = serving
         self.folder = ProjectFolder(serving.folder).require()
         self.options: ServeOptions = self._settings_options()
+        place = self._settings().shared.place(self.folder.ledger)
+        self.audit = AuditLog(place, self.options.audit)
         self.keys = ServeKeys(self.folder)
         self.sessions = Sessions(self.folder, self.keys)
         self._sign_in = SignIn(self.options.sign_in, self.sessions)
@@ -131,12 +136,40 @@ class Service:
 
     def _follow_options(self, options: ServeOptions) -> None:
         self.options = options
+        self.audit.options = options.audit
         for lane, turns in self.turns.items():
             at_once = options.drafts if lane == "drafts" else options.concurrency
             turns.limit(at_once, options.waiting)
 
+    async def store_call(self, note: Note) -> None:
+        """Add the event of a tool's call by the program that started this one.
+
+        Raises:
+            StoreError: It cannot be stored.
+        """
+        if self.audits and note.kind is not None:
+            event = owner_event(note.kind, "ragwright mcp", note.subject, note.outcome or "done")
+            await self.audit.store(
+                replace(
+                    event,
+                    configuration=note.configuration,
+                    documents=tuple(note.documents),
+                    question=note.question,
+                )
+            )
+
+    def _settings(self) -> Settings:
+        overrides = (*OF_A_SERVER, *self.serving.overrides)
+        return load_settings(self.folder.file, overrides)
+
     def _settings_options(self) -> ServeOptions:
-        return serve_options(load_settings(self.folder.file, self.serving.overrides))
+        return serve_options(self._settings())
+
+    @property
+    def audits(self) -> bool:
+        """True where the audit log is kept."""
+        keep = self.options.audit.keep
+        return keep == "always" or (keep == "auto" and self.guarded)
 
     @property
     def sign_in(self) -> SignIn:
@@ -194,8 +227,9 @@ class Service:
         self.close_ledger()
 
     def close_ledger(self) -> None:
-        """Close keys, sessions, charges and conversations; safe to call twice."""
-        for part in (self.keys, self.sessions, self.charges, self.conversations):
+        """Close keys, sessions, charges, conversations and the audit log; safe to call twice."""
+        ledgers = (self.keys, self.sessions, self.charges, self.conversations, self.audit)
+        for part in ledgers:
             part.close()
 
     def check(self) -> None:

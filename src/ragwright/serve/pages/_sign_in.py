@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Form, Request
@@ -19,6 +20,7 @@ from ..sign_in import UNDER_WAY, Happening, Return, SignInEvent, Way, identity_o
 from ._base import local_path, login_page, onward_page
 
 if TYPE_CHECKING:
+    from ...operations import EventKind
     from .._identity import Identity
     from .._service import Service
 
@@ -26,6 +28,14 @@ router = APIRouter()
 
 _BROWSER = "ragwright_sign_in"
 """Cookie that binds a sign-in to the browser that began it."""
+
+_KINDS: Mapping[Happening, EventKind] = {
+    "signed in": "signed in",
+    "refused": "sign-in failed",
+    "signed out": "signed out",
+    "ended by the provider": "signed out",
+}
+"""Events of the audit log."""
 
 
 @router.get("/login", response_class=HTMLResponse)
@@ -197,3 +207,4 @@ def _note(request: Request, what: Happening, way: Way, name: str = "", *, reason
     address = request.client.host if request.client is not None else ""
     event = SignInEvent(what, way, name, reason, address)
     note_event(service_of(request), event)
+    caller_of(request).note.identified(_KINDS[what], name)
