@@ -69,7 +69,14 @@ if TYPE_CHECKING:
     )
     from ..report import Report, Reporting
     from ..retrieve import Explanation, Retrieved
-    from ..testsets import SuiteOptions, Synthesis, Synthesizing, Testset, TestsetReview
+    from ..testsets import (
+        AttackOptions,
+        SuiteOptions,
+        Synthesis,
+        Synthesizing,
+        Testset,
+        TestsetReview,
+    )
 
 
 class Workbench(TuningVerbs, AsyncVerbs):
@@ -374,6 +381,10 @@ class Workbench(TuningVerbs, AsyncVerbs):
     def suite(self, testset: str | Testset, options: SuiteOptions | None = None) -> Testset:
         """Capability suites from the documents; see :func:`ragwright.testsets.make_suite`."""
         return testsets.make_suite(self.project, testset, options)
+
+    def attacks(self, testset: str | Testset, options: AttackOptions | None = None) -> Testset:
+        """Attack suites from the documents; see :func:`ragwright.testsets.make_attacks`."""
+        return testsets.make_attacks(self.project, testset, options)
 
     # -- measuring -------------------------------------------------------------------------
 
