@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..core import Document, Persona
     from ..flow import Message, Replies, Route, Runner, Runs, SharedWork, Spending
     from ..index import Figures, IndexSpec, Store, Views
-    from ..ingest import Chunker
+    from ..ingest import Chunker, Failure
     from ..models import Analyzer, Models, Tokenizer
     from ..retrieve import Adapter, Databases, Glossary, Ranker, Target
 
@@ -352,15 +352,18 @@ class Project:
         sheets = self.folder.sheets if own else None
         return retrieve.Databases(self.settings.retrieve.databases, self.folder.root, sheets)
 
-    def keep_views(self) -> None:
-        """Bring the tables of spreadsheets and the figures up to the documents of the index."""
+    def keep_views(self, tried: frozenset[str] = frozenset()) -> list[Failure]:
+        """Bring the tables of spreadsheets and the figures up to the documents of the index.
+
+        Returns warnings of files whose figures cannot be read; those of ``tried`` are not tried.
+        """
         index.keep_sheets(self.store, self.pair, self.folder.sheets)
-        room.keep_figures(self)
+        return room.keep_figures(self, tried)
 
     @cached_property
     def figures(self) -> Figures:
         """The images of documents."""
-        return index.Figures(self.folder.figures)
+        return index.Figures(self.folder.figures, self.settings.ingest.image_model)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -393,11 +396,10 @@ class Project:
         analyzer = self.analyzer.spec
         model = self.settings.embed.model
         parser = self.settings.ingest.parser
-        chunker = (
-            self.chunker.spec
-            if parser == ingest.OURS
-            else f"{self.chunker.spec}{building.READ_BY}{parser}"
-        )
+        sees = self.settings.ingest.image_model
+        described = f"{building.DESCRIBED_BY}{sees}" if sees else ""
+        read = "" if parser == ingest.OURS else f"{building.READ_BY}{parser}"
+        chunker = f"{self.chunker.spec}{described}{read}"
         if not model:
             return index.IndexSpec(chunker, analyzer)
         identity = self.models.embedder_identity(model)

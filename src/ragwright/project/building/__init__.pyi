@@ -5,6 +5,7 @@ from ._cluster import (
     clear_spools as clear_spools,
     spool_folder as spool_folder,
 )
+from ._descriptions import DESCRIBED_BY as DESCRIBED_BY, FigureTexts as FigureTexts
 from ._feeds import (
     READ_BY as READ_BY,
     Feed as Feed,
@@ -12,6 +13,7 @@ from ._feeds import (
     reading as reading,
     web_pages as web_pages,
 )
+from ._figure_files import FigureFiles as FigureFiles
 from ._glossaries import (
     forget_glossaries as forget_glossaries,
     is_mined as is_mined,
