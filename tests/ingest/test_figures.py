@@ -210,7 +210,7 @@ def test_figures_that_cannot_be_read_are_reported_and_tried_again(tmp_path: Path
 def test_figures_are_read_within_the_limits_of_their_source(tmp_path: Path) -> None:
     pytest.importorskip("pypdfium2")
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/a.pdf").write_bytes(big_pdf("Figure 1: Stripes", 5000))
+    (tmp_path / "docs/a.pdf").write_bytes(big_pdf("Figure 1: Stripes", 3800))
     source = "sources: [{source: docs, max_memory: 100000000}]\n"
     (tmp_path / "ragwright.yaml").write_text(source)
     with Workbench.open(tmp_path) as bench:

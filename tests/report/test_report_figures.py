@@ -11,6 +11,7 @@ import pytest
 from small_project import MakeProject
 
 from ragwright import Workbench
+from ragwright.experiment import Evaluating
 from ragwright.report import Report, unpacked
 
 pytest.importorskip("selectolax")
@@ -39,7 +40,7 @@ def test_a_report_holds_the_figures_of_its_passages(tmp_path: Path) -> None:
     rows.write_text(json.dumps(question))
     with Workbench.open(folder) as bench:
         bench.ingest()
-        bench.evaluate(rows, ["TokenF1"])
+        bench.evaluate(str(rows), "TokenF1", Evaluating(answers=True))
         report = bench.report()
         small, large = sorted(shown(report), key=lambda row: row[-1] == -1)
         assert small[:4] == ["Figure 2. Shaft", None, 160, 110]

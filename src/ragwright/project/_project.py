@@ -347,10 +347,12 @@ class Project:
     @cached_property
     def databases(self) -> Databases:
         """The SQL databases that questions may be answered from."""
-        # The store of a trial has other documents than the sheets were made from.
-        own = self.settings.store == self._base.settings.store
-        sheets = self.folder.sheets if own else None
-        return retrieve.Databases(self.settings.retrieve.databases, self.folder.root, sheets)
+        return retrieve.Databases(self.settings.retrieve.databases, self.folder.root, self.sheets)
+
+    @cached_property
+    def sheets(self) -> Path:
+        """The file with the tables of spreadsheets; it may be missing."""
+        return room.sheets_file(self, self._base)
 
     def keep_views(self, tried: frozenset[str] = frozenset()) -> list[Failure]:
         """Bring the tables of spreadsheets and the figures up to the documents of the index.
@@ -395,11 +397,7 @@ class Project:
         """
         analyzer = self.analyzer.spec
         model = self.settings.embed.model
-        parser = self.settings.ingest.parser
-        sees = self.settings.ingest.image_model
-        described = f"{building.DESCRIBED_BY}{sees}" if sees else ""
-        read = "" if parser == ingest.OURS else f"{building.READ_BY}{parser}"
-        chunker = f"{self.chunker.spec}{described}{read}"
+        chunker = f"{self.chunker.spec}{building.reading_suffix(self.settings.ingest)}"
         if not model:
             return index.IndexSpec(chunker, analyzer)
         identity = self.models.embedder_identity(model)
@@ -588,8 +586,8 @@ class Project:
         setup = answer.AnswerSetup(options, settings.prompt, self.tokenizer, window_of)
         # Schemas are read only if a question may be routed to a database.
         routed = settings.retrieve.route.method != "index"
-        kept = settings.retrieve.databases or self.folder.sheets.is_file()
-        databases = self.databases.described() if routed and kept else ()
+        kept = routed and (settings.retrieve.databases or self.sheets.is_file())
+        databases = self.databases.described() if kept else ()
         notes = self.partial_note()
         plan = answer.AskPlan(settings.retrieve, setup, tuple(history), notes, databases)
         # variants are measured as they are

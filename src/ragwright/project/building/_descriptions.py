@@ -44,9 +44,6 @@ Outcome: TypeAlias = str | Exception
 Wanted: TypeAlias = "tuple[Document, Figure]"
 """A figure to be described, and its document."""
 
-DESCRIBED_BY = "; figures described by "
-"""What parts the chunker's settings from the name of the vision model in the key of an index."""
-
 _AT_ONCE = 8
 """Images whose files are in memory at a time."""
 _GROUP = 32
