@@ -120,12 +120,14 @@ class Head:
         headings: Headings above the chunk, outermost first.
         table: Header row of the table in whose middle the chunk begins.
         context: A sentence that a model wrote about the chunk's place in its document.
+        figures: What a model wrote about the figures of the chunk, a figure a line.
     """
 
     title: str = ""
     headings: tuple[str, ...] = ()
     table: str = ""
     context: str = ""
+    figures: str = ""
 
     @property
     def text(self) -> str:
@@ -140,18 +142,19 @@ class Head:
             start = text.lstrip()[:_OPENING].split("\n")
             known = {self.title, *(line.lstrip("#").strip() for line in start)}
             headings = " > ".join(n for n in dict.fromkeys(self.headings) if n not in known)
-        lines = ("" if opens else self.title, headings, self.table, self.context)
+        lines = ("" if opens else self.title, headings, self.table, self.context, self.figures)
         return "\n".join(line for line in lines if line)
 
     def packed(self) -> list[str | list[str]]:
         """The head as a list for JSON."""
-        return [self.title, list(self.headings), self.table, self.context]
+        further = [self.figures] if self.figures else []
+        return [self.title, list(self.headings), self.table, self.context, *further]
 
     @classmethod
     def unpacked(cls, values: list[str | list[str]]) -> Head:
         """The head that :meth:`packed` wrote."""
-        title, headings, table, context = values
-        return cls(str(title), tuple(headings), str(table), str(context))
+        title, headings, *others = values
+        return cls(str(title), tuple(headings), *map(str, others))
 
 
 _OPENING = 400

@@ -65,6 +65,7 @@ from .sheets import (
     keep_sheets as keep_sheets,
     month_number as month_number,
     named_unit as named_unit,
+    quoted as quoted,
     read_date as read_date,
     singular as singular,
 )

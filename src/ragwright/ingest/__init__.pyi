@@ -53,6 +53,7 @@ from .figures import (
     image_size as image_size,
     kept_figures as kept_figures,
     media_type as media_type,
+    png_file as png_file,
 )
 from .ocr import ScanProgress as ScanProgress, engine_name as engine_name
 from .parsers import Parser as Parser, parser_version as parser_version

@@ -543,7 +543,8 @@ class Workbench(TuningVerbs, AsyncVerbs):
         """A report on a run, two runs or a study; ``latest`` by default."""
         project = self.project
         subject = report.report_subject(project.folder, project.runs, runs or ("latest",), options)
-        return report.Report(subject) if size is None else report.Report(subject, size)
+        shown = report.Report(subject, figures=report.PassageFigures(project))
+        return shown if size is None else replace(shown, size=size)
 
     def promote(
         self, run: str, rules: Sequence[str] = (), options: Promoting | None = None
