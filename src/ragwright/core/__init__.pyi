@@ -151,6 +151,7 @@ from ._templates import (
 from ._text import (
     CitationMark as CitationMark,
     canonical_json as canonical_json,
+    case_folded as case_folded,
     citation_marks as citation_marks,
     counted as counted,
     late_pattern as late_pattern,
