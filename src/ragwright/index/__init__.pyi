@@ -4,6 +4,7 @@ from ._encoded import (
     encoded_channel as encoded_channel,
     not_encoded as not_encoded,
     packed_side as packed_side,
+    wrong_encodings as wrong_encodings,
 )
 from ._encoded_rows import (
     drop_encodings as drop_encodings,
@@ -18,6 +19,7 @@ from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHa
 from ._heads import (
     chunk_key as chunk_key,
     embedded_text as embedded_text,
+    embedded_texts as embedded_texts,
     headed_text as headed_text,
 )
 from ._history import KeptRows as KeptRows, no_such_state as no_such_state
