@@ -1,11 +1,12 @@
 r"""Training a reranker from all-MiniLM-L6-v2 on a CPU: what held-out questions gain.
 
-    python -m benchmarks.tune_reranker [claims french] [--publish]
+    python -m benchmarks.tune_reranker [claims french] [--publish] [--folder F]
 
 The collections and splits of ``benchmarks.tune_embedder``, searched by keywords and vectors.
 ``tune reranker`` is run as a user would: it starts from the embedding model, whose new head has
-never scored a pair. Settings are the defaults, with fewer tokens and other epochs for time; no
-held-out question was looked at before.
+never scored a pair. Settings are the defaults, with fewer tokens, hits and epochs for time; no
+held-out question was looked at before. With ``--folder`` the projects and their vectors are kept
+for the next run.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ from ragwright.project import Project, Session, ingest_sources
 from ragwright.training import Mining, ModelTuning, TrainingOptions, Tuned, tune_reranker
 
 NAMES = ("claims", "french")
-CANDIDATES = 10
+CANDIDATES = 5
 """Hits that are reranked: each costs a run of the model."""
 
-TRAINING = TrainingOptions(epochs=2, tokens=128, bfloat16=True)
+TRAINING = TrainingOptions(epochs=2, tokens=96)
 
 
 def measured(name: str, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, float, int]:
     """Rows of a case, what training came to, its minutes of CPU, and the number of documents."""
     case = CASES[name]()
     root = folder / name
-    made(case, root)
+    if not root.exists():
+        made(case, root)
     with Project.open(
         root, Session(("retrieve.search=hybrid", f"retrieve.rerank.candidates={CANDIDATES}"))
     ) as project:
@@ -55,10 +57,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help=f"of {', '.join(NAMES)}; all when none is given")
     parser.add_argument("--publish", action="store_true", help="write docs/results/")
+    parser.add_argument("--folder", type=Path, help="where projects are kept; else deleted")
     given = parser.parse_args()
     for name in given.names or NAMES:
         with tempfile.TemporaryDirectory() as folder:
-            rows, found, minutes, documents = measured(name, Path(folder))
+            rows, found, minutes, documents = measured(name, given.folder or Path(folder))
         figures = found.training
         settings = ", ".join(f"{key} {value}" for key, value in figures.settings.items())
         beside = ", ".join(f"{key} {value}" for key, value in found.beside.items())
