@@ -292,7 +292,7 @@ def main() -> None:
                 f"Training: {', '.join(f'{k} {v}' for k, v in figures.settings.items())}. "
                 f"{figures.measure} of {figures.method} training questions: {figures.before:.3f} "
                 f"-> {figures.after:.3f}.",
-                f"Training, the second index and every comparison took {minutes:.0f} minutes of one "
+                f"Training, the second index and the comparisons took {minutes:.0f} minutes of one "
                 "core.",
                 *found.notes,
             )
