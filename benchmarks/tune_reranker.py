@@ -6,8 +6,9 @@ The collections and splits of ``benchmarks.tune_embedder``, searched by keywords
 ``tune reranker`` is run as a user would, or with ``--part`` ``tune sparse`` or ``tune late``: it
 starts from the embedding model, whose new head has never scored a pair, and whose new layer has
 never encoded a text. Settings are the defaults, with fewer tokens, hits and epochs for time, and
-smaller and larger steps for the few of them; no held-out question was looked at before. With ``--folder`` the projects and their vectors are kept
-for the next run.
+smaller and larger steps for the few of them; no held-out question was looked at before.
+
+With ``--folder`` the projects and their vectors are kept for the next run.
 """
 
 from __future__ import annotations
