@@ -91,8 +91,8 @@ def promoted_served_and_withdrawn(
     use = [*auto, *(word for setting in settings for word in ("--set", setting))]
     ragwright(root, "promote", measured(*use), *rule)
     assert channel in found()
-    answers = json.loads(ragwright(root, "ask", question, "--served", "--json").stdout)["answers"]
-    assert answers[0]["citations"]
+    answered = ragwright(root, "ask", question, "--served", "--trace", "--json").stdout
+    assert channel in json.dumps(json.loads(answered)["trace"]).lower()
     with served(root, own=False) as running:
         reply = running.http.post("/v1/retrieve", json={"query": question}).json()
         assert channel in reply["hits"][0]["channels"]
@@ -169,6 +169,19 @@ def test_what_no_reranker_can_learn_from_says_why(
     project: Path, words: tuple[str, ...], reason: str
 ) -> None:
     assert reason in ragwright(project, "tune", "reranker", *words, "-q", code=1).stderr
+
+
+def test_a_processor_without_bfloat16_is_refused(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    words = (*RIGHT, "--bfloat16", "-q")
+    shown = ragwright(project, "tune", "reranker", *words, code=1).stderr
+    assert "this processor has no bfloat16 products" in shown
 
 
 def test_an_empty_confirm_split_is_refused_before_training(project: Path) -> None:

@@ -19,7 +19,15 @@ from ._merging import Merged, merge, weights_of
 from ._model_card import curve_rows, interval_text, write_card
 from ._pairs import Mining, Pair, Unseen, as_unseen, read_pairs, without_unseen
 from ._questions import Asking, Questions, other_questions, training_questions
-from ._trainer import Lesson, Report, Trained, TrainingOptions, Workplace, train
+from ._trainer import (
+    Lesson,
+    Report,
+    Trained,
+    TrainingOptions,
+    Workplace,
+    check_bfloat16,
+    train,
+)
 from ._tuned import HoldOut, TrainingFigures, Tuned, TunedTable, held_out
 
 if TYPE_CHECKING:
@@ -177,6 +185,7 @@ def teach(teacher: Teacher, testset: str) -> Tuned:
     """
     project, options = teacher.project, teacher.options
     _check_target(teacher)
+    check_bfloat16(options.training)
     source = teacher.check()
     project.target()
     seed = options.training.seed
