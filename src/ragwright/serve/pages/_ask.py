@@ -92,7 +92,7 @@ async def _ask_page(request: Request, form: _QuestionForm, *, answer: bool = Fal
         turns: tuple[Message, ...] = ()
         if answer and q.strip():
             async with admitted(service, caller, Wanted(opened.name, request=request)) as work:
-                turns = await asyncio.to_thread(earlier_turns, work, after) if after else ()
+                turns = await earlier_turns(work, after) if after else ()
                 answers_shown = await answered(work, q, chosen, work.asking(history=turns))
     except (RagwrightError, ApiError, TimeoutError) as error:
         return error_page(request, error)
