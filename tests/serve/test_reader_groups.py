@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,47 @@ def test_odd_names_of_groups_are_refused(tmp_path: Path, name: str) -> None:
     """A key takes names that documents can name."""
     with pytest.raises(ConfigError, match="group"):
         key(grouped(tmp_path), "reader", name)
+
+
+def test_a_project_may_close_what_has_no_groups_while_it_is_served(tmp_path: Path) -> None:
+    """``groups.ungrouped`` holds within a second, also under a promoted configuration."""
+    folder = grouped(tmp_path)
+    secret = key(folder, "hr", "hr")
+    with served(folder, own=False) as running:
+        client = running.client(secret)
+
+        def seen() -> bool:
+            return "reception" in client.post("/v1/retrieve", json={"query": QUESTION}).text
+
+        assert seen()
+        file = folder / "ragwright.yaml"
+        text = file.read_text("utf-8")
+        file.write_text(text.replace("groups: {", "groups: {ungrouped: owners, "), "utf-8")
+        for _ in range(400):
+            if not seen():
+                break
+            time.sleep(0.05)
+        assert not seen()
+
+
+def test_an_answer_from_a_document_that_was_closed_cannot_be_continued(tmp_path: Path) -> None:
+    """The stored answer quotes what its reader may no longer see."""
+    folder = grouped(tmp_path)
+    secret = key(folder, "hr", "hr")
+    with served(folder) as running:
+        client = running.client(secret)
+        first = client.post("/v1/responses", json={"input": QUESTION}).json()
+        follow = {"input": "Why?", "previous_response_id": first["id"]}
+        assert client.post("/v1/responses", json=follow).status_code == 200
+        moved = (folder / "docs/hr.md").read_text("utf-8").replace("[hr]", "[board]")
+        (folder / "docs/hr.md").write_text(moved, "utf-8")
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        for _ in range(400):
+            if client.post("/v1/responses", json=follow).status_code == 404:
+                break
+            time.sleep(0.05)
+        reply = client.post("/v1/responses", json=follow)
+        assert reply.status_code == 404
+        unknown = client.post("/v1/responses", json=follow | {"previous_response_id": "resp_x"})
+        assert reply.text == unknown.text

@@ -78,6 +78,7 @@ from ._groups import (
     common_groups as common_groups,
     group_names as group_names,
     reader_filter as reader_filter,
+    rights_first as rights_first,
 )
 from ._headers import retry_after as retry_after
 from ._limits import address_space as address_space, bounded_work as bounded_work

@@ -62,6 +62,11 @@ def common_groups(several: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:
     return tuple(name for name in first if all(name in other for other in others)) or None
 
 
+def rights_first(filters: Iterable[Filter]) -> tuple[Filter, ...]:
+    """Hard filters in their order, rights to read first: no other may name what they hide."""
+    return tuple(sorted(filters, key=lambda condition: condition.missing is None))
+
+
 def reader_filter(groups: Iterable[str], *, ungrouped: bool) -> Filter:
     """The right of a reader of some groups to read.
 

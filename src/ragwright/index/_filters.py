@@ -101,8 +101,17 @@ def filter_masks(
         if condition.missing is not None:
             if not any(mask.any() for mask in masks):
                 return masks
-            fields = field_counts(segments, [~mask for mask in masks])
+            fields = fields_under(condition, segments, [~mask for mask in masks])
     return masks
+
+
+def fields_under(
+    right: Filter, segments: Sequence[Segment], hidden: Sequence[Mask | None]
+) -> dict[str, int]:
+    """Fields of the rows that a right to read leaves, without its own, which names other groups."""
+    counts = field_counts(segments, hidden)
+    counts.pop(right.field, None)
+    return counts
 
 
 def must_be_held(condition: Filter) -> bool:

@@ -122,10 +122,12 @@ class Conditions:
 
     def _require_field(self, name: str, filters: Sequence[Filter]) -> None:
         """Refuse a field of no chunk that the rights to read among some filters leave."""
-        rights = [self.sql(condition) for condition in filters if condition.missing is not None]
-        before = lance.both(self.live.sql, *rights)
-        if name not in ALWAYS and not (name in self.names() and self._is_present(name, before)):
-            known = [field for field in self.names() if self._is_present(field, before)]
+        rights = [condition for condition in filters if condition.missing is not None]
+        before = lance.both(self.live.sql, *map(self.sql, rights))
+        # The field of a right is unknown too: it names groups of others.
+        names = set(self.names()) - {right.field for right in rights}
+        if name not in ALWAYS and not (name in names and self._is_present(name, before)):
+            known = [field for field in sorted(names) if self._is_present(field, before)]
             raise unknown_field(name, known)
 
     def _is_present(self, name: str, before: str) -> bool:

@@ -21,6 +21,7 @@ from ._filters import (
     Mask,
     Positions,
     field_counts,
+    fields_under,
     filter_masks,
     held,
     must_be_held,
@@ -131,8 +132,8 @@ class ViewState:
         rights = [condition for condition in filters if condition.missing is not None]
         if not rights:
             return self.fields()
-        gone = [None if mask is None else ~mask for mask in self.masks(rights)]
-        return field_counts(self.segments, gone)
+        hidden = [None if mask is None else ~mask for mask in self.masks(rights)]
+        return fields_under(rights[-1], self.segments, hidden)
 
     def positions(
         self, ladder: Ladder, masks: Sequence[Mask | None], filters: Sequence[Filter]

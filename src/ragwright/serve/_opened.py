@@ -12,8 +12,14 @@ from ..workbench import Asking, Workbench
 from ._options import serve_options
 
 if TYPE_CHECKING:
+    from ..project import Settings
     from ..retrieve import Target
     from ._identity import Identity
+
+
+def is_everyones(settings: Settings) -> bool:
+    """True if documents without groups are everyone's."""
+    return settings.groups.ungrouped == "everyone"
 
 
 @dataclass(slots=True)
@@ -28,7 +34,8 @@ class Opened:
         target: What is searched; None where nothing is ingested, see ``fault``.
         fault: Why there is no target.
         erased: The last erasure that the target knows of.
-        narrows: True if some documents of the target are not everyone's.
+        grouped: True if some documents of the target name groups of readers.
+        ungrouped: True if documents without groups are everyone's.
     """
 
     name: str
@@ -38,7 +45,8 @@ class Opened:
     target: Target | None = None
     fault: RagwrightError | None = None
     erased: int = 0
-    narrows: bool = False
+    grouped: bool = False
+    ungrouped: bool = False
     users: int = 0
     retired: bool = False
     idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -62,13 +70,8 @@ class Opened:
         """
         project = self.bench.project
         target = project.target()
-        narrows = not self._ungrouped or project.has_field(target, GROUPS)
-        self.target, self.fault, self.narrows = target, None, narrows
-
-    @property
-    def _ungrouped(self) -> bool:
-        """True if documents without groups are everyone's."""
-        return self.bench.project.settings.groups.ungrouped == "everyone"
+        grouped = project.has_field(target, GROUPS)
+        self.target, self.fault, self.grouped = target, None, grouped
 
     def searched(self) -> Target:
         """The index that is searched now.
@@ -89,7 +92,7 @@ class Opened:
         if identity is None:
             return Asking(target=target)
         filters: tuple[Filter, ...] = identity.conditions
-        right = identity.right(ungrouped=self._ungrouped) if self.narrows else None
-        if right is not None:
-            filters = (right, *filters)
+        if self.grouped or not self.ungrouped:
+            right = identity.right(ungrouped=self.ungrouped)
+            filters = filters if right is None else (right, *filters)
         return Asking(scope=identity.scope, filters=filters, target=target)

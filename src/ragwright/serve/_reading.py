@@ -63,10 +63,21 @@ async def visible_source(
     return VisibleSource(document, spans, tuple(Span(hit.start, hit.end) for hit in hits))
 
 
+async def all_visible(bench: Workbench, asking: Asking, documents: Sequence[str]) -> bool:
+    """True if a caller may see each of some documents, or its rights narrow nothing."""
+    if not any(condition.missing is not None for condition in asking.filters):
+        return True
+    for name in documents:
+        if await visible_source(bench, asking, name) is None:
+            return False
+    return True
+
+
 async def visible_passages(
     bench: Workbench, asking: Asking, passages: Iterable[tuple[str, str]]
 ) -> frozenset[str]:
     """The ids of those chunks that a caller may see now; ``passages`` are (document, chunk).
+
 
     A chunk that was cut again since is seen where all chunks of its document are.
     """

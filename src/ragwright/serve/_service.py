@@ -37,7 +37,7 @@ from ._errors import ApiError
 from ._identity import Identity
 from ._keys import ServeKeys
 from ._measuring import BackgroundMeasuring
-from ._opened import Opened
+from ._opened import Opened, is_everyones
 from ._options import ServeOptions, serve_options
 from ._readiness import Readiness
 from ._sessions import Sessions
@@ -125,6 +125,7 @@ class Service:
         self.started = int(time.time())
         self._open: Mapping[str, Opened] = {}
         self._state: object = None
+        self._file_read: object = None
         self._failed: tuple[object, float, float] = (None, 0.0, 0.0)
         self._slow = ThreadPoolExecutor(_THREADS, thread_name_prefix="ragwright-slow")
         self._pages = ThreadPoolExecutor(PAGE_THREADS, thread_name_prefix="ragwright-pages")
@@ -199,6 +200,7 @@ class Service:
             ConfigError: The settings of one of them are wrong.
         """
         self._state = await asyncio.to_thread(self._settings_state)
+        self._file_read = _file_stamp(self.folder.file)
         options, self._open = await asyncio.to_thread(self._open_all)
         self._follow_options(options)
         self._watcher = asyncio.create_task(self._watch_for_changes())
@@ -342,6 +344,7 @@ class Service:
         bench, number = self._open_bench(name, laid)
         try:
             opened = Opened(name, bench, number, origin_of(bench.project))
+            opened.ungrouped = is_everyones(bench.project.settings)
             self._aim_at_newest(opened)
         except BaseException:
             bench.close()
@@ -431,6 +434,7 @@ class Service:
         while True:
             await asyncio.sleep(self.serving.watch)
             try:
+                await self._follow_groups()
                 await self._replace_changed()
                 for opened in list(self._open.values()):
                     async with self._aiming:
@@ -438,6 +442,22 @@ class Service:
             except Exception as error:
                 fault = str(error) if isinstance(error, RagwrightError) else repr(error)
                 log.warning("still serving what was served before: %s", fault)
+
+    async def _follow_groups(self) -> None:
+        """Let a change of ``groups.ungrouped`` hold, also under a promoted configuration.
+
+        Raises:
+            ConfigError: The project file cannot be read; what held before holds.
+        """
+        stamp = _file_stamp(self.folder.file)
+        if stamp == self._file_read:
+            return
+        overrides = self._configured_overrides(self.options)
+        for opened in list(self._open.values()):
+            laid = (*overrides.get(opened.name, ()), *self.serving.overrides)
+            settings = await asyncio.to_thread(load_settings, self.folder.file, laid)
+            opened.ungrouped = is_everyones(settings)
+        self._file_read = stamp
 
     async def _replace_changed(self) -> None:
         """Replace what is served where something has changed.

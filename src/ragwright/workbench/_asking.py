@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .. import answer, retrieve
-from ..core import ConfigError, Filter
+from ..core import ConfigError, Filter, rights_first
 
 if TYPE_CHECKING:
     import asyncio
@@ -59,11 +59,8 @@ class Asking:
         """Options of a search with these filters beside their own."""
         if not (self.filters or self.soft):
             return options
-        # Rights to read come first: no later filter may name what they hide.
-        rights = tuple(f for f in self.filters if f.missing is not None)
-        others = tuple(f for f in self.filters if f.missing is None)
-        filters = rights + options.filters + others
-        return replace(options, filters=filters, soft=options.soft + self.soft)
+        filters, soft = rights_first(options.filters + self.filters), options.soft + self.soft
+        return replace(options, filters=filters, soft=soft)
 
     def narrowed(self, plan: AskPlan) -> AskPlan:
         """A plan with these filters beside its own; it streams where somebody listens."""

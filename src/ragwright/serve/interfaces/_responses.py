@@ -53,7 +53,7 @@ async def response(
                 param="tools",
             )
         if body.previous_response_id:
-            history = (*earlier_turns(work, body.previous_response_id), *history)
+            history = (*await earlier_turns(work, body.previous_response_id), *history)
         asking = work.asking(body.ragwright, history)
         if tool is not None:
             asking = narrowed(asking, filters_of(tool.filters))
