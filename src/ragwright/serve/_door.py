@@ -13,17 +13,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..core import RagwrightError
 from ._admission import Caller
 from ._errors import ApiError, error_reply
+from ._events import SignInEvent, Way, note_event
 from ._identity import is_loopback
-from .sign_in import (
-    WELL_KNOWN,
-    Person,
-    SignInEvent,
-    Way,
-    challenge,
-    identity_of,
-    note_event,
-    proxied_person,
-)
+from ._resource import WELL_KNOWN, challenge
+from .sign_in import Person, identity_of, proxied_person
 
 if TYPE_CHECKING:
     from ._identity import Identity

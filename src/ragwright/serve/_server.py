@@ -32,10 +32,10 @@ from ._errors import documented, install_errors
 from ._identity import is_loopback
 from ._logs import LogForm, Logged, log_to_stderr
 from ._outside import BelowPath, OtherOrigins
+from ._resource import router as resource_router
 from ._service import Service, Serving
 from .interfaces import interface_routes
 from .pages import page_routes
-from .sign_in import router as resource_router
 
 log = logging.getLogger("ragwright.serve")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import ConfigError, near
 from ..ledger import Connection, Ledger
+from ._identity import PERSON
 from ._keys import ServeKey, ServeKeys, hashed
 from .sign_in import Person
 
@@ -159,7 +160,7 @@ class Sessions:
         Tokens that were issued to the person before now are refused from now on.
 
         Raises:
-            ConfigError: Nobody of this name has signed in.
+            ConfigError: No session, key or person has this name.
             StoreError: It cannot be stored.
         """
         sessions = self.all()
@@ -171,9 +172,13 @@ class Sessions:
                 for table in ("serve_sessions", "serve_signed_in")
             )
         now = self._clock()
-        known = self._write(
-            "UPDATE serve_people SET refused_before = ? WHERE name = ?", (now, wanted)
-        )
+        known = 0
+        if wanted.startswith(PERSON):  # also who has used tokens alone
+            known = self._write(
+                "INSERT INTO serve_people (name, label, refused_before) VALUES (?, '', ?) "
+                "ON CONFLICT (name) DO UPDATE SET refused_before = excluded.refused_before",
+                (wanted, now),
+            )
         ended_count = self._write("DELETE FROM serve_signed_in WHERE person = ?", (wanted,))
         ended_count += self._write(
             "DELETE FROM serve_sessions WHERE key IN (SELECT hash FROM serve_keys WHERE name = ?)",

@@ -17,6 +17,7 @@ from ...core import RagwrightError, StoreError
 from ...report import formatting, stylesheet
 from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
+from .._identity import PROXIED
 from ._page import added_pages
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _framed_values(request: Request, values: Mapping[str, Any]) -> Mapping[str, 
     return {
         "project": service.name,
         "sections": sections,
-        "keyed": caller.identity is not None,
+        "keyed": caller.identity is not None and not caller.name.startswith(PROXIED),
         "key_name": "" if caller.identity is None else caller.identity.shown,
         **values,
     }

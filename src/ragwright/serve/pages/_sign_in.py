@@ -14,9 +14,10 @@ from ...core import StoreError
 from .._api import caller_of, service_of
 from .._door import COOKIE, session_identity
 from .._errors import ApiError, api_error
+from .._events import Happening, SignInEvent, Way, note_event
 from .._identity import PERSON, is_loopback
 from .._sessions import LIFE
-from ..sign_in import UNDER_WAY, Happening, Return, SignInEvent, Way, identity_of, note_event
+from ..sign_in import UNDER_WAY, Return, identity_of
 from ._base import local_path, login_page, onward_page
 
 if TYPE_CHECKING:

@@ -1,9 +1,3 @@
-from ._events import (
-    Happening as Happening,
-    SignInEvent as SignInEvent,
-    Way as Way,
-    note_event as note_event,
-)
 from ._flow import UNDER_WAY as UNDER_WAY, Return as Return, SignIn as SignIn
 from ._options import (
     PeopleOptions as PeopleOptions,
@@ -12,4 +6,3 @@ from ._options import (
     check_people as check_people,
 )
 from ._people import Person as Person, identity_of as identity_of, proxied_person as proxied_person
-from ._resource import WELL_KNOWN as WELL_KNOWN, challenge as challenge, router as router

@@ -16,7 +16,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlencode, urlsplit
 
 from .._errors import ApiError
@@ -25,7 +25,8 @@ from ._provider import Provider
 from ._tokens import access_claims, identity_claims, logout_claims
 
 if TYPE_CHECKING:
-    from .._sessions import Sessions
+    from cryptography.fernet import Fernet
+
     from ._options import SignInOptions
 
 UNDER_WAY = 600
@@ -48,6 +49,22 @@ class Return:
     error: str = ""
 
 
+class Kept(Protocol):
+    """What a server stores of sign-ins."""
+
+    def cipher(self) -> Fernet:
+        """The cipher of states; all workers have the same."""
+
+    def use_once(self, name: str, ends: float) -> bool:
+        """Use something that may be used once until ``ends``; False where it was used before."""
+
+    def refused_before(self, person: str) -> float:
+        """When the tokens of a person were revoked last, in seconds since 1970; else 0."""
+
+    def end_at_provider(self, issuer: str, session: str, person: str) -> int:
+        """End the sessions of a session at the provider, or else of a person; their number."""
+
+
 class SignIn:
     """The sign-in of a server at its identity provider.
 
@@ -58,7 +75,7 @@ class SignIn:
     """
 
     def __init__(
-        self, options: SignInOptions, sessions: Sessions, clock: Callable[[], float] = time.time
+        self, options: SignInOptions, sessions: Kept, clock: Callable[[], float] = time.time
     ) -> None:
         self.options = options
         self._provider = Provider(options)

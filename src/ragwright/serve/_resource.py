@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from .._errors import ApiError, error_reply
+from ._errors import ApiError, error_reply
 
 if TYPE_CHECKING:
-    from .._admission import Caller
-    from .._options import ServeOptions
+    from ._admission import Caller
+    from ._options import ServeOptions
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 """Where the description is, with the path of the resource behind it."""

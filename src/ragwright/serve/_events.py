@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from .._service import Service
+    from ._service import Service
 
 log = logging.getLogger("ragwright.serve")
 
