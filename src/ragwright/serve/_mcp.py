@@ -1,4 +1,7 @@
-"""Tools for agents over the Model Context Protocol: search, fetch, ask, list_sources."""
+"""Tools for agents over the Model Context Protocol: search, fetch, ask, list_sources.
+
+Revision 2026-07-28, where each request stands alone; earlier ones by their handshake.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+from mcp.server.caching import CacheHint
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
@@ -61,6 +65,9 @@ _FETCHED = 20_000
 _AROUND = 1_000
 """Characters before and behind a passage that a fetch of it shows."""
 
+_TOOLS_KNOWN = 300_000
+"""Milliseconds for which a client need not ask for the tools again; an upgrade may change them."""
+
 _SPAN = re.compile(r"(?P<document>.+)#(?P<start>\d{1,12})-(?P<end>\d{1,12})", re.DOTALL)
 _READ_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -97,6 +104,33 @@ class Fetched(BaseModel):
     text: str
     url: str
     metadata: dict[str, Any]
+
+
+class Cited(BaseModel):
+    """A quote of a source."""
+
+    number: int = Field(description="The mark in the answer, without its brackets.")
+    url: str
+    title: str
+    source: str
+    document_id: str
+    chunk_id: str
+    page: int | None
+    start: int
+    end: int
+    ocr: float | None = Field(description="Confidence, 0 to 1, where the text was recognised.")
+    quote: str
+
+
+class Answered(BaseModel):
+    """An answer with its citations."""
+
+    answer: str
+    abstained: bool = Field(description="The documents do not answer the question.")
+    citations: list[Cited]
+    closest: list[Cited] = Field(description="Passages near the question, if nothing answers it.")
+    notes: list[str]
+    promise: dict[str, Any] | None = Field(None, description="The certified risk, if there is one.")
 
 
 class Source(BaseModel):
@@ -176,7 +210,7 @@ class _Tools:
 
     async def ask(
         self, question: Question, ctx: Context[Any, Any], persona: PersonaName = ""
-    ) -> CallToolResult:
+    ) -> Annotated[CallToolResult, Answered]:
         """Answer a question, with a citation for every claim: URL and quote."""
         async with self._admitted_call(ctx, "answers", "chat") as work:
             known = work.opened.personas
@@ -375,6 +409,7 @@ def mcp_server(service: Service, alone: Caller | None = None) -> MCPServer[Any]:
         version=__version__,
         tools=offered,
         log_level="WARNING",
+        cache_hints={"tools/list": CacheHint(ttl_ms=_TOOLS_KNOWN)},
     )
     # The library sets the program's logging up to draw tracebacks, which takes half a second each
     # while all other requests wait.

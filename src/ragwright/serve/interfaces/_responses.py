@@ -106,7 +106,6 @@ class _Reply:
             "tools": [{"type": "file_search", "vector_store_ids": [self.work.opened.name]}],
             "top_p": None,
             "truncation": "disabled",
-            "usage": None,
         }
 
     def completed(
