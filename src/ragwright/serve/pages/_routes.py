@@ -22,11 +22,13 @@ from . import (
     _settings,
     _sources,
     _testsets,
+    _welcome,
 )
 from ._base import STATIC, local_path, login_page, static_file
 
 _PAGES = (
     _ask,
+    _welcome,
     _history,
     _sources,
     _testsets,
