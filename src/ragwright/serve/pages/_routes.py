@@ -18,11 +18,13 @@ from . import (
     _sign_in,
     _sources,
     _testsets,
+    _welcome,
 )
 from ._base import STATIC, static_file
 
 _PAGES = (
     _ask,
+    _welcome,
     _history,
     _sources,
     _testsets,

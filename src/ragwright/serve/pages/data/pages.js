@@ -160,6 +160,13 @@ document.addEventListener("htmx:load", (event) => {
     document.getElementById("recent").prepend(item);
   };
 
+  document.getElementById("welcome")?.addEventListener("click", (event) => {
+    const example = event.target.closest(".examples a");
+    if (!example || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    ask(example.textContent, 1);
+    form.q.focus();
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const question = form.q.value.trim();
