@@ -149,6 +149,8 @@ async def as_owner(
 
 def login_page(request: Request, wanted: str, *, wrong: bool = False) -> HTMLResponse:
     """Asks for a key, and leads to a page of ours afterwards."""
+    if wrong:
+        caller_of(request).note.identified("sign-in failed", "")
     values = {
         "title": "Sign in",
         "wrong": wrong,

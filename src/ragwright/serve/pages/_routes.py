@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -24,6 +25,10 @@ from . import (
 )
 from ._base import STATIC, local_path, login_page, static_file
 
+if TYPE_CHECKING:
+    from ...operations import EventKind
+    from .._identity import Identity
+
 _PAGES = (
     _ask,
     _sources,
@@ -35,6 +40,12 @@ _PAGES = (
     _settings,
     _added,
 )
+
+
+def _note(request: Request, kind: EventKind, identity: Identity | None) -> None:
+    """Note for the audit log who signs in or out."""
+    if identity is not None:
+        caller_of(request).note.identified(kind, identity.name, identity.role)
 
 
 def page_routes() -> APIRouter:
@@ -65,12 +76,10 @@ def page_routes() -> APIRouter:
         """
         service = service_of(request)
         serve_key = service.keys.find(key.strip())
-        note = caller_of(request).note
         if serve_key is None:
-            note.identified("sign-in failed", "")
             return login_page(request, next, wrong=True)
         session = await asyncio.to_thread(service.sessions.begin, serve_key.hash)
-        note.identified("signed in", serve_key.name, serve_key.role)
+        _note(request, "signed in", serve_key)
         reply = RedirectResponse(local_path(next), 303)
         reply.set_cookie(
             COOKIE,
@@ -92,9 +101,7 @@ def page_routes() -> APIRouter:
     async def log_out(request: Request) -> Response:
         """End the session."""
         sessions = service_of(request).sessions
-        ending = session_identity(service_of(request), request)
-        if ending is not None:
-            caller_of(request).note.identified("signed out", ending.name, ending.role)
+        _note(request, "signed out", session_identity(service_of(request), request))
         await asyncio.to_thread(sessions.end, request.cookies.get(COOKIE, ""))
         reply = RedirectResponse("/login", 303)
         reply.delete_cookie(COOKIE, httponly=True, samesite="strict")
