@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
@@ -69,7 +70,10 @@ class Door:
         request = Request(scope)
         try:
             _require_readable_host(request)
-            scope.setdefault("state", {})["caller"] = self._caller_of_request(request)
+            find = partial(self._caller_of_request, request)
+            remote = self._service.keys.remote  # a network: nobody else waits for it
+            caller = await asyncio.to_thread(find) if remote else find()
+            scope.setdefault("state", {})["caller"] = caller
             self._same_site(request)
             receive = self._bounded_receive(request, receive)
         except (ApiError, RagwrightError) as error:

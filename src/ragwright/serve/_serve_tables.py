@@ -29,12 +29,19 @@ _ACCESS = (
 
 _COUNTS = "cost REAL, prompt_tokens INTEGER, completion_tokens INTEGER, PRIMARY KEY (key, day)"
 _SERVED = (
+    """CREATE TABLE IF NOT EXISTS served_reserved (
+        name TEXT PRIMARY KEY,
+        key TEXT NOT NULL,
+        day TEXT NOT NULL,
+        amount REAL NOT NULL,
+        ends REAL NOT NULL               -- seconds since 1970: then its process was killed
+    ) WITHOUT ROWID""",
     "CREATE TABLE IF NOT EXISTS served_minutes (key TEXT, minute INTEGER, requests INTEGER, "
     "PRIMARY KEY (key, minute)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS served_calls (key TEXT, day TEXT, calls INTEGER, "
     f"{_COUNTS}) WITHOUT ROWID",
 )
-"""Requests of a minute and costs of a day under each key."""
+"""Requests of a minute and costs of a day under each key, and what requests under way hold."""
 
 
 def _keys(text: str) -> FormerText:
@@ -68,9 +75,10 @@ def _checked_text(value: object) -> str:
 
 SERVE_TABLES = Tables(
     "serve",
-    (),
+    (*_ACCESS, *_SERVED),
     1,
-    local=(*_ACCESS, *_SERVED),
+    moved={"serve_keys": "ON CONFLICT DO NOTHING"},
+    renumbered={"serve_keys": "number"},
     former=(
         Former(
             "serve/served.sqlite",
@@ -86,4 +94,4 @@ SERVE_TABLES = Tables(
         Former("serve/sessions.json", 1, {"serve_sessions": "serve_sessions"}, read=_sessions),
     ),
 )
-"""Access to the server; the version is the ledger's."""
+"""Access to the server, shared by machines that share the ledger; the version is its."""

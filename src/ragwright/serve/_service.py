@@ -104,9 +104,9 @@ class Service:
         self.options: ServeOptions = self._settings_options()
         place = self._settings().shared.place(self.folder.ledger)
         self.audit = AuditLog(place, self.options.audit)
-        self.keys = ServeKeys(self.folder)
-        self.sessions = Sessions(self.folder, self.keys)
-        self.charges = Charges(self.folder)
+        self.keys = ServeKeys(self.folder, place)
+        self.sessions = Sessions(place, self.keys)
+        self.charges = Charges(place)
         self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
         self._follow_options(self.options)
         self.tracing = Tracing()

@@ -5,13 +5,9 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from ..ledger import Connection, Ledger
+from ..ledger import Connection, Ledger, Place
 from ._keys import ServeKey, ServeKeys, hashed
-
-if TYPE_CHECKING:
-    from ..project import ProjectFolder
 
 LIFE = 7 * 24 * 3600
 """Seconds after which a reader has to sign in again."""
@@ -28,15 +24,15 @@ class Sessions:
     anywhere else.
 
     Args:
-        folder: The project.
+        place: Its ledger.
         keys: Its keys.
         clock: Returns seconds since 1970.
     """
 
     def __init__(
-        self, folder: ProjectFolder, keys: ServeKeys, clock: Callable[[], float] = time.time
+        self, place: Place, keys: ServeKeys, clock: Callable[[], float] = time.time
     ) -> None:
-        self._ledger = Ledger(folder.ledger)
+        self._ledger = Ledger(place)
         self._keys = keys
         self._clock = clock
 
@@ -55,8 +51,8 @@ class Sessions:
         def work(connection: Connection) -> None:
             connection.execute("DELETE FROM serve_sessions WHERE ends <= ?", (now,))
             connection.execute(
-                "DELETE FROM serve_sessions WHERE id IN "
-                "(SELECT id FROM serve_sessions ORDER BY ends DESC LIMIT -1 OFFSET ?)",
+                "DELETE FROM serve_sessions WHERE id NOT IN "
+                "(SELECT id FROM serve_sessions ORDER BY ends DESC LIMIT ?)",
                 (_MOST - 1,),
             )
             row = (hashed(session), key, now + LIFE)
