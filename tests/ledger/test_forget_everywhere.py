@@ -30,7 +30,9 @@ NOT_OF_A_DOCUMENT = {
     "drawn": "a number",
     "measuring_days": "counts, and the last error",
     "drifts": "of all answers together",
-    **dict.fromkeys(("spending", "reserved", "served_minutes", "served_calls"), "counts"),
+    **dict.fromkeys(
+        ("spending", "reserved", "served_minutes", "served_calls", "served_reserved"), "counts"
+    ),
     **dict.fromkeys(
         ("job_runs", "job_ends", "job_notices", "job_schedules"), "of the project file"
     ),

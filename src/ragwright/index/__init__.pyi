@@ -1,3 +1,4 @@
+from ._connections import STORE_VERSION as STORE_VERSION
 from ._encoded import (
     ENCODED_CHANNELS as ENCODED_CHANNELS,
     EncodedChannel as EncodedChannel,

@@ -149,6 +149,7 @@ class Tables:
             another database: what happens to a row that is there already. In the order of copying.
         numbered: Table that gives numbers -> its number, then the columns by which rows of the same
             number are the same.
+        renumbered: Table -> its number, which rows get anew where they are copied to.
         forgets: What goes with a document or a scope, in the order of deleting.
         former: What an older ragwright kept these rows in.
         kept: Table of another package from which nothing goes with a document -> why.
@@ -164,6 +165,7 @@ class Tables:
     side_by_side: bool = False
     moved: Mapping[str, str] = field(default_factory=dict)
     numbered: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    renumbered: Mapping[str, str] = field(default_factory=dict)
     forgets: Sequence[Forgets] = ()
     former: Sequence[Former] = ()
     kept: Mapping[str, str] = field(default_factory=dict)

@@ -120,6 +120,8 @@ def ledger_tables() -> Tables:
         _OWN,
         statements=(*_OWN.statements, *(made for part in parts for made in part.statements)),
         local=(*_OWN.local, *(statement for part in parts for statement in part.local)),
+        moved={**_OWN.moved, **{name: rule for part in parts for name, rule in part.moved.items()}},
+        renumbered={name: number for part in parts for name, number in part.renumbered.items()},
         forgets=(*_OWN.forgets, *(rule for part in parts for rule in part.forgets)),
         former=(*_OWN.former, *(former for part in parts for former in part.former)),
         appended=tuple(appended for part in parts for appended in part.appended),

@@ -327,6 +327,8 @@ class SqliteDatabase(Database):
                     back_up(reader, self.path, stored)
             for statement in _statements(tables):
                 connection.execute(statement)
+            if stored:
+                _add_columns(connection, tables)
             connection.execute(f"PRAGMA user_version = {tables.version}")
 
     def _check(self, connection: sqlite3.Connection) -> None:
@@ -469,6 +471,33 @@ class SqliteDatabase(Database):
             yield
         finally:
             connection.execute(f"PRAGMA busy_timeout = {patience}")
+
+
+def _add_columns(connection: sqlite3.Connection, tables: Tables) -> None:
+    """Give tables of an older version the columns that were declared since, at their defaults."""
+    for table, columns in declared_columns(tables).items():
+        known = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+        for name, definition in columns.items():
+            if name not in known:
+                connection.execute(f'ALTER TABLE {table} ADD COLUMN "{name}" {definition}')
+
+
+def declared_columns(tables: Tables) -> dict[str, dict[str, str]]:
+    """Table -> column -> type and default, as declared."""
+    with closing(sqlite3.connect(":memory:")) as memory:
+        for statement in (*tables.statements, *tables.local):
+            memory.execute(statement)
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        return {
+            table: {
+                name: f"{kind}{' NOT NULL' if required else ''}"
+                f"{'' if default is None else f' DEFAULT {default}'}"
+                for _, name, kind, required, default, _ in memory.execute(
+                    f"PRAGMA table_info({table})"
+                )
+            }
+            for (table,) in memory.execute(query).fetchall()
+        }
 
 
 def _statements(tables: Tables) -> Iterator[str]:

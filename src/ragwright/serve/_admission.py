@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_GRACE = 60.0
+"""Seconds after the time of a request in which it may still hold money."""
+
 LOOK = 1.0
 """Most seconds until work under way learns that it must give way."""
 
@@ -252,7 +255,7 @@ async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIte
         # Before anything is waited for: what is replaced meanwhile stays open for this request.
         bench = await stack.enter_async_context(service.using(opened))
         await _within_rate(service, caller)
-        await _within_budget(service, caller)
+        await _reserve(service, caller, stack)
         caller.note.configuration = opened.name
         async with asyncio.timeout_at(deadline):
             waited = await stack.enter_async_context(service.turns[wanted.lane].turn())
@@ -285,15 +288,34 @@ async def _within_rate(service: Service, caller: Caller) -> None:
         )
 
 
+def _limits(service: Service, caller: Caller) -> list[tuple[str | None, float]]:
+    """Budgets of today that bound a request: of all keys (None), and of its own."""
+    own = None if caller.identity is None else caller.identity.daily_budget
+    bounds = ((None, service.options.daily_budget), (caller.name, own))
+    return [(name, most) for name, most in bounds if most is not None]
+
+
+async def _reserve(service: Service, caller: Caller, stack: AsyncExitStack) -> None:
+    """Refuse a request whose budget is spent; else hold money for it until it ends."""
+    await _within_budget(service, caller)
+    limits = _limits(service, caller)
+    if not limits:
+        return
+    held = await service.charges.reserve(caller.name, limits, service.options.timeout + _GRACE)
+    if not held.name:
+        raise _budget_spent(limits[held.spent][0])
+    stack.callback(service.charges.release, held.name)
+
+
 async def _within_budget(service: Service, caller: Caller) -> None:
-    limits: list[tuple[str | None, float | None, str]] = [
-        (None, service.options.daily_budget, "the server's")
-    ]
-    if caller.identity is not None:
-        limits.append((caller.name, caller.identity.daily_budget, f"the key {caller.name!r}'s"))
-    for name, most, limit_owner in limits:
-        if most is not None and await service.charges.spent(name) >= most:
-            raise ApiError(429, f"{limit_owner} budget of today is spent", "insufficient_quota")
+    for name, most in _limits(service, caller):
+        if await service.charges.spent(name) >= most:
+            raise _budget_spent(name)
+
+
+def _budget_spent(name: str | None) -> ApiError:
+    limit_owner = "the server's" if name is None else f"the key {name!r}'s"
+    return ApiError(429, f"{limit_owner} budget of today is spent", "insufficient_quota")
 
 
 async def _client_gone(request: Request | None) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from starlette.requests import Request
@@ -21,6 +23,8 @@ from .sign_in import Person, identity_of, proxied_person
 if TYPE_CHECKING:
     from ._identity import Identity
     from ._service import Service
+
+T = TypeVar("T")
 
 OPEN = frozenset(
     {
@@ -103,7 +107,7 @@ class Door:
         base, path = self._base(request), request.url.path
         if path in OPEN or path.startswith(_OPEN_BELOW):
             return Caller(None, base)
-        if not self._service.guarded:
+        if not await self._looked_up(lambda: self._service.guarded):
             host = request.url.hostname or ""
             came_from = request.client.host if request.client is not None else ""
             if not is_loopback(came_from):
@@ -126,12 +130,12 @@ class Door:
         elif kind.lower() != "bearer":
             secret = ""
         if not secret:
-            identity = session_identity(self._service, request)
+            identity = await self._looked_up(partial(session_identity, self._service, request))
             if identity is None:
                 fault = "a key is needed: Authorization: Bearer KEY"
                 raise ApiError(401, fault, "invalid_api_key")
             return identity
-        key = self._service.keys.find(secret.strip())
+        key = await self._looked_up(partial(self._service.keys.find, secret.strip()))
         if key is not None:
             return key
         try:
@@ -144,6 +148,10 @@ class Door:
             event = SignInEvent("refused", way, reason=error.message, address=address)
             note_event(self._service, event)
             raise
+
+    async def _looked_up(self, find: Callable[[], T]) -> T:
+        """What the ledger holds; where it is behind a network, nobody else waits for it."""
+        return await asyncio.to_thread(find) if self._service.keys.remote else find()
 
     def _permitted(self, person: Person) -> Identity:
         identity = identity_of(self._service.options.people, person)

@@ -52,12 +52,19 @@ _ACCESS = (
 
 _COUNTS = "cost REAL, prompt_tokens INTEGER, completion_tokens INTEGER, PRIMARY KEY (key, day)"
 _SERVED = (
+    """CREATE TABLE IF NOT EXISTS served_reserved (
+        name TEXT PRIMARY KEY,
+        key TEXT NOT NULL,
+        day TEXT NOT NULL,
+        amount REAL NOT NULL,
+        ends REAL NOT NULL               -- seconds since 1970: then its process was killed
+    ) WITHOUT ROWID""",
     "CREATE TABLE IF NOT EXISTS served_minutes (key TEXT, minute INTEGER, requests INTEGER, "
     "PRIMARY KEY (key, minute)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS served_calls (key TEXT, day TEXT, calls INTEGER, "
     f"{_COUNTS}) WITHOUT ROWID",
 )
-"""Requests of a minute and costs of a day under each key."""
+"""Requests of a minute and costs of a day under each key, and what requests under way hold."""
 
 _CONVERSATIONS = (
     """CREATE TABLE IF NOT EXISTS conversations (
@@ -113,16 +120,16 @@ def _checked_text(value: object) -> str:
 
 SERVE_TABLES = Tables(
     "serve",
-    (),
+    (*_ACCESS, *_SERVED, *_CONVERSATIONS),
     1,
-    local=(*_ACCESS, *_SERVED, *_CONVERSATIONS),
+    moved={"serve_keys": "ON CONFLICT DO NOTHING"},
+    renumbered={"serve_keys": "number"},
     forgets=(
         Forgets(
             "conversation_turns",
             scope="conversation IN (SELECT id FROM conversations WHERE scope = ?)",
-            local=True,
         ),
-        Forgets("conversations", scope="scope = ?", local=True),
+        Forgets("conversations", scope="scope = ?"),
     ),
     former=(
         Former(
@@ -139,4 +146,7 @@ SERVE_TABLES = Tables(
         Former("serve/sessions.json", 1, {"serve_sessions": "serve_sessions"}, read=_sessions),
     ),
 )
-"""Access to the server, and conversations; the version is the ledger's."""
+"""Access to the server, and conversations: shared by machines that share the ledger.
+
+The version is the ledger's.
+"""

@@ -562,11 +562,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return change
 
     def export_outputs(self, query: OutputQuery, path: Path) -> int:
-        """Write stored texts and prompts to a file; see :func:`ragwright.drafting.export_outputs`.
-
-        Returns:
-            The number of rows.
-        """
+        """Write stored texts and prompts to a file; returns how many."""
         self._record("exported", "outputs export", path.name)
         return drafting.export_outputs(self.outputs, query, path)
 
