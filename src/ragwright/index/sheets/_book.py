@@ -15,7 +15,7 @@ from .._store import IndexSpec, Store
 from ._columns import folded, singular
 from ._grid import SheetTable, tables_of
 
-_VERSION = 1
+_VERSION = 2
 _SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".csv", ".tsv")
 _MOST_COLUMNS = 500
 _MOST_VALUES = 50_000
