@@ -55,6 +55,12 @@ class ShownAnswer:
         """Document and chunk of each passage that it was made from."""
         return [(place["document_id"], place["chunk_id"]) for place in self.details["read"]]
 
+    @property
+    def cited_chunks(self) -> list[Mapping[str, Any]]:
+        """The places of the chunks that it cites."""
+        cited = {place["chunk_id"] for place in self.details["citations"]}
+        return [place for place in self.details["read"] if place["chunk_id"] in cited]
+
 
 def delivered_answer(done: Delivered) -> ShownAnswer:
     """An answer that was just made."""
@@ -111,7 +117,7 @@ async def cards_of(
     bench: Workbench, caller: Caller, answers: Sequence[ShownAnswer]
 ) -> list[dict[str, Any]]:
     """The values of cards for the template."""
-    cited = [_citation(place) for one in answers for place in one.details["citations"]]
+    cited = [_cited_chunk(place) for one in answers for place in one.cited_chunks]
     figures = await figures_of_passages(bench, caller, cited)
     analyzer = bench.project.analyzer
     explained = await asyncio.to_thread(
@@ -146,9 +152,10 @@ def _card(
     }
 
 
-def _citation(place: Mapping[str, Any]) -> Citation:
-    names = ("source", "document_id", "chunk_id", "title", "page", "start", "end", "ocr")
-    return Citation(place["number"], *(place[name] for name in names))
+def _cited_chunk(place: Mapping[str, Any]) -> Citation:
+    """The whole chunk of a citation: its figures need not be beside the quoted sentence."""
+    names = ("title", "document_id", "chunk_id", "title", "page", "start", "end")
+    return Citation(0, *(place[name] for name in names))
 
 
 def _linked(place: Mapping[str, Any]) -> dict[str, Any]:
