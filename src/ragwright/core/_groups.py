@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from ._errors import ConfigError
@@ -19,13 +21,13 @@ _NAME = re.compile(r"\w(?:[\w .@:/+-]{0,98}\w)?")
 
 
 def group_names(value: Any) -> tuple[str, ...]:
-    """Names of groups: a text with commas between the names, or a list of texts.
+    """Names of groups: a text with commas between the names, or a list of texts, also as JSON.
 
     Raises:
         ConfigError: It is something else, is empty, or holds a text that cannot name a group.
     """
     if isinstance(value, str):
-        value = value.split(",")
+        value = _listed_names(value)
     elif not isinstance(value, list | tuple):
         raise _not_names(value)
     names = []
@@ -37,6 +39,14 @@ def group_names(value: Any) -> tuple[str, ...]:
     if not names:
         raise _not_names(value)
     return tuple(dict.fromkeys(names))
+
+
+def _listed_names(text: str) -> list[Any]:
+    """The names in a text; tables of records keep lists as JSON."""
+    if text.lstrip().startswith("["):
+        with suppress(ValueError):
+            return list(json.loads(text))
+    return text.split(",")
 
 
 def _not_names(value: Any) -> ConfigError:
