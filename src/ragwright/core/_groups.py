@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ._errors import ConfigError
-from ._records import Filter
+from ._records import Document, Filter
 
 GROUPS = "groups"
 """Field of the metadata that names the groups that may read a document."""
@@ -70,6 +70,18 @@ def common_groups(several: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:
         return named[0] if named else ()
     first, *others = narrow
     return tuple(name for name in first if all(name in other for other in others)) or None
+
+
+def is_readable(document: Document, filters: Iterable[Filter]) -> bool:
+    """True if a document meets the rights to read among some filters."""
+    for right in filters:
+        if right.missing is None:
+            continue
+        named = document.metadata.get(right.field, ())
+        groups = named if isinstance(named, tuple) else (named,)
+        if not (set(groups) & set(right.values) if groups else right.missing):
+            return False
+    return True
 
 
 def rights_first(filters: Iterable[Filter]) -> tuple[Filter, ...]:
