@@ -45,6 +45,7 @@ ROOMS = (
     "training",
     "report",
     "jobs",
+    "operations",
     "workbench",
     "serve",
     "integrations",
@@ -94,8 +95,10 @@ EXTRAS = {
 
 OF_A_ROOM = {
     "serve": {
+        "cryptography",
         "fastapi",
         "jinja2",
+        "jwt",
         "mcp",
         "mcp_types",
         "opentelemetry",

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..answer import Marks, marks_of_answer
-from ..core import Answer, RagwrightError, Usage
+from ..core import GROUPS, Answer, RagwrightError, Usage
 from ..drafting import Drafting, NewBatch, NewOutput
 from ..flow import Message
 from ..monitoring import brief_model
 from ._errors import ApiError
 from ._figures import ChunkFigures, figures_of_answer
 from ._links import citation_json, closest_spans, linked, promise_json
+from ._reading import all_visible
 
 if TYPE_CHECKING:
     from ..core import Hit
@@ -83,6 +84,7 @@ async def answered(
         TimeoutError: The time of the request is up.
         ClientGoneError: Its client went away.
     """
+    work.noted(question)
     answers = await work.result(work.bench.aask_all(question, personas, asking))
     return [await delivered(work, answer, asking, name=name) for answer in answers]
 
@@ -98,6 +100,7 @@ async def delivered(
         ApiError: 503; a document that it was made from was erased meanwhile.
     """
     work.refuse_erased(asking, answer.hits)
+    work.noted(answer.question, answer.hits)
     placed_marks = marks or marks_of_answer(answer, linked(work.caller.base))
     figures = await figures_of_answer(work.bench, work.caller, answer)
     done = Delivered(name or new_id(), answer, placed_marks, figures)
@@ -105,13 +108,14 @@ async def delivered(
         work.service.metrics.answered(answer.abstained)
     if work.service.options.keep_answers:
         try:
-            await asyncio.to_thread(_store_answer, work, done, asking)
+            work.caller.note.subject = await asyncio.to_thread(_store_answer, work, done, asking)
         except (RagwrightError, OSError) as error:
             log.error("an answer could not be stored: %s", error)
     return done
 
 
-def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> None:
+def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> str:
+    """Store an answer; returns the id of the output."""
     snapshot = "" if asking.target is None else asking.target.snapshot
     origin = replace(work.opened.origin, snapshot=snapshot, scope=asking.scope)
     outputs = work.bench.outputs
@@ -121,6 +125,7 @@ def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> None:
             _answer_batch(done, asking, work.caller.name, work.opened.name), origin
         )
         outputs.give_name(f"{number}.1", done.id, work.caller.name)
+    return f"{number}.1"
 
 
 def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> NewBatch:
@@ -211,6 +216,8 @@ async def drafted(work: Admitted, request: DraftRequest, drafting_options: Draft
     for number in range(1, len(batch.texts) + 1):
         name = f"{batch.number}.{number}"
         await asyncio.to_thread(work.bench.outputs.give_name, name, name, work.caller.name)
+    work.caller.note.subject = str(batch.number)
+    work.caller.note.used(hit.document_id for hit in batch.hits)
     return batch
 
 
@@ -239,14 +246,35 @@ def notes_for(notes: Sequence[str], caller: Caller) -> tuple[str, ...]:
     return tuple(notes if caller.owner else (_ADDRESS.sub("", note) for note in notes))
 
 
-def earlier_turns(work: Admitted, name: str) -> tuple[Message, ...]:
+def hits_for(hits: Sequence[Hit], caller: Caller) -> list[Hit]:
+    """Hits as a caller may see them: readers do not learn which other groups may read them."""
+    if caller.owner:
+        return list(hits)
+    return [
+        replace(hit, metadata={k: v for k, v in hit.metadata.items() if k != GROUPS})
+        if GROUPS in hit.metadata
+        else hit
+        for hit in hits
+    ]
+
+
+async def earlier_turns(work: Admitted, name: str) -> tuple[Message, ...]:
     """The turns of a conversation up to an answer that was served before.
 
     Of answers before the last one only the questions are stored.
 
     Raises:
-        ApiError: The caller was not served such an answer.
+        ApiError: The caller was not served such an answer, or may no longer see a document that it
+            was made from.
     """
+    turns, documents = await asyncio.to_thread(_stored_turns, work, name)
+    if not await all_visible(work.bench, work.asking(), documents):
+        raise ApiError(404, "the answer that this question follows is not stored", "not_found")
+    return turns
+
+
+def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], list[str]]:
+    """The turns up to a stored answer of the caller, and the documents it was made from."""
     outputs, caller = work.bench.outputs, work.caller
     stored = outputs.named(name)
     if stored is None or (not caller.owner and stored[1] != caller.name):
@@ -255,7 +283,8 @@ def earlier_turns(work: Admitted, name: str) -> tuple[Message, ...]:
     if output.scope != work.scope or "question" not in output.request:
         raise ApiError(404, "the answer that this question follows is not stored", "not_found")
     questions = [*output.request.get("asked_before", ()), output.request["question"]]
-    return (*(Message("user", text) for text in questions), Message("assistant", output.text))
+    turns = (*(Message("user", text) for text in questions), Message("assistant", output.text))
+    return turns, sorted({hit.document_id for hit in outputs.used(stored[0])})
 
 
 _READ_AS = re.compile(r"read as: (.*) \([^()]*\)", re.DOTALL)

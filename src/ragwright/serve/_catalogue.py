@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from ..answer import corpus_ids
-from ..core import FilterError
+from ..core import GROUPS, FilterError
 from ..flow import Flow, lookup
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ _AT_ONCE = 500
 
 _KEPT = 8
 """Catalogues that are kept: states of indexes, times rights of callers."""
-
-GROUPS = "groups"
-"""Field with the groups of readers that a document is for."""
 
 _KINDS: Mapping[str, str] = {
     "pdf": "PDF",
@@ -57,7 +54,7 @@ class ListedSource:
         kind: What it is, in a word.
         chunks: Chunks of it that may be seen.
         date: When it was changed, else made, as it says itself; empty where it does not.
-        groups: Groups of readers that it is for.
+        groups: Groups of readers that it is for; to a reader those that it belongs to itself.
     """
 
     id: str
@@ -121,7 +118,7 @@ class Catalogues:
         if asking.target is None:
             return Catalogue()
         project = bench.project
-        filters = (*project.settings.retrieve.filters, *asking.filters)
+        filters = asking.searching(project.settings.retrieve).filters
         key = (asking.target.snapshot, repr(filters))
         known = self._kept.get(key)
         if known is None:
@@ -139,6 +136,7 @@ class Catalogues:
 
 def _listed_sources(target: Target, filters: Sequence[Filter]) -> Flow[tuple[ListedSource, ...]]:
     """The documents with a chunk that meets the filters, by id."""
+    right = next((condition for condition in filters if condition.missing is not None), None)
     ids, _ = yield from corpus_ids(target, filters)
     first: dict[str, str] = {}
     counts: Counter[str] = Counter()
@@ -150,7 +148,11 @@ def _listed_sources(target: Target, filters: Sequence[Filter]) -> Flow[tuple[Lis
     wanted = list(first.values())
     for at in range(0, len(wanted), _AT_ONCE):
         for hit in (yield from lookup(target.snapshot, wanted[at : at + _AT_ONCE])).hits:
-            sources.append(_listed_source(hit, counts[hit.chunk_id.rpartition(":")[0]]))
+            source = _listed_source(hit, counts[hit.chunk_id.rpartition(":")[0]])
+            if right is not None:  # readers do not learn which other groups may read it
+                own = tuple(group for group in source.groups if group in right.values)
+                source = replace(source, groups=own)
+            sources.append(source)
     return tuple(sorted(sources, key=lambda source: source.id))
 
 

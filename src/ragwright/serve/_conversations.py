@@ -11,13 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
-from ..ledger import Connection, Ledger
+from ..ledger import Connection, Ledger, Place
 from ._errors import ApiError
-
-if TYPE_CHECKING:
-    from ..project import ProjectFolder
 
 _ID = re.compile(r"[\w-]{16,64}", re.ASCII)
 _COLUMNS = "id, person, scope, configuration, began, changed, shared"
@@ -60,11 +56,11 @@ class Conversations:
     """The conversations of a project, in its ledger.
 
     Args:
-        folder: The project.
+        place: Its ledger.
     """
 
-    def __init__(self, folder: ProjectFolder) -> None:
-        self._ledger = Ledger(folder.ledger)
+    def __init__(self, place: Place) -> None:
+        self._ledger = Ledger(place)
 
     def close(self) -> None:
         """Close the ledger; safe to call twice."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from starlette.requests import Request
@@ -14,13 +15,27 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..core import RagwrightError
 from ._admission import Caller
 from ._errors import ApiError, error_reply
+from ._events import SignInEvent, Way, note_event
+from ._identity import is_loopback
+from ._resource import WELL_KNOWN, challenge
+from .sign_in import Person, identity_of, proxied_person
 
 if TYPE_CHECKING:
     from ._identity import Identity
     from ._service import Service
 
-OPEN = frozenset({"/healthz", "/readyz", "/login", "/logout", "/session"})
-"""Paths that never need a key; nor do the files that pages load."""
+T = TypeVar("T")
+
+OPEN = frozenset(
+    {
+        *("/healthz", "/readyz", "/login", "/logout", "/session"),
+        *("/login/provider", "/login/return", "/login/ended"),
+    }
+)
+"""Paths that never need a key."""
+
+_OPEN_BELOW = ("/static/", f"{WELL_KNOWN}/", WELL_KNOWN)
+"""Beginnings of others: the files that pages load, and what programs learn before they sign in."""
 
 UPLOAD = "/sources/upload"
 """Path whose bodies are files, with a limit of their own."""
@@ -28,23 +43,22 @@ UPLOAD = "/sources/upload"
 COOKIE = "ragwright_session"
 """Cookie that holds the session of a reader of the pages; the key itself stays here."""
 
+_DOTS = 2
+"""Dots in a signed token; a key has none."""
+
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def is_loopback(host: str) -> bool:
-    """True for the names and addresses of this machine alone."""
-    if host.strip("[]").lower() in ("localhost", ""):
-        return bool(host)
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def session_identity(service: Service, request: Request) -> Identity | None:
-    """The reader who signed in, None without a session or after the key was revoked."""
+    """The reader who signed in, None without a session or after it was revoked."""
     name = request.cookies.get(COOKIE, "")
-    return service.sessions.key(name) if name else None
+    if not name:
+        return None
+    key = service.sessions.key(name)
+    if key is not None or not service.options.sign_in.client_id:
+        return key
+    person = service.sessions.person(name, service.options.sign_in.issuer)
+    return None if person is None else identity_of(service.options.people, person)
 
 
 class Door:
@@ -67,11 +81,18 @@ class Door:
         request = Request(scope)
         try:
             _require_readable_host(request)
-            scope.setdefault("state", {})["caller"] = self._caller_of_request(request)
+            scope.setdefault("state", {})["caller"] = await self._caller_of_request(request)
             self._same_site(request)
             receive = self._bounded_receive(request, receive)
         except (ApiError, RagwrightError) as error:
             refused: Response = error_reply(error)
+            if refused.status_code == 401:
+                refused.headers["www-authenticate"] = challenge(
+                    self._service.options,
+                    self._base(request),
+                    request.url.path,
+                    refused="authorization" in request.headers,
+                )
             if refused.status_code == 401 and _is_page(request):
                 query = urlencode({"next": f"{request.url.path}?{request.url.query}".rstrip("?")})
                 refused = RedirectResponse(f"/login?{query}", 303)
@@ -79,12 +100,14 @@ class Door:
             return
         await self._app(scope, receive, send)
 
-    def _caller_of_request(self, request: Request) -> Caller:
-        keys = self._service.keys
-        base = self._service.options.public_url.rstrip("/") or str(request.base_url).rstrip("/")
-        if request.url.path in OPEN or request.url.path.startswith("/static/"):
+    def _base(self, request: Request) -> str:
+        return self._service.options.public_url.rstrip("/") or str(request.base_url).rstrip("/")
+
+    async def _caller_of_request(self, request: Request) -> Caller:
+        base, path = self._base(request), request.url.path
+        if path in OPEN or path.startswith(_OPEN_BELOW):
             return Caller(None, base)
-        if not keys.used:
+        if not await self._looked_up(lambda: self._service.guarded):
             host = request.url.hostname or ""
             came_from = request.client.host if request.client is not None else ""
             if not is_loopback(came_from):
@@ -93,24 +116,48 @@ class Door:
             if not is_loopback(host) and host != public:
                 raise ApiError(421, f"this server does not answer for the host {host!r}", "host")
             return Caller(None, base)
-        return Caller(self._identity_of_request(request), base)
+        return Caller(await self._identity_of_request(request), base)
 
-    def _identity_of_request(self, request: Request) -> Identity:
+    async def _identity_of_request(self, request: Request) -> Identity:
+        """Who sends a request: the person whom the proxy names, else a key, token or session."""
+        options = self._service.options
+        person = proxied_person(request, options.proxy)
+        if person is not None:
+            return self._permitted(person)
         kind, _, secret = request.headers.get("authorization", "").partition(" ")
         if not secret:
             secret = request.headers.get("x-api-key", "")
         elif kind.lower() != "bearer":
             secret = ""
-        key = self._find_identity(secret, request)
-        if key is None:
-            fault = "unknown key" if secret else "a key is needed: Authorization: Bearer KEY"
-            raise ApiError(401, fault, "invalid_api_key")
-        return key
+        if not secret:
+            identity = await self._looked_up(partial(session_identity, self._service, request))
+            if identity is None:
+                fault = "a key is needed: Authorization: Bearer KEY"
+                raise ApiError(401, fault, "invalid_api_key")
+            return identity
+        key = await self._looked_up(partial(self._service.keys.find, secret.strip()))
+        if key is not None:
+            return key
+        try:
+            if not options.sign_in.audiences or secret.count(".") != _DOTS:
+                raise ApiError(401, "unknown key", "invalid_api_key")
+            return self._permitted(await self._service.sign_in.person_of_token(secret.strip()))
+        except ApiError as error:
+            address = request.client.host if request.client is not None else ""
+            way: Way = "token" if error.code != "invalid_api_key" else "key"
+            event = SignInEvent("refused", way, reason=error.message, address=address)
+            note_event(self._service, event)
+            raise
 
-    def _find_identity(self, secret: str, request: Request) -> Identity | None:
-        if secret:
-            return self._service.keys.find(secret.strip())
-        return session_identity(self._service, request)
+    async def _looked_up(self, find: Callable[[], T]) -> T:
+        """What the ledger holds; where it is behind a network, nobody else waits for it."""
+        return await asyncio.to_thread(find) if self._service.keys.remote else find()
+
+    def _permitted(self, person: Person) -> Identity:
+        identity = identity_of(self._service.options.people, person)
+        if identity is None:
+            raise ApiError(403, "you may not use this server: you have no role here", "no_role")
+        return identity
 
     def _same_site(self, request: Request) -> None:
         """Refuse what a browser sends for a page of another site."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..core import Answer, Citation, Hit
     from ..workbench import Workbench
     from ._admission import Caller
-    from ._identity import Identity
     from ._service import Service
 
 ChunkFigures: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -56,18 +55,17 @@ async def figures_of_answer(bench: Workbench, caller: Caller, answer: Answer) ->
 @router.get("/figure/{name}")
 async def figure(name: str, request: Request) -> Response:
     """Send the image of a figure, if its document may be seen."""
-    service, identity = request.app.state.service, request.state.caller.identity
-    sent = await _visible_image(service, identity, name)
+    service, caller = request.app.state.service, request.state.caller
+    sent = await _visible_image(service, caller, name)
     if sent is None:
         raise ApiError(404, "figure not found", "not_found")
     media_type, data = sent
     return Response(data, media_type=media_type, headers=_HEADERS)
 
 
-async def _visible_image(
-    service: Service, identity: Identity | None, name: str
-) -> tuple[str, bytes] | None:
+async def _visible_image(service: Service, caller: Caller, name: str) -> tuple[str, bytes] | None:
     """Type and bytes of an image in the first configuration that shows its place."""
+    identity = caller.identity
     for opened in service.configurations(identity):
         if opened.target is None:
             continue
@@ -76,6 +74,7 @@ async def _visible_image(
             if kept is None:
                 continue
             place, media_type, data = kept
+            caller.note.used([place.document_id])
             visible = await visible_source(bench, opened.asking(identity), place.document_id)
             if visible is None:
                 continue

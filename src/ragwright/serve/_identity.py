@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from ..core import EVERYONE, reader_filter
 from ..retrieve import parse_filter
 
 if TYPE_CHECKING:
@@ -15,6 +17,12 @@ Role: TypeAlias = Literal["reader", "reviewer", "owner"]
 
 ROLES: tuple[Role, ...] = get_args(Role)
 """Every role, the fewest rights first."""
+
+PERSON = "oidc:"
+"""Beginning of the names of people of an identity provider."""
+
+PROXIED = "proxy:"
+"""Beginning of the names of people of a proxy; no key may have a name like these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +37,8 @@ class Identity:
         filters: Hard filters that every search is narrowed by, as ``field=value``.
         per_minute: Most requests a minute, None for no bound.
         daily_budget: Most money that its requests of a day (UTC) may cost, None for no bound.
-        groups: Groups of readers that it belongs to.
+        groups: Groups of readers that it belongs to: it sees their documents. An owner sees all.
+        label: Name that pages show; others may have the same one.
     """
 
     name: str
@@ -39,19 +48,47 @@ class Identity:
     per_minute: int | None = None
     daily_budget: float | None = None
     groups: tuple[str, ...] = ()
+    label: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Its label, or its name where it has none."""
+        return self.label or self.name
 
     @property
     def conditions(self) -> tuple[Filter, ...]:
         """Its filters, parsed."""
         return tuple(map(parse_filter, self.filters))
 
+    def right(self, *, ungrouped: bool) -> Filter | None:
+        """Its right to read, None where it may read everything.
+
+        Args:
+            ungrouped: True if documents without groups are everyone's.
+        """
+        if self.role == "owner":
+            return None
+        return reader_filter(self.groups, ungrouped=ungrouped)
+
     @property
     def scope(self) -> str:
-        """The tenant that may see what is made for it: identities of equal filters are one tenant.
+        """The tenant that may see what is made for it: identities of equal rights are one tenant.
 
-        One filter is its own name; several are a JSON list, which no filter can imitate.
+        One filter is its own name; several are a JSON list, which no filter can imitate. Groups
+        count as one filter, ``groups:hr|all``, which without a ``=`` is no filter.
         """
-        filters = sorted(set(self.filters))
+        named = {*self.groups} - {EVERYONE} if self.role != "owner" else set()
+        filters = sorted({*self.filters, *([f"groups:{'|'.join(sorted(named))}"] if named else [])})
         if len(filters) == 1 and not filters[0].startswith("["):
             return filters[0]
         return json.dumps(filters, ensure_ascii=False) if filters else ""
+
+
+def is_loopback(host: str) -> bool:
+    """True for the names and addresses of this machine alone."""
+    if host.strip("[]").lower() in ("localhost", ""):
+        return bool(host)
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -49,7 +49,7 @@ async def visible_source(
 ) -> VisibleSource | None:
     """A document of the index as a caller may see it; None where nothing of it may be."""
     project = bench.project
-    filters = (*project.settings.retrieve.filters, *asking.filters)
+    filters = asking.searching(project.settings.retrieve).filters
     wanted = (*filters, Filter("document_id", (document_id,)))
     try:
         hits = await project.runner.arun(_visible_chunks(asking, wanted), scope=asking.scope)
@@ -58,8 +58,19 @@ async def visible_source(
     document = await asyncio.to_thread(project.store.document, document_id) if hits else None
     if document is None:
         return None
-    spans = _merged_spans(hits) if filters else (Span(0, len(document.text)),)
+    parted = any(condition.missing is None for condition in filters)  # groups are of documents
+    spans = _merged_spans(hits) if parted else (Span(0, len(document.text)),)
     return VisibleSource(document, spans, tuple(Span(hit.start, hit.end) for hit in hits))
+
+
+async def all_visible(bench: Workbench, asking: Asking, documents: Sequence[str]) -> bool:
+    """True if a caller may see each of some documents, or its rights narrow nothing."""
+    if not any(condition.missing is not None for condition in asking.filters):
+        return True
+    for name in documents:
+        if await visible_source(bench, asking, name) is None:
+            return False
+    return True
 
 
 async def visible_passages(
@@ -67,13 +78,14 @@ async def visible_passages(
 ) -> frozenset[str]:
     """The ids of those chunks that a caller may see now; ``passages`` are (document, chunk).
 
+
     A chunk that was cut again since is seen where all chunks of its document are.
     """
     wanted = frozenset(passages)
     if not asking.filters:
         return frozenset(chunk for _, chunk in wanted)
     project = bench.project
-    filters = (*project.settings.retrieve.filters, *asking.filters)
+    filters = asking.searching(project.settings.retrieve).filters
     seen: set[str] = set()
     for document in {document for document, _ in wanted}:
         of_document = Filter("document_id", (document,))

@@ -1,4 +1,4 @@
-"""The tables of the server in the ledger: keys, sessions, counts of requests, conversations."""
+"""The tables of the server in the ledger: keys, sessions, people, counts, conversations."""
 
 from __future__ import annotations
 
@@ -24,17 +24,47 @@ _ACCESS = (
         key TEXT NOT NULL,               -- hash of the key
         ends REAL NOT NULL
     ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS serve_signed_in (
+        id TEXT PRIMARY KEY,             -- SHA-256 of the session's id
+        person TEXT NOT NULL,
+        groups_of TEXT NOT NULL,         -- JSON list
+        roles TEXT NOT NULL,             -- JSON list of the provider's names
+        issuer TEXT NOT NULL,
+        session TEXT NOT NULL,           -- the provider's id of the session
+        began REAL NOT NULL,
+        ends REAL NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS serve_people (
+        name TEXT PRIMARY KEY,           -- unique: provider and subject
+        label TEXT NOT NULL,
+        refused_before REAL NOT NULL     -- tokens issued until then were revoked
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS serve_used (
+        id TEXT PRIMARY KEY,             -- SHA-256 of what may be used once
+        ends REAL NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS serve_secrets (
+        name TEXT PRIMARY KEY,
+        secret TEXT NOT NULL
+    ) WITHOUT ROWID""",
 )
-"""Keys and sessions."""
+"""Keys, sessions, and people who signed in."""
 
 _COUNTS = "cost REAL, prompt_tokens INTEGER, completion_tokens INTEGER, PRIMARY KEY (key, day)"
 _SERVED = (
+    """CREATE TABLE IF NOT EXISTS served_reserved (
+        name TEXT PRIMARY KEY,
+        key TEXT NOT NULL,
+        day TEXT NOT NULL,
+        amount REAL NOT NULL,
+        ends REAL NOT NULL               -- seconds since 1970: then its process was killed
+    ) WITHOUT ROWID""",
     "CREATE TABLE IF NOT EXISTS served_minutes (key TEXT, minute INTEGER, requests INTEGER, "
     "PRIMARY KEY (key, minute)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS served_calls (key TEXT, day TEXT, calls INTEGER, "
     f"{_COUNTS}) WITHOUT ROWID",
 )
-"""Requests of a minute and costs of a day under each key."""
+"""Requests of a minute and costs of a day under each key, and what requests under way hold."""
 
 _CONVERSATIONS = (
     """CREATE TABLE IF NOT EXISTS conversations (
@@ -90,16 +120,16 @@ def _checked_text(value: object) -> str:
 
 SERVE_TABLES = Tables(
     "serve",
-    (),
+    (*_ACCESS, *_SERVED, *_CONVERSATIONS),
     1,
-    local=(*_ACCESS, *_SERVED, *_CONVERSATIONS),
+    moved={"serve_keys": "ON CONFLICT DO NOTHING"},
+    renumbered={"serve_keys": "number"},
     forgets=(
         Forgets(
             "conversation_turns",
             scope="conversation IN (SELECT id FROM conversations WHERE scope = ?)",
-            local=True,
         ),
-        Forgets("conversations", scope="scope = ?", local=True),
+        Forgets("conversations", scope="scope = ?"),
     ),
     former=(
         Former(
@@ -116,4 +146,7 @@ SERVE_TABLES = Tables(
         Former("serve/sessions.json", 1, {"serve_sessions": "serve_sessions"}, read=_sessions),
     ),
 )
-"""Access to the server, and conversations; the version is the ledger's."""
+"""Access to the server, and conversations: shared by machines that share the ledger.
+
+The version is the ledger's.
+"""

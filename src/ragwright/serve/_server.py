@@ -26,10 +26,13 @@ from uvicorn.supervisors import Multiprocess
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
 from . import _api, _figures, _mcp, _metrics
-from ._door import Door, is_loopback
+from ._audit import Audited
+from ._door import Door
 from ._errors import documented, install_errors
+from ._identity import is_loopback
 from ._logs import LogForm, Logged, log_to_stderr
 from ._outside import BelowPath, OtherOrigins
+from ._resource import router as resource_router
 from ._service import Service, Serving
 from .interfaces import interface_routes
 from .pages import page_routes
@@ -101,6 +104,7 @@ def make_app(serving: Serving) -> ASGIApp:
     app.include_router(interface_routes())
     app.include_router(_figures.router)
     app.include_router(page_routes())
+    app.include_router(resource_router)
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=documented())
     async def show_metrics(caller: _api.Calls) -> Response:
@@ -111,7 +115,7 @@ def make_app(serving: Serving) -> ASGIApp:
 
     app.mount("/mcp", agents)
     door = OtherOrigins(Door(app, service), service)
-    return Logged(_metrics.Measured(BelowPath(door, service), metrics))
+    return Logged(Audited(_metrics.Measured(BelowPath(door, service), metrics), service))
 
 
 def serve(serving: Serving, listening: Listening) -> None:
@@ -126,11 +130,14 @@ def serve(serving: Serving, listening: Listening) -> None:
         service.check()
         host = listening.host or service.options.host
         port = service.options.port if listening.port is None else listening.port
-        if not is_loopback(host) and not service.keys.all():
+        known = bool(service.keys.all()) or service.options.knows_people
+        if not is_loopback(host) and not known:
             raise ConfigError(
                 f"{host} can be reached from other machines, but no key has been made",
                 hint="make one: ragwright keys add NAME   (or listen on 127.0.0.1)",
             )
+        if not is_loopback(host) and service.options.sign_in.client_id:
+            service.options.require_public_url()
         if not is_loopback(host) and not service.options.public_url.startswith("https://"):
             log.warning(
                 "%s is served without TLS: keys, questions and answers can be read on the way. "

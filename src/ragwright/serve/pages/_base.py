@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -16,6 +17,7 @@ from ...core import RagwrightError, StoreError
 from ...report import formatting, stylesheet
 from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
+from .._identity import PROXIED
 from ._page import added_pages
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from .._service import Service
 
 T = TypeVar("T")
+
+_BLANK = 32
+"""Code of the first character that is not a control character."""
 
 VERDICTS: Mapping[str, FeedbackVerdict] = {"accepted": "accepted", "rejected": "rejected", "": ""}
 """Verdicts that a form may give on a text."""
@@ -38,15 +43,15 @@ STATIC: Mapping[str, str] = {
 """Files that pages load, and their media types."""
 
 _SECTIONS = (
-    ("Ask", "/", False),
-    ("Sources", "/sources", False),
-    ("Testsets", "/testsets", True),
-    ("Experiments", "/experiments", True),
-    ("Drafts", "/drafts", True),
-    ("Outputs", "/outputs", True),
-    ("Settings", "/settings", True),
+    ("Ask", "/", "reader"),
+    ("Sources", "/sources", "reader"),
+    ("Testsets", "/testsets", "reviewer"),
+    ("Experiments", "/experiments", "owner"),
+    ("Drafts", "/drafts", "owner"),
+    ("Outputs", "/outputs", "owner"),
+    ("Settings", "/settings", "owner"),
 )
-"""Name, address, whether only an owner sees it; pages of installed packages come behind them."""
+"""Name, address, the least role that sees it; pages of installed packages come behind them."""
 
 _INSIDE = {"compare": "/experiments", "source": "/sources", "c": "/", "history": "/"}
 """Other addresses -> the section they belong to."""
@@ -95,17 +100,18 @@ def page_from(request: Request, source: str, values: Mapping[str, Any]) -> HTMLR
 def _framed_values(request: Request, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """The values of a page with those of the navigation."""
     service, caller = service_of(request), caller_of(request)
-    added = ((page.title, f"/added/{name}", True) for name, page in added_pages().items())
+    roles = {"reader": True, "reviewer": caller.reviewer, "owner": caller.owner}
+    added = ((page.title, f"/added/{name}", "owner") for name, page in added_pages().items())
     sections = [
         {"name": name, "href": href, "here": _is_section_of(request.url.path, href)}
-        for name, href, owners in (*_SECTIONS, *added)
-        if caller.owner or not owners
+        for name, href, role in (*_SECTIONS, *added)
+        if roles[role]
     ]
     return {
         "project": service.name,
         "sections": sections,
-        "keyed": caller.identity is not None,
-        "key_name": caller.name,
+        "keyed": caller.identity is not None and not caller.name.startswith(PROXIED),
+        "key_name": "" if caller.identity is None else caller.identity.shown,
         **values,
     }
 
@@ -160,17 +166,29 @@ async def as_owner(
         return error_page(request, error)
 
 
-def login_page(request: Request, wanted: str, *, wrong: bool = False) -> HTMLResponse:
-    """Asks for a key, and leads to a page of ours afterwards."""
+def login_page(request: Request, wanted: str, fault: ApiError | None = None) -> HTMLResponse:
+    """Asks for a key or leads to the identity provider, and to a page of ours afterwards."""
+    service = service_of(request)
+    sign_in = service.options.sign_in
     values = {
         "title": "Sign in",
-        "wrong": wrong,
-        "project": service_of(request).name,
+        "fault": "" if fault is None else fault.message,
+        "wrong_key": fault is not None and fault.code == "invalid_api_key",
+        "project": service.name,
         "next": local_path(wanted),
+        "provider": sign_in.shown if sign_in.client_id else "",
+        "begin": f"/login/provider?{urlencode({'next': local_path(wanted)})}",
+        "keys": service.keys.used or not sign_in.client_id,
     }
-    return _html_response(
-        request, _template_environment().get_template("login.html"), values, 401 if wrong else 200
-    )
+    template = _template_environment().get_template("login.html")
+    return _html_response(request, template, values, 200 if fault is None else fault.status)
+
+
+def onward_page(request: Request, title: str, address: str) -> HTMLResponse:
+    """Goes on to an address by itself."""
+    values = {"title": title, "project": service_of(request).name, "address": address}
+    template = _template_environment().get_template("onward.html")
+    return _html_response(request, template, values, 200)
 
 
 def page_headers() -> dict[str, str]:
@@ -201,4 +219,6 @@ def _is_section_of(path: str, href: str) -> bool:
 def local_path(wanted: str) -> str:
     """A path of this server that is not part of signing in, else the first page."""
     foreign = not wanted.startswith("/") or wanted.startswith(("//", "/\\", "/login"))
-    return "/" if foreign else wanted
+    # Browsers leave out tabs and ends of lines, and so would read //host.
+    hidden = any(ord(character) < _BLANK for character in wanted)
+    return "/" if foreign or hidden else wanted

@@ -187,6 +187,7 @@ async def source(
 ) -> HTMLResponse:
     """Show a document of the index, the passage of a citation marked, or its chunks."""
     service, caller = service_of(request), caller_of(request)
+    caller.note.used([id])
     try:
         visible, spans, figures = await _first_visible(service, caller.identity, id)
     except RagwrightError as error:

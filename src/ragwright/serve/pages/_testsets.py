@@ -80,14 +80,15 @@ async def testsets(request: Request) -> HTMLResponse:
     """List the testsets of the project with the state of their review."""
     service, caller = service_of(request), caller_of(request)
     try:
-        caller.require_owner()
+        caller.require_reviewer()
         lines = await service.for_page(
             _testset_lines, service.folder.testsets, _reviewer_name(request)
         )
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     said = request.query_params.get("said", "")[:200]
-    return page(request, "testsets.html", {"title": "Testsets", "testsets": lines, "said": said})
+    values = {"title": "Testsets", "testsets": lines, "said": said, "owner": caller.owner}
+    return page(request, "testsets.html", values)
 
 
 def _testset_lines(folder: Path, by: str) -> list[dict[str, Any]]:
@@ -170,7 +171,7 @@ async def review(
 async def _review_page(request: Request, queue: _Queue, more: dict[str, Any]) -> HTMLResponse:
     service, caller = service_of(request), caller_of(request)
     try:
-        caller.require_owner()
+        caller.require_reviewer()
         opened, _ = service.find("", None)
         path = _testset_path(service.folder.testsets, queue.name)
         async with service.using(opened) as bench:
@@ -342,7 +343,7 @@ async def decide(request: Request, name: str, given: Annotated[Given, Form()]) -
     only = given.only if given.only in _QUEUES else "open"
     queue = _Queue(name, _reviewer_name(request), only, given.row)
     try:
-        caller.require_owner()
+        caller.require_reviewer()
         if given.decision not in _DECISIONS:
             raise ApiError(400, f"unknown decision {given.decision!r}", "invalid_value")
         path = _testset_path(service.folder.testsets, name)
@@ -399,7 +400,7 @@ async def undo(request: Request, name: str, only: str = Form("open")) -> Respons
     service, caller = service_of(request), caller_of(request)
     queue = _Queue(name, _reviewer_name(request), only if only in _QUEUES else "open")
     try:
-        caller.require_owner()
+        caller.require_reviewer()
         path = _testset_path(service.folder.testsets, name)
         opened, _ = service.find("", None)
         async with service.using(opened):

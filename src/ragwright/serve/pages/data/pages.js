@@ -300,7 +300,7 @@ for (const button of document.querySelectorAll(".copy")) {
 (() => {
   const next = document.getElementById("next");
   if (!next || !window.fetch || document.getElementById("wrong")) return;
-  fetch("/session").then((reply) => reply.json()).then((found) => {
-    if (found.signed_in) location.replace(next.value);
+  fetch(root + "/session").then((reply) => reply.json()).then((found) => {
+    if (found.signed_in) location.replace(root + next.value);
   });
 })();

@@ -52,7 +52,8 @@ def ask(http: Any, question: str, name: str = "", turn: int = 1) -> str:
     """Ask by the form; the id of the conversation."""
     reply = http.post("/", data={"q": question, "conversation": name, "turn": turn})
     assert reply.status_code == 200, reply.text
-    return re.findall(r'name="conversation" value="([^"]+)"', reply.text)[-1]
+    names: list[str] = re.findall(r'name="conversation" value="([^"]+)"', reply.text)
+    return names[-1]
 
 
 def frames(reply: Any) -> list[dict[str, Any]]:
