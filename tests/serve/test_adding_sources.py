@@ -60,7 +60,7 @@ def test_files_are_uploaded_read_and_answered_from(project: Path) -> None:
         shown = ended(http)
         assert "1 added" in shown
         assert "docs/broken.pdf" in shown
-        assert "download it again or rename it" in shown, "what to do"
+        assert "download it again or rename it." in shown, "what to do"
         assert (project / "docs/tyres.md").read_bytes() == TYRES[1]
         assert not (project.parent / "evil").exists()
         assert answers(running, "every six years")
