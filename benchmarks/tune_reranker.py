@@ -1,11 +1,14 @@
-r"""Training a reranker from all-MiniLM-L6-v2 on a CPU: what held-out questions gain.
+r"""Training a model of the search from all-MiniLM-L6-v2 on a CPU: what held-out questions gain.
 
-    python -m benchmarks.tune_reranker [claims french] [--publish]
+    python -m benchmarks.tune_reranker [claims french] [--part P] [--publish] [--folder F]
 
 The collections and splits of ``benchmarks.tune_embedder``, searched by keywords and vectors.
-``tune reranker`` is run as a user would: it starts from the embedding model, whose new head has
-never scored a pair. Settings are the defaults, with fewer tokens and other epochs for time; no
-held-out question was looked at before.
+``tune reranker`` is run as a user would, or with ``--part`` ``tune sparse`` or ``tune late``: it
+starts from the embedding model, whose new head has never scored a pair, and whose new layer has
+never encoded a text. Settings are the defaults, with fewer tokens, hits and epochs for time, and
+smaller and larger steps for the few of them; no held-out question was looked at before.
+
+With ``--folder`` the projects and their vectors are kept for the next run.
 """
 
 from __future__ import annotations
@@ -18,23 +21,36 @@ from pathlib import Path
 from benchmarks.publish import Cell, Section, Table, publish
 from benchmarks.tune_embedder import CASES, TITLES, made, row
 from ragwright.project import Project, Session, ingest_sources
-from ragwright.training import Mining, ModelTuning, TrainingOptions, Tuned, tune_reranker
+from ragwright.training import (
+    Mining,
+    ModelTuning,
+    TrainingOptions,
+    Tuned,
+    tune_late,
+    tune_reranker,
+    tune_sparse,
+)
 
 NAMES = ("claims", "french")
-CANDIDATES = 10
+PARTS = {
+    "reranker": (tune_reranker, "A reranker"),
+    "sparse": (tune_sparse, "A learned sparse model"),
+    "late": (tune_late, "A late interaction model"),
+}
+CANDIDATES = 5
 """Hits that are reranked: each costs a run of the model."""
 
-TRAINING = TrainingOptions(epochs=2, tokens=128, bfloat16=True)
+TRAINING = TrainingOptions(epochs=1, tokens=64, batch=16, rate=1e-4)
 
 
-def measured(name: str, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, float, int]:
-    """Rows of a case, what training came to, its minutes of CPU, and the number of documents."""
+def measured(part: str, name: str, folder: Path) -> tuple[Tuned, float, int]:
+    """What training came to, its minutes of one core, and the number of documents."""
     case = CASES[name]()
     root = folder / name
-    made(case, root)
-    with Project.open(
-        root, Session(("retrieve.search=hybrid", f"retrieve.rerank.candidates={CANDIDATES}"))
-    ) as project:
+    if not root.exists():
+        made(case, root)
+    settings = ("retrieve.search=hybrid", f"retrieve.rerank.candidates={CANDIDATES}")
+    with Project.open(root, Session(settings)) as project:
         ingest_sources(project)
         started = time.process_time()
         how = ModelTuning(
@@ -43,43 +59,52 @@ def measured(name: str, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, flo
             mining=Mining("hard"),
             on_step=lambda done, total: print(f"  step {done}/{total}", flush=True),
         )
-        found = tune_reranker(project, str(root / "main.jsonl"), how)
+        tune, _ = PARTS[part]
+        found = tune(project, str(root / "main.jsonl"), how)
         minutes = (time.process_time() - started) / 60
-    print(found, flush=True)
-    rows = [row("held out", "hybrid", "reranker", found.comparison)]
-    return rows, found, minutes, len(case.documents)
+    print(found, f"{minutes:.1f} minutes of one core", flush=True)
+    return found, minutes, len(case.documents)
+
+
+def section(part: str, name: str, result: tuple[Tuned, float, int]) -> Section:
+    """The section of the results page."""
+    found, minutes, documents = result
+    figures = found.training
+    rows: list[dict[str, Cell]] = [row("held out", "hybrid", part, found.comparison)]
+    settings = ", ".join(f"{key} {value}" for key, value in figures.settings.items())
+    beside = ", ".join(f"{key} {value}" for key, value in found.beside.items())
+    notes = (
+        f"Training: {settings}. {figures.measure} of {figures.method} training questions: "
+        f"{figures.before:.3f} -> {figures.after:.3f}. Chosen with it: {beside or 'nothing'}.",
+        f"Training and the comparison took {minutes:.0f} minutes of one core; embedding the "
+        "documents before it is not counted.",
+        *found.notes,
+    )
+    pairs = f"{figures.questions:,} training pairs, {documents:,} documents"
+    words = f"{name} --part {part}" if part != "reranker" else name
+    return Section(
+        f"{PARTS[part][1]}: {TITLES[name].lower()}",
+        [Table(rows, pairs)],
+        notes,
+        f"python -m benchmarks.tune_reranker {words} --publish",
+        page="tuning-models",
+        order=12,
+    )
 
 
 def main() -> None:
     """The cases that are named, else all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help=f"of {', '.join(NAMES)}; all when none is given")
+    parser.add_argument("--part", choices=PARTS, default="reranker", help="what is trained")
     parser.add_argument("--publish", action="store_true", help="write docs/results/")
+    parser.add_argument("--folder", type=Path, help="where projects are kept; else deleted")
     given = parser.parse_args()
     for name in given.names or NAMES:
         with tempfile.TemporaryDirectory() as folder:
-            rows, found, minutes, documents = measured(name, Path(folder))
-        figures = found.training
-        settings = ", ".join(f"{key} {value}" for key, value in figures.settings.items())
-        beside = ", ".join(f"{key} {value}" for key, value in found.beside.items())
-        print(rows, f"{minutes:.1f} minutes of one core")
-        notes = (
-            f"Training: {settings}. {figures.measure} of {figures.method} training questions: "
-            f"{figures.before:.3f} -> {figures.after:.3f}. Chosen with it: {beside or 'nothing'}.",
-            f"Training and both searches took {minutes:.0f} minutes of one core.",
-            *found.notes,
-        )
+            result = measured(given.part, name, given.folder or Path(folder))
         if given.publish:
-            pairs = f"{figures.questions:,} training pairs, {documents:,} documents"
-            section = Section(
-                f"A reranker: {TITLES[name].lower()}",
-                [Table(rows, pairs)],
-                notes,
-                f"python -m benchmarks.tune_reranker {name} --publish",
-                page="tuning-models",
-                order=12,
-            )
-            print(publish(f"tune-reranker-{name}", section))
+            print(publish(f"tune-{given.part}-{name}", section(given.part, name, result)))
 
 
 if __name__ == "__main__":

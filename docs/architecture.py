@@ -41,7 +41,7 @@ WINGS = {
         "training",
         "report",
     ),
-    "service": ("project", "jobs", "workbench", "serve", "integrations", "app"),
+    "service": ("project", "jobs", "operations", "workbench", "serve", "integrations", "app"),
     "tests": ("testing",),
 }
 """Rooms of one purpose."""

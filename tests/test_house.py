@@ -45,6 +45,7 @@ ROOMS = (
     "training",
     "report",
     "jobs",
+    "operations",
     "workbench",
     "serve",
     "integrations",

@@ -234,6 +234,36 @@ def test_a_ranker_of_vectors_orders_hits_and_answers_of_the_server_too(
     assert [hit["source"] for hit in answer["hits"]] == ranked
 
 
+@pytest.mark.slow
+def test_a_ranker_learns_from_all_channels_and_is_refused_without_them(
+    project: Path, tmp_path: Path
+) -> None:
+    for name in ("docs", "testsets"):
+        shutil.copytree(project / name, tmp_path / name)
+    for name in ("scripted_sparse.py", "scripted_late.py"):
+        shutil.copy(Path(__file__).parents[1] / "projects" / name, tmp_path)
+    (tmp_path / "ragwright.yaml").write_text(
+        "sources: [docs]\nsparse: {model: 'own:sparse'}\nlate: {model: 'own:late'}\n"
+        "models:\n  'own:sparse': {backend: 'scripted_sparse:Stems'}\n"
+        "  'own:late': {backend: 'scripted_late:Stems'}\n"
+        "retrieve: {channels: [keyword, sparse, late]}\n"
+    )
+    ragwright(tmp_path, "ingest")
+    train = (*TRAIN, "testsets/right.jsonl", "-o", "rankers/r.json", "--json")
+    made = json.loads(ragwright(tmp_path, *train).stdout)
+    assert made["held_out"]["verdict"] == "better"
+    ranker = json.loads((tmp_path / "rankers/r.json").read_text())
+    assert (ranker["mode"], sorted(ranker["encoders"])) == ("hybrid", ["late", "sparse"])
+    query = ("retrieve", "what does E1007 mean", *USE)
+    shown = json.loads(ragwright(tmp_path, *query, "--explain", "--json").stdout)
+    assert shown["hits"][0]["source"] == "docs/7-page.txt"
+    added = shown["explanation"]["ranked"][shown["hits"][0]["chunk_id"]]
+    assert {"sparse", "sparse_rank", "late", "late_rank"} <= set(added)
+    fewer = ("--set", "retrieve.channels=[keyword, sparse]")
+    refused = ragwright(tmp_path, *query, *fewer, code=1).stderr
+    assert "trained with late, sparse, and this search uses sparse" in refused
+
+
 def test_two_rankers_at_one_path_are_two_configurations(project: Path) -> None:
     evaluate = ("eval", "--testset", "testsets/right.jsonl", "--measures", "MRR@10", "--json")
     over = ("--retrieval-only", "--set", "retrieve.ranker=rankers/changing.json")

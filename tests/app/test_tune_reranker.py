@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import ragwright
+from served import served
 from tiny_models import ANIMALS, COLOURS, write_embedder, write_project
+
+from ragwright.models import Models
 
 pytestmark = [
     pytest.mark.slow,
@@ -68,6 +71,35 @@ def tuned(root: Path, part: str, *words: str, code: int | None = 0) -> Any:
     return json.loads(done.stdout)
 
 
+def promoted_served_and_withdrawn(
+    root: Path, testset: str, question: str, channel: str, settings: Sequence[str]
+) -> None:
+    """Promote these settings over those of the project, serve them, and return to the former."""
+
+    def measured(*words: str) -> str:
+        words = ("--testset", testset, "--measures", "MRR@10", "--retrieval-only", *words)
+        return str(json.loads(ragwright(root, "eval", *words, "--json").stdout)["run"])
+
+    def found(*words: str) -> list[str]:
+        done = ragwright(root, "retrieve", question, "--served", "--json", *words)
+        return list(json.loads(done.stdout)["hits"][0]["channels"])
+
+    auto = ("--set", "retrieve.search=auto")
+    rule = ("--gate", "MRR@10>=0.01", "--least", "1", "--rules-alone")
+    ragwright(root, "promote", measured(*auto), *rule)
+    assert channel not in found()
+    use = [*auto, *(word for setting in settings for word in ("--set", setting))]
+    ragwright(root, "promote", measured(*use), *rule)
+    assert channel in found()
+    answered = ragwright(root, "ask", question, "--served", "--trace", "--json").stdout
+    assert channel in json.dumps(json.loads(answered)["trace"]).lower()
+    with served(root, own=False) as running:
+        reply = running.http.post("/v1/retrieve", json={"query": question}).json()
+        assert channel in reply["hits"][0]["channels"]
+        ragwright(root, "promote", "--back", "--reason", "a test")
+    assert channel not in found()
+
+
 def test_a_reranker_that_wins_is_used_by_one_line(versions: Path) -> None:
     rows = ("--testset", "rows.jsonl", "--base", "st:tiny")
     verdict = tuned(versions, "reranker", *rows, *LEARNS, "-o", "models/order")
@@ -88,6 +120,16 @@ def test_a_reranker_that_wins_is_used_by_one_line(versions: Path) -> None:
     hits = json.loads(ragwright(versions, "retrieve", "blue dog", "--json", *use).stdout)["hits"]
     assert hits[0]["document_id"].endswith("-for.txt")
     assert "rerank" in hits[0]["channels"]
+    promoted_served_and_withdrawn(versions, "rows.jsonl", "blue dog", "rerank", use[1::2])
+    # The folder serves without torch too, and its scores are equal.
+    passages = ["blue dog for for for", "blue dog as as as", "red cat for " * 60]
+    models = Models(root=versions)
+    scores = [
+        models.reranker(f"{engine}:models/order").score("blue dog", passages)
+        for engine in ("st", "onnx")
+    ]
+    assert scores[1] == pytest.approx(scores[0], abs=1e-6)
+    assert scores[1][0] > scores[1][1]
 
 
 def test_the_line_to_use_it_names_the_weight_of_the_search(project: Path) -> None:
@@ -127,6 +169,19 @@ def test_what_no_reranker_can_learn_from_says_why(
     project: Path, words: tuple[str, ...], reason: str
 ) -> None:
     assert reason in ragwright(project, "tune", "reranker", *words, "-q", code=1).stderr
+
+
+def test_a_processor_without_bfloat16_is_refused(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    words = (*RIGHT, "--bfloat16", "-q")
+    shown = ragwright(project, "tune", "reranker", *words, code=1).stderr
+    assert "this processor has no bfloat16 products" in shown
 
 
 def test_an_empty_confirm_split_is_refused_before_training(project: Path) -> None:
@@ -185,6 +240,8 @@ def test_the_model_of_a_channel_is_kept_with_its_data(project: Path, part: str) 
     use = [*auto, *(word for setting in settings for word in ("--set", setting))]
     hits = json.loads(ragwright(project, "retrieve", "the blue dog", "--json", *use).stdout)["hits"]
     assert part in hits[0]["channels"]
+    rows = "testsets/right.jsonl"
+    promoted_served_and_withdrawn(project, rows, "the blue dog", part, settings)
 
 
 @pytest.mark.parametrize("part", ["sparse", "late"])

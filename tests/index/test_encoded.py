@@ -1,22 +1,61 @@
-"""Encodings of chunks in the store: exact scores through a history of writes, and gaps."""
+"""Encodings of chunks on the disk, and stores that keep none; the rest is in the index suite."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ragwright.core import Chunk, Document, Filter, RetrieveError, Span, StoreError
+from ragwright.core import Chunk, Document, Span, StoreError
 from ragwright.flow import Search
-from ragwright.index import IndexedDocument, IndexSpec, LanceStore, SqliteStore, Views
-from ragwright.models import Analyzer
+from ragwright.index import IndexedDocument, IndexSpec, LanceStore, SqliteStore, Store, View
+from ragwright.models import Analyzer, TokenVectors, passage_form, query_form, read_passage
 
 PAIR = IndexSpec("whole", Analyzer().spec)
 ENCODER = "model/1"
-Vector = dict[int, float]
+WIDTH = 8
+
+
+def sqlite(folder: Path) -> Store:
+    return SqliteStore(folder / "store.sqlite", views=folder / "views")
+
+
+def lance(folder: Path) -> Store:
+    return LanceStore(folder / "store.lance")
+
+
+KINDS = [
+    sqlite,
+    pytest.param(
+        lance,
+        marks=[
+            pytest.mark.slow,
+            pytest.mark.skipif(find_spec("lancedb") is None, reason="needs ragwright[lance]"),
+        ],
+    ),
+]
+
+
+def document(number: int) -> IndexedDocument:
+    name = f"d{number:03d}"
+    text = f"text {number}"
+    return IndexedDocument(
+        Document(name, name, text), (Chunk(name, name, 0, Span(0, len(text)), text),)
+    )
+
+
+def terms(values: dict[int, float]) -> bytes:
+    weights = np.array(list(values.values()), np.float32)
+    return np.array(list(values), np.uint32).tobytes() + weights.tobytes()
+
+
+def tokens(count: int, seed: int) -> TokenVectors:
+    rows = np.random.default_rng(seed).standard_normal((count, WIDTH)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return TokenVectors(rows, np.zeros((count, 2), np.int32))
 
 
 @pytest.fixture
@@ -26,148 +65,72 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
     opened.close()
 
 
-def item(name: str, parity: str = "") -> IndexedDocument:
-    """A document of two chunks."""
-    pieces = [f"{name} first. ", f"{name} second."]
-    text, cut = "".join(pieces), len(pieces[0])
-    spans = (Span(0, cut), Span(cut, len(text)))
-    chunks = tuple(
-        Chunk(f"{name}:{at}", name, at, span, piece)
-        for at, (span, piece) in enumerate(zip(spans, pieces, strict=True))
-    )
-    return IndexedDocument(Document(name, name, text, metadata={"parity": parity}), chunks)
-
-
-def vector(rng: random.Random) -> Vector:
-    """A random sparse vector; the first terms are in most of them."""
-    numbers = {int(rng.paretovariate(0.5)) % 500 for _ in range(30)}
-    return {number: rng.random() * 3 for number in numbers}
-
-
-def encoded(values: Mapping[int, float]) -> bytes:
-    terms = sorted(values)
-    weights = np.array([values[term] for term in terms], np.float32)
-    return np.array(terms, np.uint32).tobytes() + weights.tobytes()
-
-
-def fill(store: SqliteStore, rng: random.Random, vectors: dict[str, Vector]) -> int:
-    """Encode what is missing by random vectors; the number of documents."""
-    stamps = store.stamps_without(PAIR, ENCODER)
-    encodings = {}
-    for stamp, texts in store.stamped_texts(PAIR, stamps):
-        name = texts[0].split()[0]
-        own = [vector(rng) for _ in texts]
-        vectors.update((f"{name}:{at}", each) for at, each in enumerate(own))
-        encodings[stamp] = tuple(map(encoded, own))
-    store.put_encodings(ENCODER, encodings)
-    return len(encodings)
-
-
-def naive(vectors: Mapping[str, Vector], query: Vector, k: int) -> list[tuple[str, float]]:
-    scores = {
-        name: sum(query[term] * weight for term, weight in own.items() if term in query)
-        for name, own in vectors.items()
-    }
-    ranked = sorted(scores.items(), key=lambda pair: (-round(pair[1], 6), pair[0]))
-    return [pair for pair in ranked if pair[1] > 0][:k]
-
-
-def searched(
-    store: SqliteStore, query: Vector, k: int = 1000, filters: tuple[Filter, ...] = ()
-) -> tuple[tuple[str, float], ...]:
+def searched(store: Store, channel: str, query: bytes) -> tuple[tuple[str, float], ...]:
     view = store.view(PAIR)
-    request = Search(
-        view.snapshot, "sparse", k, vector=encoded(query), encoder=ENCODER, filters=filters
-    )
+    request = Search(view.snapshot, channel, 1000, vector=query, encoder=ENCODER)
     return view.encoded(request).candidates
 
 
-def test_scores_are_exact_through_a_history_of_writes(store: SqliteStore) -> None:
-    rng = random.Random(1)
-    vectors: dict[str, Vector] = {}
-    for step in range(4):
-        names = [f"d{step}{number}" for number in range(15)]
-        store.upsert(PAIR, [item(name, "odd" if step % 2 else "even") for name in names])
-        gone = [f"d{step - 1}{number}" for number in (3, 4)] if step else []
-        store.remove(gone, PAIR)
-        for name in gone:
-            del vectors[f"{name}:0"], vectors[f"{name}:1"]
-        assert fill(store, rng, vectors) == 15
-        query = vector(rng)
-        found = searched(store, query)
-        expected = naive(vectors, query, 1000)
-        assert [name for name, _ in found] == [name for name, _ in expected]
-        assert dict(found) == pytest.approx(dict(expected), abs=2e-5)
-        assert searched(store, query, 7) == found[:7]
-    even = searched(store, query, filters=(Filter("parity", ("even",)),))
-    assert even == tuple(pair for pair in found if pair[0][1] in "02")
-    # A query of terms that no chunk has, and one of terms beyond all of them.
-    assert searched(store, {499: 0.0, 10**6: 1.0}) == ()
-
-
-def test_a_chunk_without_terms_is_not_found_and_bad_bytes_are_refused(store: SqliteStore) -> None:
-    store.upsert(PAIR, [item("a"), item("b")])
-    [first, second] = store.stamps_without(PAIR, ENCODER)
-    store.put_encodings(ENCODER, {first: (b"", encoded({1: 1.0})), second: (b"", b"")})
-    assert searched(store, {1: 2.0}) == (("a:1", 2.0),)
-    view = store.view(PAIR)
-    bad = Search(view.snapshot, "sparse", 5, vector=b"1234567", encoder=ENCODER)
-    with pytest.raises(RetrieveError, match="7 bytes are not a sparse vector"):
-        view.encoded(bad)
-
-
-def test_what_is_missing_is_counted_and_named(store: SqliteStore) -> None:
-    store.upsert(PAIR, [item("a"), item("b")])
-    [first, second] = store.stamps_without(PAIR, ENCODER)
-    store.put_encodings(ENCODER, {first: (encoded({1: 1.0}), b""), 99: (b"",)})
-    size = store.encoding_size(PAIR, ENCODER)
-    assert (size.documents, size.missing, size.chunks, size.bytes) == (1, 1, 2, 8)
-    with pytest.raises(RetrieveError, match="2 chunks of this index have no data") as caught:
-        searched(store, {1: 1.0})
-    assert "ragwright ingest" in str(caught.value.hint)
-    store.put_encodings(ENCODER, {second: (b"",)})
-    with pytest.raises(StoreError, match="1 encoding for 2 chunks"):
-        searched(store, {1: 1.0})
-    store.put_encodings(ENCODER, {second: (b"", encoded({1: 3.0}))})
-    assert [name for name, _ in searched(store, {1: 1.0})] == ["b:1", "a:0"]
-
-
 def test_a_damaged_side_is_made_anew(store: SqliteStore, tmp_path: Path) -> None:
-    store.upsert(PAIR, [item("a")])
+    store.upsert(PAIR, [document(0)])
     [stamp] = store.stamps_without(PAIR, ENCODER)
-    store.put_encodings(ENCODER, {stamp: (encoded({1: 1.0}), b"")})
-    found = searched(store, {1: 1.0})
+    store.put_encodings(ENCODER, {stamp: (terms({1: 1.0}),)})
+    found = searched(store, "sparse", terms({1: 1.0}))
     [side] = (tmp_path / "views").rglob("*.side")
     side.write_bytes(b"damaged")
     again = SqliteStore(tmp_path / "store.sqlite", views=tmp_path / "views")
-    assert searched(again, {1: 1.0}) == found == (("a:0", 1.0),)
+    assert searched(again, "sparse", terms({1: 1.0})) == found == (("d000", 1.0),)
     again.close()
 
 
-def test_purging_a_document_leaves_no_side_of_it(store: SqliteStore, tmp_path: Path) -> None:
-    store.upsert(PAIR, [item("a"), item("b")])
-    fill(store, random.Random(2), {})
-    searched(store, {1: 1.0})
-    assert list((tmp_path / "views").rglob("*.side"))
-    store.remove(["a"], purge=True)
+@pytest.mark.parametrize("opened", KINDS)
+@pytest.mark.parametrize("channel", ["sparse", "late"])
+def test_forgotten_documents_leave_no_encoding_on_disk(
+    tmp_path: Path, opened: Callable[[Path], Store], channel: str
+) -> None:
+    """Not in the store, a saved view or postings, nor in a kept state."""
+    store = opened(tmp_path)
+    store.upsert(PAIR, [document(number) for number in range(4)])
+    encodings = [passage_form(tokens(40, number)) for number in range(4)]
+    query, secret = query_form(tokens(2, 9)), read_passage(encodings[3])[1].tobytes()
+    if channel == "sparse":
+        weights = np.random.default_rng(1).random((4, 40))
+        numbered = [dict(enumerate(row.tolist(), 100 * at)) for at, row in enumerate(weights)]
+        encodings, query = [terms(each) for each in numbered], terms({1: 1.0, 302: 1.0})
+        secret = encodings[3]
+    for stamp, [text] in store.stamped_texts(PAIR, store.stamps_without(PAIR, ENCODER)):
+        store.put_encodings(ENCODER, {stamp: (encodings[int(text[-1])],)})
+    store.keep_state(PAIR)
+    assert "d003" in dict(searched(store, channel, query))
+
+    def on_disk() -> int:
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        return sum(secret in path.read_bytes() for path in files)
+
+    assert on_disk()
+    store.remove(["d003"], purge=True)
+    assert on_disk() == 0
     assert not list((tmp_path / "views").rglob("*.side"))
-    assert {name[0] for name, _ in searched(store, dict.fromkeys(range(500), 1.0))} == {"b"}
+    assert "d003" not in dict(searched(store, channel, query))
+    store.close()
 
 
-def test_unknown_channels_and_stores_without_them_are_refused(tmp_path: Path) -> None:
-    pytest.importorskip("lancedb")
-    lance = LanceStore(tmp_path / "lance")
-    lance.upsert(PAIR, [item("a")])
+class WithoutEncodings(SqliteStore):
+    """Stands for a store of a plug-in that keeps no encodings."""
+
+    stamps_without = Store.stamps_without
+
+    def view(self, pair: IndexSpec, snapshot: str | None = None) -> View:
+        view = super().view(pair, snapshot)
+        view.encoded = View.encoded.__get__(view)  # type: ignore[method-assign]
+        return view
+
+
+def test_stores_without_encodings_say_so(tmp_path: Path) -> None:
+    store = WithoutEncodings(tmp_path / "store.sqlite", views=tmp_path / "views")
+    store.upsert(PAIR, [document(0)])
     with pytest.raises(StoreError, match="keeps no data for further search channels"):
-        lance.stamps_without(PAIR, ENCODER)
-    view = Views(lance).view(lance.snapshot(PAIR))
+        store.stamps_without(PAIR, ENCODER)
     with pytest.raises(StoreError, match="keeps no data for further search channels"):
-        view.encoded(Search("s", "sparse", 5, encoder="m"))
-    lance.close()
-
-
-def test_a_channel_that_does_not_exist_is_named(store: SqliteStore) -> None:
-    store.upsert(PAIR, [item("a")])
-    view = store.view(PAIR)
-    with pytest.raises(RetrieveError, match="there is no search channel 'sparze'"):
-        view.encoded(Search(view.snapshot, "sparze", 5, encoder="m"))
+        searched(store, "sparse", terms({1: 1.0}))
+    store.close()

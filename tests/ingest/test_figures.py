@@ -59,10 +59,31 @@ def pdf(caption: str, shade: int = 90) -> bytes:
     return bytes(out + b"trailer<</Size 7/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % start)
 
 
+def big_pdf(caption: str, side: int) -> bytes:
+    """As :func:`pdf`, with an image of so many white and black pixels on a side."""
+    pixels = zlib.compress((b"\0" * side + b"\xff" * side) * (side // 2))
+    stream = b"/Length %d>>stream\n%s\nendstream" % (len(pixels), pixels)
+    small = pdf(caption)
+    at = small.index(b"/Length", small.index(b"/Subtype/Image"))
+    sized = small[:at].replace(b"/Width 128/Height 120", b"/Width %d/Height %d" % (side, side))
+    return sized + stream + small[small.index(b"\nendobj", at) :]
+
+
 def epub(images: int) -> bytes:
     file = io.BytesIO()
+    package = (
+        '<package xmlns="http://www.idpf.org/2007/opf"><manifest>'
+        '<item id="a" href="text/one.xhtml" media-type="text/html"/></manifest>'
+        '<spine><itemref idref="a"/></spine></package>'
+    )
     with zipfile.ZipFile(file, "w") as book:
         book.writestr("mimetype", "application/epub+zip")
+        book.writestr(
+            "META-INF/container.xml",
+            '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container">'
+            '<rootfile full-path="a.opf"/></container>',
+        )
+        book.writestr("a.opf", package)
         page = "".join(f'<p>Part {i}</p><img src="i/a.png" alt="Seal"/>' for i in range(images))
         book.writestr("text/one.xhtml", f"<html><body>{page}</body></html>")
         book.writestr("text/i/a.png", png(120, 120))
@@ -166,3 +187,35 @@ def test_links_that_are_no_file_names_stop_no_ingest(tmp_path: Path) -> None:
     (docs / "hose.png").write_bytes(png(140, 100))
     (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n")
     assert len(kept(tmp_path)) == 1
+
+
+def test_figures_that_cannot_be_read_are_reported_and_tried_again(tmp_path: Path) -> None:
+    pytest.importorskip("selectolax")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n")
+    book, whole = tmp_path / "docs/a.epub", epub(1)
+    seal = whole.index(b"\x89PNG")
+    book.write_bytes(whole[:seal] + b"\0" + whole[seal + 1 :])
+    for _ in range(2):
+        with Workbench.open(tmp_path) as bench:
+            report = bench.ingest()
+            assert (len(list(bench.documents())), report.failures) == (1, ())
+            [warning] = report.warnings
+            assert "its figures could not be read" in str(warning.error)
+            assert "the next ingest tries again" in str(warning.error)
+    book.write_bytes(whole)
+    assert [figure.caption for figure in kept(tmp_path)] == ["Seal"]
+
+
+def test_figures_are_read_within_the_limits_of_their_source(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/a.pdf").write_bytes(big_pdf("Figure 1: Stripes", 3800))
+    source = "sources: [{source: docs, max_memory: 100000000}]\n"
+    (tmp_path / "ragwright.yaml").write_text(source)
+    with Workbench.open(tmp_path) as bench:
+        report = bench.ingest()
+        assert report.counts.added == 1
+        assert "max_memory" in str(report.warnings[0].error)
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n")
+    assert [figure.caption for figure in kept(tmp_path)] == ["Figure 1: Stripes"]

@@ -30,13 +30,17 @@ NOT_OF_A_DOCUMENT = {
     "drawn": "a number",
     "measuring_days": "counts, and the last error",
     "drifts": "of all answers together",
-    **dict.fromkeys(("spending", "reserved", "served_minutes", "served_calls"), "counts"),
+    **dict.fromkeys(
+        ("spending", "reserved", "served_minutes", "served_calls", "served_reserved"), "counts"
+    ),
     **dict.fromkeys(
         ("job_runs", "job_ends", "job_notices", "job_schedules"), "of the project file"
     ),
     "taken_over": "names of files",
     "serve_keys": "rights, which people give and revoke",
     "serve_sessions": "random ids and times",
+    "conversations": "random ids, names and times",
+    "conversation_turns": "random ids of outputs, which hold the texts",
     "served_changes": "who promoted which run, and people's reasons",
     "embedders": "names of models",
     "system_rounds": "hashes and random ids",
@@ -74,6 +78,9 @@ def fill(folder: Path, text: str, kept: set[str]) -> set[str]:
                 ledger.execute("DELETE FROM last_ingest")
             if "kind" in row and table != "runs":
                 row["kind"] = "answer" if table == "batches" else "text"
+            if table == "audit_events":  # the fact stays: who, when and what kind
+                row = {name: "x" if value == text else value for name, value in row.items()}
+                row |= {"documents": f"\n{NAME}\n", "question": text, "kind": "asked"}
             if table == "job_steps":
                 row |= {"run": 1, "line": "ask", "state": "succeeded"}
             names, marks = ", ".join(f'"{name}"' for name in row), ", ".join("?" * len(row))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from ragwright.models import (
     Models,
     ModelSettings,
     Reranker,
+    export_onnx,
     model_handlers,
 )
 from ragwright.testing import Reply, RerankerSuite, ScriptedServer
@@ -195,36 +195,8 @@ class TestServerConforms(RerankerSuite):
 
 @pytest.mark.slow
 def test_a_cross_encoder_by_onnx_scores_as_by_torch(cross_encoder: Path, tmp_path: Path) -> None:
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    folder = tmp_path / "onnx"
-    shutil.copytree(cross_encoder, folder, ignore=shutil.ignore_patterns("*.safetensors"))
-    network = AutoModelForSequenceClassification.from_pretrained(cross_encoder).eval()
-    tokens = AutoTokenizer.from_pretrained(cross_encoder)(["a"], ["b c"], return_tensors="pt")
-    names = ["input_ids", "attention_mask", "token_type_ids"]
-
-    class Scores(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
-
-        def forward(self, *given: torch.Tensor) -> torch.Tensor:
-            scores: torch.Tensor = self.network(**dict(zip(names, given, strict=True))).logits
-            return scores
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            Scores(),
-            tuple(tokens[name] for name in names),
-            str(folder / "model.onnx"),
-            input_names=names,
-            output_names=["logits"],
-            dynamic_axes={name: {0: "pairs", 1: "tokens"} for name in names},
-            opset_version=17,
-            dynamo=False,
-        )
+    folder = export_onnx(cross_encoder, tmp_path / "onnx")
+    assert not [*folder.glob("*.safetensors")]
     passages = [*PASSAGES, "car " * 700]
     by_torch = CrossEncoderReranker(cross_encoder).score("the red car", passages)
     reranker = Models().reranker(f"onnx:{folder}")

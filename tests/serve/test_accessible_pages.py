@@ -32,7 +32,9 @@ ROWS = [
     )
 ]
 PAGES = {
-    "ask": "/?q=brake+fluid&persona=engineer&persona=marketing",
+    "first": "/",
+    "ask": "/?q=brake+fluid&persona=*",
+    "history": "/history",
     "sources": "/sources",
     "source": "/source?id=docs%2Fservice.md",
     "chunks": "/source?id=docs%2Fservice.md&chunks=true",
@@ -87,9 +89,13 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, s
 
 def answered(page: Any) -> None:
     """On the page that asks: the question of its address is asked, and answered."""
-    if page.locator("#ask").count():
+    if page.locator("#ask").count() and page.input_value("#q"):
         page.click("#ask button.go")
         page.wait_for_selector("#turns[aria-busy=false] .cited")
+        page.click(".turn a.mark >> nth=0")
+        page.wait_for_selector("#beside mark")
+    elif page.locator("#welcome").count():
+        page.wait_for_selector("#welcome h2")
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -43,7 +43,7 @@ def test_answers_stream_side_by_side_and_citations_open_the_passage(
     faults: list[str] = []
     page = opened(browser, running.address, faults)
     page.fill("#q", QUESTION)
-    page.check("input[value=marketing]")
+    page.check("input[value='*']", force=True)
     page.press("#q", "Enter")
     page.wait_for_selector(".card .cited >> nth=1", timeout=20_000)
     page.wait_for_selector("#turns[aria-busy=false]", timeout=20_000)
@@ -52,7 +52,15 @@ def test_answers_stream_side_by_side_and_citations_open_the_passage(
     assert marks.all_inner_texts() == ["[1]", "[2]"] * 3
     assert "<img src=x" in page.locator(".answer >> nth=0").inner_text(), "shown, not run"
     page.wait_for_selector(".why")
+    assert "/c/" in page.url, "the conversation has an address"
     marks.first.click()
+    page.wait_for_selector("#beside mark")
+    assert "brake fluid" in page.locator("#beside mark").inner_text()
+    page.keyboard.press("Escape")
+    assert page.locator("#beside").is_hidden()
+    assert page.evaluate("document.activeElement.className") == "mark", "the focus comes back"
+    marks.first.click()
+    page.click("#beside a >> nth=0")
     page.wait_for_selector("mark#passage")
     assert "/source?" in page.url
     assert not faults
@@ -84,13 +92,24 @@ def test_a_question_follows_an_answer_and_readers_rate_it(browser: Any, tmp_path
             until(page, "() => document.querySelectorAll('.turn .feedback').length === 2")
             page.wait_for_selector("#turns[aria-busy=false]")
             page.wait_for_selector(".why")
-            newest = page.locator(".turn >> nth=0")
+            newest = page.locator(".turn >> nth=1")
             assert newest.locator(".asked").inner_text() == "How do I change it?"
-            newest.locator("input[name=note]").fill("which tool?")
             newest.get_by_role("button", name="Bad answer").click()
             newest.get_by_role("status").wait_for()
             assert newest.locator("[aria-pressed=true]").get_attribute("value") == "rejected"
-            shown = page.locator("main").inner_text()
+            newest.locator("input[name=note]").fill("which tool?")
+            newest.get_by_role("button", name="Send").click()
+            until(page, "() => document.querySelector('.feedback').dataset.verdict !== ''")
+            page.locator(".turn >> nth=0").get_by_text("Edit").click()
+            asked = page.locator(".turn >> nth=0").locator("textarea[name=q]")
+            asked.fill("What about the coolant?")
+            asked.press("Enter")
+            until(page, "() => document.querySelectorAll('.turn .feedback').length === 1")
+            page.wait_for_selector("#turns[aria-busy=false]")
+            assert page.locator(".asked").all_inner_texts() == ["What about the coolant?"]
+            page.reload()
+            assert page.locator(".asked").all_inner_texts() == ["What about the coolant?"]
+            shown = page.locator("main").text_content()
             assert "writer" in shown
             assert model.url not in shown, "readers see no address"
             page.close()
@@ -101,6 +120,29 @@ def test_a_question_follows_an_answer_and_readers_rate_it(browser: Any, tmp_path
         [rated] = bench.outputs.find(OutputQuery(verdict="rejected", scope=None))
     assert rated.request["question"] == "How do I change it?"
     assert rated.note == "which tool?"
+    assert not faults
+
+
+def test_stop_ends_the_call_of_the_model_and_nothing_is_kept(browser: Any, tmp_path: Path) -> None:
+    faults: list[str] = []
+    with ScriptedServer(Reply("Every two years [1]. " * 200, pace=0.05)) as model:
+        folder = MakeProject(tmp_path)(f"answer: {{model: '{model.url}#writer'}}\n")
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        with served(folder) as server:
+            page = opened(browser, server.address, faults)
+            page.fill("#q", QUESTION)
+            page.press("#q", "Enter")
+            until(page, "() => document.querySelector('.turn .answer')?.textContent.length > 30")
+            page.click("#stop")
+            page.get_by_text("Stopped.").wait_for()
+            assert "Every two years" in page.locator(".turn .answer").inner_text(), "stays in view"
+            assert page.locator("#stop").is_hidden()
+            assert page.evaluate("document.activeElement.id") == "q"
+            assert "There are no conversations yet" in server.http.get("/history").text
+            page.close()
+    with Workbench.open(folder) as bench:
+        assert not bench.outputs.count()
     assert not faults
 
 

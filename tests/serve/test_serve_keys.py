@@ -221,10 +221,7 @@ def test_a_tenant_without_documents_learns_nothing_of_the_others(project: Path) 
             "/v1/chat/completions", json={"messages": [{"role": "user", "content": QUESTION}]}
         )
         pages = [asked, http.post("/v1/retrieve", json={"query": QUESTION}), http.get("/sources")]
-        pages += [
-            http.get("/ask/why", params={"q": QUESTION}, headers={"hx-request": "true"}),
-            http.post("/", data={"q": "a"}),
-        ]
+        pages += [http.post("/", data={"q": "a"})]
     for page in pages:
         assert "acme" not in page.text
         assert "zeta" not in page.text
@@ -243,7 +240,7 @@ def test_a_page_of_another_site_cannot_ask(project: Path) -> None:
     with served(project) as running:
         crossed = {"sec-fetch-site": "cross-site"}
         assert running.http.post("/", data={"q": "a"}, headers=crossed).status_code == 403
-        assert running.http.get("/ask/why", params={"q": "a"}, headers=crossed).status_code == 403
+        assert running.http.post("/ask/stream", data={"q": "a"}, headers=crossed).status_code == 403
         cited = running.http.get("/source", params={"id": "docs/acme.md"}, headers=crossed)
         assert cited.status_code == 200, "links of chat programs keep working"
         for path in (

@@ -87,7 +87,7 @@ def test_a_session_of_an_older_version_goes_on(tmp_path: Path) -> None:
     assert not file.exists()
 
 
-def test_a_link_never_asks_and_explanations_are_for_our_pages(tmp_path: Path) -> None:
+def test_a_link_never_asks(tmp_path: Path) -> None:
     with ScriptedServer("Every two years [1].") as model:
         folder = project(tmp_path, f"answer: {{model: '{model.url}#writer'}}\n")
         secret = key(folder)
@@ -97,7 +97,6 @@ def test_a_link_never_asks_and_explanations_are_for_our_pages(tmp_path: Path) ->
             shown = http.get("/", params={"q": QUESTION})
             assert QUESTION in shown.text, "the form holds it"
             assert not model.requests
-            assert http.get("/ask/why", params={"q": QUESTION}).status_code == 403
             asked = {"q": QUESTION}
             foreign = {"origin": "http://evil.example"}
             assert http.post("/", data=asked, headers=foreign).status_code == 403

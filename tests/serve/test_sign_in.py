@@ -50,7 +50,7 @@ class Site:
 
 
 def opened_sessions(folder: Path) -> Sessions:
-    return Sessions(ProjectFolder(folder), ServeKeys(ProjectFolder(folder)))
+    return Sessions(ProjectFolder(folder).ledger, ServeKeys(ProjectFolder(folder)))
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,9 @@ def served(
 ) -> Iterator[Running]:
     """A server of the project."""
     app = make_app(Serving(folder, overrides, own, watch, body, gives_way))
-    config = uvicorn.Config(app, port=port, log_level="critical", timeout_graceful_shutdown=5)
+    config = uvicorn.Config(
+        app, port=port, log_level="critical", timeout_graceful_shutdown=5, proxy_headers=False
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -250,3 +250,52 @@ def test_a_statement_cannot_leave_the_sandbox(folder: Path, statement: str) -> N
     assert answer.route == "index"
     assert any("did not answer" in note for note in answer.notes)
     assert (folder / ".ragwright" / "data" / "sheets.sqlite").read_bytes() == before
+
+
+SAMPLES = [["S-1", "Elbe", 4.0], ["S-2", "Alster", 3.0], ["S-3", "Elbe", 7.5]]
+SALES = """No,Client,Amount,Currency,Pieces
+1,Fin,10,EUR,3
+2,Kiwi,20,NZD,4
+3,Fin,30,EUR,5
+"""
+
+
+@pytest.fixture(scope="module")
+def messy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
+    """Two tables beside each other on a sheet, and rows with different currencies."""
+    root = tmp_path_factory.mktemp("messy")
+    (root / "docs").mkdir()
+    (root / "ragwright.yaml").write_text("sources: [docs]\n")
+    (root / "docs/sales.csv").write_text(SALES)
+    with xlsxwriter.Workbook(root / "docs/lab.xlsx") as book:
+        sheet = book.add_worksheet("Samples")
+        for at, row in enumerate([["Sample ID", "River", "Lead (µg/l)"], *SAMPLES]):
+            sheet.write_row(at, 0, row)
+        for at, row in enumerate([["River", "Depth (m)"], ["Elbe", 3.5], ["Alster", 2.0]]):
+            sheet.write_row(at, 5, row)
+    with Workbench.open(root) as bench:
+        bench.ingest()
+        yield bench
+
+
+@pytest.mark.parametrize(
+    ("question", "part"),
+    [
+        ("How many samples come from the Elbe?", "2 rows of sheet Samples"),
+        ("What is the depth of the Elbe?", "Depth: 3.5 m"),
+        ("What is the total amount in EUR?", "The sum of Amount is 40"),
+        ("What is the total amount by currency?", "EUR: 40; NZD: 20"),
+        ("What is the amount of client Kiwi?", "Amount: 20"),
+    ],
+)
+def test_tables_beside_each_other_and_units_in_a_column_are_told_apart(
+    messy: Workbench, question: str, part: str
+) -> None:
+    assert part in messy.ask(question).text
+
+
+@pytest.mark.parametrize("form", ["total", "average", "highest", "lowest", "median"])
+def test_numbers_in_several_currencies_are_not_put_together(messy: Workbench, form: str) -> None:
+    answer = messy.ask(f"What is the {form} amount?")
+    assert answer.abstained
+    assert "different units in the column Currency (EUR, NZD)" in " ".join(answer.notes)

@@ -258,7 +258,8 @@ def _unit_citation(number: int, unit: Found) -> Citation:
 
 def _scope_note(ids: Sequence[str], scope: CorpusScope) -> str:
     """Describe what was read, with the filters that bound it."""
-    among = " that meet the filters" if scope.filters else ""
+    narrowed = any(condition.missing is None for condition in scope.filters)
+    among = " that meet the filters" if narrowed else ""
     return f"read {len(ids)} of {len(ids)} chunks{among}"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from ..core import Hit, late_pattern
+from ..core import Hit, case_folded, late_pattern
 from ..models import TokenSource, fold, sentence_spans, stop_words
 from ..retrieve import Unit, read_units
 
@@ -70,7 +70,7 @@ def read_unit_question(question: str, analyzer: TokenSource) -> UnitQuestion | N
     if parts is None:
         return None
     topic = parts.topic
-    phrases = tuple(" ".join(p.casefold().split()) for p in _QUOTED.findall(topic))
+    phrases = tuple(case_folded(phrase) for phrase in _QUOTED.findall(topic))
     terms = tuple(dict.fromkeys(analyzer.query_tokens(_content_words(topic, parts.language))))
     if topic and not terms:
         return None
@@ -174,7 +174,7 @@ def _matches_question(question: UnitQuestion, tokens: set[str], text: str) -> bo
         return False
     if not question.phrases:
         return True
-    flat = " ".join(text.casefold().split())
+    flat = case_folded(text)
     return all(phrase in flat for phrase in question.phrases)
 
 

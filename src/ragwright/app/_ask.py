@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from .. import report
 from ..answer import marks_for_hits
-from ..core import Answer, ConfigError, Hit, RagwrightError
+from ..core import Answer, ConfigError, Filter, Hit, RagwrightError
 from ..flow import Message, TraceEntry
 from ..workbench import Asking, Workbench
 from ._console import Console, fail, question_text
@@ -19,7 +19,9 @@ from ._flags import Flags, names_of, takes
 from ._show import answer_text, runner_step, show_forecast, trace_json, trace_text
 
 
-@takes("project overrides filters soft as_json quiet output no_cache max_cost served dry_run")
+@takes(
+    "project overrides filters soft as_groups as_json quiet output no_cache max_cost served dry_run"
+)
 def command(
     flags: Flags,
     question: str | None = Argument(
@@ -38,8 +40,9 @@ def command(
     if plain:
         session = replace(session, overrides=("answer.stream=true", *session.overrides))
     with flags.open(session) as bench:
+        rights = flags.rights(bench)
         if question is None:
-            _converse(bench, console, names, flags.as_json)
+            _converse(bench, console, names, flags.as_json, rights)
             return
         if flags.dry_run:
             show_forecast(console, bench.forecast_ask(question, names))
@@ -47,6 +50,7 @@ def command(
         entries: list[TraceEntry] | None = [] if trace else None
         shown = _Streamed(console)
         asking = shown.asking(entries) if plain else Asking(trace=entries)
+        asking = replace(asking, filters=rights)
         with console.progress(lambda: shown.waiting(bench), work=lambda: bench.progress):
             answers = bench.ask_all(question, names, asking)
         shown.end()
@@ -111,7 +115,13 @@ class _Streamed:
             self._console.piece(self._marks.feed("", last=True) + "\n")
 
 
-def _converse(bench: Workbench, console: Console, names: list[str], as_json: bool) -> None:
+def _converse(
+    bench: Workbench,
+    console: Console,
+    names: list[str],
+    as_json: bool,
+    rights: tuple[Filter, ...] = (),
+) -> None:
     """Answer questions from standard input, each with the earlier ones as history.
 
     With ``as_json`` all answers are one document at the end.
@@ -126,7 +136,7 @@ def _converse(bench: Workbench, console: Console, names: list[str], as_json: boo
         if not line:
             break
         try:
-            answers = bench.ask_all(line, names, Asking(history=tuple(history)))
+            answers = bench.ask_all(line, names, Asking(history=tuple(history), filters=rights))
         except RagwrightError as error:
             fail(error)
             continue

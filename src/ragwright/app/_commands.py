@@ -37,8 +37,8 @@ _BASE = {
 _ORDER = (
     "init ingest maintain snapshots records retrieve ask draft eval score compare outputs gate "
     "action rehearse promote diagnose audit synth review calibrate passport promise sweep "
-    "confirm tune ablate report measures baseline suite serve mcp keys job cache shared forget "
-    "models doctor demo "
+    "confirm tune ablate report measures baseline suite serve mcp keys sessions log job "
+    "backup restore upgrade cache shared forget models doctor demo "
 )
 """Our commands in the order of the help page; those of other packages follow."""
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 from typer import BadParameter, Option
 
 from .. import workbench
+from ..core import group_names, reader_filter
 from ..project import Session
 from ._console import Console, reported
 
 if TYPE_CHECKING:
+    from ..core import Filter
     from ..workbench import Workbench
 
 HERE = Path()
@@ -63,6 +65,13 @@ class Flags:
         Option(
             metavar="FIELD=VALUE^WEIGHT",
             help="Hits should match, ranked by weight: topic=health^3, lang!=fr; repeatable.",
+        ),
+    ] = None
+    as_groups: Annotated[
+        str | None,
+        Option(
+            metavar="GROUP,GROUP",
+            help="See what readers of these groups see; `everyone` for readers without groups.",
         ),
     ] = None
     as_json: Annotated[bool, Option("--json", help="Print one JSON document.")] = False
@@ -152,6 +161,17 @@ class Flags:
             soft=tuple(self.soft or ()),
             served=self.served,
         )
+
+    def rights(self, bench: Workbench) -> tuple[Filter, ...]:
+        """What the readers of ``--as-groups`` may read, as a filter; none without it.
+
+        Raises:
+            ConfigError: It does not name groups.
+        """
+        if self.as_groups is None:
+            return ()
+        ungrouped = bench.project.settings.groups.ungrouped == "everyone"
+        return (reader_filter(group_names(self.as_groups), ungrouped=ungrouped),)
 
     def open(self, session: Session | None = None) -> Workbench:
         """Open the project with a session; with that of the flags by default."""

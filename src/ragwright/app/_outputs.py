@@ -18,7 +18,6 @@ from ..drafting import (
     OutputBatch,
     OutputQuery,
     Sampling,
-    export_outputs,
     moment,
     turns_of,
 )
@@ -157,7 +156,7 @@ def outputs_export(
     query, console = selection.select(), flags.console
     with flags.open() as bench:
         console.make_folder_of(output)
-        count = export_outputs(bench.outputs, query, output)
+        count = bench.export_outputs(query, output)
         hidden = _of_tenants(bench, query)
     console.remark(f"{count} written to {output}")
     _remark_hidden(console, hidden)

@@ -8,7 +8,14 @@ from typer import Argument, Option
 
 from ..core import ConfigError, counted, replace_text
 from ..passport import passport_json, read_passport
-from ..report import Report, Reporting, passport_html, passport_verdict, report_subject
+from ..report import (
+    PassageFigures,
+    Report,
+    Reporting,
+    passport_html,
+    passport_verdict,
+    report_subject,
+)
 from ._console import Console
 from ._flags import Flags, takes
 
@@ -48,7 +55,7 @@ def command(
     with flags.open() as bench:
         options = Reporting(tuple(trials or ()), flags.seed)
         subject = report_subject(bench.project.folder, bench.project.runs, names, options)
-        report = Report(subject, size)
+        report = Report(subject, size, PassageFigures(bench.project))
         if pictures is not None:
             count = sum(1 for kind in ("png", "svg") for _ in report.pictures(pictures, kind))
             console.remark(f"{count} pictures written to {pictures}")

@@ -12,7 +12,9 @@ from ._flags import Flags, takes
 from ._show import hits_text, show_forecast
 
 
-@takes("project overrides filters soft as_json quiet output no_cache max_cost served dry_run")
+@takes(
+    "project overrides filters soft as_groups as_json quiet output no_cache max_cost served dry_run"
+)
 def command(
     flags: Flags,
     query: str = Argument(help="The query; - reads standard input."),
@@ -29,7 +31,7 @@ def command(
         if flags.dry_run:
             show_forecast(flags.console, bench.forecast_retrieve(query, k))
             return
-        retrieved = bench.retrieve(query, k)
+        retrieved = bench.retrieve(query, k, filters=flags.rights(bench))
         why = bench.explain(retrieved) if explained else None
         figures = bench.figures(retrieved.hits)
     hits = [

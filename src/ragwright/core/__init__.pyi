@@ -72,6 +72,14 @@ from ._errors import (
     UnhandledRequestError as UnhandledRequestError,
     UnsupportedSourceError as UnsupportedSourceError,
 )
+from ._groups import (
+    EVERYONE as EVERYONE,
+    GROUPS as GROUPS,
+    common_groups as common_groups,
+    group_names as group_names,
+    reader_filter as reader_filter,
+    rights_first as rights_first,
+)
 from ._headers import retry_after as retry_after
 from ._limits import address_space as address_space, bounded_work as bounded_work
 from ._mapping import (
@@ -151,6 +159,7 @@ from ._templates import (
 from ._text import (
     CitationMark as CitationMark,
     canonical_json as canonical_json,
+    case_folded as case_folded,
     citation_marks as citation_marks,
     counted as counted,
     late_pattern as late_pattern,

@@ -120,12 +120,14 @@ class Head:
         headings: Headings above the chunk, outermost first.
         table: Header row of the table in whose middle the chunk begins.
         context: A sentence that a model wrote about the chunk's place in its document.
+        figures: What a model wrote about the figures of the chunk, a figure a line.
     """
 
     title: str = ""
     headings: tuple[str, ...] = ()
     table: str = ""
     context: str = ""
+    figures: str = ""
 
     @property
     def text(self) -> str:
@@ -140,18 +142,19 @@ class Head:
             start = text.lstrip()[:_OPENING].split("\n")
             known = {self.title, *(line.lstrip("#").strip() for line in start)}
             headings = " > ".join(n for n in dict.fromkeys(self.headings) if n not in known)
-        lines = ("" if opens else self.title, headings, self.table, self.context)
+        lines = ("" if opens else self.title, headings, self.table, self.context, self.figures)
         return "\n".join(line for line in lines if line)
 
     def packed(self) -> list[str | list[str]]:
         """The head as a list for JSON."""
-        return [self.title, list(self.headings), self.table, self.context]
+        further = [self.figures] if self.figures else []
+        return [self.title, list(self.headings), self.table, self.context, *further]
 
     @classmethod
     def unpacked(cls, values: list[str | list[str]]) -> Head:
         """The head that :meth:`packed` wrote."""
-        title, headings, table, context = values
-        return cls(str(title), tuple(headings), str(table), str(context))
+        title, headings, *others = values
+        return cls(str(title), tuple(headings), *map(str, others))
 
 
 _OPENING = 400
@@ -199,6 +202,10 @@ class Filter:
     ``low``/``high`` are inclusive bounds, used where ``values`` is empty. With ``exclude`` it is
     inverted: chunks meet it that hold none of ``values``, or nothing within the bounds, including
     those without the field.
+
+    With ``missing`` it is a right to read, and no error however little it leaves: ``values`` and
+    the field need not exist. True: chunks without the field meet it too; False: they do not. Fields
+    that only chunks have which miss it count as unknown in the filters behind it.
     """
 
     field: str
@@ -206,6 +213,7 @@ class Filter:
     low: str | int | float | None = None
     high: str | int | float | None = None
     exclude: bool = False
+    missing: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse a filter without a condition: it would let everything through.
@@ -229,19 +237,21 @@ class Filter:
         """The filter as it is typed: ``field=value|value``, ``field=low..high``; or ``!=``."""
         sign = "!=" if self.exclude else "="
         if self.values:
-            return f"{self.field}{sign}{'|'.join(map(str, self.values))}"
+            none = " or none" if self.missing else ""
+            return f"{self.field}{sign}{'|'.join(map(str, self.values))}{none}"
         if isinstance(self.low, str) and self.high == self.low + _LAST:
             return f"{self.field}{sign}{self.low}*"
         low, high = ("" if end is None else end for end in (self.low, self.high))
         return f"{self.field}{sign}{low}..{high}"
 
     def __repr__(self) -> str:
-        """As Python writes it, with ``exclude`` only if it is set.
+        """As Python writes it, with ``exclude`` and ``missing`` only if they are set.
 
         Manifests of runs hold this text: those older than ``exclude`` must stay equal.
         """
         parts = [(name, getattr(self, name)) for name in ("field", "values", "low", "high")]
         parts += [("exclude", True)] if self.exclude else []
+        parts += [] if self.missing is None else [("missing", self.missing)]
         return f"Filter({', '.join(f'{name}={value!r}' for name, value in parts)})"
 
 

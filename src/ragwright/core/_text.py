@@ -49,6 +49,11 @@ def canonical_json(value: Any) -> str:
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+def case_folded(text: str) -> str:
+    """Return a text without the differences of case and white space."""
+    return " ".join(text.casefold().split())
+
+
 def well_formed(text: str) -> str:
     r"""The text with U+FFFD for every half of a surrogate pair; two halves become one character.
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .. import answer, models
-from ..core import RagwrightError, counted
+from ..core import RagwrightError, counted, rights_first
 from ..project import Project, at_work
 from ._declarations import draft_declarations
 from ._draft import Underway, draft, no_model
@@ -129,7 +129,8 @@ def drafts(
         project.models.settings_of(model)
     plan = draft_plan(project)
     plan = replace(plan, options=with_numbers(plan.options, options))
-    searching = replace(plan.retrieve, filters=plan.retrieve.filters + options.filters)
+    filters = rights_first(plan.retrieve.filters + options.filters)
+    searching = replace(plan.retrieve, filters=filters)
     plan = replace(plan, models=models, preview=options.preview, retrieve=searching)
     return partial(draft, request, project.target(), plan, underway)
 

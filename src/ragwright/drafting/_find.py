@@ -139,11 +139,18 @@ def check_biography(
 ) -> Flow[None]:
     """Refuse a request for a missing biography; ``typed`` as in `find_pool`.
 
+    Under hard filters, that of a client without a record that meets them counts as missing.
+
     Raises:
         PromptError: There is none; the hint lists the nearest clients with one.
     """
-    if not request.bio or biography_of(request, plan):
+    if not request.bio:
         return
+    if biography_of(request, plan):
+        if not plan.retrieve.filters:
+            return
+        if (yield from _clients_with_records([request.client], target, plan)):
+            return
     with_biography = {plan.rollups.canonical(name) for name in plan.rollups.biographies}
     known = yield from _clients_with_records(sorted(with_biography), target, plan)
     client = typed or request.client

@@ -11,6 +11,7 @@ from ..answer import CONVERSATION
 from ..index import forget_sheets
 from ..ledger import ADDED, Ledger, forget, forget_backups, one_to_forget
 from ..project import (
+    clear_sheets,
     clear_spools,
     clear_trials,
     forget_glossaries,
@@ -79,6 +80,7 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         forget_glossaries(project.folder.cache)  # they may be mined from the document
         clear_spools(project.folder.cache)  # left by an ingest that was killed
         clear_trials(project.folder.cache)  # left by a rehearsal that was killed
+        clear_sheets(project.folder.cache)
         forget_stamps(project.folder.cache / "files.sqlite", document_id)
         candidates = forget_feedback(project.folder.testsets, document_id)
         return {

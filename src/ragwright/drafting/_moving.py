@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def move_to_shared(project: Project) -> Mapping[str, int]:
-    """Copy replies, runs and outputs of the project folder into the shared database.
+    """Copy replies, runs, outputs and keys of the project folder into the shared database.
 
     The files stay as they are. Rows that exist already are not copied again.
     Returns the number of new rows.
@@ -41,7 +41,8 @@ def move_to_shared(project: Project) -> Mapping[str, int]:
             copied = copy_rows(folder.ledger, ledger.database)
         added = _move_added(project, place)
     runs, outputs = copied.get("runs", 0), copied.get("batches", 0)
-    return {"replies": replies, "runs": runs, "outputs": outputs} | added
+    keys = {"keys": copied["serve_keys"]} if copied.get("serve_keys") else {}
+    return {"replies": replies, "runs": runs, "outputs": outputs} | keys | added
 
 
 def _move_added(project: Project, place: SharedPlace) -> dict[str, int]:

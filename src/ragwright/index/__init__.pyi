@@ -1,9 +1,11 @@
+from ._connections import STORE_VERSION as STORE_VERSION
 from ._encoded import (
     ENCODED_CHANNELS as ENCODED_CHANNELS,
     EncodedChannel as EncodedChannel,
     encoded_channel as encoded_channel,
     not_encoded as not_encoded,
     packed_side as packed_side,
+    wrong_encodings as wrong_encodings,
 )
 from ._encoded_rows import (
     drop_encodings as drop_encodings,
@@ -18,6 +20,7 @@ from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHa
 from ._heads import (
     chunk_key as chunk_key,
     embedded_text as embedded_text,
+    embedded_texts as embedded_texts,
     headed_text as headed_text,
 )
 from ._history import KeptRows as KeptRows, no_such_state as no_such_state
@@ -65,6 +68,7 @@ from .sheets import (
     keep_sheets as keep_sheets,
     month_number as month_number,
     named_unit as named_unit,
+    quoted as quoted,
     read_date as read_date,
     singular as singular,
 )

@@ -126,6 +126,9 @@ CREATE INDEX encodings_by_entry ON encodings (entry);
 STEPS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD)
 """Statements that migrate from each version to the next; the number of steps is the version."""
 
+STORE_VERSION = len(STEPS)
+"""Schema version of the SQLite store."""
+
 
 def prepare(db: sqlite3.Connection, path: Path, steps: Sequence[str] = STEPS) -> None:
     """Bring a file to the present version: make the tables, or back up and migrate.

@@ -32,11 +32,13 @@ class EncodedChannel(ABC):
         name: Name of the channel: in ``retrieve.channels``, and in requests.
         form: Version of the packed arrays; saved ones of another version are packed again.
         least: The least score of a hit is above this; None where every chunk has a score.
+        terms: True for sums over the terms of a query, which postings answer.
     """
 
     name: str
     form: int = 1
     least: float | None = 0.0
+    terms: bool = False
 
     @abstractmethod
     def packed(self, encodings: Iterable[bytes]) -> dict[str, Array]:
@@ -99,12 +101,7 @@ def packed_side(
             at = stored[stamp]
             first, end = int(ends[at] - segment.sizes[at]), int(ends[at])
             if len(pieces) != end - first:
-                raise StoreError(
-                    f"a document has {counted(len(pieces), 'encoding')} for "
-                    f"{counted(end - first, 'chunk')}",
-                    where=f"channel {channel.name}",
-                    hint="run: ragwright ingest",
-                )
+                raise wrong_encodings(len(pieces), end - first)
             yield from (b"" for _ in range(row, first))
             absent[first:end] = False
             yield from pieces
@@ -119,6 +116,14 @@ def packed_side(
 def _places(segment: Segment) -> Iterator[tuple[int, int]]:
     """Stamp and number of each document of a segment."""
     return ((stamp, at) for at, stamp in enumerate(segment.stamps.tolist()))
+
+
+def wrong_encodings(encodings: int, chunks: int) -> StoreError:
+    """The error for a document with another number of encodings than chunks."""
+    return StoreError(
+        f"a document has {counted(encodings, 'encoding')} for {counted(chunks, 'chunk')}",
+        hint="run: ragwright ingest",
+    )
 
 
 def not_encoded(channel: str, chunks: int, snapshot: str) -> RetrieveError:

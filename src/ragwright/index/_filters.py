@@ -77,9 +77,9 @@ def filter_masks(
     """Live rows that meet every filter, one mask per segment.
 
     The values of a filter are looked up among the rows that the filters before it leave: hidden
-    values count as unknown, or the error would reveal another tenant's chunks. If they leave no
-    row, nothing is checked. Excluded values need not exist: if no row has them, the result is
-    right.
+    values count as unknown, or the error would reveal another tenant's chunks. Fields count as
+    unknown that no row has which rights to read leave. If these leave no row, nothing is checked.
+    Excluded values need not exist: if no row has them, the result is right.
 
     Raises:
         FilterError: A field that no chunk has, or values that none of those rows has.
@@ -98,12 +98,25 @@ def filter_masks(
             raise unknown_value(condition, segments, _allowed_masks(segments, live, rest))
         for mask, met in zip(masks, positions, strict=True):
             mask &= met.mask()
+        if condition.missing is not None:
+            if not any(mask.any() for mask in masks):
+                return masks
+            fields = fields_under(condition, segments, [~mask for mask in masks])
     return masks
+
+
+def fields_under(
+    right: Filter, segments: Sequence[Segment], hidden: Sequence[Mask | None]
+) -> dict[str, int]:
+    """Fields of the rows that a right to read leaves, without its own, which names other groups."""
+    counts = field_counts(segments, hidden)
+    counts.pop(right.field, None)
+    return counts
 
 
 def must_be_held(condition: Filter) -> bool:
     """True if a condition that no row meets is an error: values are required, not excluded."""
-    return bool(condition.values) and not condition.exclude
+    return bool(condition.values) and not condition.exclude and condition.missing is None
 
 
 def held(positions: Sequence[Positions], masks: Sequence[Mask | None]) -> bool:
@@ -137,18 +150,30 @@ def positions_of(
     Raises:
         FilterError: A field that no chunk has.
     """
-    if condition.field not in fields and condition.field not in ALWAYS:
+    is_known = condition.field in fields or condition.field in ALWAYS
+    if not is_known and condition.missing is None:
         raise unknown_field(condition.field, fields)
     return [Positions(_matching_rows(segment, condition), segment.rows) for segment in segments]
 
 
 def _matching_rows(segment: Segment, condition: Filter) -> Rows:
     rows = _holding_rows(segment, condition)
+    if condition.missing:
+        return np.concatenate([rows, _rows_without(segment, condition.field)])
     if not condition.exclude:
         return rows
     others = np.ones(segment.rows, np.bool_)
     others[rows] = False
     return np.flatnonzero(others).astype(np.int32)
+
+
+def _rows_without(segment: Segment, field: str) -> Rows:
+    """Rows without a field."""
+    without = np.ones(segment.rows, np.bool_)
+    index = segment.fields.get(field)
+    if index is not None:
+        without[index.rows] = False
+    return np.flatnonzero(without).astype(np.int32)
 
 
 def _holding_rows(segment: Segment, condition: Filter) -> Rows:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -17,29 +16,38 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core import (
     Document,
     SchemaVersionError,
     SnapshotGoneError,
-    StoreBusyError,
     text_hash,
 )
 from . import _lance_tables as lance, _lance_upkeep as upkeep
-from ._kept import KeptState
+from ._heads import embedded_texts
+from ._kept import EncodingSize, KeptState
+from ._lance_encodings import LanceEncodings
 from ._lance_history import LanceHistory
 from ._lance_open import OpenTables, store_facts
 from ._lance_rows import (
     chunk_rows,
     document_of,
     document_rows,
+    documents_with_chunks,
     matrix,
     rows_of,
-    stored_chunk,
-    stored_document,
 )
-from ._lance_state import Pinned, Reopening, Totals, pin, search_facts, stamps_of, tag_of, totals_of
+from ._lance_state import (
+    Pinned,
+    Reopening,
+    Totals,
+    keep_version,
+    pin,
+    search_facts,
+    stamps_of,
+    tag_of,
+    totals_of,
+)
 from ._lance_values import KnownValues
 from ._lance_view import Answering, LanceView
 from ._options import LanceSizes, StoreOptions
@@ -50,8 +58,6 @@ from ._store import (
     IndexSpec,
     Matrix,
     Store,
-    StoredChunk,
-    StoredDocument,
     StoredState,
     View,
     WriteCounts,
@@ -67,9 +73,6 @@ _KEYS = 20_000
 _IN_MEMORY = 200_000
 """Chunks up to which a second index in memory may answer for a failed view."""
 
-_SEARCHED = frozenset(("text", "words", "facets", "length", *lance.OWN_COLUMNS.values()))
-"""Columns of chunks that only searches read."""
-
 _CHANGED = "target.hash != source.hash OR target.source != source.source"
 
 
@@ -81,10 +84,6 @@ class _Entry:
     source: str
     root: str
     chunks: int
-
-
-class _MovedError(Exception):
-    """The rows to read have been replaced meanwhile."""
 
 
 class LanceStore(Store):
@@ -127,6 +126,7 @@ class LanceStore(Store):
             self._tables = OpenTables(self._db)
             facts = store_facts(self._db, self._tables, self._where)
         self._history = LanceHistory(self._tables, self._options, self._where)
+        self._encodings = LanceEncodings(self._tables, self._history, self._where)
         version = int(facts.get("schema", 0))
         if version != lance.SCHEMA_VERSION:
             newer = version > lance.SCHEMA_VERSION
@@ -263,6 +263,7 @@ class LanceStore(Store):
             # Also ours if another process stored the same document first.
             dead = [entry.stamp for entry in lost] + [s for s in stamps if s not in live]
             lance.delete_rows(chunks, "stamp", dead, self._where)
+            self._encodings.sweep(pair)
         written = set(stamps)
         added, changed = added + merged.num_inserted_rows, merged.num_updated_rows
         return WriteCounts(
@@ -327,10 +328,11 @@ class LanceStore(Store):
                 removed = lance.delete_rows(documents, "stamp", stamps, self._where)
                 dropped = lance.delete_rows(chunks, "stamp", stamps, self._where)
                 if purge:
-                    self._sweep_orphans(
-                        documents, chunks, grace=_GRACE_SECONDS if self._remote else 0
-                    )
+                    grace = _GRACE_SECONDS if self._remote else 0
+                    upkeep.sweep_orphans(documents, chunks, self._where, grace)
                     former += self._history.forget(target, keys, stamps).removed
+                if stamps or purge:
+                    self._encodings.sweep(target, purge=purge)
                 counts += WriteCounts(removed=removed, chunks_removed=dropped)
             if purge:
                 self._purge_tables()
@@ -350,16 +352,6 @@ class LanceStore(Store):
             upkeep.purge_folder(self._path)
         for pair in self.pairs():
             self.settle(pair)
-
-    def _sweep_orphans(self, documents: Any, chunks: Any, *, grace: int = _GRACE_SECONDS) -> None:
-        """Delete chunks that no document refers to and that no writer is about to use.
-
-        A writer may use those that were written less than ``grace`` seconds ago.
-        """
-        before = time.time_ns() - grace * 10**9
-        old = lance.select(chunks, ["stamp"], f"written < {before}")["stamp"].to_numpy()
-        live = lance.select(documents, ["stamp"])["stamp"].to_numpy()
-        lance.delete_rows(chunks, "stamp", np.setdiff1d(old, live).tolist(), self._where)
 
     def snapshot(self, pair: IndexSpec) -> str:
         """Name of the pair's present state; equal content has the same name in any store."""
@@ -388,7 +380,7 @@ class LanceStore(Store):
             newest = snapshot is None
             reopen = Reopening(lambda name: self.pinned(pair, name), name, following=newest)
             analyzer = self._analyzers.of(pair)
-            settings = Answering(self._options, self._sizes, self._where)
+            settings = Answering(self._options, self._sizes, self._where, self._encodings)
             view = LanceView(name, pair, reopen, analyzer, settings)
             view.snapshot = reopen.name
             return view
@@ -411,22 +403,9 @@ class LanceStore(Store):
             except SnapshotGoneError:
                 raise snapshot_gone(name, current, self._where) from None
             return name, state, facts
-        self._tag_state(state, current)
-        return current, state, facts
-
-    def _tag_state(self, state: Pinned, snapshot: str) -> None:
-        """Keep the versions of a state that was opened, so that a pinned run can continue."""
         for table in (state.documents, state.chunks):
-            tag, version = tag_of(snapshot), table.version
-            try:
-                existing = table.tags.list().get(tag)
-                if existing is None:
-                    table.tags.create(tag, version)
-                elif int(existing["version"]) != version:
-                    table.tags.update(tag, version)
-            except (OSError, RuntimeError, ValueError):
-                # Reading needs no right to write; the state is then kept for an hour only.
-                return
+            keep_version(table, current)
+        return current, state, facts
 
     def settle(self, pair: IndexSpec) -> None:
         """Bring indexes up to date, join small files, remove versions that nothing needs.
@@ -437,7 +416,8 @@ class LanceStore(Store):
             documents, chunks = self._documents_table(pair), self._chunks_table(pair)
             if documents is None or chunks is None or not documents.count_rows():
                 return
-            self._sweep_orphans(documents, chunks)
+            upkeep.sweep_orphans(documents, chunks, self._where, _GRACE_SECONDS)
+            self._encodings.settle(pair, self._sizes.indexed)
             facts = search_facts(self._tables.fresh("facts"), pair)
             if chunks.count_rows() < self._sizes.indexed:
                 upkeep.compact([documents, chunks], self._where)
@@ -465,6 +445,7 @@ class LanceStore(Store):
                 if self._options.keep_snapshots:
                     self._history.keep(pair, self._present_totals(pair).digest, (note, settings))
                 self._history.prune(pair)
+                self._encodings.sweep(pair)
 
     def kept_states(self) -> Sequence[KeptState]:
         """The kept states, oldest first."""
@@ -493,11 +474,11 @@ class LanceStore(Store):
     def reading(self, pair: IndexSpec) -> Iterator[StoredState]:
         """The stored rows of the present state; only their stamps are kept in memory."""
         with lance.explained(self._where):
-            table = self._documents_table(pair)
-            stamps = np.sort(stamps_of(table)) if table else np.empty(0, np.int64)
+            documents, chunks = self._documents_table(pair), self._chunks_table(pair)
+            stamps = np.sort(stamps_of(documents)) if documents else np.empty(0, np.int64)
             yield StoredState(
                 self.snapshot(pair),
-                lambda: self._read_unmoved(pair, stamps),
+                lambda: documents_with_chunks(documents, chunks, stamps, self._where),
                 self._analyzers.of(pair),
                 self._options.k1,
                 self._options.b,
@@ -505,39 +486,38 @@ class LanceStore(Store):
                 self._present_totals(pair).chunks <= _IN_MEMORY,
             )
 
-    def _read_unmoved(self, pair: IndexSpec, stamps: NDArray[np.int64]) -> Iterator[StoredDocument]:
-        try:
-            yield from self._read_documents(pair, stamps)
-        except _MovedError as error:
-            raise StoreBusyError(
-                "documents were replaced while they were read",
-                where=self._where,
-                hint="try again when less is being written",
-            ) from error
+    def stamps_without(self, pair: IndexSpec, encoder: str) -> Sequence[int]:
+        """Stamps of the pair's documents that an encoder has not encoded."""
+        with lance.explained(self._where):
+            return self._encodings.stamps_without(pair, encoder)
 
-    def _read_documents(
-        self, pair: IndexSpec, stamps: NDArray[np.int64]
-    ) -> Iterator[StoredDocument]:
-        """Documents with these stamps and their chunks; :class:`_MovedError` if some are gone."""
-        documents, chunks = self._documents_table(pair), self._chunks_table(pair)
-        columns = ["stamp", "chunks", *COLUMNS]
-        chunk_columns = [
-            field for field in lance.chunks_schema(pair).names if field not in _SEARCHED
-        ]
-        for start in range(0, len(stamps), _BLOCK):
-            block = stamps[start : start + _BLOCK].tolist()
-            condition = next(lance.one_of("stamp", block))
-            heads = {row["stamp"]: row for row in rows_of(documents, columns, condition)}
-            if len(heads) != len(block):
-                raise _MovedError
-            pieces: dict[int, list[tuple[int, StoredChunk]]] = {}
-            for row in rows_of(chunks, chunk_columns, condition):
-                pieces.setdefault(row["stamp"], []).append((row["ordinal"], stored_chunk(row)))
-            for stamp in block:
-                chunks_of = sorted(pieces.get(stamp, ()), key=lambda piece: piece[0])
-                if len(chunks_of) != heads[stamp]["chunks"]:
-                    raise _MovedError
-                yield stored_document(heads[stamp], COLUMNS, [chunk for _, chunk in chunks_of])
+    def stamped_texts(
+        self, pair: IndexSpec, stamps: Sequence[int]
+    ) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """(Stamp, texts of its chunks as they are embedded) of documents."""
+        with lance.explained(self._where):
+            documents, chunks = self._documents_table(pair), self._chunks_table(pair)
+            for condition in lance.one_of("stamp", stamps) if documents is not None else ():
+                present = np.sort(stamps_of(documents, condition))
+                for document in documents_with_chunks(documents, chunks, present, self._where):
+                    yield document.stamp, embedded_texts(document)
+
+    def put_encodings(self, encoder: str, encodings: Mapping[int, tuple[bytes, ...]]) -> None:
+        """Store the encodings of documents by stamp."""
+        with lance.explained(self._where):
+            for pair in self._known_pairs():
+                self._encodings.put(pair, encoder, encodings)
+
+    def forget_encodings(self, encoder: str) -> None:
+        """Delete what an encoder has encoded."""
+        with lance.explained(self._where):
+            for pair in self._known_pairs():
+                self._encodings.forget_encoder(pair, encoder)
+
+    def encoding_size(self, pair: IndexSpec, encoder: str) -> EncodingSize:
+        """What an encoder has encoded of a pair."""
+        with lance.explained(self._where):
+            return self._encodings.size(pair, encoder)
 
     def documents(self, pair: IndexSpec) -> Iterator[Document]:
         """Stored documents by id, a block of them in memory at a time."""

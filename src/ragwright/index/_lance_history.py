@@ -141,9 +141,9 @@ class LanceHistory:
         if gone and table is not None:
             names = ", ".join(str(state.members) for state in gone)
             lance.retried(lambda: table.delete(f"state IN ({names})"), self._where)
-            self._drop_retired(pair, lambda stamps: np.setdiff1d(stamps, self._held(pair)))
+            self._drop_retired(pair, lambda stamps: np.setdiff1d(stamps, self.held(pair)))
 
-    def _held(self, pair: IndexSpec) -> NDArray[np.int64]:
+    def held(self, pair: IndexSpec) -> NDArray[np.int64]:
         """Stamps that some kept state of a pair holds; read again when the table has changed."""
         table = self._tables.opened(f"kept_{pair.key}")
         if table is None:
@@ -156,7 +156,7 @@ class LanceHistory:
 
     def retire(self, pair: IndexSpec, stamps: Sequence[int]) -> None:
         """Copy documents that a kept state holds, before they are replaced or removed."""
-        doomed = np.intersect1d(np.asarray(stamps, np.int64), self._held(pair))
+        doomed = np.intersect1d(np.asarray(stamps, np.int64), self.held(pair))
         if not len(doomed):
             return
         kinds = (

@@ -8,19 +8,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..core import Document, MetaValue, text_hash
+from ..core import Document, MetaValue, StoreBusyError, text_hash
 from . import _lance_tables as lance
 from ._fields import number_of, spelling
 from ._heads import unpack_standing
 from ._postings import repack_terms, unpack_terms, words_of
-from ._prepare import ReadyChunk, ReadyDocument, document_from, entry_digest, structure_of
+from ._prepare import COLUMNS, ReadyChunk, ReadyDocument, document_from, entry_digest, structure_of
 from ._store import IndexSpec, StoredChunk, StoredDocument, as_metadata, pages_from
 
 LONGEST = 256
 """Characters up to which a value is stored whole in ``facets``."""
 
 _DATES = ("created", "modified")
+
+_BLOCK = 500
+"""Documents that are read at once."""
+
+_SEARCHED = frozenset(("text", "words", "facets", "length", *lance.OWN_COLUMNS.values()))
+"""Columns of chunks that only searches read."""
 
 
 def facet(field: str, value: str = "") -> str:
@@ -181,6 +188,37 @@ def matrix(column: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
 def document_of(row: Mapping[str, Any], columns: Sequence[str]) -> Document:
     """A document from its row."""
     return document_from([lance.from_string(row[column]) for column in columns])
+
+
+def documents_with_chunks(
+    documents: Any, chunks: Any, stamps: NDArray[np.int64], where: str
+) -> Iterator[StoredDocument]:
+    """Documents with these stamps and their chunks, a block of them in memory at a time.
+
+    Raises:
+        StoreBusyError: Some have been replaced meanwhile.
+    """
+    moved = StoreBusyError(
+        "documents were replaced while they were read",
+        where=where,
+        hint="try again when less is being written",
+    )
+    columns = ["stamp", "chunks", *COLUMNS]
+    for start in range(0, len(stamps), _BLOCK):
+        block = stamps[start : start + _BLOCK].tolist()
+        condition = next(lance.one_of("stamp", block))
+        heads = {row["stamp"]: row for row in rows_of(documents, columns, condition)}
+        if len(heads) != len(block):
+            raise moved
+        pieces: dict[int, list[tuple[int, StoredChunk]]] = {}
+        names = [name for name in chunks.schema.names if name not in _SEARCHED]
+        for row in rows_of(chunks, names, condition):
+            pieces.setdefault(row["stamp"], []).append((row["ordinal"], stored_chunk(row)))
+        for stamp in block:
+            chunks_of = sorted(pieces.get(stamp, ()), key=lambda piece: piece[0])
+            if len(chunks_of) != heads[stamp]["chunks"]:
+                raise moved
+            yield stored_document(heads[stamp], COLUMNS, [chunk for _, chunk in chunks_of])
 
 
 def stored_document(

@@ -54,6 +54,14 @@ class Found:
         at = [place for place, name in enumerate(self.ids) if name not in excluded]
         return Found([self.ids[place] for place in at], self.scores[at], self.steps[at])
 
+    def above(self, least: float) -> Found:
+        """The chunks with a score above a bound."""
+        at = np.flatnonzero(self.scores > least)
+        if len(at) == len(self.ids):
+            return self
+        ids = [self.ids[place] for place in at.tolist()]
+        return Found(ids, self.scores[at], self.steps[at])
+
     def best(self, k: int) -> tuple[tuple[str, float], ...]:
         """The k best, ties by id."""
         order = sorted(range(len(self.ids)), key=lambda at: (-self.scores[at], self.ids[at]))
@@ -137,7 +145,7 @@ class DenseScoring(Scoring):
 
     def _scored_batch(self, batch: Any, soft: Sequence[str]) -> Found:
         scores = np.vecdot(matrix(batch["vector"]).astype(np.float64), self._wide)
-        return _found_in(batch, scores, soft)
+        return found_in(batch, scores, soft)
 
     def best(self, where: Where, k: int, soft: Sequence[str] = ()) -> Found:
         """The k best; where search is exact, all that may be among them."""
@@ -335,12 +343,7 @@ class KeywordScoring(Scoring):
         tokens = self._order[at[hit]]
         gained = (impacts + self._bonus[tokens]) * self._factors[tokens]
         scores = np.asarray(np.bincount(rows[hit], gained, len(lengths)), np.float64)
-        results = _found_in(batch, scores, soft)
-        positive = np.flatnonzero(results.scores > 0)
-        if len(positive) == len(results.ids):
-            return results
-        ids = [results.ids[place] for place in positive.tolist()]
-        return Found(ids, results.scores[positive], results.steps[positive])
+        return found_in(batch, scores, soft).above(0.0)
 
 
 def agreeing(state: Pinned) -> bool:
@@ -369,7 +372,8 @@ def tokens_of(text: Sequence[str]) -> Counter[str]:
     return Counter(text)
 
 
-def _found_in(batch: Any, scores: Scores, soft: Sequence[str]) -> Found:
+def found_in(batch: Any, scores: Scores, soft: Sequence[str]) -> Found:
+    """The chunks of a batch with their scores and the soft conditions that they meet."""
     steps = np.zeros(len(scores), np.int64)
     for place in range(len(soft)):
         met = _as_array(batch[f"c{place}"]).fill_null(False).to_numpy(zero_copy_only=False)

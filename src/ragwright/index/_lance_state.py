@@ -139,10 +139,24 @@ def _live_condition(documents: Any, chunks: Any, totals: Totals, *, fixed: bool)
     return condition if int(chunks.count_rows(condition or None)) == totals.chunks else None
 
 
-def stamps_of(table: Any) -> NDArray[np.int64]:
-    """Stamps of the rows."""
-    parts = [batch["stamp"].to_numpy() for batch in lance.batches(table, ["stamp"])]
+def stamps_of(table: Any, where: str = "") -> NDArray[np.int64]:
+    """Stamps of the rows, or of those that meet a condition."""
+    parts = [batch["stamp"].to_numpy() for batch in lance.batches(table, ["stamp"], where)]
     return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def keep_version(table: Any, snapshot: str) -> None:
+    """Keep the version of a table that a state was opened with, so that a run can continue."""
+    tag, version = tag_of(snapshot), table.version
+    try:
+        existing = table.tags.list().get(tag)
+        if existing is None:
+            table.tags.create(tag, version)
+        elif int(existing["version"]) != version:
+            table.tags.update(tag, version)
+    except (OSError, RuntimeError, ValueError):
+        # Reading needs no right to write; the state is then kept for an hour only.
+        return
 
 
 def search_facts(facts: Any, pair: IndexSpec) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from . import _lance_tables as lance
 from ._lance_rows import matrix
 from ._lance_search import agreeing
-from ._lance_state import Pinned
+from ._lance_state import Pinned, stamps_of
 from ._options import StoreOptions
 
 _STALE_SHARE = 0.01
@@ -92,8 +92,7 @@ def build(
             new_indexes["vector"] = IvfRq(distance_type="dot", num_partitions=lists)
     for name, config in new_indexes.items():
         lance.retried(lambda n=name, c=config: chunks.create_index(n, config=c), where)  # type: ignore[misc]
-    if "stamp" not in {index.columns[0] for index in documents.list_indices()}:
-        lance.retried(lambda: documents.create_index("stamp", config=BTree()), where)
+    index_stamps(documents, 0, where)
     compact([documents, chunks], where)
     return lists
 
@@ -120,6 +119,24 @@ def _word_index() -> Any:
         remove_stop_words=False,
         ascii_folding=False,
     )
+
+
+def sweep_orphans(documents: Any, chunks: Any, where: str, grace: int) -> None:
+    """Delete chunks that no document refers to and that no writer is about to use.
+
+    A writer may use those that were written less than ``grace`` seconds ago.
+    """
+    before = time.time_ns() - grace * 10**9
+    old = stamps_of(chunks, f"written < {before}")
+    lance.delete_rows(chunks, "stamp", np.setdiff1d(old, stamps_of(documents)).tolist(), where)
+
+
+def index_stamps(table: Any, rows: int, where: str) -> None:
+    """Index the stamps of a table that has at least so many rows and no such index."""
+    from lancedb.index import BTree
+
+    if table.count_rows() >= rows and not any(i.columns == ["stamp"] for i in table.list_indices()):
+        lance.retried(lambda: table.create_index("stamp", config=BTree()), where)
 
 
 def compact(tables: Sequence[Any], where: str) -> None:

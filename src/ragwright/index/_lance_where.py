@@ -86,6 +86,8 @@ class Conditions:
             for condition in filters:
                 rest = [other for other in filters if other is not condition]
                 allowed = self.within(allowed, condition, rest)
+                if condition.missing is not None and not allowed.rows:
+                    break
             if len(self._wheres) >= _CACHED:
                 self._wheres = {}
             self._wheres[key] = allowed
@@ -98,6 +100,8 @@ class Conditions:
             FilterError: As in :meth:`hard`; the nearest values are those of chunks that
                 meet ``rest``.
         """
+        if condition.missing is None:
+            self._require_field(condition.field, rest)
         sql = lance.both(before.sql, self.sql(condition))
         number = self.count(sql)
         if not number and before.rows and must_be_held(condition):
@@ -108,16 +112,26 @@ class Conditions:
         """One filter as SQL.
 
         Raises:
-            FilterError: A field that no chunk has, or a range over too many values.
+            FilterError: A range over too many values.
         """
         name = condition.field
-        if name not in ALWAYS and not (name in self.names() and self._is_present(name)):
-            raise unknown_field(name, [field for field in self.names() if self._is_present(field)])
         holding = self._holding_sql(condition)
+        if condition.missing:
+            return f"({holding}) OR NOT ({self.having(name)})"
         return f"NOT ({holding})" if condition.exclude else holding
 
-    def _is_present(self, name: str) -> bool:
-        return self.count(lance.both(self.live.sql, self.having(name))) > 0
+    def _require_field(self, name: str, filters: Sequence[Filter]) -> None:
+        """Refuse a field of no chunk that the rights to read among some filters leave."""
+        rights = [condition for condition in filters if condition.missing is not None]
+        before = lance.both(self.live.sql, *map(self.sql, rights))
+        # The field of a right is unknown too: it names groups of others.
+        names = set(self.names()) - {right.field for right in rights}
+        if name not in ALWAYS and not (name in names and self._is_present(name, before)):
+            known = [field for field in sorted(names) if self._is_present(field, before)]
+            raise unknown_field(name, known)
+
+    def _is_present(self, name: str, before: str) -> bool:
+        return self.count(lance.both(before, self.having(name))) > 0
 
     def having(self, name: str) -> str:
         """SQL for chunks with any value of a field."""

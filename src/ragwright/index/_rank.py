@@ -208,7 +208,7 @@ def _whole_weights(weights: tuple[float, ...]) -> tuple[tuple[int, ...], Fractio
 
 def condition_key(condition: Filter) -> object:
     """A key that is equal for two filters with the same meaning."""
-    name = condition.field, condition.exclude
+    name = condition.field, condition.exclude, condition.missing
     if condition.values:
         return name, frozenset(map(spelling, condition.values))
     bounds = (condition.low, condition.high)

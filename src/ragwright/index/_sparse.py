@@ -29,6 +29,7 @@ class SparseChannel(EncodedChannel):
     """Learned sparse vectors, as SPLADE and inference-free models make them."""
 
     name = "sparse"
+    terms = True
 
     def packed(self, encodings: Iterable[bytes]) -> dict[str, Array]:
         """Postings: per term its rows and weights; frequent terms as rows of weights."""

@@ -371,14 +371,7 @@ class SqliteStore(Store):
         with self._connections.reading() as db:
             stored = rows.documents_with_chunks(db, pair, np.asarray(stamps, np.int64))
             for document in stored:
-                text, title = document.text, document.title
-                yield (
-                    document.stamp,
-                    tuple(
-                        index.headed_text(text[chunk.start : chunk.end], title, chunk.head)
-                        for chunk in document.chunks
-                    ),
-                )
+                yield document.stamp, index.embedded_texts(document)
 
     def put_encodings(self, encoder: str, encodings: Mapping[int, tuple[bytes, ...]]) -> None:
         """Store the encodings of documents by stamp."""

@@ -352,6 +352,10 @@ class View(ABC):
         metadata of the document or the chunk replaces them).
         """
 
+    def has_field(self, name: str) -> bool:
+        """True if a chunk has a metadata field."""
+        return name in self.fields()
+
     @abstractmethod
     def statistics(self) -> ViewStatistics:
         """Size of the view."""

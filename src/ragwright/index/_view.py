@@ -21,6 +21,7 @@ from ._filters import (
     Mask,
     Positions,
     field_counts,
+    fields_under,
     filter_masks,
     held,
     must_be_held,
@@ -126,22 +127,34 @@ class ViewState:
             self._masks[key] = masks
         return list(masks)
 
-    def positions(self, ladder: Ladder, masks: Sequence[Mask | None]) -> list[list[Positions]]:
+    def fields_under(self, filters: Sequence[Filter]) -> Mapping[str, int]:
+        """Fields of the rows that the rights to read among some filters leave."""
+        rights = [condition for condition in filters if condition.missing is not None]
+        if not rights:
+            return self.fields()
+        hidden = [None if mask is None else ~mask for mask in self.masks(rights)]
+        return fields_under(rights[-1], self.segments, hidden)
+
+    def positions(
+        self, ladder: Ladder, masks: Sequence[Mask | None], filters: Sequence[Filter]
+    ) -> list[list[Positions]]:
         """Per condition of a ladder the rows that meet it, one array per segment.
 
         Args:
             ladder: The conditions.
             masks: Rows that meet the hard filters; only their values are known.
+            filters: The hard filters.
 
         Raises:
             FilterError: A field that no chunk has, or values that none of the rows has.
         """
         positions = []
+        fields = self.fields_under(filters) if ladder.conditions else {}
         for condition in ladder.conditions:
             key = repr(condition)
-            lists = self._positions.get(key)
+            lists = self._positions.get(key) if condition.field in fields else None
             if lists is None:
-                lists = positions_of(self.segments, self.fields(), condition)
+                lists = positions_of(self.segments, fields, condition)
                 if len(self._positions) >= _POSITIONS:
                     self._positions = {}
                 self._positions[key] = lists
@@ -267,7 +280,7 @@ class SegmentView(View):
         channels = self._segment_channels(state, query, ranked)
         if not state.rows:
             return SearchReply(())
-        positions = state.positions(ladder, masks)
+        positions = state.positions(ladder, masks, filters)
         if channels is None:
             return SearchReply(())
         parts = [
@@ -288,7 +301,7 @@ class SegmentView(View):
         query, least = request.vector, -np.inf if coded.least is None else coded.least
         if request.relax is not None:
             ladder = Ladder.of(request.relax)
-            positions = state.positions(ladder, masks)
+            positions = state.positions(ladder, masks, request.filters)
             exact = [partial(coded.scores_of, side, query) for side in sides]
             parts = [
                 (part.segment, mask, Channel(scores, above=least))

@@ -279,7 +279,7 @@ class HeadedChunker(Chunker):
                 kept, left = self._start(name, left)
                 headings.insert(0, kept)
         table, left = self._start(head.table, left)
-        return Head(title, tuple(headings), table, head.context)
+        return Head(title, tuple(headings), table)
 
     def _start(self, text: str, most: int) -> tuple[str, int]:
         """The first tokens of a text, at most so many, and how many more there may be."""

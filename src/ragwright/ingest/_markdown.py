@@ -7,11 +7,13 @@ import re
 from typing import Any
 
 from ..core import (
+    GROUPS,
     ConfigError,
     EmptySourceError,
     MalformedSourceError,
     MetaValue,
     Placed,
+    group_names,
     parse_yaml,
 )
 from ._extract import Extract, markdown_headings, sections_of
@@ -23,6 +25,15 @@ _FRONT = re.compile(r"\A\s*---[ \t]*\n(.*?)(?<=\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)"
 _OPENED = re.compile(r"\A\s*---[ \t]*\n(?:[ \t]*(?:#[^\n]*)?\n)*[\w-]+:(?:\s|\Z)")
 _KEY = re.compile(r"""["']?([^\s"'#:-][^"':]*)["']?[ \t]*:(?:\s|\Z)""")
 _LIMIT = 65_536
+_MISSPELT = frozenset(
+    swapped
+    for at in range(len(GROUPS) - 1)
+    for swapped in (
+        GROUPS[:at] + GROUPS[at + 1] + GROUPS[at] + GROUPS[at + 2 :],
+        GROUPS[:at] + GROUPS[at + 1 :],
+    )
+)
+"""``groups`` with two letters swapped, or one of the first five left out."""
 _LARGEST = 2**63
 _HOLDS = "a filter could not use it, so an excluding filter would not exclude the document"
 _CREATED = ("created", "date", "published", "publish_date", "date_created")
@@ -94,6 +105,8 @@ def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
         raise _unreadable(error, match[1], where, before) from error
     if not isinstance(placed.value, dict):
         return {}, text
+    for key, value in placed.value.items():
+        _check_groups(key, value, placed, where, before)
     fields = {key: _flat(value) for key, value in placed.value.items()}
     for key, value in fields.items():
         fault = _fault(key, value)
@@ -101,6 +114,31 @@ def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
             raise _refused(key, fault, placed, where, before)
     _check_names(fields, placed, where, before)
     return clean_metadata(fields), text[match.end() :]
+
+
+def _check_groups(key: Any, value: Any, placed: Placed, where: str, before: int) -> None:
+    """Refuse groups of readers that cannot be read: the document would be everyone's.
+
+    Raises:
+        MalformedSourceError: The value names no groups, or the key is ``groups`` misspelt.
+    """
+    name = str(key).strip().lower()
+    line = f"{where}:{placed.lines.get((key,), 1) + before}"
+    if name != GROUPS and name in _MISSPELT:
+        raise MalformedSourceError(
+            f"front matter: {key!r} is not a field, but nearly {GROUPS!r}",
+            where=line,
+            hint=f"write {GROUPS}: [hr], or give the field another name",
+        )
+    if next(iter(clean_metadata({key: "x"})), "") == GROUPS:
+        try:
+            group_names(value)
+        except ConfigError as error:
+            raise MalformedSourceError(
+                f"front matter: {key!r}: {error.what}: the document would be everyone's",
+                where=line,
+                hint=error.hint,
+            ) from error
 
 
 def _flat(value: Any) -> Any:

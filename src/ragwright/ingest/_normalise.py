@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ..core import ConfigError, EmptySourceError, MetaValue, UnsupportedSourceError, meta_value
+from ..core import (
+    GROUPS,
+    ConfigError,
+    EmptySourceError,
+    MetaValue,
+    UnsupportedSourceError,
+    meta_value,
+)
 
 _BREAKS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _DROPPED = re.compile(
@@ -129,12 +136,19 @@ def _wide(data: bytes) -> str:
 def clean_metadata(values: Mapping[str, Any]) -> dict[str, MetaValue]:
     """Reduce metadata to what filters can use: scalars and tuples of strings, none empty.
 
-    Names become ``lower_case``; dates ISO 8601; nested tables are left out.
+    Names become ``lower_case``; dates ISO 8601; nested tables are left out. Groups of readers that
+    are no texts become an empty tuple, which is refused later: left out, they would open the
+    document to everyone.
     """
     cleaned: dict[str, MetaValue] = {}
     for key, value in values.items():
         name = re.sub(r"\W+", "_", normalise(str(key))).strip("_").lower()
         cleaned_value = meta_value(value, normalise)
+        if name == GROUPS and value not in (None, ""):
+            items = [value] if isinstance(value, str) else value
+            readable = isinstance(items, list | tuple) and all(isinstance(i, str) for i in items)
+            cleaned[name] = cleaned_value if readable and cleaned_value is not None else ()
+            continue
         if name and cleaned_value not in (None, "", ()):
             cleaned[name] = cleaned_value
     return cleaned

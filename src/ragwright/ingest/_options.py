@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..core import ConfigError, added, addition, meta_value, near, option
+from ..core import GROUPS, ConfigError, added, addition, group_names, meta_value, near, option
 from ..engines import EngineOptions
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
@@ -53,6 +53,12 @@ class SourceOptions:
         dict,
         "Fields that every document of the source gets, such as {group: hr}, for filters. They "
         "win over fields that a document brings.",
+        when="index",
+    )
+    groups: tuple[str, ...] = option(
+        (),
+        "Groups of readers that may read the documents of the source; empty: as the documents and "
+        "the section `groups` say.",
         when="index",
     )
     max_bytes: int = option(
@@ -131,6 +137,9 @@ class SourceOptions:
             ConfigError: Unknown parser, or filters cannot use a value of ``metadata``.
         """
         check_parser_name(self.parser, "parser")
+        for named in (self.groups, *(v for n, v in self.metadata.items() if n == GROUPS)):
+            if named != ():
+                group_names(named)
         for name, value in self.metadata.items():
             if meta_value(value) in (None, "", ()):
                 raise ConfigError(
@@ -155,14 +164,26 @@ class IngestOptions(EngineOptions):
         "Keep the images of PDF, office, HTML and EPUB files, to show them with citations. false: "
         "the next ingest removes those that are kept.",
     )
+    image_model: str = option(
+        "",
+        "Vision model that describes kept images, one call per image: a chat model as in `models`, "
+        "such as http://host/v1#name. Descriptions are searched and shown, and never quoted. "
+        "Empty: none.",
+        when="index",
+    )
 
     def __post_init__(self) -> None:
-        """Check the parser.
+        """Check the parser, and that figures are kept where they are described.
 
         Raises:
-            ConfigError: No installed package has it.
+            ConfigError: No installed package has the parser, or no figures are kept.
         """
         check_parser_name(self.parser, "ingest.parser")
+        if self.image_model and not self.figures:
+            raise ConfigError(
+                "ingest.image_model describes figures, and ingest.figures keeps none",
+                hint="leave out one of the two keys",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class Forgets:
         document: Condition of the rows that go with a document; empty if none do.
         scope: Condition of the rows that go with a scope; empty if none do.
         counts: What these rows are in the counts of ``ragwright forget``; empty: not counted.
-        becomes: What is set in such rows instead of deleting them.
+        becomes: What is set in such rows instead of deleting them; ``?`` as in the conditions.
         local: True for a table of SQLite files alone.
     """
 
@@ -73,6 +73,23 @@ class Forgets:
     counts: str = ""
     becomes: str = ""
     local: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """A table whose rows are added and then stay as they are: triggers refuse anything else.
+
+    Conditions are SQL over ``NEW`` and ``OLD``, the row after and before a change.
+
+    Attributes:
+        table: The table.
+        change: Condition of a change that is allowed.
+        removal: Condition of a row that may be deleted.
+    """
+
+    table: str
+    change: str
+    removal: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +149,11 @@ class Tables:
             another database: what happens to a row that is there already. In the order of copying.
         numbered: Table that gives numbers -> its number, then the columns by which rows of the same
             number are the same.
+        renumbered: Table -> its number, which rows get anew where they are copied to.
         forgets: What goes with a document or a scope, in the order of deleting.
         former: What an older ragwright kept these rows in.
         kept: Table of another package from which nothing goes with a document -> why.
+        appended: Tables whose rows never change.
     """
 
     name: str
@@ -146,9 +165,11 @@ class Tables:
     side_by_side: bool = False
     moved: Mapping[str, str] = field(default_factory=dict)
     numbered: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    renumbered: Mapping[str, str] = field(default_factory=dict)
     forgets: Sequence[Forgets] = ()
     former: Sequence[Former] = ()
     kept: Mapping[str, str] = field(default_factory=dict)
+    appended: Sequence[Appended] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ def forget(
             change = f"DELETE FROM {rule.table}"  # noqa: S608
             if rule.becomes:
                 change = f"UPDATE {rule.table} SET {rule.becomes}"  # noqa: S608
-            values = (source if source is not None else scope,) * condition.count("?")
+            marks = condition.count("?") + rule.becomes.count("?")
+            values = (source if source is not None else scope,) * marks
             cursor = connection.execute(f"{change} WHERE {condition}", values)
             if rule.counts:
                 counts[rule.counts] = counts.get(rule.counts, 0) + cursor.rowcount

@@ -114,14 +114,15 @@ _OWN = Tables(
 
 @cache
 def ledger_tables() -> Tables:
-    """All that a project keeps in the ledger, with the tables of the parts of ragwright.
-
-    What the parts declare is of one machine: jobs, requests and keys.
-    """
+    """All that a project keeps in the ledger, with the tables of the parts of ragwright."""
     parts: list[Tables] = [part.load() for part in own_additions("tables")]
     return replace(
         _OWN,
+        statements=(*_OWN.statements, *(made for part in parts for made in part.statements)),
         local=(*_OWN.local, *(statement for part in parts for statement in part.local)),
+        moved={**_OWN.moved, **{name: rule for part in parts for name, rule in part.moved.items()}},
+        renumbered={name: number for part in parts for name, number in part.renumbered.items()},
         forgets=(*_OWN.forgets, *(rule for part in parts for rule in part.forgets)),
         former=(*_OWN.former, *(former for part in parts for former in part.former)),
+        appended=tuple(appended for part in parts for appended in part.appended),
     )

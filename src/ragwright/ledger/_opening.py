@@ -55,7 +55,9 @@ def copy_rows(path: Path, target: Database) -> Mapping[str, int]:
 
 
 def _copy(reading: Connection, target: Database, writing: Connection, table: str, rule: str) -> int:
-    names = [f'"{row[1]}"' for row in reading.execute(f"PRAGMA table_info({table})")]
+    columns_there = [row[1] for row in reading.execute(f"PRAGMA table_info({table})")]
+    number = target.tables.renumbered.get(table)
+    names = [f'"{name}"' for name in columns_there if name != number]
     marks = ", ".join("?" * len(names))
     columns = ", ".join(names)
     insert = f"INSERT INTO {table} ({columns}) VALUES ({marks}) {rule}"  # noqa: S608

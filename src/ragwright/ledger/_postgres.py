@@ -339,6 +339,8 @@ class PostgresDatabase(Database):
                 take_over_schemas(connection, self._prefix, self.schema, self.tables)
             for statement in self.tables.statements:
                 connection.execute(_translated(statement))
+            for statement in _triggers(self.tables):
+                connection.execute(statement)
             connection.execute(f"DELETE FROM {VERSION_TABLE}")  # noqa: S608
             connection.execute(
                 f"INSERT INTO {VERSION_TABLE} VALUES (?)",  # noqa: S608
@@ -559,6 +561,24 @@ def _translated(statement: str) -> str:
     for ours, theirs in _DIALECT:
         statement = re.sub(ours, theirs, statement)
     return statement
+
+
+def _triggers(tables: Tables) -> Iterator[str]:
+    """The triggers of tables whose rows never change."""
+    for rule in tables.appended:
+        name = rule.table
+        yield (
+            f"CREATE OR REPLACE FUNCTION {name}_refused() RETURNS trigger LANGUAGE plpgsql AS "
+            f"'BEGIN RAISE EXCEPTION ''{name} is append-only''; END'"
+        )
+        rows = (("update", rule.change), ("delete", rule.removal))
+        whens = {event: f"FOR EACH ROW WHEN (NOT ({allowed}))" for event, allowed in rows}
+        for event, when in {**whens, "truncate": "FOR EACH STATEMENT"}.items():
+            yield f"DROP TRIGGER IF EXISTS {name}_{event} ON {name}"
+            yield (
+                f"CREATE TRIGGER {name}_{event} BEFORE {event.upper()} ON {name} {when} "
+                f"EXECUTE FUNCTION {name}_refused()"
+            )
 
 
 def _clean(value: Any) -> Any:

@@ -325,8 +325,10 @@ class SqliteDatabase(Database):
             if stored and tables.backup:
                 with closing(reading_connection(self.path, _BUSY_SECONDS)) as reader:
                     back_up(reader, self.path, stored)
-            for statement in (*tables.statements, *tables.local):
+            for statement in _statements(tables):
                 connection.execute(statement)
+            if stored:
+                _add_columns(connection, tables)
             connection.execute(f"PRAGMA user_version = {tables.version}")
 
     def _check(self, connection: sqlite3.Connection) -> None:
@@ -413,7 +415,7 @@ class SqliteDatabase(Database):
     def in_memory(self) -> sqlite3.Connection:
         """A connection to an empty temporary database with the same tables."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        for statement in (*self.tables.statements, *self.tables.local):
+        for statement in _statements(self.tables):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {self.tables.version}")
         return _with_clock(connection)
@@ -469,6 +471,46 @@ class SqliteDatabase(Database):
             yield
         finally:
             connection.execute(f"PRAGMA busy_timeout = {patience}")
+
+
+def _add_columns(connection: sqlite3.Connection, tables: Tables) -> None:
+    """Give tables of an older version the columns that were declared since, at their defaults."""
+    for table, columns in declared_columns(tables).items():
+        known = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+        for name, definition in columns.items():
+            if name not in known:
+                connection.execute(f'ALTER TABLE {table} ADD COLUMN "{name}" {definition}')
+
+
+def declared_columns(tables: Tables) -> dict[str, dict[str, str]]:
+    """Table -> column -> type and default, as declared."""
+    with closing(sqlite3.connect(":memory:")) as memory:
+        for statement in (*tables.statements, *tables.local):
+            memory.execute(statement)
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        return {
+            table: {
+                name: f"{kind}{' NOT NULL' if required else ''}"
+                f"{'' if default is None else f' DEFAULT {default}'}"
+                for _, name, kind, required, default, _ in memory.execute(
+                    f"PRAGMA table_info({table})"
+                )
+            }
+            for (table,) in memory.execute(query).fetchall()
+        }
+
+
+def _statements(tables: Tables) -> Iterator[str]:
+    """All that makes the tables, the triggers of those whose rows never change among it."""
+    yield from tables.statements
+    yield from tables.local
+    for rule in tables.appended:
+        refusal = f"BEGIN SELECT RAISE(ABORT, '{rule.table} is append-only'); END"
+        for event, allowed in (("UPDATE", rule.change), ("DELETE", rule.removal)):
+            yield (
+                f"CREATE TRIGGER IF NOT EXISTS {rule.table}_{event.lower()} BEFORE {event} "
+                f"ON {rule.table} WHEN NOT ({allowed}) {refusal}"
+            )
 
 
 def _with_clock(connection: sqlite3.Connection) -> sqlite3.Connection:

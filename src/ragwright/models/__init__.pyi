@@ -64,6 +64,7 @@ from ._names import (
     Target as Target,
 )
 from ._onnx import OnnxEmbedder as OnnxEmbedder
+from ._onnx_export import export_onnx as export_onnx
 from ._onnx_late import OnnxLate as OnnxLate
 from ._onnx_rerank import OnnxReranker as OnnxReranker
 from ._openai import OpenAIChat as OpenAIChat, OpenAIEmbeddings as OpenAIEmbeddings
@@ -113,7 +114,6 @@ from ._sparse_onnx import (
 )
 from ._st import (
     SentenceTransformerEmbedder as SentenceTransformerEmbedder,
-    export_onnx as export_onnx,
     folder_hash as folder_hash,
     no_progress_bars as no_progress_bars,
 )

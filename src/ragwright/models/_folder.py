@@ -83,7 +83,8 @@ class ModelFolder:
         layers = tuple(kind for kind in kinds if kind not in _LAYERS)
         own_settings = config.get("sentence_transformers") or {}
         older = config.get("sbert_ce_default_activation_function")
-        function = str(own_settings.get("activation_fn") or older or "Sigmoid")
+        newest = settings.get("activation_fn")
+        function = str(newest or own_settings.get("activation_fn") or older or "Sigmoid")
         sigmoid = not function.endswith("Identity")
         return cls(path, names, rule, _folder_window(path, config), layers, sigmoid)
 
@@ -147,6 +148,15 @@ def is_late(home: Path) -> bool:
     if settings.get("model_type") in _LATE_KINDS or _PYLATE_KEYS & settings.keys():
         return True
     return "HF_ColBERT" in (read_json(home / "config.json").get("architectures") or ())
+
+
+def is_cross(home: Path) -> bool:
+    """True for a folder that holds a cross-encoder, by its configuration alone."""
+    kind = read_json(home / "config_sentence_transformers.json").get("model_type")
+    if kind is not None:
+        return bool(kind == "CrossEncoder")
+    classes = read_json(home / "config.json").get("architectures") or ()
+    return any(str(name).endswith("ForSequenceClassification") for name in classes)
 
 
 def read_json(path: Path) -> Any:

@@ -53,7 +53,6 @@ class OnnxEmbedder(RuledEmbedder):
             options, settings or ModelSettings(), self.folder.names, self.folder.rule
         )
         self.threads = options.threads
-        self._inputs = [i.name for i in self._session.get_inputs()]
         self._output, self._pooled = _output_of(self._session.get_outputs(), self.folder, file)
         weights = [file_hash(f) for f in sorted(file.parent.glob(f"{file.stem}.onnx*"))]
         tokens = file_hash(home / "tokenizer.json")
@@ -79,15 +78,8 @@ class OnnxEmbedder(RuledEmbedder):
     def _embed_text(self, text: str) -> NDArray[np.float32]:
         ids, types = self._tokenizer.ids(text)
         self.check(len(ids) - self._tokenizer.specials)
-        inputs = {
-            "input_ids": ids,
-            "attention_mask": [1] * len(ids),
-            "token_type_ids": types,
-            "position_ids": range(len(ids)),
-        }
-        feed = {name: np.array([inputs[name]], np.int64) for name in self._inputs}
-        output: NDArray[np.float32] = self._session.run([self._output], feed)[0]
-        vector = output[0] if self._pooled else pooled(output[0], self.rule.pooling)
+        output = network_output(self._session, self._output, ids, types)
+        vector = output if self._pooled else pooled(output, self.rule.pooling)
         return np.asarray(vector, np.float32)
 
 
@@ -124,6 +116,32 @@ def open_onnx(folder: str | Path) -> tuple[Path, Path, Any]:
             hint="export it as a text encoder",
         )
     return (_tokenizer_folder(file) if path.suffix == ".onnx" else path), file, session
+
+
+def network_output(
+    session: Any,
+    output: str,
+    ids: Sequence[int],
+    types: Sequence[int],
+    attended: Sequence[int] | None = None,
+) -> NDArray[np.float32]:
+    """What a session gives for the tokens of one text, or of one pair of texts.
+
+    Args:
+        session: The session of :func:`open_onnx`.
+        output: Name of the output.
+        ids: Ids of the tokens.
+        types: The text of the pair that each token is of, 0 or 1.
+        attended: 0 for each token that the others do not see; None if they see all.
+    """
+    inputs = {
+        "input_ids": ids,
+        "attention_mask": [1] * len(ids) if attended is None else attended,
+        "token_type_ids": types,
+        "position_ids": range(len(ids)),
+    }
+    feed = {i.name: np.array([inputs[i.name]], np.int64) for i in session.get_inputs()}
+    return np.asarray(session.run([output], feed)[0][0], np.float32)
 
 
 def _open_session(ort: Any, file: Path) -> Any:

@@ -13,7 +13,7 @@ from ._folder import ModelFolder, read_json
 from ._hf_tokenizer import HFTokenizer
 from ._late import LateModel, LateRule, check_late, late_identity, lengths_of
 from ._late_form import TokenVectors
-from ._onnx import open_onnx
+from ._onnx import network_output, open_onnx
 from ._st import LATE_OUTPUT
 
 
@@ -40,7 +40,6 @@ class OnnxLate(LateModel):
                 "folder that holds its model.safetensors: st:FOLDER",
             )
         self.tokenizer = HFTokenizer(home)
-        self._inputs = [i.name for i in self._session.get_inputs()]
         config = read_json(home / "sentence_bert_config.json")
         self._expansion: dict[str, Any] | None = config.get("query_expansion")
         self._skipped, self._kept = _masks_of(home, self.tokenizer)
@@ -67,14 +66,7 @@ class OnnxLate(LateModel):
             token = self.tokenizer.number(str(self._expansion["token"])) or 0
             ids, types = [*ids, *[token] * missing], [*types, *[0] * missing]
             attended += [int(bool(self._expansion.get("attend")))] * missing
-        inputs = {
-            "input_ids": ids,
-            "attention_mask": attended,
-            "token_type_ids": types,
-            "position_ids": range(len(ids)),
-        }
-        feed = {name: np.array([inputs[name]], np.int64) for name in self._inputs}
-        every = np.asarray(self._session.run([LATE_OUTPUT], feed)[0][0], np.float32)
+        every = network_output(self._session, LATE_OUTPUT, ids, types, attended)
         counted = ~np.isin(ids, self._skipped[role])
         if role == "passage" and self._kept is not None:
             counted &= np.isin(ids, self._kept)

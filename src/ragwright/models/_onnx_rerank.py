@@ -11,7 +11,7 @@ import numpy as np
 from ..core import ConfigError
 from ._folder import ModelFolder
 from ._hf_tokenizer import HFTokenizer
-from ._onnx import open_onnx
+from ._onnx import network_output, open_onnx
 from ._options import EmbedOptions
 from ._rerank import best_windows, folder_identity
 from ._seams import Reranker
@@ -37,7 +37,6 @@ class OnnxReranker(Reranker):
         home, file, self._session = open_onnx(folder)
         self._tokenizer = HFTokenizer(home)
         self._threads = (options or EmbedOptions()).threads
-        self._inputs = [i.name for i in self._session.get_inputs()]
         output = self._session.get_outputs()[0]
         if len(output.shape) != 2 or output.shape[1] not in {1, "1"}:
             raise ConfigError(
@@ -70,14 +69,7 @@ class OnnxReranker(Reranker):
 
     def _pair_score(self, pair: tuple[str, str]) -> float:
         ids, types = self._tokenizer.pair_ids(*pair)
-        inputs = {
-            "input_ids": ids,
-            "attention_mask": [1] * len(ids),
-            "token_type_ids": types,
-            "position_ids": range(len(ids)),
-        }
-        feed = {name: np.array([inputs[name]], np.int64) for name in self._inputs}
-        logit = float(self._session.run([self._output], feed)[0][0][0])
+        logit = float(network_output(self._session, self._output, ids, types)[0])
         if not self._sigmoid:
             return logit
         # Written with tanh, which does not overflow.

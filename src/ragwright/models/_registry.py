@@ -233,6 +233,10 @@ class Models:
             )
         return source
 
+    def engine(self, name: str) -> str:
+        """What opens a local model: ``onnx``, ``static`` or ``st``."""
+        return self._located(self.target(name))[1]
+
     def is_unproven(self, name: str) -> bool:
         """True for a fine-tuned model that was kept although it is not proven better."""
         _, _, place = name.partition(":")

@@ -45,7 +45,7 @@ class CrossEncoderReranker(Reranker):
         options = options or EmbedOptions()
         with without_load_report():
             self._model = open_quietly("CrossEncoder", str(source), device)
-        _check_head(self._model, source)
+        check_head(self._model, source)
         if self._model.num_labels != 1:
             raise ConfigError(
                 f"the model gives {counted(self._model.num_labels, 'label')}, reranking "
@@ -157,7 +157,7 @@ def _architectures(model: Any) -> tuple[Sequence[str], str]:
     return saved or (), type(network).__name__
 
 
-def _check_head(model: Any, source: str | Path) -> None:
+def check_head(model: Any, source: str | Path) -> None:
     """Refuse a model without a trained head."""
     if not has_head(model):
         kind = _architectures(model)[0][0]

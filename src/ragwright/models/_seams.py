@@ -94,9 +94,15 @@ class Reranker(ABC):
 
 
 class ChatModel(ABC):
-    """A chat back end; the OpenAI-compatible client is one, a scripted test model another."""
+    """A chat back end; the OpenAI-compatible client is one, a scripted test model another.
+
+    Attributes:
+        identity: Names the model in keys of replies.
+        sees: True if it takes messages with images.
+    """
 
     identity: str
+    sees: bool = False
 
     @abstractmethod
     async def chat(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:

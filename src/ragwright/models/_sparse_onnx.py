@@ -16,7 +16,8 @@ from ..core import ConfigError, require
 from ._embedding import file_hash
 from ._folder import ModelFolder
 from ._hf_tokenizer import HFTokenizer
-from ._onnx import open_onnx
+from ._onnx import network_output, open_onnx
+from ._onnx_export import two_texts, write_network
 from ._options import EmbedOptions
 from ._rerank import without_load_report
 from ._seams import Tokenizer
@@ -51,7 +52,6 @@ class OnnxSparseEncoder(SparseEncoder):
                 where=str(file),
                 hint="export a sparse model: ragwright.models.export_sparse_onnx(model, folder)",
             )
-        self._inputs = [each.name for each in self._session.get_inputs()]
         self._tokenizer = HFTokenizer(home)
         window = ModelFolder.read(home).window
         self._window = None if window is None else window - self._tokenizer.specials
@@ -75,14 +75,7 @@ class OnnxSparseEncoder(SparseEncoder):
         if role == "query" and self._table is not None:
             return self._table.weights(text)
         ids, types = self._tokenizer.ids(text)
-        inputs = {
-            "input_ids": ids,
-            "attention_mask": [1] * len(ids),
-            "token_type_ids": types,
-            "position_ids": range(len(ids)),
-        }
-        feed = {name: np.array([inputs[name]], np.int64) for name in self._inputs}
-        return np.asarray(self._session.run([_OUTPUT], feed)[0][0], np.float32)
+        return network_output(self._session, _OUTPUT, ids, types)
 
 
 def export_sparse_onnx(source: str | Path, folder: str | Path) -> Path:
@@ -104,7 +97,6 @@ def export_sparse_onnx(source: str | Path, folder: str | Path) -> Path:
         ConfigError: The model has layers or prompts that the file cannot hold, or exporting fails.
     """
     require("onnx", "torch", _WHAT)
-    torch = require("torch", "torch", _WHAT)
     home = Path(source).expanduser()
     checked_layers(home)
     with without_load_report():
@@ -116,7 +108,7 @@ def export_sparse_onnx(source: str | Path, folder: str | Path) -> Path:
         written = Path(temporary) / "model.onnx"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _write_weights(torch, layers, written)
+            _write_weights(layers, written)
             layers[0].tokenizer.save_pretrained(str(out))
             layers[0].auto_model.config.save_pretrained(str(out))
         shutil.move(written, out / "model.onnx")
@@ -157,41 +149,19 @@ def _document_layers(model: Any, home: Path) -> tuple[list[Any], Path | None]:
     return layers, table
 
 
-def _write_weights(torch: Any, layers: list[Any], path: Path) -> None:
+def _write_weights(layers: list[Any], path: Path) -> None:
     """Write the network that leads from tokens to the weights of terms."""
-    network, pooling = layers[0].auto_model.eval(), layers[1]
-    tokens = layers[0].tokenizer(
-        ["a text", "another text, longer"], padding=True, return_tensors="pt"
-    )
-    names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in tokens]
+    torch = require("torch", "torch", _WHAT)
+    network, pooling = layers[0].auto_model, layers[1]
 
-    class _Weights(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
+    def weights(inputs: dict[str, Any]) -> Any:
+        logits = network(**inputs).logits
+        mask = inputs["attention_mask"].unsqueeze(-1).to(logits.dtype)
+        terms = torch.log1p(torch.relu(logits * mask))
+        if pooling.activation_function == "log1p_relu":
+            terms = torch.log1p(terms)
+        if pooling.pooling_strategy == "max":
+            return terms.max(dim=1).values
+        return terms.sum(dim=1)
 
-        def forward(self, *tensors: Any) -> Any:
-            inputs = dict(zip(names, tensors, strict=True))
-            logits = self.network(**inputs).logits
-            mask = inputs["attention_mask"].unsqueeze(-1).to(logits.dtype)
-            weights = torch.log1p(torch.relu(logits * mask))
-            if pooling.activation_function == "log1p_relu":
-                weights = torch.log1p(weights)
-            if pooling.pooling_strategy == "max":
-                return weights.max(dim=1).values
-            return weights.sum(dim=1)
-
-    axes = {**{name: {0: "texts", 1: "tokens"} for name in names}, _OUTPUT: {0: "texts"}}
-    try:
-        torch.onnx.export(
-            _Weights(),
-            tuple(tokens[name] for name in names),
-            str(path),
-            input_names=names,
-            output_names=[_OUTPUT],
-            dynamic_axes=axes,
-            opset_version=17,
-            dynamo=False,  # as for embedding models: its graph runs faster
-        )
-    except Exception as error:
-        raise ConfigError(f"exporting failed: {error}", hint="use the model by st:") from error
+    write_network(two_texts(layers[0]), [network], weights, (_OUTPUT, ("texts",)), path)

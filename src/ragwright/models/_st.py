@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import logging
-import shutil
-import tempfile
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -114,124 +110,6 @@ class SentenceTransformerEmbedder(RuledEmbedder):
         if self._tokenizer is not None:
             return self._tokenizer.count(text)
         return len(self._model.tokenizer(text, add_special_tokens=False)["input_ids"])
-
-
-def export_onnx(
-    source: str | Path, folder: str | Path, precision: Literal["float32", "int8"] = "float32"
-) -> Path:
-    """Write a sentence-transformers model as a folder that ``onnx:`` opens; returns it.
-
-    The file holds the transformer; pooling and normalising are read from the configuration
-    copied beside it. Models with further layers (Dense) are refused. Of a late-interaction model
-    the file holds every layer that changes vectors; which tokens count is read from the
-    configuration.
-
-    Args:
-        source: A folder or a name on the hub.
-        folder: Where to write; made if need be.
-        precision: ``int8`` quantises the weights channel by channel: a quarter of the size and
-            about twice the speed, for vectors close to those of float32 (measure the loss).
-
-    Raises:
-        MissingExtraError: sentence-transformers, onnx, or onnxruntime for int8, is not installed.
-        ConfigError: The model has layers that the file cannot hold, or exporting fails.
-    """
-    require("onnx", "torch", "exporting to ONNX")
-    torch = require("torch", "torch", "exporting to ONNX")
-    late = is_late(Path(source).expanduser())
-    model = open_quietly("MultiVectorEncoder" if late else "SentenceTransformer", source, "cpu")
-    kinds = [type(layer).__name__ for layer in model]
-    known = {"Dense", "MultiVectorMask"} if late else {"Pooling"}
-    further = set(kinds) - known - {"Transformer", "Normalize"}
-    if further:
-        raise ConfigError(
-            f"layers {', '.join(sorted(further))} cannot be exported",
-            where=str(source),
-            hint="use the model by st:",
-        )
-    if late:
-        _name_expansion(model)
-    out = Path(folder).expanduser()
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary:
-        saved = Path(temporary) / "model"
-        with warnings.catch_warnings(), no_progress_bars(_WHAT):
-            warnings.simplefilter("ignore")
-            model.save(str(saved), create_model_card=False)
-            _write_network(torch, model, Path(temporary) / "model.onnx")
-        for path in sorted(saved.rglob("*")):
-            if path.is_file() and path.suffix not in {".safetensors", ".bin", ".md"}:
-                target = out / path.relative_to(saved)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, target)
-        written = Path(temporary) / "model.onnx"
-        if precision == "int8":
-            written = _quantised_file(written)
-        shutil.move(written, out / "model.onnx")
-    return out
-
-
-def _name_expansion(model: Any) -> None:
-    """Write the token that expands queries into the settings of a late-interaction model."""
-    expansion, tokenizer = model[0].query_expansion, model.tokenizer
-    if expansion is not None and expansion["token"] is None:
-        token = tokenizer.mask_token or tokenizer.eos_token
-        model[0].query_expansion = {**expansion, "token": token}
-
-
-def _write_network(torch: Any, model: Any, path: Path) -> None:
-    network = model[0].auto_model.eval()
-    kinds = {type(layer).__name__ for layer in model}
-    # Layers that work on the vectors of tokens, of a late-interaction model.
-    layers = [layer for layer in model if type(layer).__name__ in {"Dense", "Normalize"}]
-    layers = layers if "MultiVectorMask" in kinds else []
-    output = LATE_OUTPUT if "MultiVectorMask" in kinds else "last_hidden_state"
-    tokens = model.tokenizer(["a text", "another text, longer"], padding=True, return_tensors="pt")
-    names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in tokens]
-
-    class _Encoder(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
-            self.layers = torch.nn.ModuleList(layers)
-
-        def forward(self, *tensors: Any) -> Any:
-            hidden = self.network(**dict(zip(names, tensors, strict=True))).last_hidden_state
-            features = {"token_embeddings": hidden}
-            for layer in self.layers:
-                features = layer(features)
-            return features["token_embeddings"]
-
-    axes = {name: {0: "texts", 1: "tokens"} for name in (*names, output)}
-    try:
-        torch.onnx.export(
-            _Encoder(),
-            tuple(tokens[name] for name in names),
-            str(path),
-            input_names=names,
-            output_names=[output],
-            dynamic_axes=axes,
-            opset_version=17,
-            dynamo=False,  # the older exporter's graph runs 5 to 20 % faster
-        )
-    except Exception as error:
-        raise ConfigError(
-            f"exporting failed: {str(error)[:300]}", hint="use the model by st:"
-        ) from error
-
-
-def _quantised_file(path: Path) -> Path:
-    """The file with 8-bit weights, per channel (per tensor costs five times the accuracy)."""
-    quantization = require("onnxruntime.quantization", "embed", "quantising to int8")
-    out = path.with_name("int8.onnx")
-    root = logging.getLogger()
-    silent = logging.NullHandler()
-    root.addHandler(silent)  # the package calls logging.warning, which would set logging up
-    try:
-        quantization.quantize_dynamic(str(path), str(out), per_channel=True)
-    finally:
-        root.removeHandler(silent)
-    return out
 
 
 def open_quietly(kind: str, source: str | Path, device: str) -> Any:

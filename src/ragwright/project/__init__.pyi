@@ -43,6 +43,7 @@ from ._like import (
     build_like as build_like,
     unfetched as unfetched,
 )
+from ._make_ingest import make_ingest as make_ingest
 from ._model_list import ListedModel as ListedModel, list_models as list_models
 from ._package_tables import kept_tables as kept_tables, package_tables as package_tables
 from ._persona_files import (
@@ -78,6 +79,7 @@ from ._settings import (
     setting_places as setting_places,
     settings_without_file as settings_without_file,
 )
+from ._sheets_file import clear_sheets as clear_sheets, sheets_file as sheets_file
 from ._snapshots import (
     NOW as NOW,
     Restored as Restored,

@@ -19,6 +19,7 @@ from ..ledger import FileLock
 from ._encoding import encode_missing
 from ._ingesting import feeds_of, fetch_by_runner
 from ._like import StoredDocuments, unfetched
+from ._make_ingest import make_ingest
 from .building import Feed, FetchAhead, Ingest, IngestForecast, IngestReport, web_pages
 
 if TYPE_CHECKING:
@@ -134,9 +135,9 @@ def build_beside(trial: Project, base: Project, sources: TrialSources) -> Ingest
     _copy(trial, base)
     reader = StoredDocuments(base.store, base.pair)
     kept = [Feed(source, (reader,)) for source in reader.sources]
-    _ingest(trial).run(kept, unfetched)  # those whose vectors are not known
+    make_ingest(trial, Ingest).run(kept, unfetched)  # those whose vectors are not known
     feeds, pruned = _trial_feeds(trial, base, sources)
-    work = _ingest(trial)
+    work = make_ingest(trial, Ingest)
     with FetchAhead(fetch_by_runner(trial), web_pages(feeds)) as fetch_page:
         report = work.run(feeds, fetch_page, prune=pruned)
     if report.failures and (report.nothing_read or not trial.store.holds(pair)):
@@ -148,7 +149,7 @@ def build_beside(trial: Project, base: Project, sources: TrialSources) -> Ingest
 def forecast_beside(project: Project, sources: TrialSources) -> IngestForecast:
     """Forecast what :func:`build_beside` would embed; write nothing, call no model."""
     feeds, _ = _trial_feeds(project, project, sources)
-    return _ingest(project).forecast(feeds, fetch_by_runner(project))
+    return make_ingest(project, Ingest).forecast(feeds, fetch_by_runner(project))
 
 
 def forecast_like(project: Project, other: Project) -> IngestForecast | None:
@@ -156,13 +157,9 @@ def forecast_like(project: Project, other: Project) -> IngestForecast | None:
     if project.pair == other.pair or project.store.holds(project.pair):
         return None
     reader = StoredDocuments(other.store, other.pair)
-    return _ingest(project).forecast([Feed(s, (reader,)) for s in reader.sources], unfetched)
-
-
-def _ingest(project: Project) -> Ingest:
-    model = project.settings.embed.model
-    embedding = (model, bool(model) and project.models.is_local(model))
-    return Ingest(project.store, project.pair, project.chunker, embedding, project.runner, None)
+    return make_ingest(project, Ingest).forecast(
+        [Feed(s, (reader,)) for s in reader.sources], unfetched
+    )
 
 
 def _trial_feeds(trial: Project, base: Project, sources: TrialSources) -> tuple[list[Feed], bool]:

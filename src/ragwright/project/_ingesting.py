@@ -12,16 +12,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import flow, ingest
-from ..core import ConfigError, SourceError, StoreError, counted, plugin_folder
+from ..core import (
+    ConfigError,
+    SourceError,
+    StoreError,
+    counted,
+    plugin_folder,
+)
 from ..engines import open_engine, settled_engine
-from ..ingest import ScanProgress, SourceOptions
+from ..ingest import ScanProgress
 from ..ledger import Ledger
 from ._again import vectors_again
 from ._encoded_findings import late_loss_text
 from ._encoding import check_encoders, encode_missing
+from ._figures import figure_files
 from ._folder import ProjectFolder
-from ._settings import SourceEntry
+from ._make_ingest import make_ingest
 from ._snapshots import keep_snapshot
+from ._source_entries import entry_of_argument
 from ._work import at_work
 from .building import (
     Cluster,
@@ -45,6 +53,7 @@ from .building import (
 if TYPE_CHECKING:
     from ..ingest import FetchBytes, Fetched, Look
     from ._project import Project
+    from ._settings import SourceEntry
 
 
 @at_work("ingest")
@@ -97,17 +106,25 @@ def ingest_sources(
             report = work.run(feeds, fetch_page, prune=prune)
         encoded = encode_missing(project, work.progress.encode)
         loss = late_loss_text(project, encoded)
-    project.keep_views()
+    tried = frozenset(work.figures.unread if work.figures else ())
+    warnings = (*report.warnings, *project.keep_views(tried))
     keep_snapshot(project, "ingest")
     marker.unlink(missing_ok=True)
-    notes = (*notes, *report.notes, *filter(None, [loss]))
-    report = replace(report, notes=notes, engine=used, encoded=encoded)
+    notes = (*notes, *report.notes, *filter(None, [loss]), *_unused_rules(project))
+    report = replace(report, notes=notes, engine=used, encoded=encoded, warnings=warnings)
     others = len(project.store.pairs()) - 1
     if report.counts.added and others > 0:
         note = counted(others, "index of other settings stays", "indexes of other settings stay")
         report = replace(report, notes=(*report.notes, note))
     _keep_report(project.folder, report)
     return report
+
+
+def _unused_rules(project: Project) -> list[str]:
+    """A note on rules of groups that match no document: a misspelt one would protect nothing."""
+    groups = project.settings.groups
+    unused = groups.unused(list(project.store.sources(project.pair).items()))
+    return [f"groups.rules: {match!r} matches no document" for match in unused]
 
 
 def compare_parsers(project: Project, source: str, parsers: Sequence[str]) -> Look:
@@ -133,7 +150,7 @@ def compare_parsers(project: Project, source: str, parsers: Sequence[str]) -> Lo
         raise SourceError(
             "a comparison reads one file", where=source, hint="give the path of a file"
         )
-    entry = _entry_of_argument(project, source)
+    entry = entry_of_argument(project, source)
     data = ingest.read_bytes(path, source, entry.options)
     return ingest.look_at(path.name, data, entry.options, names)
 
@@ -199,7 +216,7 @@ def feeds_of(
     project: Project, sources: Sequence[str | Path], scans: ScanProgress
 ) -> tuple[list[Feed], str]:
     """Sources with their readers, and the key of the reading settings."""
-    entries = [_entry_of_argument(project, str(s)) for s in sources] or list(
+    entries = [entry_of_argument(project, str(s)) for s in sources] or list(
         project.settings.entries()
     )
     if not entries:
@@ -209,31 +226,16 @@ def feeds_of(
             hint="give sources on the command line, or list them under `sources`",
         )
     base = Path.cwd() if sources else project.folder.root
-    return [_feed_of(project, entry, base, scans) for entry in entries], reading(entries, base)
-
-
-def _entry_of_argument(project: Project, source: str) -> SourceEntry:
-    """A source of the command line, with fields and parser of the sources that it lies in.
-
-    Without them, a folder that is read again by hand would lose the fields that filters need.
-    """
-    fields: dict[str, Any] = {}
-    parser = ""
-    path = Path(source).resolve()
-    for entry in project.settings.sources:
-        folder = (project.folder.root / entry.source).resolve()
-        if source == entry.source or path.is_relative_to(folder):
-            fields.update(entry.options.metadata)
-            parser = entry.options.parser or parser
-    options = SourceOptions(metadata=fields, parser=parser)
-    return project.settings.parsed(SourceEntry(source, options=options))
+    key = reading(entries, base, project.settings.groups)
+    return [_feed_of(project, entry, base, scans) for entry in entries], key
 
 
 def _feed_of(project: Project, entry: SourceEntry, base: Path, scans: ScanProgress) -> Feed:
     def stored(name: str) -> bool:
         return project.store.document(name) is not None
 
-    recipe = Recipe(entry, base.absolute(), project.folder.root.absolute())
+    home = project.folder.root.absolute()
+    recipe = Recipe(entry, base.absolute(), home, project.settings.groups)
     return Feed(entry.source, recipe.readers(stored, scans), recipe=recipe)
 
 
@@ -245,27 +247,34 @@ def _opened_ingest(
     cluster: Cluster | None = None,
 ) -> Iterator[Ingest]:
     stamps = Stamps(project.folder.cache / "files.sqlite", reading_key)
-    model = project.settings.embed.model
-    embedding = (model, bool(model) and project.models.is_local(model))
     kind = Ingest if cluster is None else ClusterIngest
     try:
-        _check_head_model(project)
-        work = kind(
-            project.store, project.pair, project.chunker, embedding, project.runner, stamps, again
-        )
+        _check_models(project)
+        work = make_ingest(project, kind, stamps, again)
+        if work.figures is not None:
+            work.figures = replace(work.figures, files=figure_files(project))
         yield work.on(cluster) if isinstance(work, ClusterIngest) and cluster else work
     finally:
         stamps.close()
 
 
-def _check_head_model(project: Project) -> None:
-    """Refuse a model of heads that cannot chat, before anything is read."""
-    name = project.settings.chunk.head.model
-    try:
-        if name:
-            project.models.chat_model(name)
-    except ConfigError as error:
-        raise ConfigError(error.what, where="chunk.head.model", hint=error.hint) from error
+def _check_models(project: Project) -> None:
+    """Refuse models of heads and figures that cannot do it, before anything is read."""
+    settings = project.settings
+    for key, name in (
+        ("chunk.head.model", settings.chunk.head.model),
+        ("ingest.image_model", settings.ingest.image_model),
+    ):
+        try:
+            model = project.models.chat_model(name) if name else None
+        except ConfigError as error:
+            raise ConfigError(error.what, where=key, hint=error.hint) from error
+        if model is not None and key == "ingest.image_model" and not model.sees:
+            raise ConfigError(
+                f"{name} takes no images",
+                where=key,
+                hint="name a vision model behind a chat server, or set `sees` in its class",
+            )
 
 
 @contextmanager
@@ -273,12 +282,13 @@ def _ray_cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
     """The Ray cluster of the project's settings, and what its workers do for these sources."""
     settings = project.settings
     model = settings.embed.model
+    headed = settings.chunk.head.model or settings.ingest.image_model
     preparing = PreparingSettings(
         project.folder.root.absolute(),
         settings.chunk,
         settings.embed,
         settings.models,
-        bool(model) and project.models.is_local(model),
+        bool(model) and project.models.is_local(model) and not headed,
         tuple(str(Path(folder).absolute()) for folder in sys.path),
         plugin_folder(),
     )

@@ -9,6 +9,7 @@ from ..core import SourceError
 from ..ingest import Reader
 from ._encoding import encode_missing
 from ._ingesting import read_sources_again
+from ._make_ingest import make_ingest
 from .building import Feed, Ingest
 
 if TYPE_CHECKING:
@@ -79,12 +80,9 @@ def _built_like(project: Project, other: Project) -> IngestReport | None:
         return read_sources_again(project)
     if other.store.content_hashes(other.pair) == store.content_hashes(pair):
         return None
-    model = project.settings.embed.model
-    embedding = (model, bool(model) and project.models.is_local(model))
     reader = StoredDocuments(other.store, other.pair)
     feeds = [Feed(source, (reader,)) for source in reader.sources]
-    ingest = Ingest(store, pair, project.chunker, embedding, project.runner, None)
-    report = ingest.run(feeds, unfetched, prune=True)
+    report = make_ingest(project, Ingest).run(feeds, unfetched, prune=True)
     if report.failures:
         raise report.failures[0].error
     return report

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..core import Document, Persona
     from ..flow import Message, Replies, Route, Runner, Runs, SharedWork, Spending
     from ..index import Figures, IndexSpec, Store, Views
-    from ..ingest import Chunker
+    from ..ingest import Chunker, Failure
     from ..models import Analyzer, Models, Tokenizer
     from ..retrieve import Adapter, Databases, Glossary, Ranker, Target
 
@@ -347,20 +347,25 @@ class Project:
     @cached_property
     def databases(self) -> Databases:
         """The SQL databases that questions may be answered from."""
-        # The store of a trial has other documents than the sheets were made from.
-        own = self.settings.store == self._base.settings.store
-        sheets = self.folder.sheets if own else None
-        return retrieve.Databases(self.settings.retrieve.databases, self.folder.root, sheets)
+        return retrieve.Databases(self.settings.retrieve.databases, self.folder.root, self.sheets)
 
-    def keep_views(self) -> None:
-        """Bring the tables of spreadsheets and the figures up to the documents of the index."""
+    @cached_property
+    def sheets(self) -> Path:
+        """The file with the tables of spreadsheets; it may be missing."""
+        return room.sheets_file(self, self._base)
+
+    def keep_views(self, tried: frozenset[str] = frozenset()) -> list[Failure]:
+        """Bring the tables of spreadsheets and the figures up to the documents of the index.
+
+        Returns warnings of files whose figures cannot be read; those of ``tried`` are not tried.
+        """
         index.keep_sheets(self.store, self.pair, self.folder.sheets)
-        room.keep_figures(self)
+        return room.keep_figures(self, tried)
 
     @cached_property
     def figures(self) -> Figures:
         """The images of documents."""
-        return index.Figures(self.folder.figures)
+        return index.Figures(self.folder.figures, self.settings.ingest.image_model)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -392,12 +397,7 @@ class Project:
         """
         analyzer = self.analyzer.spec
         model = self.settings.embed.model
-        parser = self.settings.ingest.parser
-        chunker = (
-            self.chunker.spec
-            if parser == ingest.OURS
-            else f"{self.chunker.spec}{building.READ_BY}{parser}"
-        )
+        chunker = f"{self.chunker.spec}{building.reading_suffix(self.settings.ingest)}"
         if not model:
             return index.IndexSpec(chunker, analyzer)
         identity = self.models.embedder_identity(model)
@@ -518,6 +518,11 @@ class Project:
             stages=retrieve.open_stages(options.stages, self.settings.section),
         )
 
+    def has_field(self, target: Target, name: str) -> bool:
+        """True if a chunk of a target has a metadata field."""
+        found, _ = self.views.answer(target.snapshot, lambda view: view.has_field(name))
+        return found
+
     def _query_adapter(self, pair: IndexSpec) -> Adapter | None:
         """The adapter of query vectors, if one is configured and the index has vectors."""
         file = self.settings.retrieve.adapter
@@ -586,8 +591,8 @@ class Project:
         setup = answer.AnswerSetup(options, settings.prompt, self.tokenizer, window_of)
         # Schemas are read only if a question may be routed to a database.
         routed = settings.retrieve.route.method != "index"
-        kept = settings.retrieve.databases or self.folder.sheets.is_file()
-        databases = self.databases.described() if routed and kept else ()
+        kept = routed and (settings.retrieve.databases or self.sheets.is_file())
+        databases = self.databases.described() if kept else ()
         notes = self.partial_note()
         plan = answer.AskPlan(settings.retrieve, setup, tuple(history), notes, databases)
         # variants are measured as they are

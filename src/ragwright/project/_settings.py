@@ -28,6 +28,7 @@ from ..ingest import (
     OURS,
     ChunkOptions,
     FetchOptions,
+    GroupOptions,
     IngestOptions,
     LoaderOptions,
     SourceOptions,
@@ -104,6 +105,7 @@ class Settings:
 
     sources: tuple[SourceEntry, ...] = ()
     ingest: IngestOptions = field(default_factory=IngestOptions)
+    groups: GroupOptions = field(default_factory=GroupOptions)
     fetch: FetchOptions = field(default_factory=FetchOptions)
     chunk: ChunkOptions = field(default_factory=ChunkOptions)
     keyword: AnalyzerOptions = field(default_factory=AnalyzerOptions)
@@ -163,6 +165,7 @@ class Settings:
 
 SECTIONS: Mapping[str, type[Any]] = {
     "ingest": IngestOptions,
+    "groups": GroupOptions,
     "fetch": FetchOptions,
     "chunk": ChunkOptions,
     "keyword": AnalyzerOptions,

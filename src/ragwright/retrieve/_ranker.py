@@ -30,6 +30,9 @@ _EXPLAINED = 10
 _MAKE = "make one: ragwright tune ranker"
 _MOST_NODES = 1_000_000
 
+MODES = ("keyword", "dense", "sparse", "late", "hybrid")
+"""Searches whose hits a ranker may order: of one channel, or of several."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trees:
@@ -87,10 +90,12 @@ class Ranker:
     Attributes:
         trees: Regression trees over the features.
         depth: Number of hits that it orders; the features of a hit depend on all of them.
-        mode: Channels that it was trained with: ``keyword``, ``dense`` or ``hybrid``.
+        mode: Search that it was trained with: one channel, or ``hybrid``.
         embedder: Identity of the embedding model, empty without vectors.
         card: How it was made: testset, settings, scores.
         digest: Hash of the file's content.
+        encoders: Channels with data of their own that it was trained with: name -> identity of the
+            encoder.
     """
 
     trees: Trees
@@ -99,27 +104,49 @@ class Ranker:
     embedder: str
     card: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
+    encoders: Mapping[str, str] = field(default_factory=dict)
 
-    def applied(
-        self, mode: str, hits: tuple[Hit, ...], asked: Asked, vectors: Vector | None
-    ) -> tuple[tuple[Hit, ...], dict[str, Shares]]:
-        """The hits in the ranker's order, and why its first ten are where they are.
+    def check_search(self, mode: str, encoders: Mapping[str, str]) -> None:
+        """Refuse hits of another search than that whose hits the ranker learned to order.
 
         Args:
-            mode: Channels that were searched.
-            hits: Hits of the search, best first.
-            asked: The words of the query.
-            vectors: Vectors of the hits, shape (hits, dimensions), None where the index has none.
+            mode: Channels that were searched: ``keyword``, ``dense``, ``hybrid``…
+            encoders: Those of them with data of their own -> identity of the encoder.
 
         Raises:
-            RetrieveError: Other channels were searched than those that it was trained with.
+            RetrieveError: The channels differ, or the model of one.
         """
         if mode != self.mode:
             raise RetrieveError(
                 f"the ranker was trained for {self.mode} search, and this is {mode} search",
                 where="retrieve.ranker",
-                hint=f"set retrieve.search to {self.mode}, or train another: ragwright tune ranker",
+                hint="search the channels that it was trained with (retrieve.channels, "
+                "retrieve.search), or train another: ragwright tune ranker",
             )
+        if encoders != self.encoders:
+            names = [sorted(each) for each in (self.encoders, encoders)]
+            own, searched = (", ".join(each) or "no further channel" for each in names)
+            what = (
+                f"the ranker was trained with another model of {own}"
+                if names[0] == names[1]
+                else f"the ranker was trained with {own}, and this search uses {searched}"
+            )
+            raise RetrieveError(
+                what,
+                where="retrieve.ranker",
+                hint="set retrieve.channels as it was, or train another: ragwright tune ranker",
+            )
+
+    def applied(
+        self, hits: tuple[Hit, ...], asked: Asked, vectors: Vector | None
+    ) -> tuple[tuple[Hit, ...], dict[str, Shares]]:
+        """The hits in the ranker's order, and why its first ten are where they are.
+
+        Args:
+            hits: Hits of the search, best first.
+            asked: The words of the query.
+            vectors: Vectors of the hits, shape (hits, dimensions), None where the index has none.
+        """
         first = hits[: self.depth]
         if not first:
             return hits, {}
@@ -184,6 +211,7 @@ class Ranker:
             "depth": self.depth,
             "mode": self.mode,
             "embedder": self.embedder,
+            "encoders": dict(self.encoders),
             "card": self.card,
             "trees": {name: getattr(self.trees, name).tolist() for name in names},
         }
@@ -230,7 +258,7 @@ def _parse_ranker(content: bytes, where: str) -> Ranker:
         version, names = document["ranker"], document["features"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(f"not a ranker: {error!r}", where=where, hint=_MAKE) from error
-    if version != VERSION or names != list(FEATURES):
+    if version != VERSION or names != list(FEATURES)[: len(names)]:
         raise ConfigError(
             f"the ranker has features of version {version}; this ragwright computes version "
             f"{VERSION}",
@@ -239,9 +267,9 @@ def _parse_ranker(content: bytes, where: str) -> Ranker:
         )
     try:
         ranker = _ranker_of(document, text_hash(content.hex()))
+        fault = _ranker_fault(ranker, len(names))
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise ConfigError(f"not a ranker: {error!r}", where=where, hint=_MAKE) from error
-    fault = _ranker_fault(ranker)
     if fault:
         raise ConfigError(f"not a ranker: {fault}", where=where, hint=_MAKE)
     return ranker
@@ -261,11 +289,12 @@ def _ranker_of(document: Mapping[str, Any], digest: str) -> Ranker:
         str(document["embedder"]),
         dict(document["card"]),
         digest,
+        dict(document.get("encoders", {})),
     )
 
 
-def _ranker_fault(ranker: Ranker) -> str:
-    """The fault of a ranker that was read; empty if there is none."""
+def _ranker_fault(ranker: Ranker, names: int) -> str:
+    """The fault of a ranker of so many features that was read; empty if there is none."""
     trees = ranker.trees
     nodes = len(trees.feature)
     parts = (trees.feature, trees.threshold, trees.left, trees.right, trees.value)
@@ -282,8 +311,8 @@ def _ranker_fault(ranker: Ranker) -> str:
     # Children come after their parents, so that no walk is endless.
     if ((children <= parents) | (children >= nodes)).any():
         return "a node points outside of its tree"
-    if ((trees.roots < 0) | (trees.roots >= nodes)).any() or (trees.feature >= len(FEATURES)).any():
+    if ((trees.roots < 0) | (trees.roots >= nodes)).any() or (trees.feature >= names).any():
         return "a root or feature is unknown"
-    if ranker.depth < 1 or ranker.mode not in ("keyword", "dense", "hybrid"):
+    if ranker.depth < 1 or ranker.mode not in MODES:
         return "its depth or mode is wrong"
     return ""

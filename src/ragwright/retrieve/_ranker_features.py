@@ -17,7 +17,8 @@ from ..models import TokenSource, is_code
 Table = NDArray[np.float64]
 
 VERSION = 1
-"""Version of these features: raise it with any change, so that old rankers are refused."""
+"""Version of these features: raise it where one changes, so that old rankers are refused. New ones
+are added at the end: a ranker that does not know them stays usable."""
 
 FEATURES: Mapping[str, str] = {
     "search": "score of the search, 0 (worst of the hits) to 1 (best)",
@@ -37,6 +38,10 @@ FEATURES: Mapping[str, str] = {
     "first": "1 for a chunk at the beginning of its document",
     "document": "logarithm of the number of further hits from the same document",
     "support": "mean similarity to the five best hits of the search",
+    "sparse": "learned sparse score as a share of the best one; 0 if not found by sparse",
+    "sparse_rank": "1 / log2(1 + rank) by sparse; 0 if not found",
+    "late": "late-interaction score minus the best one's, as a share of the best one",
+    "late_rank": "1 / log2(1 + rank) by late interaction; 0 if not found",
 }
 """Name -> what it is."""
 
@@ -104,7 +109,7 @@ def _fill_channel_columns(
     spread = scores.max() - scores.min()
     columns["search"][:] = (scores - scores.min()) / spread if spread > 0 else 1.0
     columns["search_rank"][:] = _rank_discount(np.arange(1, len(hits) + 1))
-    for name in ("keyword", "dense"):
+    for name in ("keyword", "dense", "sparse", "late"):
         places_and_scores = [
             (at, hit.channels[name]) for at, hit in enumerate(hits) if name in hit.channels
         ]
@@ -115,13 +120,15 @@ def _fill_channel_columns(
         columns[f"{name}_rank"][at] = _rank_discount(
             np.array([channel.rank for _, channel in places_and_scores])
         )
-        if name == "keyword":
+        if name in ("keyword", "sparse"):
             columns[name][at] = raw / max(float(raw.max()), 1e-9)
-            if query_words.most > 0:
+            if name == "keyword" and query_words.most > 0:
                 columns["keyword_held"][at] = raw / query_words.most
         else:
-            columns[name][:] = raw.min() - raw.max()
-            columns[name][at] = raw - raw.max()
+            # A cosine has a scale; a late-interaction score grows with the length of the query.
+            unit = 1.0 if name == "dense" else max(float(np.abs(raw).max()), 1e-9)
+            columns[name][:] = (raw.min() - raw.max()) / unit
+            columns[name][at] = (raw - raw.max()) / unit
     columns["both"][:] = [{"keyword", "dense"} <= hit.channels.keys() for hit in hits]
 
 

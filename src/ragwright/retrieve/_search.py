@@ -200,7 +200,8 @@ def _fetched(
     if ranker is None:
         return hits, {}, reply.notes
     query_words = stages.Asked.of(question, fused.explanation.terms, target.analyzer)
-    hits, shares = ranker.applied(fused.mode, hits, query_words, reply.vectors)
+    ranker.check_search(fused.mode, target.searched_encoders(fused.channels))
+    hits, shares = ranker.applied(hits, query_words, reply.vectors)
     return hits, shares, reply.notes
 
 

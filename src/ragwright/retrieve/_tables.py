@@ -53,6 +53,7 @@ class Sheet:
         totals: Rows of totals, which are not data.
         columns: Its columns.
         largest: True for the table of its document with the most rows.
+        leads: True for the table of its sheet with the most rows.
     """
 
     name: str
@@ -67,6 +68,12 @@ class Sheet:
     totals: tuple[int, ...]
     columns: tuple[SheetColumn, ...]
     largest: bool = True
+    leads: bool = True
+
+    @property
+    def called(self) -> str:
+        """Names of the sheet and the file, as far as they name this table and no larger one."""
+        return f"{self.sheet if self.leads else ''} {self.file_name}"
 
     def column(self, name: str) -> SheetColumn:
         """The column of a name."""

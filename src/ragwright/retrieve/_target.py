@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
 
@@ -103,6 +103,14 @@ class Target:
     channels: tuple[tuple[Channel, float], ...] = field(default=(), compare=False)
     encoded: tuple[EncodedSearch, ...] = field(default=(), compare=False)
     stages: tuple[Stage, ...] = field(default=(), compare=False)
+
+    def searched_encoders(self, channels: Iterable[str]) -> dict[str, str]:
+        """Those of some channels, as a search names its results, with data of their own -> encoder.
+
+        The results of further wordings are named with a number: ``sparse 2``.
+        """
+        names = {name.partition(" ")[0] for name in channels}
+        return {coded.name: coded.encoder for coded in self.encoded if coded.name in names}
 
     @property
     def learned(self) -> dict[str, str]:

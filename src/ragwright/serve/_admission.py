@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from ..core import counted
@@ -13,11 +13,13 @@ from ..drafting import scope_name
 from ..flow import Message, TraceEntry, metered
 from ..retrieve import parse_filter, parse_soft_filter
 from ._errors import ApiError, ClientGoneError
+from ._note import Note
 
 if TYPE_CHECKING:
     from fastapi import Request
 
     from ..core import Hit
+    from ..retrieve import Retrieved
     from ..workbench import Asking, Workbench
     from ._identity import Identity
     from ._opened import Opened
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from ._wire import Extras
 
 T = TypeVar("T")
+
+_GRACE = 60.0
+"""Seconds after the time of a request in which it may still hold money."""
 
 LOOK = 1.0
 """Most seconds until work under way learns that it must give way."""
@@ -37,10 +42,12 @@ class Caller:
     Attributes:
         identity: Who it is: a key or a person; None where nobody needs to say.
         base: Address that links begin with.
+        note: What the audit log will say of the request.
     """
 
     identity: Identity | None
     base: str
+    note: Note = field(default_factory=Note)
 
     @property
     def name(self) -> str:
@@ -174,6 +181,18 @@ class Admitted:
                 retry_after=1.0,
             )
 
+    def noted(self, question: str, hits: Iterable[Hit] = ()) -> None:
+        """Note for the audit log what was asked, and the documents whose text was used."""
+        self.caller.note.question = question
+        self.caller.note.used(hit.document_id for hit in hits)
+
+    async def retrieved(self, query: str, k: int | None, asking: Asking) -> Retrieved:
+        """The passages for a query; raises as :meth:`result`."""
+        self.noted(query)
+        retrieval = await self.result(self.bench.aretrieve(query, k, asking))
+        self.noted(query, retrieval.hits)
+        return retrieval
+
     def give_way(self) -> None:
         """End where an erasure has waited for it: nobody knows what it is still made from.
 
@@ -236,7 +255,8 @@ async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIte
         # Before anything is waited for: what is replaced meanwhile stays open for this request.
         bench = await stack.enter_async_context(service.using(opened))
         await _within_rate(service, caller)
-        await _within_budget(service, caller)
+        await _reserve(service, caller, stack)
+        caller.note.configuration = opened.name
         async with asyncio.timeout_at(deadline):
             waited = await stack.enter_async_context(service.turns[wanted.lane].turn())
         if waited:
@@ -268,15 +288,34 @@ async def _within_rate(service: Service, caller: Caller) -> None:
         )
 
 
+def _limits(service: Service, caller: Caller) -> list[tuple[str | None, float]]:
+    """Budgets of today that bound a request: of all keys (None), and of its own."""
+    own = None if caller.identity is None else caller.identity.daily_budget
+    bounds = ((None, service.options.daily_budget), (caller.name, own))
+    return [(name, most) for name, most in bounds if most is not None]
+
+
+async def _reserve(service: Service, caller: Caller, stack: AsyncExitStack) -> None:
+    """Refuse a request whose budget is spent; else hold money for it until it ends."""
+    await _within_budget(service, caller)
+    limits = _limits(service, caller)
+    if not limits:
+        return
+    held = await service.charges.reserve(caller.name, limits, service.options.timeout + _GRACE)
+    if not held.name:
+        raise _budget_spent(limits[held.spent][0])
+    stack.callback(service.charges.release, held.name)
+
+
 async def _within_budget(service: Service, caller: Caller) -> None:
-    limits: list[tuple[str | None, float | None, str]] = [
-        (None, service.options.daily_budget, "the server's")
-    ]
-    if caller.identity is not None:
-        limits.append((caller.name, caller.identity.daily_budget, f"the key {caller.name!r}'s"))
-    for name, most, limit_owner in limits:
-        if most is not None and await service.charges.spent(name) >= most:
-            raise ApiError(429, f"{limit_owner} budget of today is spent", "insufficient_quota")
+    for name, most in _limits(service, caller):
+        if await service.charges.spent(name) >= most:
+            raise _budget_spent(name)
+
+
+def _budget_spent(name: str | None) -> ApiError:
+    limit_owner = "the server's" if name is None else f"the key {name!r}'s"
+    return ApiError(429, f"{limit_owner} budget of today is spent", "insufficient_quota")
 
 
 async def _client_gone(request: Request | None) -> None:

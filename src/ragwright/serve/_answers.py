@@ -12,15 +12,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..answer import Marks, marks_of_answer
-from ..core import Answer, RagwrightError, Usage
+from ..core import GROUPS, Answer, RagwrightError, Usage
 from ..drafting import Drafting, NewBatch, NewOutput
 from ..flow import Message
 from ..monitoring import brief_model
 from ._errors import ApiError
 from ._figures import ChunkFigures, figures_of_answer
-from ._links import citation_json, linked, promise_json
+from ._links import citation_json, closest_spans, linked, promise_json
+from ._reading import all_visible
 
 if TYPE_CHECKING:
+    from ..core import Hit
     from ..drafting import DraftBatch, DraftRequest
     from ..workbench import Asking, Workbench
     from ._admission import Admitted, Caller
@@ -82,6 +84,7 @@ async def answered(
         TimeoutError: The time of the request is up.
         ClientGoneError: Its client went away.
     """
+    work.noted(question)
     answers = await work.result(work.bench.aask_all(question, personas, asking))
     return [await delivered(work, answer, asking, name=name) for answer in answers]
 
@@ -97,6 +100,7 @@ async def delivered(
         ApiError: 503; a document that it was made from was erased meanwhile.
     """
     work.refuse_erased(asking, answer.hits)
+    work.noted(answer.question, answer.hits)
     placed_marks = marks or marks_of_answer(answer, linked(work.caller.base))
     figures = await figures_of_answer(work.bench, work.caller, answer)
     done = Delivered(name or new_id(), answer, placed_marks, figures)
@@ -104,13 +108,14 @@ async def delivered(
         work.service.metrics.answered(answer.abstained)
     if work.service.options.keep_answers:
         try:
-            await asyncio.to_thread(_store_answer, work, done, asking)
+            work.caller.note.subject = await asyncio.to_thread(_store_answer, work, done, asking)
         except (RagwrightError, OSError) as error:
             log.error("an answer could not be stored: %s", error)
     return done
 
 
-def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> None:
+def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> str:
+    """Store an answer; returns the id of the output."""
     snapshot = "" if asking.target is None else asking.target.snapshot
     origin = replace(work.opened.origin, snapshot=snapshot, scope=asking.scope)
     outputs = work.bench.outputs
@@ -120,6 +125,7 @@ def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> None:
             _answer_batch(done, asking, work.caller.name, work.opened.name), origin
         )
         outputs.give_name(f"{number}.1", done.id, work.caller.name)
+    return f"{number}.1"
 
 
 def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> NewBatch:
@@ -151,15 +157,39 @@ def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> Ne
     questions = [turn.content for turn in asking.history if turn.role == "user"]
     if questions:
         request["asked_before"] = questions
-    details = {
+    details = answer_details(done)
+    return NewBatch("answer", request, outputs, answer.hits, client, paid, details)
+
+
+def answer_details(done: Delivered) -> dict[str, Any]:
+    """What is kept of an answer beside its texts, JSON-able: enough to show it again."""
+    answer, marks = done.answer, done.marks
+    return {
         "id": done.id,
         "route": answer.route,
         "abstained": answer.abstained,
-        "citations": [citation_json(span) for span in done.marks.spans],
+        "citations": [citation_json(span) for span in marks.spans],
+        "marks": [(mark.start, mark.end, mark.span.number) for mark in marks.marks],
+        "closest": [citation_json(span) for span in closest_spans(answer, marks.link)],
+        "read_as": standalone(answer),
+        "read": [_read_passage(hit) for hit in answer.hits],
+        "promise": "" if answer.promise is None else answer.promise.line,
         "notes": list(answer.notes),
         "cached": answer.cached,
     }
-    return NewBatch("answer", request, outputs, answer.hits, client, paid, details)
+
+
+def _read_passage(hit: Hit) -> dict[str, Any]:
+    """The place of a passage, and its rank in each search; its text is kept with the hits."""
+    return {
+        "chunk_id": hit.chunk_id,
+        "document_id": hit.document_id,
+        "title": hit.title or hit.source,
+        "page": hit.page,
+        "start": hit.start,
+        "end": hit.end,
+        "ranks": {name: score.rank for name, score in hit.channels.items()},
+    }
 
 
 def drafting(work: Admitted, models: Sequence[str], *, preview: bool = False) -> Drafting:
@@ -186,6 +216,8 @@ async def drafted(work: Admitted, request: DraftRequest, drafting_options: Draft
     for number in range(1, len(batch.texts) + 1):
         name = f"{batch.number}.{number}"
         await asyncio.to_thread(work.bench.outputs.give_name, name, name, work.caller.name)
+    work.caller.note.subject = str(batch.number)
+    work.caller.note.used(hit.document_id for hit in batch.hits)
     return batch
 
 
@@ -198,20 +230,51 @@ def for_caller(answer: Answer, caller: Caller) -> Answer:
         return answer
     return replace(
         answer,
-        model=brief_model(answer.model),
+        model=short_model(answer.model, caller),
         route_reason=_ADDRESS.sub("", answer.route_reason),
-        notes=tuple(_ADDRESS.sub("", note) for note in answer.notes),
+        notes=notes_for(answer.notes, caller),
     )
 
 
-def earlier_turns(work: Admitted, name: str) -> tuple[Message, ...]:
+def short_model(name: str, caller: Caller) -> str:
+    """The name of a model as a caller may see it."""
+    return name if caller.owner else brief_model(name)
+
+
+def notes_for(notes: Sequence[str], caller: Caller) -> tuple[str, ...]:
+    """The notes on an answer as a caller may see them."""
+    return tuple(notes if caller.owner else (_ADDRESS.sub("", note) for note in notes))
+
+
+def hits_for(hits: Sequence[Hit], caller: Caller) -> list[Hit]:
+    """Hits as a caller may see them: readers do not learn which other groups may read them."""
+    if caller.owner:
+        return list(hits)
+    return [
+        replace(hit, metadata={k: v for k, v in hit.metadata.items() if k != GROUPS})
+        if GROUPS in hit.metadata
+        else hit
+        for hit in hits
+    ]
+
+
+async def earlier_turns(work: Admitted, name: str) -> tuple[Message, ...]:
     """The turns of a conversation up to an answer that was served before.
 
     Of answers before the last one only the questions are stored.
 
     Raises:
-        ApiError: The caller was not served such an answer.
+        ApiError: The caller was not served such an answer, or may no longer see a document that it
+            was made from.
     """
+    turns, documents = await asyncio.to_thread(_stored_turns, work, name)
+    if not await all_visible(work.bench, work.asking(), documents):
+        raise ApiError(404, "the answer that this question follows is not stored", "not_found")
+    return turns
+
+
+def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], list[str]]:
+    """The turns up to a stored answer of the caller, and the documents it was made from."""
     outputs, caller = work.bench.outputs, work.caller
     stored = outputs.named(name)
     if stored is None or (not caller.owner and stored[1] != caller.name):
@@ -220,7 +283,8 @@ def earlier_turns(work: Admitted, name: str) -> tuple[Message, ...]:
     if output.scope != work.scope or "question" not in output.request:
         raise ApiError(404, "the answer that this question follows is not stored", "not_found")
     questions = [*output.request.get("asked_before", ()), output.request["question"]]
-    return (*(Message("user", text) for text in questions), Message("assistant", output.text))
+    turns = (*(Message("user", text) for text in questions), Message("assistant", output.text))
+    return turns, sorted({hit.document_id for hit in outputs.used(stored[0])})
 
 
 _READ_AS = re.compile(r"read as: (.*) \([^()]*\)", re.DOTALL)

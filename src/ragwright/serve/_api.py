@@ -20,10 +20,10 @@ from ..monitoring import brief_model
 from ..report import batch_json, hit_json, summary_json
 from ..testsets import Testset, rows_of
 from ._admission import Admitted, Caller, Wanted, admitted
-from ._answers import drafted, drafting
+from ._answers import drafted, drafting, hits_for
 from ._chat import chat_completion
 from ._errors import ApiError, documented
-from ._figures import figures_of_hits
+from ._figures import figures_of_passages
 from ._links import source_url
 from ._wire import (
     ChatRequest,
@@ -105,15 +105,15 @@ async def retrieve(
     wanted = Wanted(body.model, "searches", "retrieval", request)
     async with admitted(service, caller, wanted) as work:
         asking = work.asking(Extras(filters=body.filters, soft=body.soft))
-        retrieval = await work.result(work.bench.aretrieve(body.query, body.top_k, asking))
-        figures = await figures_of_hits(work.bench, caller, retrieval.hits)
+        retrieval = await work.retrieved(body.query, body.top_k, asking)
+        figures = await figures_of_passages(work.bench, caller, retrieval.hits)
     hits = [
         hit_json(hit)
         | {
             "url": source_url(caller.base, hit.document_id, hit.start, hit.end, hit.text),
             "figures": list(figures.get(hit.chunk_id, ())),
         }
-        for hit in retrieval.hits
+        for hit in hits_for(retrieval.hits, caller)
     ]
     return JSONResponse({"hits": hits, "notes": list(retrieval.notes)})
 
@@ -203,7 +203,7 @@ async def drafts(request: Request, body: DraftsRequest, service: Serves, caller:
             pool=body.pool,
         )
         batch = await drafted(work, wanted, options)
-    reply = batch_json(batch)
+    reply = batch_json(replace(batch, hits=tuple(hits_for(batch.hits, caller))))
     for number, text in enumerate(reply["texts"], 1):
         text["id"] = f"{batch.number}.{number}"
     if not caller.owner:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ..core import StoreError, Usage
-from ..ledger import Connection, Ledger, committed
-
-if TYPE_CHECKING:
-    from ..project import ProjectFolder
+from ..ledger import Connection, Ledger, Place, committed, unheard
 
 log = logging.getLogger("ragwright.serve")
 
@@ -24,15 +22,27 @@ T = TypeVar("T")
 _KEPT_MINUTES = 10
 
 
+class Reserved(NamedTuple):
+    """What a request holds of budgets.
+
+    Attributes:
+        name: Its name; empty where a budget is spent.
+        spent: Which of the limits that is.
+    """
+
+    name: str
+    spent: int = -1
+
+
 class Charges:
     """Requests and spend per key, in the ledger; its writer does what is asked for, in order.
 
     Args:
-        folder: The project.
+        place: The ledger of the project; a shared one counts for the servers of all machines.
     """
 
-    def __init__(self, folder: ProjectFolder) -> None:
-        self._ledger = Ledger(folder.ledger)
+    def __init__(self, place: Place) -> None:
+        self._ledger = Ledger(place)
         self._writer = self._ledger.writer  # opened here, not at the first request
         self._unstored: dict[tuple[str, str], Usage] = {}
         self._lock = threading.Lock()
@@ -70,8 +80,9 @@ class Charges:
 
         def work(connection: Connection) -> bool:
             row = connection.execute(
-                "INSERT INTO served_minutes VALUES (?, ?, 1) ON CONFLICT DO UPDATE "
-                "SET requests = requests + 1 WHERE requests < ? RETURNING requests",
+                "INSERT INTO served_minutes VALUES (?, ?, 1) ON CONFLICT (key, minute) DO UPDATE "
+                "SET requests = served_minutes.requests + 1 WHERE served_minutes.requests < ? "
+                "RETURNING requests",
                 (key, minute, per_minute),
             ).fetchone()
             if row is not None and row[0] == 1:
@@ -97,6 +108,43 @@ class Charges:
             ]
         return stored + sum(waiting)
 
+    async def reserve(
+        self, key: str, limits: Sequence[tuple[str | None, float]], seconds: float
+    ) -> Reserved:
+        """Hold for a request what calls under its key cost on average today.
+
+        So requests that begin at the same moment, on any machine, do not all find the last money
+        of a budget.
+
+        Args:
+            key: Name of the key.
+            limits: Budgets of today: a key, or None for all of them, and its amount.
+            seconds: Time after which it counts no longer, if its process was killed.
+        """
+        name, now, today = secrets.token_hex(12), time.time(), _utc_day()
+
+        def work(connection: Connection) -> Reserved:
+            connection.execute("DELETE FROM served_reserved WHERE ends < ?", (now,))
+            for at, (bounded, most) in enumerate(limits):
+                if _spent_and_held(connection, today, bounded) >= most:
+                    return Reserved("", at)
+            calls, cost = connection.execute(
+                "SELECT COALESCE(SUM(calls), 0), COALESCE(SUM(cost), 0) FROM served_calls "
+                "WHERE day = ? AND key = ?",
+                (today, key),
+            ).fetchone()
+            row = (name, key, today, float(cost) / calls if calls else 0.0, now + seconds)
+            connection.execute("INSERT INTO served_reserved VALUES (?, ?, ?, ?, ?)", row)
+            return Reserved(name)
+
+        return await self._committed_result(work)
+
+    def release(self, reserved: str) -> None:
+        """Give back what a request held; from any thread, at once."""
+        ending = "DELETE FROM served_reserved WHERE name = ?"
+        with contextlib.suppress(StoreError):  # closed: it ends by itself
+            self._writer.submit(lambda c: c.execute(ending, (reserved,)).rowcount, unheard)
+
     async def _committed_result(self, work: Callable[[Connection], T]) -> T:
         future, done = committed()
         self._writer.submit(work, done)
@@ -104,16 +152,33 @@ class Charges:
         return result
 
 
+_SUMS = ", ".join(
+    f"{name} = served_calls.{name} + excluded.{name}"
+    for name in ("calls", "cost", "prompt_tokens", "completion_tokens")
+)
+
+_ADD = (
+    "INSERT INTO served_calls VALUES (?, ?, ?, ?, ?, ?) "  # noqa: S608
+    f"ON CONFLICT (key, day) DO UPDATE SET {_SUMS}"
+)
+
+
 def _add_costs(costs: dict[tuple[str, str], Usage], connection: Connection) -> None:
     for (key, day), usage in costs.items():
         counts = (usage.calls, usage.cost or 0.0, usage.prompt_tokens, usage.completion_tokens)
+        connection.execute(_ADD, (key, day, *counts))
+
+
+def _spent_and_held(connection: Connection, day: str, key: str | None) -> float:
+    condition, values = ("", [day]) if key is None else (" AND key = ?", [day, key])
+    sums = [
         connection.execute(
-            "INSERT INTO served_calls VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-            "calls = calls + excluded.calls, cost = cost + excluded.cost, "
-            "prompt_tokens = prompt_tokens + excluded.prompt_tokens, "
-            "completion_tokens = completion_tokens + excluded.completion_tokens",
-            (key, day, *counts),
-        )
+            f"SELECT COALESCE(SUM({column}), 0) FROM {table} WHERE day = ?{condition}",  # noqa: S608
+            values,
+        ).fetchone()[0]
+        for table, column in (("served_calls", "cost"), ("served_reserved", "amount"))
+    ]
+    return float(sums[0]) + float(sums[1])
 
 
 def _utc_day() -> str:

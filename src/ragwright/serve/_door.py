@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from starlette.requests import Request
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from ._identity import Identity
     from ._service import Service
 
+T = TypeVar("T")
+
 OPEN = frozenset(
     {
         *("/healthz", "/readyz", "/login", "/logout", "/session"),
@@ -33,16 +37,14 @@ OPEN = frozenset(
 _OPEN_BELOW = ("/static/", f"{WELL_KNOWN}/", WELL_KNOWN)
 """Beginnings of others: the files that pages load, and what programs learn before they sign in."""
 
+UPLOAD = "/sources/upload"
+"""Path whose bodies are files, with a limit of their own."""
+
 COOKIE = "ragwright_session"
 """Cookie that holds the session of a reader of the pages; the key itself stays here."""
 
-_ASKING = frozenset({"/ask/why"})
-"""Parts of pages that search, and so may cost money, though they are read by GET."""
-
 _DOTS = 2
 """Dots in a signed token; a key has none."""
-
-_OWN_SITES = frozenset({"same-origin", "none"})
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -105,7 +107,7 @@ class Door:
         base, path = self._base(request), request.url.path
         if path in OPEN or path.startswith(_OPEN_BELOW):
             return Caller(None, base)
-        if not self._service.guarded:
+        if not await self._looked_up(lambda: self._service.guarded):
             came_from = request.client.host if request.client is not None else ""
             if not is_loopback(came_from):
                 raise ApiError(401, "a key is needed, and none has been made", "invalid_api_key")
@@ -136,12 +138,12 @@ class Door:
         elif kind.lower() != "bearer":
             secret = ""
         if not secret:
-            identity = session_identity(self._service, request)
+            identity = await self._looked_up(partial(session_identity, self._service, request))
             if identity is None:
                 fault = "a key is needed: Authorization: Bearer KEY"
                 raise ApiError(401, fault, "invalid_api_key")
             return identity
-        key = self._service.keys.find(secret.strip())
+        key = await self._looked_up(partial(self._service.keys.find, secret.strip()))
         if key is not None:
             return key
         try:
@@ -155,6 +157,10 @@ class Door:
             note_event(self._service, event)
             raise
 
+    async def _looked_up(self, find: Callable[[], T]) -> T:
+        """What the ledger holds; where it is behind a network, nobody else waits for it."""
+        return await asyncio.to_thread(find) if self._service.keys.remote else find()
+
     def _permitted(self, person: Person) -> Identity:
         identity = identity_of(self._service.options.people, person)
         if identity is None:
@@ -164,11 +170,6 @@ class Door:
     def _same_site(self, request: Request) -> None:
         """Refuse what a browser sends for a page of another site."""
         site = request.headers.get("sec-fetch-site", "none")
-        if request.url.path in _ASKING and request.url.query:
-            # Browsers tell no site to plain http hosts. No other site can send this header.
-            has_own_header = "hx-request" in request.headers or "authorization" in request.headers
-            if not has_own_header or site not in _OWN_SITES:
-                raise ApiError(403, "questions from another site are refused", "cross_origin")
         if request.method in _SAFE:
             return
         origin = request.headers.get("origin")
@@ -184,7 +185,8 @@ class Door:
 
     def _bounded_receive(self, request: Request, receive: Receive) -> Receive:
         """A reader of the body that stops where the body is too long, or takes too long."""
-        most = self._service.options.max_body
+        options = self._service.options
+        most = options.max_upload if request.url.path == UPLOAD else options.max_body
         too_long = ApiError(413, f"the body is longer than {most:,} bytes", "too_large")
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) > most:

@@ -1,4 +1,4 @@
-"""Errors in OpenAI's shape: ``{"error": {"message", "type", "param", "code"}}``."""
+"""Errors in OpenAI's shape: ``{"error": {"message", "type", "param", "code", "request_id"}}``."""
 
 from __future__ import annotations
 
@@ -82,6 +82,7 @@ class ApiError(HTTPException):
                 "type": kind.get(self.status, usual),
                 "param": self.param,
                 "code": self.code or None,
+                "request_id": request_id() or None,
             }
         }
 
@@ -109,6 +110,7 @@ class ErrorDetail(BaseModel):
     type: str
     param: str | None
     code: str | None
+    request_id: str | None
 
 
 class ErrorBody(BaseModel):

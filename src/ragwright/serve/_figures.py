@@ -15,10 +15,9 @@ from ._errors import ApiError, documented
 from ._reading import visible_source
 
 if TYPE_CHECKING:
-    from ..core import Answer, Hit
+    from ..core import Answer, Citation, Hit
     from ..workbench import Workbench
     from ._admission import Caller
-    from ._identity import Identity
     from ._service import Service
 
 ChunkFigures: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -34,9 +33,11 @@ def addressed(base: str, figure: Mapping[str, Any]) -> dict[str, Any]:
     return {**figure, "url": f"{base}/figure/{figure['id']}"}
 
 
-async def figures_of_hits(bench: Workbench, caller: Caller, hits: Sequence[Hit]) -> ChunkFigures:
-    """The figures of each hit that has any; for a caller with filters those with a known place."""
-    read = partial(figures_by_chunk, bench.project, hits, placed=caller.narrowed)
+async def figures_of_passages(
+    bench: Workbench, caller: Caller, passages: Sequence[Hit | Citation]
+) -> ChunkFigures:
+    """The figures of each passage that has any; with filters those with a known place."""
+    read = partial(figures_by_chunk, bench.project, passages, placed=caller.narrowed)
     chunks = await asyncio.to_thread(read)
     return {
         chunk: [addressed(caller.base, figure) for figure in figures]
@@ -48,24 +49,23 @@ async def figures_of_hits(bench: Workbench, caller: Caller, hits: Sequence[Hit])
 async def figures_of_answer(bench: Workbench, caller: Caller, answer: Answer) -> ChunkFigures:
     """The figures of the chunks that an answer cites."""
     cited = {citation.chunk_id for citation in answer.citations}
-    return await figures_of_hits(bench, caller, [h for h in answer.hits if h.chunk_id in cited])
+    return await figures_of_passages(bench, caller, [h for h in answer.hits if h.chunk_id in cited])
 
 
 @router.get("/figure/{name}")
 async def figure(name: str, request: Request) -> Response:
     """Send the image of a figure, if its document may be seen."""
-    service, identity = request.app.state.service, request.state.caller.identity
-    sent = await _visible_image(service, identity, name)
+    service, caller = request.app.state.service, request.state.caller
+    sent = await _visible_image(service, caller, name)
     if sent is None:
         raise ApiError(404, "figure not found", "not_found")
     media_type, data = sent
     return Response(data, media_type=media_type, headers=_HEADERS)
 
 
-async def _visible_image(
-    service: Service, identity: Identity | None, name: str
-) -> tuple[str, bytes] | None:
+async def _visible_image(service: Service, caller: Caller, name: str) -> tuple[str, bytes] | None:
     """Type and bytes of an image in the first configuration that shows its place."""
+    identity = caller.identity
     for opened in service.configurations(identity):
         if opened.target is None:
             continue
@@ -74,6 +74,7 @@ async def _visible_image(
             if kept is None:
                 continue
             place, media_type, data = kept
+            caller.note.used([place.document_id])
             visible = await visible_source(bench, opened.asking(identity), place.document_id)
             if visible is None:
                 continue

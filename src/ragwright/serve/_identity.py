@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from ..core import EVERYONE, reader_filter
 from ..retrieve import parse_filter
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Identity:
         filters: Hard filters that every search is narrowed by, as ``field=value``.
         per_minute: Most requests a minute, None for no bound.
         daily_budget: Most money that its requests of a day (UTC) may cost, None for no bound.
-        groups: Groups of readers that it belongs to.
+        groups: Groups of readers that it belongs to: it sees their documents. An owner sees all.
         label: Name that pages show; others may have the same one.
     """
 
@@ -59,13 +60,25 @@ class Identity:
         """Its filters, parsed."""
         return tuple(map(parse_filter, self.filters))
 
+    def right(self, *, ungrouped: bool) -> Filter | None:
+        """Its right to read, None where it may read everything.
+
+        Args:
+            ungrouped: True if documents without groups are everyone's.
+        """
+        if self.role == "owner":
+            return None
+        return reader_filter(self.groups, ungrouped=ungrouped)
+
     @property
     def scope(self) -> str:
-        """The tenant that may see what is made for it: identities of equal filters are one tenant.
+        """The tenant that may see what is made for it: identities of equal rights are one tenant.
 
-        One filter is its own name; several are a JSON list, which no filter can imitate.
+        One filter is its own name; several are a JSON list, which no filter can imitate. Groups
+        count as one filter, ``groups:hr|all``, which without a ``=`` is no filter.
         """
-        filters = sorted(set(self.filters))
+        named = {*self.groups} - {EVERYONE} if self.role != "owner" else set()
+        filters = sorted({*self.filters, *([f"groups:{'|'.join(sorted(named))}"] if named else [])})
         if len(filters) == 1 and not filters[0].startswith("["):
             return filters[0]
         return json.dumps(filters, ensure_ascii=False) if filters else ""

@@ -9,13 +9,15 @@ import hashlib
 import json
 import secrets
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ..core import ConfigError, near
-from ..ledger import Connection, Ledger
+from ..core import ConfigError, group_names, near
+from ..ledger import Connection, Ledger, Place
+from ..project import load_settings
 from ._identity import PERSON, PROXIED, Identity, Role
 
 if TYPE_CHECKING:
@@ -45,12 +47,16 @@ class ServeKey(Identity):
 class ServeKeys:
     """The keys of a project, in its ledger: a running server sees a change at its next request.
 
+    With a shared database, that holds for the servers of all machines.
+
     Args:
         folder: The project.
+        place: Its ledger; None: as its settings say.
     """
 
-    def __init__(self, folder: ProjectFolder) -> None:
-        self._ledger = Ledger(folder.ledger)
+    def __init__(self, folder: ProjectFolder, place: Place | None = None) -> None:
+        self._folder = folder
+        self._ledger = Ledger(place or access_place(folder))
         self._used = False
 
     def close(self) -> None:
@@ -62,15 +68,30 @@ class ServeKeys:
         return self._select_keys("ORDER BY name")
 
     @property
+    def remote(self) -> bool:
+        """True if each question to the ledger may have to wait for a network."""
+        return self._ledger.database.remote
+
+    @property
     def used(self) -> bool:
         """True once a key was made, also after the last one was revoked: all requests need one."""
         if not self._used:
-            rows = self._ledger.select(
-                "SELECT EXISTS (SELECT 1 FROM serve_keys) OR EXISTS "
-                "(SELECT 1 FROM sqlite_sequence WHERE name = 'serve_keys' AND seq > 0)"
-            )
-            self._used = bool(rows[0][0])
+            given = "EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'serve_keys' AND seq > 0)"
+            if self._ledger.database.remote:
+                given = "(SELECT is_called FROM serve_keys_number_seq)"
+            rows = self._ledger.select(f"SELECT EXISTS (SELECT 1 FROM serve_keys) OR {given}")  # noqa: S608
+            self._used = bool(rows[0][0]) or bool(self.left_behind)
         return self._used
+
+    @property
+    def left_behind(self) -> tuple[str, ...]:
+        """Names of keys in the project folder that the shared database does not have yet."""
+        if not self._ledger.database.remote or not self._folder.ledger.exists():
+            return ()
+        with closing(Ledger(self._folder.ledger)) as own:
+            names = [str(name) for (name,) in own.select("SELECT name FROM serve_keys")]
+        known = {key.name for key in self.all()}
+        return tuple(name for name in names if name not in known)
 
     def find(self, secret: str) -> ServeKey | None:
         """The key that a client sent, None where it is unknown."""
@@ -101,6 +122,8 @@ class ServeKeys:
                 "an owner sees everything, so its key takes no filters", hint="use --role reader"
             )
         _ = key.conditions
+        if key.groups:
+            group_names(key.groups)
         secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         row = _row_of_key(replace(key, hash=hashed(secret), created=now))
@@ -117,7 +140,7 @@ class ServeKeys:
         return secret
 
     def revoke(self, name: str) -> None:
-        """Remove a key.
+        """Remove a key; from a shared database and from the project folder.
 
         Raises:
             ConfigError: There is none of this name.
@@ -127,6 +150,9 @@ class ServeKeys:
         def work(connection: Connection) -> int:
             return connection.execute("DELETE FROM serve_keys WHERE name = ?", (name,)).rowcount
 
+        if self._ledger.database.remote and self._folder.ledger.exists():
+            with closing(Ledger(self._folder.ledger)) as own:  # else a move would bring it back
+                own.write(work)
         if not self._ledger.write(work):
             names = [key.name for key in self.all()]
             raise ConfigError(
@@ -168,6 +194,15 @@ def _row_of_key(key: ServeKey) -> tuple[Any, ...]:
     configurations, filters, groups = (json.dumps(names, ensure_ascii=False) for names in lists)
     limits = (key.per_minute, key.daily_budget)
     return (key.name, key.hash, key.role, configurations, filters, *limits, key.created, groups)
+
+
+def access_place(folder: ProjectFolder) -> Place:
+    """Where keys, sessions and counts of requests are kept: shared where the project file says so.
+
+    Raises:
+        ConfigError: The project file is wrong.
+    """
+    return load_settings(folder.settings).shared.place(folder.ledger)
 
 
 def hashed(secret: str) -> str:

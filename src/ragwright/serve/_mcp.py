@@ -1,4 +1,7 @@
-"""Tools for agents over the Model Context Protocol: search, fetch, ask, list_sources."""
+"""Tools for agents over the Model Context Protocol: search, fetch, ask, list_sources.
+
+Revision 2026-07-28, where each request stands alone; earlier ones by their handshake.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+from mcp.server.caching import CacheHint
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
@@ -28,7 +33,8 @@ from ._admission import Admitted, Caller, Wanted, admitted
 from ._answers import answered, for_caller
 from ._errors import ApiError, api_error, error_reply
 from ._links import citation_json, closest_spans, promise_json, source_url
-from ._reading import VisibleSource, list_sources, visible_source
+from ._note import Note
+from ._reading import VisibleSource, visible_source
 from ._service import Service, Serving
 from ._wire import Extras
 
@@ -58,6 +64,9 @@ _FETCHED = 20_000
 
 _AROUND = 1_000
 """Characters before and behind a passage that a fetch of it shows."""
+
+_TOOLS_KNOWN = 300_000
+"""Milliseconds for which a client need not ask for the tools again; an upgrade may change them."""
 
 _SPAN = re.compile(r"(?P<document>.+)#(?P<start>\d{1,12})-(?P<end>\d{1,12})", re.DOTALL)
 _READ_ONLY = ToolAnnotations(
@@ -95,6 +104,33 @@ class Fetched(BaseModel):
     text: str
     url: str
     metadata: dict[str, Any]
+
+
+class Cited(BaseModel):
+    """A quote of a source."""
+
+    number: int = Field(description="The mark in the answer, without its brackets.")
+    url: str
+    title: str
+    source: str
+    document_id: str
+    chunk_id: str
+    page: int | None
+    start: int
+    end: int
+    ocr: float | None = Field(description="Confidence, 0 to 1, where the text was recognised.")
+    quote: str
+
+
+class Answered(BaseModel):
+    """An answer with its citations."""
+
+    answer: str
+    abstained: bool = Field(description="The documents do not answer the question.")
+    citations: list[Cited]
+    closest: list[Cited] = Field(description="Passages near the question, if nothing answers it.")
+    notes: list[str]
+    promise: dict[str, Any] | None = Field(None, description="The certified risk, if there is one.")
 
 
 class Source(BaseModel):
@@ -135,7 +171,7 @@ class _Tools:
         """Find the passages that answer a query best, each with a snippet; read on with `fetch`."""
         async with self._admitted_call(ctx, "searches", "search") as work:
             asking = work.asking(Extras(filters=filters))
-            retrieval = await work.result(work.bench.aretrieve(query, top_k, asking))
+            retrieval = await work.retrieved(query, top_k, asking)
         results = [
             Found(
                 id=f"{hit.document_id}#{hit.start}-{hit.end}",
@@ -154,6 +190,7 @@ class _Tools:
 
     async def _read_source(self, work: Admitted, name: str) -> Fetched:
         place = _SPAN.fullmatch(name)
+        work.caller.note.used([place["document"] if place else name])
         asking = work.asking()
         source = await work.result(visible_source(work.bench, asking, name))
         if source is not None:
@@ -173,7 +210,7 @@ class _Tools:
 
     async def ask(
         self, question: Question, ctx: Context[Any, Any], persona: PersonaName = ""
-    ) -> CallToolResult:
+    ) -> Annotated[CallToolResult, Answered]:
         """Answer a question, with a citation for every claim: URL and quote."""
         async with self._admitted_call(ctx, "answers", "chat") as work:
             known = work.opened.personas
@@ -216,7 +253,9 @@ class _Tools:
     ) -> Sources:
         """List the documents by id, a page at a time."""
         async with self._admitted_call(ctx, "searches") as work:
-            page, total = await work.result(list_sources(work.bench, work.asking(), after, limit))
+            listing = self._service.catalogues.of(work.bench, work.asking())
+            catalogue = await work.result(listing)
+        page, total = catalogue.behind(after, limit), len(catalogue.sources)
         sources = [Source(id=entry.id, title=entry.title, source=entry.source) for entry in page]
         behind = sources[-1].id if len(sources) == limit else None
         return Sources(sources=sources, total=total, next=behind)
@@ -227,16 +266,24 @@ class _Tools:
     ) -> AsyncIterator[Admitted]:
         """An admitted call; errors become tool errors."""
         request = ctx.request_context.request
-        caller = self._alone if request is None else getattr(request.state, "caller", None)
+        caller = getattr(request.state, "caller", None) if request is not None else None
+        if request is None and self._alone is not None:
+            caller = replace(self._alone, note=Note())
         if caller is None:  # never take an unknown caller for the owner
             raise ToolError("nobody checked who sent this request")
+        caller.note.kind = "asked" if operation else "saw"
         try:
             async with admitted(self._service, caller, Wanted("", lane, operation)) as work:
                 yield work
-        except ToolError:
-            raise
-        except Exception as error:  # an unexpected one is logged under a number
+        except Exception as error:
+            caller.note.outcome = "failed"
+            if isinstance(error, ToolError):
+                raise
+            # an unexpected one is logged under a number
             raise ToolError(api_error(error, caller).message) from None
+        finally:
+            if request is None:
+                await self._service.store_call(caller.note)
 
     def _passage_url(self, work: Admitted, cited: Citation, quote: str) -> str:
         """Return where a reader opens a passage; without a server, the address of its source."""
@@ -362,6 +409,7 @@ def mcp_server(service: Service, alone: Caller | None = None) -> MCPServer[Any]:
         version=__version__,
         tools=offered,
         log_level="WARNING",
+        cache_hints={"tools/list": CacheHint(ttl_ms=_TOOLS_KNOWN)},
     )
     # The library sets the program's logging up to draw tracebacks, which takes half a second each
     # while all other requests wait.

@@ -6,14 +6,20 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..core import Filter, RagwrightError, RetrieveError
+from ..core import GROUPS, Filter, RagwrightError, RetrieveError
 from ..drafting import Origin
 from ..workbench import Asking, Workbench
 from ._options import serve_options
 
 if TYPE_CHECKING:
+    from ..project import Settings
     from ..retrieve import Target
     from ._identity import Identity
+
+
+def is_everyones(settings: Settings) -> bool:
+    """True if documents without groups are everyone's."""
+    return settings.groups.ungrouped == "everyone"
 
 
 @dataclass(slots=True)
@@ -28,6 +34,8 @@ class Opened:
         target: What is searched; None where nothing is ingested, see ``fault``.
         fault: Why there is no target.
         erased: The last erasure that the target knows of.
+        grouped: True if some documents of the target name groups of readers.
+        ungrouped: True if documents without groups are everyone's.
     """
 
     name: str
@@ -37,6 +45,8 @@ class Opened:
     target: Target | None = None
     fault: RagwrightError | None = None
     erased: int = 0
+    grouped: bool = False
+    ungrouped: bool = False
     users: int = 0
     retired: bool = False
     idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -52,6 +62,17 @@ class Opened:
         known = project.personas if wanted else project.own_personas
         return tuple(name for name in sorted(known) if not wanted or name in wanted)
 
+    def aim(self) -> None:
+        """Search the newest state of the index.
+
+        Raises:
+            RagwrightError: Nothing is ingested, or the index cannot be opened.
+        """
+        project = self.bench.project
+        target = project.target()
+        grouped = project.has_field(target, GROUPS)
+        self.target, self.fault, self.grouped = target, None, grouped
+
     def searched(self) -> Target:
         """The index that is searched now.
 
@@ -63,7 +84,15 @@ class Opened:
         return self.target
 
     def asking(self, identity: Identity | None) -> Asking:
-        """Return how a caller's requests ask: under its filters and scope, on the current index."""
-        filters: tuple[Filter, ...] = () if identity is None else identity.conditions
-        scope = "" if identity is None else identity.scope
-        return Asking(scope=scope, filters=filters, target=self.searched())
+        """Return how a caller's requests ask: under its rights and scope, on the current index.
+
+        Where every document is everyone's, groups cost nothing and narrow nothing.
+        """
+        target = self.searched()
+        if identity is None:
+            return Asking(target=target)
+        filters: tuple[Filter, ...] = identity.conditions
+        if self.grouped or not self.ungrouped:
+            right = identity.right(ungrouped=self.ungrouped)
+            filters = filters if right is None else (right, *filters)
+        return Asking(scope=identity.scope, filters=filters, target=target)

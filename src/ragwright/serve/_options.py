@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from ..core import ConfigError, option
 from ..monitoring import ServedMeasureOptions
+from ..operations import AuditOptions
 from .sign_in import PeopleOptions, ProxyOptions, SignInOptions, check_people
 
 if TYPE_CHECKING:
@@ -60,12 +61,24 @@ class ServeOptions:
         "What `ragwright serve` logs to standard error: faults; a line per request too; or both as "
         "JSON.",
     )
+    audit: AuditOptions = field(default_factory=AuditOptions)
+    proxies: tuple[str, ...] = option(
+        (),
+        "Addresses of proxies, such as 10.0.0.7, whose header X-Forwarded-For the audit log "
+        "believes.",
+    )
     keep_answers: bool = option(
         True, "Store served answers among the outputs, for feedback and measurement."
     )
     sign_in: SignInOptions = field(default_factory=SignInOptions)
     proxy: ProxyOptions = field(default_factory=ProxyOptions)
     people: PeopleOptions = field(default_factory=PeopleOptions)
+    uploads: str = option(
+        "",
+        "Folder, below a folder of `sources`, that owners may upload files to on the page Sources. "
+        "Where empty, only a person on this machine who needs no key may, to the first of them.",
+    )
+    max_upload: int = option(100_000_000, "Most bytes of the files uploaded at once.", ge=1000)
     measure: ServedMeasureOptions = field(default_factory=ServedMeasureOptions)
     daily_budget: float | None = option(
         None, "Most money that all requests of a day (UTC) may cost; models then need prices.", gt=0

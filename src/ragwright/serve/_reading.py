@@ -1,9 +1,8 @@
-"""Sources as a caller may see them: lists, texts, spans."""
+"""Sources as a caller may see them: texts, spans, passages."""
 
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from ..core import Hit
     from ..retrieve import Target
     from ..workbench import Asking, Workbench
-
-_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +44,12 @@ class VisibleSource:
         return "\n\n".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSource:
-    """A document in a list."""
-
-    id: str
-    title: str
-    source: str
-
-
 async def visible_source(
     bench: Workbench, asking: Asking, document_id: str
 ) -> VisibleSource | None:
     """A document of the index as a caller may see it; None where nothing of it may be."""
     project = bench.project
-    filters = (*project.settings.retrieve.filters, *asking.filters)
+    filters = asking.searching(project.settings.retrieve).filters
     wanted = (*filters, Filter("document_id", (document_id,)))
     try:
         hits = await project.runner.arun(_visible_chunks(asking, wanted), scope=asking.scope)
@@ -70,41 +58,47 @@ async def visible_source(
     document = await asyncio.to_thread(project.store.document, document_id) if hits else None
     if document is None:
         return None
-    spans = _merged_spans(hits) if filters else (Span(0, len(document.text)),)
+    parted = any(condition.missing is None for condition in filters)  # groups are of documents
+    spans = _merged_spans(hits) if parted else (Span(0, len(document.text)),)
     return VisibleSource(document, spans, tuple(Span(hit.start, hit.end) for hit in hits))
 
 
-async def list_sources(
-    bench: Workbench, asking: Asking, after: str, most: int, containing: str = ""
-) -> tuple[list[ListedSource], int | None]:
-    """Documents by id, behind one of them; how many there are where that costs nothing.
+async def all_visible(bench: Workbench, asking: Asking, documents: Sequence[str]) -> bool:
+    """True if a caller may see each of some documents, or its rights narrow nothing."""
+    if not any(condition.missing is not None for condition in asking.filters):
+        return True
+    for name in documents:
+        if await visible_source(bench, asking, name) is None:
+            return False
+    return True
 
-    ``containing`` is text that their ids contain, ignoring case.
+
+async def visible_passages(
+    bench: Workbench, asking: Asking, passages: Iterable[tuple[str, str]]
+) -> frozenset[str]:
+    """The ids of those chunks that a caller may see now; ``passages`` are (document, chunk).
+
+
+    A chunk that was cut again since is seen where all chunks of its document are.
     """
+    wanted = frozenset(passages)
+    if not asking.filters:
+        return frozenset(chunk for _, chunk in wanted)
     project = bench.project
-    filters = (*project.settings.retrieve.filters, *asking.filters)
-    if not filters:
-        return await asyncio.to_thread(_all_sources, bench, after, most, containing)
-    sources = await project.runner.arun(
-        _visible_documents(asking, filters, after, most, containing), scope=asking.scope
-    )
-    return sources, None
-
-
-def _all_sources(
-    bench: Workbench, after: str, most: int, containing: str
-) -> tuple[list[ListedSource], int]:
-    store = bench.project.store
-    wanted = containing.casefold()
-    names = sorted(n for n in store.sources(bench.project.pair) if wanted in n.casefold())
-    behind = names[bisect_right(names, after) :][:most]
-    return [_listed_source(store.document(name), name) for name in behind], len(names)
-
-
-def _listed_source(document: Document | None, name: str) -> ListedSource:
-    if document is None:  # removed since it was listed
-        return ListedSource(name, "", name)
-    return ListedSource(name, document.title, document.source)
+    filters = asking.searching(project.settings.retrieve).filters
+    seen: set[str] = set()
+    for document in {document for document, _ in wanted}:
+        of_document = Filter("document_id", (document,))
+        try:
+            allowed, every = [
+                await project.runner.arun(_chunk_ids(asking, conditions), scope=asking.scope)
+                for conditions in ((*filters, of_document), (of_document,))
+            ]
+        except FilterError:  # it is no longer in the index
+            continue
+        chunks = {chunk for name, chunk in wanted if name == document}
+        seen |= chunks if allowed and allowed == every else chunks & allowed
+    return frozenset(seen)
 
 
 def _visible_chunks(asking: Asking, filters: Sequence[Filter]) -> Flow[tuple[Hit, ...]]:
@@ -116,27 +110,10 @@ def _visible_chunks(asking: Asking, filters: Sequence[Filter]) -> Flow[tuple[Hit
     return (yield from lookup(target.snapshot, ids)).hits
 
 
-def _visible_documents(
-    asking: Asking, filters: Sequence[Filter], after: str, most: int, containing: str
-) -> Flow[list[ListedSource]]:
-    """The documents behind ``after`` that have a chunk that meets the filters."""
-    target = _target_of(asking)
-    ids, _ = yield from corpus_ids(target, filters)
-    low, high = 0, len(ids)
-    while after and low < high:  # chunks are in the order of their documents' ids
-        middle = (low + high) // 2
-        [hit] = (yield from lookup(target.snapshot, ids[middle : middle + 1])).hits
-        low, high = (middle + 1, high) if hit.document_id <= after else (low, middle)
-    sources: dict[str, ListedSource] = {}
-    for at in range(low, len(ids), _PAGE):
-        for hit in (yield from lookup(target.snapshot, ids[at : at + _PAGE])).hits:
-            name = hit.document_id
-            if containing.casefold() not in name.casefold():
-                continue
-            sources.setdefault(name, ListedSource(name, hit.title, hit.source))
-        if len(sources) > most:
-            break
-    return list(sources.values())[:most]
+def _chunk_ids(asking: Asking, filters: Sequence[Filter]) -> Flow[frozenset[str]]:
+    """The ids of all chunks that meet the filters."""
+    ids, _ = yield from corpus_ids(_target_of(asking), filters)
+    return frozenset(ids)
 
 
 def _target_of(asking: Asking) -> Target:

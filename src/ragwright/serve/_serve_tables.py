@@ -1,10 +1,10 @@
-"""The tables of the server in the ledger: keys, sessions, people, and counts of requests."""
+"""The tables of the server in the ledger: keys, sessions, people, counts, conversations."""
 
 from __future__ import annotations
 
 import json
 
-from ..ledger import Former, FormerText, Tables
+from ..ledger import Forgets, Former, FormerText, Tables
 
 _ACCESS = (
     """CREATE TABLE IF NOT EXISTS serve_keys (
@@ -52,12 +52,41 @@ _ACCESS = (
 
 _COUNTS = "cost REAL, prompt_tokens INTEGER, completion_tokens INTEGER, PRIMARY KEY (key, day)"
 _SERVED = (
+    """CREATE TABLE IF NOT EXISTS served_reserved (
+        name TEXT PRIMARY KEY,
+        key TEXT NOT NULL,
+        day TEXT NOT NULL,
+        amount REAL NOT NULL,
+        ends REAL NOT NULL               -- seconds since 1970: then its process was killed
+    ) WITHOUT ROWID""",
     "CREATE TABLE IF NOT EXISTS served_minutes (key TEXT, minute INTEGER, requests INTEGER, "
     "PRIMARY KEY (key, minute)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS served_calls (key TEXT, day TEXT, calls INTEGER, "
     f"{_COUNTS}) WITHOUT ROWID",
 )
-"""Requests of a minute and costs of a day under each key."""
+"""Requests of a minute and costs of a day under each key, and what requests under way hold."""
+
+_CONVERSATIONS = (
+    """CREATE TABLE IF NOT EXISTS conversations (
+        id TEXT PRIMARY KEY,             -- random, the end of its address
+        person TEXT NOT NULL,            -- name of the identity that holds it
+        scope TEXT NOT NULL,             -- tenant that its answers were made for
+        configuration TEXT NOT NULL,     -- name of the configuration that answers
+        began TEXT NOT NULL,             -- ISO 8601, UTC
+        changed TEXT NOT NULL,
+        shared INTEGER NOT NULL          -- 1: its link opens for others who may see its passages
+    ) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS conversations_by_person ON conversations (person, changed)",
+    """CREATE TABLE IF NOT EXISTS conversation_turns (
+        conversation TEXT NOT NULL,
+        turn INTEGER NOT NULL,           -- from 1
+        round TEXT NOT NULL,             -- random, the same for answers of one asking
+        answer TEXT NOT NULL,            -- name of an output, which holds question and answer
+        current INTEGER NOT NULL,        -- 0: replaced, since the question was asked again
+        PRIMARY KEY (conversation, turn, answer)
+    ) WITHOUT ROWID""",
+)
+"""Conversations of the pages; their texts are outputs."""
 
 
 def _keys(text: str) -> FormerText:
@@ -91,9 +120,17 @@ def _checked_text(value: object) -> str:
 
 SERVE_TABLES = Tables(
     "serve",
-    (),
+    (*_ACCESS, *_SERVED, *_CONVERSATIONS),
     1,
-    local=(*_ACCESS, *_SERVED),
+    moved={"serve_keys": "ON CONFLICT DO NOTHING"},
+    renumbered={"serve_keys": "number"},
+    forgets=(
+        Forgets(
+            "conversation_turns",
+            scope="conversation IN (SELECT id FROM conversations WHERE scope = ?)",
+        ),
+        Forgets("conversations", scope="scope = ?"),
+    ),
     former=(
         Former(
             "serve/served.sqlite",
@@ -109,4 +146,7 @@ SERVE_TABLES = Tables(
         Former("serve/sessions.json", 1, {"serve_sessions": "serve_sessions"}, read=_sessions),
     ),
 )
-"""Access to the server; the version is the ledger's."""
+"""Access to the server, and conversations: shared by machines that share the ledger.
+
+The version is the ledger's.
+"""

@@ -26,6 +26,7 @@ from uvicorn.supervisors import Multiprocess
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
 from . import _api, _figures, _mcp, _metrics
+from ._audit import Audited
 from ._door import Door
 from ._errors import documented, install_errors
 from ._identity import is_loopback
@@ -114,7 +115,7 @@ def make_app(serving: Serving) -> ASGIApp:
 
     app.mount("/mcp", agents)
     door = OtherOrigins(Door(app, service), service)
-    return Logged(_metrics.Measured(BelowPath(door, service), metrics))
+    return Logged(Audited(_metrics.Measured(BelowPath(door, service), metrics), service))
 
 
 def serve(serving: Serving, listening: Listening) -> None:

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
@@ -19,30 +19,36 @@ from ..core import ConfigError, RagwrightError, Usage, near
 from ..drafting import origin_of
 from ..flow import Meter
 from ..ledger import WorkLock
+from ..operations import AuditLog, owner_event
 from ..project import (
     EVERY,
     AnswersUnderWay,
     ProjectFolder,
     Served,
     Session,
+    Settings,
     load_settings,
 )
 from ..workbench import Workbench
+from ._catalogue import Catalogues
 from ._charges import Charges
+from ._conversations import Conversations
 from ._errors import ApiError
 from ._identity import Identity
 from ._keys import ServeKeys
 from ._measuring import BackgroundMeasuring
-from ._opened import Opened
+from ._opened import Opened, is_everyones
 from ._options import ServeOptions, serve_options
 from ._readiness import Readiness
 from ._sessions import Sessions
 from ._traces import Tracing
 from ._turns import Turns
+from ._uploads import AddingJob
 from .sign_in import SignIn
 
 if TYPE_CHECKING:
     from ._metrics import Metrics
+    from ._note import Note
 
 log = logging.getLogger("ragwright.serve")
 
@@ -100,10 +106,15 @@ class Service:
         self.serving = serving
         self.folder = ProjectFolder(serving.folder).require()
         self.options: ServeOptions = self._settings_options()
-        self.keys = ServeKeys(self.folder)
-        self.sessions = Sessions(self.folder, self.keys)
+        place = self._settings().shared.place(self.folder.ledger)
+        self.audit = AuditLog(place, self.options.audit)
+        self.keys = ServeKeys(self.folder, place)
+        self.sessions = Sessions(place, self.keys)
         self._sign_in = SignIn(self.options.sign_in, self.sessions)
-        self.charges = Charges(self.folder)
+        self.charges = Charges(place)
+        self.conversations = Conversations(place)
+        self.catalogues = Catalogues()
+        self.adding = AddingJob()
         self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
         self._follow_options(self.options)
         self.tracing = Tracing()
@@ -114,6 +125,7 @@ class Service:
         self.started = int(time.time())
         self._open: Mapping[str, Opened] = {}
         self._state: object = None
+        self._file_read: object = None
         self._failed: tuple[object, float, float] = (None, 0.0, 0.0)
         self._slow = ThreadPoolExecutor(_THREADS, thread_name_prefix="ragwright-slow")
         self._pages = ThreadPoolExecutor(PAGE_THREADS, thread_name_prefix="ragwright-pages")
@@ -125,12 +137,40 @@ class Service:
 
     def _follow_options(self, options: ServeOptions) -> None:
         self.options = options
+        self.audit.options = options.audit
         for lane, turns in self.turns.items():
             at_once = options.drafts if lane == "drafts" else options.concurrency
             turns.limit(at_once, options.waiting)
 
+    async def store_call(self, note: Note) -> None:
+        """Add the event of a tool's call by the program that started this one.
+
+        Raises:
+            StoreError: It cannot be stored.
+        """
+        if self.audits and note.kind is not None:
+            event = owner_event(note.kind, "ragwright mcp", note.subject, note.outcome or "done")
+            await self.audit.store(
+                replace(
+                    event,
+                    configuration=note.configuration,
+                    documents=tuple(note.documents),
+                    question=note.question,
+                )
+            )
+
+    def _settings(self) -> Settings:
+        overrides = (*OF_A_SERVER, *self.serving.overrides)
+        return load_settings(self.folder.file, overrides)
+
     def _settings_options(self) -> ServeOptions:
-        return serve_options(load_settings(self.folder.file, self.serving.overrides))
+        return serve_options(self._settings())
+
+    @property
+    def audits(self) -> bool:
+        """True where the audit log is kept."""
+        keep = self.options.audit.keep
+        return keep == "always" or (keep == "auto" and self.guarded)
 
     @property
     def sign_in(self) -> SignIn:
@@ -160,6 +200,7 @@ class Service:
             ConfigError: The settings of one of them are wrong.
         """
         self._state = await asyncio.to_thread(self._settings_state)
+        self._file_read = _file_stamp(self.folder.file)
         options, self._open = await asyncio.to_thread(self._open_all)
         self._follow_options(options)
         self._watcher = asyncio.create_task(self._watch_for_changes())
@@ -188,8 +229,9 @@ class Service:
         self.close_ledger()
 
     def close_ledger(self) -> None:
-        """Close keys, sessions and charges; safe to call twice."""
-        for part in (self.keys, self.sessions, self.charges):
+        """Close keys, sessions, charges, conversations and the audit log; safe to call twice."""
+        ledgers = (self.keys, self.sessions, self.charges, self.conversations, self.audit)
+        for part in ledgers:
             part.close()
 
     def check(self) -> None:
@@ -302,6 +344,7 @@ class Service:
         bench, number = self._open_bench(name, laid)
         try:
             opened = Opened(name, bench, number, origin_of(bench.project))
+            opened.ungrouped = is_everyones(bench.project.settings)
             self._aim_at_newest(opened)
         except BaseException:
             bench.close()
@@ -343,7 +386,7 @@ class Service:
                 with project.work.working("serve", brief=True):  # once the erasure has ended
                     position = project.erasures.position
                     project.drop_erased()
-                    opened.target, opened.fault = project.target(), None
+                    opened.aim()
                     opened.erased = position
                 return
             if opened.target is not None:
@@ -351,7 +394,7 @@ class Service:
                     return
                 if project.store.snapshot(project.pair) == opened.target.snapshot:
                     return
-            opened.target, opened.fault = project.target(), None
+            opened.aim()
         except RagwrightError as error:
             if erased or opened.target is None:
                 opened.target, opened.fault = None, error
@@ -391,6 +434,7 @@ class Service:
         while True:
             await asyncio.sleep(self.serving.watch)
             try:
+                await self._follow_groups()
                 await self._replace_changed()
                 for opened in list(self._open.values()):
                     async with self._aiming:
@@ -398,6 +442,22 @@ class Service:
             except Exception as error:
                 fault = str(error) if isinstance(error, RagwrightError) else repr(error)
                 log.warning("still serving what was served before: %s", fault)
+
+    async def _follow_groups(self) -> None:
+        """Let a change of ``groups.ungrouped`` hold, also under a promoted configuration.
+
+        Raises:
+            ConfigError: The project file cannot be read; what held before holds.
+        """
+        stamp = _file_stamp(self.folder.file)
+        if stamp == self._file_read:
+            return
+        overrides = self._configured_overrides(self.options)
+        for opened in list(self._open.values()):
+            laid = (*overrides.get(opened.name, ()), *self.serving.overrides)
+            settings = await asyncio.to_thread(load_settings, self.folder.file, laid)
+            opened.ungrouped = is_everyones(settings)
+        self._file_read = stamp
 
     async def _replace_changed(self) -> None:
         """Replace what is served where something has changed.

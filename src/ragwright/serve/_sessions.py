@@ -11,15 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..core import ConfigError, near
-from ..ledger import Connection, Ledger
+from ..ledger import Connection, Ledger, Place
 from ._identity import PERSON
 from ._keys import ServeKey, ServeKeys, hashed
 from .sign_in import Person
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet
-
-    from ..project import ProjectFolder
 
 LIFE = 7 * 24 * 3600
 """Seconds after which a reader with a key has to sign in again."""
@@ -64,15 +62,15 @@ class Sessions:
     anywhere else.
 
     Args:
-        folder: The project.
+        place: Its ledger.
         keys: Its keys.
         clock: Returns seconds since 1970.
     """
 
     def __init__(
-        self, folder: ProjectFolder, keys: ServeKeys, clock: Callable[[], float] = time.time
+        self, place: Place, keys: ServeKeys, clock: Callable[[], float] = time.time
     ) -> None:
-        self._ledger = Ledger(folder.ledger)
+        self._ledger = Ledger(place)
         self._keys = keys
         self._clock = clock
         self._cipher: Fernet | None = None
@@ -244,8 +242,8 @@ class Sessions:
         def work(connection: Connection) -> None:
             connection.execute(f"DELETE FROM {table} WHERE ends <= ?", (now,))  # noqa: S608
             connection.execute(
-                f"DELETE FROM {table} WHERE id IN "  # noqa: S608
-                f"(SELECT id FROM {table} ORDER BY ends DESC LIMIT -1 OFFSET ?)",
+                f"DELETE FROM {table} WHERE id NOT IN "  # noqa: S608
+                f"(SELECT id FROM {table} ORDER BY ends DESC LIMIT ?)",
                 (_MOST - 1,),
             )
             connection.execute(insert, tuple(full.values()))

@@ -105,6 +105,7 @@ class AnswerEvents:
         self._streamed = streamed
         self._frames = frames
         self._work = work = streamed.work
+        work.noted(streamed.question)
         self._stream = work.bench.astream(streamed.question, work.persona, streamed.asking)
         self._pieces: AsyncGenerator[str, None] = self._stream.__aiter__()
         self._next: asyncio.Future[str | None] = asyncio.ensure_future(anext(self._pieces, None))
@@ -147,7 +148,9 @@ class AnswerEvents:
                 else:  # no model wrote it: the whole answer is one piece
                     marks = marks_of_answer(answer, link)
                     text = marks.text
-                self._work.refuse_erased(self._streamed.asking, self._stream.context or ())
+                context = self._stream.context or ()
+                self._work.refuse_erased(self._streamed.asking, context)
+                self._work.noted(self._streamed.question, context)
                 if text:
                     for frame in self._frames.text(text, marks.marks[begin:]):
                         yield frame

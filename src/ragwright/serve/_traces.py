@@ -32,6 +32,7 @@ from ..flow import (
     Sql,
     TraceEntry,
 )
+from ._logs import request_id
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
@@ -83,7 +84,11 @@ class Tracing:
         from opentelemetry import propagate
         from opentelemetry.trace import SpanKind
 
-        attributes = {"gen_ai.operation.name": operation, "gen_ai.request.model": model}
+        attributes = {
+            "gen_ai.operation.name": operation,
+            "gen_ai.request.model": model,
+            "ragwright.request_id": request_id(),
+        }
         with self._tracer.start_as_current_span(
             f"{operation} {model}",
             context=propagate.extract(headers),

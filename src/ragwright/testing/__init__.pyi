@@ -19,6 +19,7 @@ from ._index_corpus import (
 )
 from ._index_suite import IndexSuite as IndexSuite, StoreFactory as StoreFactory
 from ._naive import naive_relaxed as naive_relaxed
+from ._obedience import ObedientModel as ObedientModel
 from ._reader_suite import ReaderSuite as ReaderSuite
 from ._reranker_suite import (
     RerankerSuite as RerankerSuite,

@@ -26,8 +26,10 @@ from ..core import (
 )
 from ..index import IndexedDocument, Store, chunk_key
 from ..models import Analyzer, TokenSource, is_code
+from ._encoded_suite import EncodedTests
 from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
 from ._relaxed_suite import RelaxedTests
+from ._rights_suite import RightsTests
 
 StoreFactory: TypeAlias = Callable[[], Store]
 """Opens the store under test: each call in one test opens the same one anew."""
@@ -90,7 +92,7 @@ def assert_same(
     assert list(ranking) == ranked(ranking, len(ranking))
 
 
-class IndexSuite(RelaxedTests):
+class IndexSuite(EncodedTests, RelaxedTests, RightsTests):
     """Tests that every store passes; subclass it and offer one fixture.
 
     .. code-block:: python

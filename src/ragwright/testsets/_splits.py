@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias, get_args
 
-from ..core import Row, TestsetError, text_hash
+from ..core import Row, TestsetError, case_folded, text_hash
 
 Split: TypeAlias = Literal["all", "tune", "confirm"]
 """Splits of a testset."""
@@ -147,7 +147,7 @@ def _document_keys(row: Row) -> tuple[str, ...]:
 
 
 def _question_key(row: Row) -> str:
-    return f"question\x00{' '.join(row.user_input.casefold().split())}"
+    return f"question\x00{case_folded(row.user_input)}"
 
 
 def _conversation_keys(row: Row) -> tuple[str, ...]:

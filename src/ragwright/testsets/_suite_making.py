@@ -1,14 +1,27 @@
-"""Capability suites made from a project's own corpus, or from a file of RGB."""
+"""Suites made from a project's own corpus: capabilities and attacks; or from a file of RGB."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 from ..core import TestsetError
 from ..project import Project, at_work
 from ._project_testsets import project_testset
 from ._testsets import Testset
-from .suites import SuiteOptions, corpus_evidence, open_corpus, rgb_rows, suite_rows
+from .suites import (
+    CROSS_GROUP,
+    AttackOptions,
+    Corpus,
+    Evidence,
+    SuiteOptions,
+    attack_rows,
+    corpus_evidence,
+    cross_group_rows,
+    open_corpus,
+    rgb_rows,
+    suite_rows,
+)
 
 
 @at_work("suite")
@@ -33,9 +46,65 @@ def make_suite(
     if isinstance(testset, str) and testset.startswith("rgb:"):
         suite = rgb_rows(testset, suite_options)
         return Testset(testset, suite.rows, suite.notes)
+    gathered = _gathered(project, testset, suite_options)
+    source = gathered.source
+    suite = suite_rows(gathered.evidence, suite_options, where=source.name)
+    notes = (*source.notes, *gathered.notes, *suite.notes)
+    return Testset(f"suites of {source.name}", suite.rows, notes)
+
+
+@at_work("suite")
+def make_attacks(
+    project: Project, testset: str | Testset, options: AttackOptions | None = None
+) -> Testset:
+    """Make attack suites from a project's own corpus: poisoned passages beside true ones.
+
+    Every question needs a reference answer and gold, as for :func:`make_suite`.
+
+    Args:
+        project: The project, its documents ingested.
+        testset: Its address, or its rows; if rows name splits, the tune split is used.
+        options: Attacks, shares of poisoned passages, and the field that names groups of readers.
+
+    Raises:
+        TestsetError: The testset is wrong, or no row can be made from it.
+        RetrieveError: Nothing is ingested.
+    """
+    attacks = options or AttackOptions()
+    gathered = _gathered(project, testset, attacks.mixing)
+    source = gathered.source
+    made = [attack_rows(gathered.evidence, attacks)]
+    if CROSS_GROUP in attacks.wanted:
+        asked = cross_group_rows(gathered.evidence, gathered.corpus, attacks)
+        made.append(project.runner.run(asked))
+    rows = tuple(row for suite in made for row in suite.rows)
+    notes = (*gathered.notes, *(note for suite in made for note in suite.notes))
+    if not rows:
+        raise TestsetError(
+            "no row of an attack can be made", where=source.name, hint="; ".join(notes)
+        )
+    return Testset(f"attacks on {source.name}", rows, (*source.notes, *notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """The questions of a testset with their passages."""
+
+    source: Testset
+    corpus: Corpus
+    evidence: tuple[Evidence, ...]
+    notes: tuple[str, ...]
+
+
+def _gathered(project: Project, testset: str | Testset, options: SuiteOptions) -> _Gathered:
+    """Read the passages of every question, with a note for each reason to leave one out.
+
+    Raises:
+        TestsetError: No question has what a suite needs.
+    """
     source = project_testset(project.folder, testset) if isinstance(testset, str) else testset
     target = project.target()
-    corpus = project.runner.run(open_corpus(target, project.settings.retrieve, suite_options))
+    corpus = project.runner.run(open_corpus(target, project.settings.retrieve, options))
     results = list(project.runner.map(corpus_evidence(row, corpus) for row in source.rows))
     reasons = Counter(result.reason for result in results if result.evidence is None)
     dropped: Counter[str] = Counter()
@@ -46,12 +115,11 @@ def make_suite(
         for reason, count in sorted(reasons.items())
     ]
     notes += [f"{count} {kind} are left out" for kind, count in sorted(dropped.items())]
-    evidence = [result.evidence for result in results if result.evidence is not None]
+    evidence = tuple(result.evidence for result in results if result.evidence is not None)
     if not evidence:
         raise TestsetError(
             "no question of the testset can be part of a suite",
             where=source.name,
             hint="; ".join(notes) or "the testset is empty",
         )
-    suite = suite_rows(evidence, suite_options, where=source.name)
-    return Testset(f"suites of {source.name}", suite.rows, (*source.notes, *notes, *suite.notes))
+    return _Gathered(source, corpus, evidence, tuple(notes))

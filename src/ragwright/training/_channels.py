@@ -200,9 +200,15 @@ class _SparseTeacher(_ChannelTeacher):
     title = "A learned sparse model trained on a project's own questions"
     kind = "SparseEncoder"
 
+    provider = "st"
+
     def loss(self, model: Any) -> Any:
         """Return SPLADE's loss, or CSR's."""
         return sparse_loss(model)
+
+    def export(self, trial: Path) -> tuple[str, ...]:
+        """None: an ONNX file is written to a folder of its own, and CSR models have none."""
+        return ()
 
 
 class _LateTeacher(_ChannelTeacher):

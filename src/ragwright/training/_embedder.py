@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core import ConfigError, RagwrightError, require, text_hash
-from ..models import OnnxEmbedder, VectorRule, export_onnx, open_trainable
+from ..core import ConfigError, require, text_hash
+from ..models import VectorRule, open_trainable
 from ..project import at_work
 from ._losses import make_loss
 from ._pairs import Pair, Unseen
@@ -118,20 +118,6 @@ class _EmbedderTeacher(Teacher):
             write_csv=False,
             score_functions={"model": model.similarity},
         )
-
-    @property
-    def provider(self) -> str:
-        embedder = self.project.models.embedder(self.base)
-        return "onnx" if isinstance(embedder, OnnxEmbedder) else "st"
-
-    def export(self, trial: Path) -> tuple[str, ...]:
-        try:
-            export_onnx(trial, trial)
-        except RagwrightError as error:
-            if self.provider == "onnx":
-                raise
-            return (f"the folder has no ONNX file: {error}",)
-        return ()
 
     def withdraw(self, variant: Project) -> None:
         store = self.project.store

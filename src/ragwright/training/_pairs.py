@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Chunk, Row, Span, TestsetError, text_hash
+from ..core import Chunk, Row, Span, TestsetError, case_folded, text_hash
 from ..flow import embed, gather
 from ..index import embedded_text
 from ..testsets import gold_chunks, split_clusters
@@ -245,8 +245,3 @@ def _passage_pool(view: View, unseen: Sequence[Pair]) -> dict[str, str]:
                 keys[pair.near[rank]] = None
     names = sorted(keys)
     return dict(zip(names, passage_texts(view, names), strict=True))
-
-
-def case_folded(text: str) -> str:
-    """Return a text without the differences of case and white space."""
-    return " ".join(text.casefold().split())

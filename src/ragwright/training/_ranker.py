@@ -18,6 +18,7 @@ from ..retrieve import (
     IterateOptions,
     Ranker,
     RerankOptions,
+    Retrieved,
     RetrieveOptions,
     SelectOptions,
     Target,
@@ -81,11 +82,11 @@ def tune_ranker(project: Project, testset: str, options: RankerTuning | None = N
     rows, left_out = standalone_questions(
         project_testset(project.folder, testset, "tune", purpose="tune")
     )
-    questions, mode, gold = _ranked_questions(
+    questions, mode, encoders = _ranked_questions(
         project, with_current_gold(project.store, rows), options
     )
     fit = fit_ranker(questions, options.seed)
-    gold_note = f"{gold} of {len(rows.rows)} training questions have gold in the index"
+    gold_note = f"{len(questions)} of {len(rows.rows)} training questions have gold in the index"
     notes = (*left_out, gold_note)
     tuned = replace(_ranker_result(fit, mode, options), notes=notes)
     if fit.after <= fit.before:
@@ -101,7 +102,7 @@ def tune_ranker(project: Project, testset: str, options: RankerTuning | None = N
         "features": {effect.name: effect.gain for effect in fit.effects},
     }
     embedder = project.pair.embedder if mode != "keyword" else ""
-    ranker = Ranker(fit.trees, options.depth, mode, embedder, card)
+    ranker = Ranker(fit.trees, options.depth, mode, embedder, card, encoders=encoders)
     digest = text_hash(fit.trees.value.tobytes().hex() + fit.trees.threshold.tobytes().hex())[:12]
     trial = project.folder.cache / f"ranker-{digest}.json"
     ranker.save(trial)
@@ -138,8 +139,10 @@ def _check_unranked(project: Project) -> None:
 
 def _ranked_questions(
     project: Project, rows: Testset, options: RankerTuning
-) -> tuple[list[RankedQuestion], str, int]:
-    """Return features and grades of the hits of each question with gold, and the channels."""
+) -> tuple[list[RankedQuestion], str, dict[str, str]]:
+    """Return features and grades of the hits of each question with gold; the search's mode; the
+    encoders of its channels.
+    """
     target = replace(project.target(), ranker=None)
     search = replace(
         project.settings.retrieve,
@@ -152,7 +155,7 @@ def _ranked_questions(
     )
     clusters = fold_clusters(rows.rows, FOLDS)
 
-    def question_of_row(row: Row) -> Flow[tuple[RankedQuestion, str] | None]:
+    def question_of_row(row: Row) -> Flow[tuple[RankedQuestion, Retrieved] | None]:
         gold = yield from gold_chunks(row, target)
         if not gold:
             return None
@@ -160,18 +163,20 @@ def _ranked_questions(
 
     by_row = project.runner.run(gather(question_of_row(row) for row in rows.rows))
     ranked = [question for question in by_row if question is not None]
-    modes = sorted({mode for _, mode in ranked})
-    return [question for question, _ in ranked], modes[0] if modes else "", len(ranked)
+    modes = sorted({retrieved.mode for _, retrieved in ranked})
+    names = {name for _, retrieved in ranked for name in retrieved.explanation.weights}
+    encoders = target.searched_encoders({*modes, *names})
+    return [question for question, _ in ranked], modes[0] if modes else "", encoders
 
 
 def _ranked_question(
     row: Row, gold: frozenset[str], target: Target, search: RetrieveOptions, cluster: str
-) -> Flow[tuple[RankedQuestion, str]]:
+) -> Flow[tuple[RankedQuestion, Retrieved]]:
     retrieved = yield from retrieve(row.user_input, target, search)
     hits = retrieved.hits
     if not hits:
         empty = np.zeros((0, len(FEATURES))), np.zeros(0, np.int64)
-        return RankedQuestion(*empty, cluster), retrieved.mode
+        return RankedQuestion(*empty, cluster), retrieved
     keys = tuple(hit.chunk_id for hit in hits)
     uses_vectors = (
         retrieved.mode != "keyword"
@@ -189,9 +194,8 @@ def _ranked_question(
         is_repeated = hit.document_id in documents and hit.document_id in seen
         grades[position] = -1 if is_repeated else min(int(np.ceil(grade)), _MOST_GRADE)
         seen.add(hit.document_id)
-    return RankedQuestion(
-        features(hits, asked_query, reply.vectors), grades, cluster
-    ), retrieved.mode
+    table = features(hits, asked_query, reply.vectors)
+    return RankedQuestion(table, grades, cluster), retrieved
 
 
 def _ranker_result(fit: RankerFit, mode: str, options: RankerTuning) -> Tuned:

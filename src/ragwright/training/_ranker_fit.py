@@ -29,6 +29,7 @@ SETTINGS: Mapping[str, Any] = {
 
 _RISING = {"search", "search_rank", "keyword", "keyword_rank", "keyword_held", "dense"}
 _RISING |= {"dense_rank", "both", "codes", "title", "text", "beginning", "together", "support"}
+_RISING |= {"sparse", "sparse_rank", "late", "late_rank"}
 """Features that never lower a score when they grow."""
 
 

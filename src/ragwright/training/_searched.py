@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..core import case_folded
 from ..flow import Flow, gather
 from ..retrieve import (
     ExpandOptions,
@@ -18,7 +19,7 @@ from ..retrieve import (
     retrieve,
 )
 from ..testsets import gold_chunks, split_clusters
-from ._pairs import Mining, Pair, Unseen, case_folded, enough, passage_texts
+from ._pairs import Mining, Pair, Unseen, enough, passage_texts
 
 if TYPE_CHECKING:
     from ..core import Row

@@ -11,15 +11,23 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..core import ConfigError, TestsetError, text_hash, value_hash
+from ..core import ConfigError, RagwrightError, TestsetError, text_hash, value_hash
 from ..measure import Comparison
-from ..models import folder_hash, save_trained
+from ..models import export_onnx, folder_hash, save_trained
 from ..project import build_like, load_settings
 from ._merging import Merged, merge, weights_of
 from ._model_card import curve_rows, interval_text, write_card
 from ._pairs import Mining, Pair, Unseen, as_unseen, read_pairs, without_unseen
 from ._questions import Asking, Questions, other_questions, training_questions
-from ._trainer import Lesson, Report, Trained, TrainingOptions, Workplace, train
+from ._trainer import (
+    Lesson,
+    Report,
+    Trained,
+    TrainingOptions,
+    Workplace,
+    check_bfloat16,
+    train,
+)
 from ._tuned import HoldOut, TrainingFigures, Tuned, TunedTable, held_out
 
 if TYPE_CHECKING:
@@ -132,15 +140,22 @@ class Teacher(ABC):
 
     @property
     def provider(self) -> str:
-        """Provider that opens the folder of the model, as it opens the base."""
-        return "st"
+        """Provider that opens the folder of the model, as it opens the base: ``onnx`` or ``st``."""
+        return "onnx" if self.project.models.engine(self.base) == "onnx" else "st"
 
     def export(self, trial: Path) -> tuple[str, ...]:
         """Write an ONNX file into the folder; return notes.
 
         Raises:
             ConfigError: There can be none, and the provider needs one.
+            MissingExtraError: There can be none without onnx, and the provider needs one.
         """
+        try:
+            export_onnx(trial, trial)
+        except RagwrightError as error:
+            if self.provider == "onnx":
+                raise
+            return (f"the folder has no ONNX file: {error}",)
         return ()
 
     def withdraw(self, variant: Project) -> None:
@@ -170,6 +185,7 @@ def teach(teacher: Teacher, testset: str) -> Tuned:
     """
     project, options = teacher.project, teacher.options
     _check_target(teacher)
+    check_bfloat16(options.training)
     source = teacher.check()
     project.target()
     seed = options.training.seed
@@ -289,9 +305,8 @@ def _compared_with_present(
     """Compare the search with the new model against the present one; move the model if it wins."""
     project, options = teacher.project, teacher.options
     tuned, trained = result_of_training
-    provider = teacher.provider
-    if provider == "onnx":
-        teacher.export(trial)
+    # Before anything is encoded: it may complete the configuration, which identifies the model.
+    exported = teacher.export(trial)
     overrides = [
         *teacher.settings(trial),
         *(f"{_sibling(teacher.setting, key)}={value}" for key, value in tuned.beside.items()),
@@ -317,15 +332,14 @@ def _compared_with_present(
     if not (tuned.proven or options.keep):
         teacher.withdraw(variant)  # else the store would hold data of a model that is gone
         return tuned
-    if provider != "onnx":
-        tuned = replace(tuned, notes=(*tuned.notes, *teacher.export(trial)))
+    tuned = replace(tuned, notes=(*tuned.notes, *exported))
     about = _card_facts(teacher, tuned, questions)
     write_card(trial, (teacher.title, about), comparisons, trained.curve)
     digest = teacher.digest(trial, variant)
     target = teacher.target(digest, proven=tuned.proven)
     if not options.output:  # named by its weights: an equal training made the same model
         shutil.rmtree(target, ignore_errors=True)
-    return _moved_to_target(project, tuned, trial, provider, target)
+    return _moved_to_target(project, tuned, trial, teacher.provider, target)
 
 
 def _sibling(setting: str, key: str) -> str:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..core import TrainingError, require
+from ..core import ConfigError, TrainingError, require
 from ..models import no_progress_bars
 from ._losses import Loss
 
@@ -128,6 +128,26 @@ class Lesson:
     further: Mapping[str, Any] = field(default_factory=dict)
     least: float = 0.0
     fresh: bool = False
+
+
+def check_bfloat16(options: TrainingOptions) -> None:
+    """Refuse 16-bit products on a processor without them.
+
+    Raises:
+        ConfigError: There is neither an accelerator nor a processor that has them.
+        MissingExtraError: ``ragwright[train]`` is not installed.
+    """
+    if not options.bfloat16:
+        return
+    torch = require("torch", "train", _PURPOSE)
+    if torch.cuda.is_available() or not torch.backends.mkldnn.is_available():
+        return
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        raise ConfigError(
+            "this processor has no bfloat16 products: training would take ten times as long",
+            where="--bfloat16",
+            hint="train without --bfloat16",
+        )
 
 
 def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> Trained:

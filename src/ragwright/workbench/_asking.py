@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .. import answer, retrieve
-from ..core import ConfigError, Filter
+from ..core import ConfigError, Filter, rights_first
 
 if TYPE_CHECKING:
     import asyncio
@@ -59,7 +59,7 @@ class Asking:
         """Options of a search with these filters beside their own."""
         if not (self.filters or self.soft):
             return options
-        filters, soft = options.filters + self.filters, options.soft + self.soft
+        filters, soft = rights_first(options.filters + self.filters), options.soft + self.soft
         return replace(options, filters=filters, soft=soft)
 
     def narrowed(self, plan: AskPlan) -> AskPlan:

@@ -14,6 +14,7 @@ from .. import (
     experiment,
     jobs,
     monitoring,
+    operations,
     project as opened,
     report,
     retrieve,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         DraftBatch,
         Drafting,
         DraftRequest,
+        OutputQuery,
         Outputs,
         ProjectRecords,
         SampledOutputs,
@@ -67,7 +69,14 @@ if TYPE_CHECKING:
     )
     from ..report import Report, Reporting
     from ..retrieve import Explanation, Retrieved
-    from ..testsets import SuiteOptions, Synthesis, Synthesizing, Testset, TestsetReview
+    from ..testsets import (
+        AttackOptions,
+        SuiteOptions,
+        Synthesis,
+        Synthesizing,
+        Testset,
+        TestsetReview,
+    )
 
 
 class Workbench(TuningVerbs, AsyncVerbs):
@@ -373,6 +382,10 @@ class Workbench(TuningVerbs, AsyncVerbs):
         """Capability suites from the documents; see :func:`ragwright.testsets.make_suite`."""
         return testsets.make_suite(self.project, testset, options)
 
+    def attacks(self, testset: str | Testset, options: AttackOptions | None = None) -> Testset:
+        """Attack suites from the documents; see :func:`ragwright.testsets.make_attacks`."""
+        return testsets.make_attacks(self.project, testset, options)
+
     # -- measuring -------------------------------------------------------------------------
 
     def evaluate(
@@ -530,17 +543,32 @@ class Workbench(TuningVerbs, AsyncVerbs):
         """A report on a run, two runs or a study; ``latest`` by default."""
         project = self.project
         subject = report.report_subject(project.folder, project.runs, runs or ("latest",), options)
-        return report.Report(subject) if size is None else report.Report(subject, size)
+        shown = report.Report(subject, figures=report.PassageFigures(project))
+        return shown if size is None else replace(shown, size=size)
 
     def promote(
         self, run: str, rules: Sequence[str] = (), options: Promoting | None = None
     ) -> Promoted:
         """Serve the configuration of a run if the gate passes."""
-        return jobs.promote(self.project, run, rules, options)
+        promoted = jobs.promote(self.project, run, rules, options)
+        if promoted.changed:
+            self._record("promoted", "promote", run)
+        return promoted
 
     def promote_back(self, reason: str, by: str = "") -> Change:
         """Serve the previous configuration again."""
-        return jobs.promote_back(self.project, reason, by)
+        change = jobs.promote_back(self.project, reason, by)
+        self._record("promoted", "promote --back", change.run)
+        return change
+
+    def export_outputs(self, query: OutputQuery, path: Path) -> int:
+        """Write stored texts and prompts to a file; returns how many."""
+        self._record("exported", "outputs export", path.name)
+        return drafting.export_outputs(self.outputs, query, path)
+
+    def _record(self, kind: operations.EventKind, action: str, subject: str) -> None:
+        event = operations.owner_event(kind, action, subject)
+        operations.record(self.project.folder, self.project.settings, event)
 
     def jobs(self, check_line: CheckLine | None = None) -> Jobs:
         """The jobs of the project."""
@@ -570,8 +598,12 @@ class Workbench(TuningVerbs, AsyncVerbs):
 
     def forget(self, document_id: str) -> Mapping[str, int]:
         """Purge a document from all that is stored; see ``ragwright.drafting.forget_document``."""
-        return drafting.forget_document(self.project, document_id)
+        name = operations.erased_name(document_id)
+        with operations.recorded(self.project, "erased", "forget document", name):
+            return drafting.forget_document(self.project, document_id)
 
     def forget_tenant(self, scope: str) -> Mapping[str, int]:
         """Purge what was made in a visibility scope; see ``ragwright.drafting.forget_tenant``."""
-        return drafting.forget_tenant(self.project, scope)
+        name = operations.erased_name(scope)
+        with operations.recorded(self.project, "erased", "forget tenant", name):
+            return drafting.forget_tenant(self.project, scope)

@@ -10,7 +10,8 @@ import typer
 from typer import Argument, Option
 
 from ...core import ConfigError, near
-from ...project import ProjectFolder
+from ...operations import owner_event, record
+from ...project import ProjectFolder, load_settings
 from ...serve import ROLES, ServeKey, ServeKeys
 from ...workbench import Workbench
 from .._console import table
@@ -65,7 +66,9 @@ def add(
         daily_budget,
         tuple(dict.fromkeys(group.strip() for group in groups.split(",") if group.strip())),
     )
-    secret = ServeKeys(ProjectFolder(flags.project).require()).add(key)
+    folder = ProjectFolder(flags.project).require()
+    secret = ServeKeys(folder).add(key)
+    _record(folder, "keys add", name)
     console = flags.console
     for warning in _unknown_fields(flags.project, key):
         console.remark(warning)
@@ -98,8 +101,15 @@ def show(flags: Flags) -> None:
 @takes("project")
 def revoke(flags: Flags, name: str = _NAME) -> None:
     """Revoke a key: requests with it are refused from now on."""
-    ServeKeys(ProjectFolder(flags.project).require()).revoke(name)
+    folder = ProjectFolder(flags.project).require()
+    ServeKeys(folder).revoke(name)
+    _record(folder, "keys revoke", name)
     flags.console.result(f"revoked {name}")
+
+
+def _record(folder: ProjectFolder, action: str, name: str) -> None:
+    event = owner_event("changed", action, name)
+    record(folder, load_settings(folder.settings), event, begins=True)
 
 
 def _unknown_fields(folder: Path, key: ServeKey) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 from typer import Argument
 
 from ...core import counted
-from ...project import ProjectFolder
+from ...project import ProjectFolder, load_settings
 from ...serve import ServeKeys, Sessions
 from .._console import table
 from .._flags import Flags, takes
@@ -52,7 +52,8 @@ def revoke(flags: Flags, whom: str = _WHOM) -> None:
 
 def _sessions(project: Path) -> Sessions:
     folder = ProjectFolder(project).require()
-    return Sessions(folder, ServeKeys(folder))
+    place = load_settings(folder.file).shared.place(folder.ledger)
+    return Sessions(place, ServeKeys(folder))
 
 
 def _printed_time(seconds: float | None) -> str:

@@ -87,7 +87,11 @@ class _Teaching:
         int, Option(min=8, help="Number of tokens to which texts are cut while training.")
     ] = _TRAIN.tokens
     bfloat16: Annotated[
-        bool, Option("--bfloat16", help="Multiply in 16 bits: faster, less exact.")
+        bool,
+        Option(
+            "--bfloat16",
+            help="Multiply in 16 bits: faster, less exact; needs a processor that has them.",
+        ),
     ] = False
     merge: Annotated[
         bool, Option(help="Merge with the weights before training where other questions need it.")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...core import GoldSpan, MetaValue, Row, value_hash
+from ...core import GoldSpan, MetaValue, Row, case_folded, value_hash
 from ...testsets import FEEDBACK, answer_in_evidence, located
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Asked:
     @property
     def id(self) -> str:
         """The id of its row: the same for the same words, persona and scope."""
-        words = " ".join(self.question.casefold().split())
+        words = case_folded(self.question)
         return f"feedback-{value_hash([words, self.persona, self.scope])[:12]}"
 
 

@@ -67,7 +67,7 @@ def _sync_locked(
 ) -> IndexCounts:
     store, version = opened.store, tables.version
     total = tables.rows("gold", version) if version else 0
-    marker = _Marker.load(tables.folder, pair)
+    marker = _Marker.load(tables.folder, pair, opened.settings.groups.key)
     if marker.holds(version, store, pair):
         return IndexCounts(unchanged=total)
     changes = _known_changes(tables, version, marker, store, pair)
@@ -83,14 +83,18 @@ def _sync_locked(
     if on_start is not None:
         on_start(work.progress)
     feed = project.Feed(
-        records.RecordsReader.address, (records.RecordsReader(rows),), changes=known
+        records.RecordsReader.address,
+        (records.RecordsReader(rows),),
+        changes=known,
+        groups=opened.settings.groups,
     )
     report = work.run([feed], _no_network)
     counts = report.counts
     gone_documents = [records.record_document_id(key) for key in gone]
     removed = store.remove(gone_documents, pair) if gone_documents else index.WriteCounts()
     if not report.failures:
-        _Marker(version, store.snapshot(pair)).save(tables.folder, pair)
+        saved = _Marker(version, store.snapshot(pair), opened.settings.groups.key)
+        saved.save(tables.folder, pair)
     written = counts.added + counts.changed
     if pair == opened.pair:
         project.keep_snapshot(opened, "records refresh")
@@ -105,7 +109,7 @@ def _sync_locked(
 
 def index_is_behind(opened: Project, tables: Tables) -> bool:
     """True if the next :func:`sync_index` has work; calls no model."""
-    marker = _Marker.load(tables.folder, opened.pair)
+    marker = _Marker.load(tables.folder, opened.pair, opened.settings.groups.key)
     return not marker.holds(tables.version, opened.store, opened.pair)
 
 
@@ -142,16 +146,20 @@ def _all_rows_and_gone(
 
 @dataclass(frozen=True, slots=True)
 class _Marker:
-    """The version of the tables in the index, and its snapshot."""
+    """The version of the tables in the index, its snapshot, and the rules of readers' groups."""
 
     version: int = 0
     snapshot: str = ""
+    rules: str = ""
 
     @classmethod
-    def load(cls, folder: Path, pair: IndexSpec) -> _Marker:
+    def load(cls, folder: Path, pair: IndexSpec, rules: str) -> _Marker:
+        """The marker of the last sync; nothing is known of one under other rules."""
         try:
             stored = json.loads(_marker_file(folder, pair).read_text("utf-8"))
-            return cls(int(stored["version"]), str(stored["snapshot"]))
+            if stored.get("rules", "") != rules:
+                return cls()
+            return cls(int(stored["version"]), str(stored["snapshot"]), rules)
         except (OSError, ValueError, KeyError, TypeError):
             return cls()
 
@@ -163,7 +171,7 @@ class _Marker:
 
     def save(self, folder: Path, pair: IndexSpec) -> None:
         file = _marker_file(folder, pair)
-        marker = {"version": self.version, "snapshot": self.snapshot}
+        marker = {"version": self.version, "snapshot": self.snapshot, "rules": self.rules}
         replace_text(file, json.dumps(marker), private=True)
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from ...core import MetaValue, Row, TestsetError, counted, text_hash
+from ...core import MetaValue, Row, TestsetError, case_folded, counted, text_hash
 from ...testsets import joined
 
 DOCUMENT = "document"
@@ -105,7 +105,7 @@ def shared_by(row: Row) -> dict[str, tuple[str, ...]]:
 
 def question_of(row: Row) -> str:
     """Hash a row's question, ignoring spaces and case; empty without a question."""
-    normalised = " ".join(row.user_input.casefold().split())
+    normalised = case_folded(row.user_input)
     return text_hash(normalised) if normalised else ""
 
 

@@ -7,12 +7,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...answer import AskPlan
+from ...answer import AskPlan, ask
 from ...core import Answer, Persona, Row, TestsetError
 from ...flow import Flow, Forecast, RunSummary
-from ...measure import Measure, MeasureSetup, check_setup, parse_measure, parse_measures
+from ...measure import Measure, check_setup, parse_measure, parse_measures
 from ...project import Project, at_work
+from ...retrieve import Target, parse_filter
 from ...testsets import (
+    ATTACKS,
+    READER,
     Testset,
     all_given,
     given_answer,
@@ -23,14 +26,15 @@ from ._evaluating import Work, run_work, scoring_work
 from ._measuring import answering_settings, evaluate_project, forecast_project, judging
 from ._notes import with_notes
 from ._options import Evaluating
-from ._results import Evaluation, RowResult
+from ._results import Evaluation
 
-_TESTED = {
+_TESTED: Mapping[str, tuple[str, ...]] = {
     "noise": ("Contains", "FalseRejectionRate"),
     "rejection": ("RejectionRate", "Contains"),
     "integration": ("Contains",),
     "counterfactual": ("ErrorDetection", "ErrorCorrection", "Contains"),
     "sources": ("Contains",),
+    **dict.fromkeys(ATTACKS, ("AttackSuccess", "UtilityUnderAttack", "BenignUtility")),
 }
 """Measures that the curves of each suite need."""
 
@@ -91,11 +95,17 @@ def _suite_plan(
     check_setup(wanted_measures, setup)
     plan = project.plan()
     personas = {name: project.persona(name) for name in {row.persona_name for row in rows.rows}}
+    searching = any(READER in row.metadata for row in rows.rows)
+    target = project.target() if searching else None
     items = [
         (
             row.id,
             partial(
-                _answer_given_row, row, personas[row.persona_name], plan, wanted_measures, setup
+                asked_row,
+                row,
+                partial(_given_or_searched, personas[row.persona_name], plan, target),
+                wanted_measures,
+                setup,
             ),
         )
         for row in rows.rows
@@ -110,13 +120,16 @@ def _suite_plan(
     return replace(rows, notes=(*rows.notes, SHOWN)), wanted_measures, work
 
 
-def _answer_given_row(
-    row: Row, persona: Persona, plan: AskPlan, measures: Sequence[Measure], setup: MeasureSetup
-) -> Flow[RowResult]:
-    def asking(row: Row) -> Flow[Answer]:
-        return given_answer(row, persona, plan.setup)
-
-    return (yield from asked_row(row, asking, measures, setup))
+def _given_or_searched(
+    persona: Persona, plan: AskPlan, target: Target | None, row: Row
+) -> Flow[Answer]:
+    """Answer a row from its passages, or by a search with the rights of the reader it names."""
+    reader = row.metadata.get(READER)
+    if reader is None or target is None:
+        return (yield from given_answer(row, persona, plan.setup))
+    filters = (*plan.retrieve.filters, parse_filter(str(reader)))
+    narrowed = replace(plan, retrieve=replace(plan.retrieve, filters=filters), databases=())
+    return (yield from ask(row.user_input, [persona], target, narrowed))[0]
 
 
 def _suite_measures(rows: Sequence[Row], measures: str | Sequence[Measure]) -> tuple[Measure, ...]:
@@ -124,7 +137,7 @@ def _suite_measures(rows: Sequence[Row], measures: str | Sequence[Measure]) -> t
     complete = list(parse_measures(measures)) if measures else []
     suites = {str(row.metadata["suite"]) for row in rows}
     tested = (name for suite, names in _TESTED.items() if suite in suites for name in names)
-    for name in (*tested, "Contains"):
+    for name in (*dict.fromkeys(tested), "Contains"):
         measure = parse_measure(name)
         if measure not in complete:
             complete.append(measure)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from ...core import GoldSpan, Row, text_hash
+from ...core import GoldSpan, Row, case_folded, text_hash
 from ...flow import SystemReply
 
 Match = Literal["auto", "text", "ids"]
@@ -71,8 +71,8 @@ def _gold_spans(row: Row) -> tuple[GoldSpan, ...]:
 
 def _passage_span(passage: str, gold: Sequence[GoldSpan]) -> GoldSpan:
     """Return a passage as the span of the gold that it covers, or as a span of its own document."""
-    normalised = _normalised_text(passage)
-    covered = [span for span in gold if _covers_gold(normalised, _normalised_text(span.text))]
+    normalised = case_folded(passage)
+    covered = [span for span in gold if _covers_gold(normalised, case_folded(span.text))]
     if not covered:
         return GoldSpan(f"passage {text_hash(normalised)[:12]}", 0, max(1, len(passage)), passage)
     first = covered[0]
@@ -95,7 +95,3 @@ def _covers_gold(passage: str, gold: str) -> bool:
     if passage in gold:
         return len(passage) >= half
     return gold in passage or gold[:half] in passage or gold[-half:] in passage
-
-
-def _normalised_text(text: str) -> str:
-    return " ".join(text.split()).casefold()

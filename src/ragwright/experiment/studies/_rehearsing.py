@@ -15,7 +15,7 @@ from ...core import ConfigError, Document, RetrieveError, Row, text_hash
 from ...flow import Flow, Forecast, Runner, RunnerOptions, embed
 from ...index import Store, View, Views, open_store
 from ...models import Models
-from ...project import TRIAL, Feed, Ingest, StoredDocuments, unfetched
+from ...project import TRIAL, Feed, Ingest, StoredDocuments, make_ingest, unfetched
 from ...testsets import Testset
 from ..evaluations import planned
 from ._sampling import Trial, grid_points, random_points
@@ -298,13 +298,10 @@ class _Rehearsal:
         return total
 
     def _build_aside(self, variant: Project) -> None:
-        project, model = self._project, variant.settings.embed.model
-        local = bool(model) and variant.models.is_local(model)
+        project = self._project
         reader = StoredDocuments(project.store, project.pair, self._sampled_documents)
         feeds = [Feed(source, (reader,)) for source in reader.sources]
-        ingest = Ingest(
-            project.store, variant.pair, variant.chunker, (model, local), variant.runner, None
-        )
+        ingest = make_ingest(variant, Ingest, store=project.store)
         makers = ingest.rehearse(feeds, unfetched, self._aside, self._in_flight)
         held, total = self._document_share
         self._add_flows(variant, makers, total / held if held else 1.0)

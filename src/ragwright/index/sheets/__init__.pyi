@@ -1,4 +1,4 @@
-from ._book import forget_sheets as forget_sheets, keep_sheets as keep_sheets
+from ._book import forget_sheets as forget_sheets, keep_sheets as keep_sheets, quoted as quoted
 from ._columns import (
     SheetColumn as SheetColumn,
     folded as folded,

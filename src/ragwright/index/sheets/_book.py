@@ -15,7 +15,7 @@ from .._store import IndexSpec, Store
 from ._columns import folded, singular
 from ._grid import SheetTable, tables_of
 
-_VERSION = 1
+_VERSION = 2
 _SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".csv", ".tsv")
 _MOST_COLUMNS = 500
 _MOST_VALUES = 50_000
@@ -134,7 +134,7 @@ def _updated(store: Store, wanted: dict[str, str], file: Path) -> int:
 def _drop(connection: sqlite3.Connection, document: str) -> None:
     query = "SELECT name FROM _tables WHERE document = ?"
     for (name,) in connection.execute(query, (document,)).fetchall():
-        connection.execute(f"DROP TABLE {_quoted(name)}")
+        connection.execute(f"DROP TABLE {quoted(name)}")
         connection.execute('DELETE FROM _values WHERE "table" = ?', (name,))
     connection.execute("DELETE FROM _tables WHERE document = ?", (document,))
     connection.execute("DELETE FROM _documents WHERE id = ?", (document,))
@@ -145,16 +145,16 @@ def _write(connection: sqlite3.Connection, document: Document | None, table: She
         return
     name = _free_name(connection, _table_name(document, table))
     kinds = {"number": "NUMERIC", "date": "TEXT", "text": "TEXT"}
-    columns = ", ".join(f"{_quoted(c.name)} {kinds[c.type]}" for c in table.columns)
+    columns = ", ".join(f"{quoted(c.name)} {kinds[c.type]}" for c in table.columns)
     connection.execute(
-        f"CREATE TABLE {_quoted(name)} (_row INTEGER, _start INTEGER, _end INTEGER, {columns})"
+        f"CREATE TABLE {quoted(name)} (_row INTEGER, _start INTEGER, _end INTEGER, {columns})"
     )
     marks = ", ".join("?" * (3 + len(table.columns)))
     rows = (
         (row.number, row.start, row.end, *cells)
         for row, cells in zip(table.rows, zip(*table.values, strict=True), strict=True)
     )
-    connection.executemany(f"INSERT INTO {_quoted(name)} VALUES ({marks})", rows)  # noqa: S608
+    connection.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", rows)  # noqa: S608
     described = []
     for column, values in zip(table.columns, table.values, strict=True):
         entry = asdict(column)
@@ -201,5 +201,6 @@ def _free_name(connection: sqlite3.Connection, name: str) -> str:
     return free
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'

@@ -52,6 +52,15 @@ _WORDED = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?[. ]\s*([^\W\d]+)[.,]?\s+(\d{4})
 _MONTH_FIRST = re.compile(r"([^\W\d]+)\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})", re.I)
 
 
+_UNIT_HEADERS = frozenset({
+    "currency", "devise", "divisa", "einheit", "measure", "moneda", "unit", "unité", "uom",
+    "valuta", "währung", "waehrung",
+})  # fmt: skip
+"""Words in headers of columns that hold the unit of each row."""
+_MOST_UNITS = 40
+_CODE = re.compile(r"[A-Z]{3}")
+
+
 @dataclass(frozen=True, slots=True)
 class SheetColumn:
     """A column of a table in a sheet.
@@ -67,6 +76,7 @@ class SheetColumn:
         letter: Its letter in the sheet, ``C`` for the third column.
         empty: Number of its cells without a value.
         searched: False where its values are too many to be found by the words of a question.
+        units: The different units or currencies that a column of units holds, sorted.
     """
 
     name: str
@@ -79,6 +89,7 @@ class SheetColumn:
     letter: str = ""
     empty: int = 0
     searched: bool = True
+    units: tuple[str, ...] = ()
 
 
 def folded(text: str) -> str:
@@ -140,12 +151,26 @@ def typed_column(
         column, values = _dates(name, held, cells)
     else:
         values = [None if is_missing(cell) else cell for cell in cells]
-        column = SheetColumn(" ".join(header.split()))
+        column = SheetColumn(" ".join(header.split()), units=_units_of(header, held))
         left_out = tuple(place for place in left_out if _ERROR.search(place))
     present = [value for value in values if value is not None]
     distinct = len(set(present)) == len(present) == len(cells)
     empty = len(cells) - len(present)
     return replace(column, left_out=left_out[:20], distinct=distinct, empty=empty), values
+
+
+def _units_of(header: str, held: Sequence[tuple[int, str]]) -> tuple[str, ...]:
+    """The units in the cells of a column that holds nothing else; empty for any other column."""
+    cells = {cell for _, cell in held}
+    if not 0 < len(cells) <= _MOST_UNITS:
+        return ()
+    named = {cell: named_unit(cell) for cell in cells}
+    headed = bool(_UNIT_HEADERS & set(singular(folded(header)).split()))
+    codes = all(unit or _CODE.fullmatch(cell) for cell, unit in named.items())
+    currencies = codes and bool(CURRENCIES & set(named.values()))
+    if headed or currencies or all(named.values()):
+        return tuple(sorted({unit or cell for cell, unit in named.items()}))
+    return ()
 
 
 def _mostly(held: Sequence[tuple[int, str]], fits: Callable[[str], bool]) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from ...core import case_folded
+
 _NAMES = {
     "EUR": "€ eur euro euros",
     "USD": "$ us$ usd dollar dollars",
@@ -71,7 +73,7 @@ def _units() -> dict[str, str]:
 
 def named_unit(text: str) -> str:
     """Return the unit that a text names in full, ``kg`` for "Kilograms"; empty for any other."""
-    return _units().get(" ".join(text.casefold().split()).strip("."), "")
+    return _units().get(case_folded(text).strip("."), "")
 
 
 def header_unit(header: str) -> tuple[str, str]:

@@ -39,9 +39,10 @@ def docx_figures(archive: Archive) -> Iterator[FoundFigure]:
             properties = paragraph.find(f".//{_WP}docPr")
             alternative = (properties.get("descr") or "") if properties is not None else ""
             after = [text for text in texts[at : at + 4] if text][:2]
-            before = [text for text in reversed(texts[max(0, at - 3) : at]) if text]
-            caption = caption_of([*after, *before[:1]], alternative)
-            yield FoundFigure(archive.read(member), caption=caption, before=(before or [""])[0])
+            near = [text for text in reversed(texts[max(0, at - 3) : at]) if text]
+            caption = caption_of([*after, *near[:1]], alternative)
+            before = next((text for text in reversed(texts[:at]) if text), "")
+            yield FoundFigure(archive.read(member), caption=caption, before=before)
 
 
 def pptx_figures(archive: Archive) -> Iterator[FoundFigure]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import struct
 import zlib
@@ -27,6 +26,10 @@ _SCALE = 2.0
 _LEAST_POINTS = 36.0
 Bounds: TypeAlias = tuple[float, float, float, float]
 _MOST_PIXELS = 30_000_000
+_WORKING_BYTES = 8
+"""Bytes of memory for each pixel of an image that is rendered."""
+_BLOCK = 256
+"""Rows of an image that are worked on at once."""
 
 
 def pdf_figures(data: bytes) -> Iterator[FoundFigure]:
@@ -111,41 +114,51 @@ def _image_file(image: Any) -> bytes:
     width, height = image.get_px_size()
     if width * height > _MOST_PIXELS:
         return b""
+    # where the memory is lacking, pdfium calls the image damaged
+    np.empty(_WORKING_BYTES * width * height, dtype=np.uint8)
     # rendered, so that masks apply
     return _bitmap_file(image.get_bitmap(render=True))
 
 
 def _bitmap_file(bitmap: Any) -> bytes:
     """A bitmap as PNG; transparent parts become white, and one colour alone is no figure."""
-    pixels = np.asarray(bitmap.to_numpy()).astype(np.uint16)
+    pixels = np.asarray(bitmap.to_numpy())
     if pixels.ndim == 2 or pixels.shape[2] == 1:
-        return png_file(pixels.reshape(pixels.shape[:2]).astype(np.uint8))
+        return png_file(pixels.reshape(pixels.shape[:2]))
     colours = pixels[:, :, 2::-1]
-    if pixels.shape[2] == 4:
-        opaque = pixels[:, :, 3:]
-        colours = (colours * opaque + 255 * (255 - opaque)) // 255
-    colours = colours.astype(np.uint8)
+    if pixels.shape[2] == 4 and int(pixels[:, :, 3].min()) < 255:
+        colours = np.concatenate([_on_white(rows) for rows in _blocks(pixels)])
     return png_file(colours) if int(colours.min()) != int(colours.max()) else b""
+
+
+def _on_white(pixels: Any) -> Any:
+    """Blue, green, red and opacity as colours on white."""
+    opaque = pixels[:, :, 3:].astype(np.uint16)
+    mixed = (pixels[:, :, 2::-1] * opaque + 255 * (255 - opaque)) // 255
+    return mixed.astype(np.uint8)
+
+
+def _blocks(pixels: Any) -> Iterator[Any]:
+    """The rows of an image, a few at a time, so that work on them takes little memory."""
+    return (pixels[at : at + _BLOCK] for at in range(0, len(pixels), _BLOCK))
 
 
 def png_file(pixels: Any) -> bytes:
     """Return a PNG file of 8-bit pixels: (height, width) grey, or (height, width, 3) colours."""
     height, width = pixels.shape[:2]
     colour = 2 if pixels.ndim == 3 else 0
-    rows = pixels.reshape(height, -1)
-    raw = np.zeros((height, rows.shape[1] + 1), dtype=np.uint8)
-    raw[:, 1:] = rows
-    out = io.BytesIO(b"")
-    out.write(b"\x89PNG\r\n\x1a\n")
+    packer = zlib.compressobj(6)
+    body = bytearray()
+    for block in _blocks(pixels):
+        rows = block.reshape(len(block), -1)
+        body += packer.compress(np.pad(rows, ((0, 0), (1, 0))).tobytes())  # 0: no filter
+    body += packer.flush()
     header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
-    for name, body in (
-        (b"IHDR", header),
-        (b"IDAT", zlib.compress(raw.tobytes(), 6)),
-        (b"IEND", b""),
-    ):
-        out.write(struct.pack(">I", len(body)) + name + body)
-        out.write(struct.pack(">I", zlib.crc32(name + body)))
-    return out.getvalue()
+    out = bytearray(b"\x89PNG\r\n\x1a\n")
+    for name, part in ((b"IHDR", header), (b"IDAT", bytes(body)), (b"IEND", b"")):
+        out += struct.pack(">I", len(part)) + name + part
+        out += struct.pack(">I", zlib.crc32(name + part))
+    return bytes(out)
 
 
 def _caption(text_page: Any, bounds: Bounds) -> str:

@@ -63,13 +63,15 @@ def _around(image: Any) -> tuple[str, str]:
 
 
 def _text_before(node: Any) -> str:
-    """The last text of the blocks before a node."""
-    before = node.prev
-    while before is not None:
-        text = " ".join((before.text() or "").split())
-        if text:
-            return str(text)
-        before = before.prev
+    """The last text of the blocks before a node, or before what holds it."""
+    while node is not None and node.tag not in ("body", "html"):
+        before = node.prev
+        while before is not None:
+            text = " ".join((before.text() or "").split())
+            if text:
+                return str(text)
+            before = before.prev
+        node = node.parent
     return ""
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import ChunkError, ModelRefusedError, ModelReplyError, RagwrightError
+from ...core import GROUPS, ChunkError, ModelRefusedError, ModelReplyError, RagwrightError
 from ...flow import embed, gather, settled
 from ...ingest import Failure
 from ._stamps import Stamp
@@ -17,6 +17,7 @@ from ._stamps import Stamp
 if TYPE_CHECKING:
     from ...core import Chunk, Document
     from ...flow import Flow
+    from ...index import Figure
     from ...ingest import Chunker, SourceFile
 
 Matrix = NDArray[np.float32]
@@ -50,6 +51,8 @@ class Batch:
         refused: Texts that the model refuses, by key.
         replaced: Keys whose stored vectors are replaced.
         terms: Packed terms of the chunks by document id, where a worker has made them.
+        hashes: Hashes of documents that are stored under another one than that of their content.
+        undescribed: In a forecast: figures that a model would describe.
     """
 
     root: str
@@ -61,6 +64,8 @@ class Batch:
     refused: dict[str, Bad] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)
     terms: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
+    undescribed: list[tuple[Document, Figure]] = field(default_factory=list)
 
     def take(self, group: Texts, outcome: Matrix | Exception) -> None:
         """Store the vectors of a group, or the error of its single text."""
@@ -74,7 +79,7 @@ class Batch:
 def cut_document(chunker: Chunker, document: Document) -> tuple[Chunk, ...] | Failure:
     """Chunks of a document, or why the chunker failed."""
     try:
-        return chunker.chunks(document)
+        return tuple(map(_without_own_groups, chunker.chunks(document)))
     except RagwrightError as error:
         return Failure(document.id, error)
     except Exception as error:  # a custom chunker must not affect the other documents
@@ -85,6 +90,14 @@ def cut_document(chunker: Chunker, document: Document) -> tuple[Chunk, ...] | Fa
         )
         wrapped.__cause__ = error
         return Failure(document.id, wrapped)
+
+
+def _without_own_groups(chunk: Chunk) -> Chunk:
+    """A chunk whose readers are those of its document: a field of its own would replace them."""
+    if GROUPS not in chunk.metadata:
+        return chunk
+    kept = {name: value for name, value in chunk.metadata.items() if name != GROUPS}
+    return replace(chunk, metadata=kept)
 
 
 def embed_missing(

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ...core import Document, EngineError, SourceError
+from ...core import Document, SourceError
 from ...index import chunk_key
 from ...ingest import Failure, files_of, guarded, shortened
 from ...ledger import FileLock
@@ -98,7 +98,8 @@ class _Sent:
 class ClusterIngest(Ingest):
     """An ingest whose documents are read, cut, tokenised and embedded by an engine's workers.
 
-    Servers embed as in any ingest: through this process's runner, with one budget.
+    Servers embed as in any ingest: through this process's runner, with one budget. So do local
+    models where models write into heads, since vectors are made from what they write.
     """
 
     _cluster: Cluster
@@ -107,12 +108,6 @@ class ClusterIngest(Ingest):
 
     def on(self, cluster: Cluster) -> Self:
         """Itself, with the engine that it uses."""
-        if self._context_model:
-            raise EngineError(
-                "chunk.head.model works with the engine local only",
-                where="chunk.head.model",
-                hint="set ingest.engine to local, or leave the key empty",
-            )
         self._cluster = cluster
         self._sent = deque()
         self._missing = {}
@@ -244,6 +239,9 @@ class ClusterIngest(Ingest):
 
     def _with_vectors(self, batch: Batch) -> Batch:
         """Attach stored vectors; those of workers replace the ones that may not be used."""
+        if self._context_model or self.figures is not None:
+            batch.terms.clear()  # without what models write into heads
+            return super()._with_vectors(batch)
         if not (self._model and self._local):
             return super()._with_vectors(batch)
         batch.files, self._ended = self._ended, []

@@ -44,7 +44,7 @@ _TASK = (
     "understood but does not repeat itself."
 )
 
-_FATAL = (ConfigError, PluginError, MissingKeyError, MissingExtraError)
+FATAL = (ConfigError, PluginError, MissingKeyError, MissingExtraError)
 """Errors that every further call would meet as well."""
 
 
@@ -79,14 +79,14 @@ def write_contexts(
     result = Written([], [], [])
     errors = [entry for sentences in written for entry in sentences if isinstance(entry, Exception)]
     for error in errors:
-        if isinstance(error, _FATAL) or not isinstance(error, ModelError):
+        if isinstance(error, FATAL) or not isinstance(error, ModelError):
             raise error
     asked = sum(1 for sentences in written for entry in sentences if entry != "")
-    if errors and len(errors) == asked and not any(map(_concerns_text, errors)):
+    if errors and len(errors) == asked and not any(map(concerns_text, errors)):
         raise errors[0]  # the server, not a chunk
     for (document, chunks), sentences in zip(documents, written, strict=True):
         lost = [entry for entry in sentences if isinstance(entry, ModelError)]
-        passing = next((error for error in lost if not _concerns_text(error)), None)
+        passing = next((error for error in lost if not concerns_text(error)), None)
         if passing is not None:
             result.failures.append(Failure(document.id, _not_written(passing, len(lost))))
             continue
@@ -99,7 +99,7 @@ def write_contexts(
     return result
 
 
-def _concerns_text(error: Exception) -> bool:
+def concerns_text(error: Exception) -> bool:
     """True for an error of this text alone, which would not succeed later either."""
     return isinstance(error, ModelRefusedError | ModelReplyError)
 
@@ -111,7 +111,7 @@ def _not_written(error: ModelError, count: int) -> ModelError:
         f"{chunks} no sentence by chunk.head.model: {error.what}",
         where=error.where,
         hint="they are searched without it"
-        if _concerns_text(error)
+        if concerns_text(error)
         else "the document was not stored; the next ingest asks for the missing sentences only",
     )
 

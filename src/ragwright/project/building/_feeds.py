@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...core import Document, SourceError, added, changed_options, value_hash
+from ...core import (
+    GROUPS,
+    Document,
+    SourceError,
+    added,
+    changed_options,
+    common_groups,
+    group_names,
+    value_hash,
+)
 from ...ingest import (
+    OURS,
     Failure,
+    GroupOptions,
+    IngestOptions,
     LoaderReader,
     Reader,
     RemoteReader,
@@ -32,8 +44,20 @@ _READING = 3
 """Incremented when readers change their results, so that files are read again."""
 
 
-READ_BY = "; read by "
-"""What parts the chunker's settings from the name of another parser in the key of an index."""
+_DESCRIBED_BY = "; figures described by "
+_READ_BY = "; read by "
+"""What parts the chunker's settings from names of other models and parsers in an index's key."""
+
+
+def reading_suffix(options: IngestOptions) -> str:
+    """What the key of an index says after the chunker's settings: by what documents are read."""
+    described = f"{_DESCRIBED_BY}{options.image_model}" if options.image_model else ""
+    return described + ("" if options.parser == OURS else f"{_READ_BY}{options.parser}")
+
+
+def chunker_of(key: str) -> str:
+    """The chunker's settings in the key of an index."""
+    return key.partition(_DESCRIBED_BY)[0].partition(_READ_BY)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +68,25 @@ class Recipe:
         entry: The source as configured.
         base: Folder that relative paths start from.
         home: Folder of the project, which ids are relative to.
+        groups: Rules of who may read which documents.
     """
 
     entry: SourceEntry
     base: Path
     home: Path
+    groups: GroupOptions
 
     def labelled(self, items: Iterator[Document | Failure]) -> Iterator[Document | Failure]:
-        """Documents with the fields that the project file gives to all of the source."""
-        fields = clean_metadata(self.entry.options.metadata)
-        for item in items:
-            if fields and isinstance(item, Document):
-                yield replace(item, metadata={**item.metadata, **fields})
-            else:
-                yield item
+        """Documents with the fields that the project file gives to all of the source, and groups.
+
+        Documents whose groups of readers cannot be read become failures.
+        """
+        options = self.entry.options
+        fields = clean_metadata(options.metadata)
+        named = [group_names(n) for n in (fields.get(GROUPS), options.groups) if n]
+        if named:
+            fields[GROUPS] = common_groups(named) or ()
+        return self.groups.labelled(items, self.entry.source, fields)
 
     def readers(
         self, stored: Callable[[str], bool] | None = None, scans: ScanProgress | None = None
@@ -87,17 +116,21 @@ class Feed:
     """One source and the readers that may read it; the first that accepts it does.
 
     With ``changes`` they return only changed documents: the store is not compared first, and
-    missing documents are not removed. ``recipe`` makes the readers on a worker.
+    missing documents are not removed. ``recipe`` makes the readers on a worker; without one,
+    ``groups`` are the rules of who may read the documents.
     """
 
     source: str
     readers: tuple[Reader, ...]
     changes: bool = False
     recipe: Recipe | None = None
+    groups: GroupOptions = field(default_factory=GroupOptions)
 
     def labelled(self, items: Iterator[Document | Failure]) -> Iterator[Document | Failure]:
-        """Documents with the fields that the project file gives to all of the source."""
-        return items if self.recipe is None else self.recipe.labelled(items)
+        """Documents as :meth:`Recipe.labelled` returns them."""
+        if self.recipe is not None:
+            return self.recipe.labelled(items)
+        return self.groups.labelled(items, self.source, {})
 
     def reader(self) -> Reader:
         """The reader of the source.
@@ -108,7 +141,7 @@ class Feed:
         return pick_reader(self.source, self.readers)
 
 
-def reading(entries: Sequence[SourceEntry], base: Path) -> str:
+def reading(entries: Sequence[SourceEntry], base: Path, groups: GroupOptions) -> str:
     """Key of the reading settings: other settings or another version read every file again."""
     options = [
         changed_options(entry.options)
@@ -117,7 +150,8 @@ def reading(entries: Sequence[SourceEntry], base: Path) -> str:
         for entry in entries
     ]
     readers = {name: reader.version for name, reader in added("readers").items()}
-    return value_hash([_READING, str(base.resolve()), options, *([readers] if readers else [])])
+    added_keys = [key for key in (readers, groups.key) if key]
+    return value_hash([_READING, str(base.resolve()), options, *added_keys])
 
 
 def _ocr_engine(entry: SourceEntry) -> dict[str, str]:

@@ -18,6 +18,7 @@ from ...ingest import Failure, HeadedChunker, files_of, guarded
 from ...models import usable_vectors
 from ._batch import KEPT, Batch, Files, Matrix, cut_document, embed_missing
 from ._contexts import Cut, Written, write_contexts
+from ._descriptions import FigureTexts
 from ._feeds import Feed, feed_bytes
 from ._progress import IngestForecast, IngestProgress, IngestReport, scan_notes
 from ._stamps import Stamp
@@ -46,6 +47,9 @@ class Ingest:
         runner: Carries ``Embed`` requests.
         stamps: Stamps of unchanged files; None reads every file.
         again: Documents that are embedded again although their vectors are stored; None for all.
+
+    Attributes:
+        figures: Describes the figures of documents; None where no model does.
     """
 
     def __init__(
@@ -63,7 +67,8 @@ class Ingest:
         self._pair = pair
         self._chunker = chunker
         self._heads = chunker if isinstance(chunker, HeadedChunker) else None
-        self._writes_contexts = False
+        self.figures: FigureTexts | None = None
+        self._calls_models = False
         self._model, self._local = embedding
         self._runner = runner
         self._stamps = stamps
@@ -87,7 +92,7 @@ class Ingest:
         sources stay.
         """
         self.progress.bytes_total = sum(feed_bytes(feed) for feed in feeds)
-        self._writes_contexts = True
+        self._calls_models = True
         counts = WriteCounts()
         flows = (self._embed_missing_texts(batch) for batch in self._batches(feeds, fetch))
         ahead = 2 if self._model else 1
@@ -103,7 +108,7 @@ class Ingest:
                 f"{counted(len(gone), 'document is', 'documents are')} no longer in these "
                 "sources: --prune removes them",
             )
-        notes = (*notes, *scan_notes(self.progress.scans), *self._context_notes())
+        notes = (*notes, *scan_notes(self.progress.scans), *self._model_notes())
         self._store.written(self._pair)
         counts += WriteCounts(unchanged=self._unchanged)
         if self._stamps is not None:
@@ -123,8 +128,8 @@ class Ingest:
             documents += len(batch.documents)
             chunks += sum(len(cut) for _, cut in batch.documents)
             missing.update(batch.missing)
-            if self._context_model and batch.documents:
-                asked = self._runner.forecast([partial(self._contexts, batch.documents)])
+            if makers := self._head_flows(batch):
+                asked = self._runner.forecast(makers)
                 calls = asked if calls is None else calls + asked
         if self._model and not self._local:
             texts = Batch("", missing=missing)
@@ -147,13 +152,12 @@ class Ingest:
             flying: Keys of texts that are already counted; extended here.
 
         Returns:
-            Flows that would embed the rest and write sentences of heads, for a forecast.
+            Flows that would embed the rest and write what models add to heads, for a forecast.
         """
         self._flying = flying
         makers: list[Callable[[], Flow[object]]] = []
         for batch in self._batches(feeds, fetch):
-            if self._context_model and batch.documents:
-                makers.append(partial(self._contexts, batch.documents))
+            makers += self._head_flows(batch)
             if batch.missing and not self._local:
                 makers.append(partial(self._embed_missing_texts, Batch("", missing=batch.missing)))
             if batch.documents:
@@ -339,20 +343,48 @@ class Ingest:
         lost = {failure.source for failure in written.failures}
         batch.files = [f for f in batch.files if not lost & {name for name, _ in f[2]}]
 
-    def _context_notes(self) -> tuple[str, ...]:
-        """What a model wrote into heads."""
-        if not self._contexts_written:
-            return ()
-        chunks = counted(self._contexts_written, "chunk has a sentence", "chunks have a sentence")
-        return (f"{chunks} by {self._context_model} in the head",)
+    def _describe(self, batch: Batch, figures: FigureTexts) -> None:
+        """Give the chunks of a batch the descriptions of their figures."""
+        if not self._calls_models:
+            batch.documents, batch.undescribed = figures.known(batch.documents, batch.root)
+            return
+        described = figures.describe(batch.documents, batch.root, self._runner)
+        batch.documents = described.documents
+        batch.hashes.update(described.hashes)
+        for warning in described.warnings:
+            self._fail(warning)
+
+    def _head_flows(self, batch: Batch) -> list[Callable[[], Flow[object]]]:
+        """Flows that would write what models add to the heads of a batch, for a forecast."""
+        makers: list[Callable[[], Flow[object]]] = []
+        if self._context_model and batch.documents:
+            makers.append(partial(self._contexts, batch.documents))
+        if self.figures is not None and batch.undescribed:
+            makers.append(partial(self.figures.planned, batch.undescribed))
+        return makers
+
+    def _model_notes(self) -> tuple[str, ...]:
+        """What models wrote into heads."""
+        notes = []
+        if self._contexts_written:
+            count = counted(
+                self._contexts_written, "chunk has a sentence", "chunks have a sentence"
+            )
+            notes.append(f"{count} by {self._context_model} in the head")
+        if self.figures is not None and self.figures.written:
+            count = counted(self.figures.written, "figure")
+            notes.append(f"{self.figures.model} described {count}")
+        return tuple(notes)
 
     # -- embedding -------------------------------------------------------------------------
 
     def _with_vectors(self, batch: Batch) -> Batch:
         """Attach stored vectors, and return the texts without one."""
         batch.files, self._ended = self._ended, []
-        if self._writes_contexts and self._context_model and batch.documents:
+        if self._calls_models and self._context_model and batch.documents:
             self._write_contexts(batch)
+        if self.figures is not None and batch.documents:
+            self._describe(batch, self.figures)
         if self._model:
             texts = {
                 chunk_key(chunk, document.title): embedded_text(chunk, document.title)
@@ -438,7 +470,8 @@ class Ingest:
     def _indexed_document(
         self, document: Document, chunks: tuple[Chunk, ...], batch: Batch
     ) -> IndexedDocument:
-        content, terms = self._seen[document.id], batch.terms.get(document.id)
+        content = batch.hashes.get(document.id, self._seen[document.id])
+        terms = batch.terms.get(document.id)
         if not self._model:
             return IndexedDocument(document, chunks, hash=content, terms=terms)
         vectors = [batch.vectors[chunk_key(chunk, document.title)] for chunk in chunks]

@@ -37,7 +37,7 @@ from ...index import (
 from ...ingest import Failure, ScanProgress, guarded, make_chunker, pick_reader
 from ...models import Models, WordTokenizer, model_handlers
 from ._batch import Bad, Batch, Matrix, cut_document, embed_missing
-from ._feeds import READ_BY
+from ._feeds import chunker_of
 from ._known import KnownDocuments
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class Preparing(Work[Reading, Part]):
         models = Models(settings.models, settings.embed, settings.root)
         own = models.tokenizer(model) if model else None
         chunker = make_chunker(settings.chunk, own or WordTokenizer())
-        if chunker.spec != pair.chunker.partition(READ_BY)[0]:
+        if chunker.spec != chunker_of(pair.chunker):
             raise _different_here("chunks are cut as", chunker.spec, pair.chunker)
         runner = None
         if settings.local:

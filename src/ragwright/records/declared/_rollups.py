@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...core import RagwrightError, RecordsError, counted, value_hash
+from ...core import RagwrightError, RecordsError, case_folded, counted, value_hash
 from ._file import Declared
 
 _FIELDS = ("name", "biography")
@@ -106,7 +106,7 @@ def spelling_key(name: str) -> str:
 
     Runs of blanks inside count as one. A name of nothing but punctuation keeps it.
     """
-    folded = " ".join(name.casefold().split())
+    folded = case_folded(name)
     if folded[:1].isalnum() and folded[-1:].isalnum():
         return folded
     start, end = 0, len(folded)

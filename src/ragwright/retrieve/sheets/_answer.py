@@ -98,7 +98,7 @@ def _is_named(sheet: Sheet, words: set[str], phrases: set[str]) -> bool:
         name = singular(folded(column.name))
         if name in phrases or (set(name.split()) & words):
             return True
-    return bool(set(singular(folded(f"{sheet.sheet} {sheet.file_name}")).split()) & words)
+    return bool(set(singular(folded(sheet.called)).split()) & words)
 
 
 def _values_in_question(

@@ -534,9 +534,40 @@ def _check_columns(query: Query, parts: _Parts) -> None:
                 f"{column.problem}",
                 certain=True,
             )
+        _check_row_units(column, query)
     for unit in parts.units:
         held = query.target.unit if query.target is not None else ""
         if unit != held:
             subject = f"the column {query.target.name}" if query.target else query.sheet.place
             states = f"is in {held}" if held else "states no unit"
             raise NotReadError(f"{subject} {states}, not {unit}", certain=True)
+
+
+_VALUES = frozenset({
+    "amount", "balance", "betrag", "budget", "charge", "cost", "fee", "gross", "kosten", "montant",
+    "net", "payment", "price", "preis", "prix", "quantity", "revenue", "salary", "sale", "sum",
+    "total", "turnover", "umsatz", "value", "wage", "wert",
+})  # fmt: skip
+"""Words in headers of numbers whose unit another column may name."""
+
+
+def _check_row_units(column: SheetColumn, query: Query) -> None:
+    """Refuse numbers of rows whose units differ, as another column of the table names them."""
+    if column.type != "number" or column.unit or query.form == "value":
+        return
+    columns = query.sheet.columns
+    at = columns.index(column)
+    for place, other in enumerate(columns):
+        named = bool(_VALUES & set(singular(folded(column.name)).split()))
+        if len(other.units) < 2 or not (named or abs(place - at) == 1):
+            continue
+        one = any(
+            c.column == other.name and c.mark == "in" and len(c.values) == 1
+            for c in query.conditions
+        )
+        if not one and query.group != other:
+            raise NotReadError(
+                f"rows of {query.sheet.place} have different units in the column {other.name} "
+                f"({', '.join(other.units[:4])}); name one of them",
+                certain=True,
+            )

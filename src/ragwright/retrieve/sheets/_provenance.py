@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from ...core import Hit, StatementError
 from ...flow import Flow, SqlReply, sql
+from ...index import quoted
 from .._statement import statement_words
 from .._tables import Sheet
 from ._cite import MOST_ROWS, range_hit, sheet_hits
 from ._sheets import SHEETS
-from ._statements import quoted
 
 _ENDS = frozenset(["group", "order", "having", "limit", "window"])
 _SEVERAL = frozenset(["union", "intersect", "except", "join", "natural", "cross"])

@@ -142,7 +142,7 @@ class _ItemReader:
             for word in _words(c.name)
         }
         short = [text for text in (sheet.notes, sheet.title) if len(text.split()) <= 6]
-        named = " ".join([sheet.sheet, sheet.file_name, *short])
+        named = " ".join([sheet.called, *short])
         self._table_words = set(singular(folded(named)).split()) - FILLERS
 
     def item_at(self, at: int) -> tuple[Item, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from ...index import SheetColumn
 from .._databases import SHEETS as SHEETS
@@ -26,13 +27,15 @@ class SheetReader(SqliteReader):
         """
         with self._opened() as connection:
             listed = connection.execute(_LISTED).fetchall()
-        most: dict[str, int] = {}
-        for _, document, *_, rows, _, _ in listed:
-            most[document] = max(rows, most.get(document, 0))
+        most: dict[tuple[str, ...], int] = {}
+        for _, document, _, _, sheet, *_, rows, _, _ in listed:
+            for key in ((document,), (document, sheet)):
+                most[key] = max(rows, most.get(key, 0))
         return tuple(
             Sheet(
                 name, document, source, title, sheet, notes, page, header, rows,
-                tuple(json.loads(totals)), _columns(columns), rows == most[document],
+                tuple(json.loads(totals)), _columns(columns), rows == most[document,],
+                rows == most[document, sheet],
             )
             for name, document, source, title, sheet, notes, page, header, rows, totals, columns
             in listed
@@ -53,8 +56,11 @@ class SheetReader(SqliteReader):
 
 
 def _columns(text: str) -> tuple[SheetColumn, ...]:
+    entries: list[dict[str, Any]] = json.loads(text)
+    lists = ("left_out", "units")
     return tuple(
-        SheetColumn(**{**entry, "left_out": tuple(entry["left_out"])}) for entry in json.loads(text)
+        SheetColumn(**{**entry, **{name: tuple(entry[name]) for name in lists}})
+        for entry in entries
     )
 
 

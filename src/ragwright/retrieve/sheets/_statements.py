@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...index import quoted
 from ._meaning import Condition, Query
 
 _MARKS = {"in": "IN", "not in": "NOT IN"}
-
-
-def quoted(name: str) -> str:
-    """A name in SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def literal(value: Any) -> str:

@@ -65,7 +65,7 @@ async def knowledge_records(
     setting = body.retrieval_setting
     async with admitted(service, caller, wanted) as work:
         asking = narrowed(work.asking(), _filters(body.metadata_condition))
-        retrieval = await work.result(work.bench.aretrieve(body.query, setting.top_k, asking))
+        retrieval = await work.retrieved(body.query, setting.top_k, asking)
     records = [
         {
             "content": hit.text,

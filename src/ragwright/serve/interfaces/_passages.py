@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...core import Hit
+from .._answers import hits_for
 from .._links import source_url
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ def unit_scores(hits: Sequence[Hit]) -> list[float]:
 
 def attributes(hit: Hit, caller: Caller) -> dict[str, str | float | bool]:
     """Metadata, place and address of a passage: texts, numbers and booleans."""
+    [shown] = hits_for([hit], caller)
     place: Mapping[str, Any] = {
-        **hit.metadata,
+        **shown.metadata,
         "title": hit.title,
         "document_id": hit.document_id,
         "chunk_id": hit.chunk_id,

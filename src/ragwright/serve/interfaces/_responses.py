@@ -53,7 +53,7 @@ async def response(
                 param="tools",
             )
         if body.previous_response_id:
-            history = (*earlier_turns(work, body.previous_response_id), *history)
+            history = (*await earlier_turns(work, body.previous_response_id), *history)
         asking = work.asking(body.ragwright, history)
         if tool is not None:
             asking = narrowed(asking, filters_of(tool.filters))
@@ -106,7 +106,6 @@ class _Reply:
             "tools": [{"type": "file_search", "vector_store_ids": [self.work.opened.name]}],
             "top_p": None,
             "truncation": "disabled",
-            "usage": None,
         }
 
     def completed(

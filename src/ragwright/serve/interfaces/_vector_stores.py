@@ -44,7 +44,7 @@ async def store_search(
         asking = narrowed(work.asking(), filters_of(body.filters))
         best: dict[str, tuple[float, Hit]] = {}
         for query in queries:
-            retrieval = await work.result(work.bench.aretrieve(query, body.max_num_results, asking))
+            retrieval = await work.retrieved(query, body.max_num_results, asking)
             for hit, score in zip(retrieval.hits, unit_scores(retrieval.hits), strict=True):
                 if hit.chunk_id not in best or score > best[hit.chunk_id][0]:
                     best[hit.chunk_id] = (score, hit)

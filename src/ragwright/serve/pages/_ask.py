@@ -1,29 +1,46 @@
-"""Ask: a question answered for several personas side by side."""
+"""Ask: a conversation, its answers shown as they are written, their sources beside them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import secrets
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request
-from fastapi.responses import HTMLResponse
-from pydantic import ValidationError
+from fastapi.responses import HTMLResponse, Response
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from ...answer import CitedSpan, Marks
-from ...core import RagwrightError
+from ...answer import Marks, PlacedMark
+from ...core import Answer, RagwrightError
+from ...flow import Message
 from .._admission import Wanted, admitted
-from .._answers import Delivered, answered, earlier_turns, for_caller, standalone
+from .._answers import Delivered, answered, new_id
 from .._api import caller_of, respond_to, service_of
-from .._errors import ApiError, api_error
-from .._links import closest_spans, source_url
+from .._errors import ApiError
+from .._figures import ChunkFigures
+from .._links import source_url
+from .._streaming import AnswerEvents, EventStream, Streamed, sse_frame
 from .._wire import FeedbackRequest
-from ._base import VERDICTS, error_page, page
+from ._base import VERDICTS, error_page, fragment, page
+from ._cards import cards_of, delivered_answer
+from ._history import recent_conversations
+from ._threads import (
+    ShownTurn,
+    Thread,
+    conversation_of,
+    new_thread,
+    read_thread,
+    thread_to_ask,
+    turn_values,
+    usable_configuration,
+)
 
 if TYPE_CHECKING:
-    from ...flow import Message
-    from .._admission import Caller
+    from .._admission import Admitted
+    from .._opened import Opened
 
 router = APIRouter()
 
@@ -31,121 +48,254 @@ _LONGEST = 10_000
 _MOST = 6
 """Personas at once."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A piece of an answer: text, and the span that it is a mark of."""
-
-    text: str
-    span: CitedSpan | None = None
+_ALL = "*"
+"""Choice of every persona, side by side."""
 
 
-@dataclass(frozen=True, slots=True)
-class _QuestionForm:
-    """The form's values."""
+class Asked(BaseModel):
+    """A question of the form.
 
-    question: str
-    personas: tuple[str, ...]
-    configuration: str
-    after: str = ""
+    Attributes:
+        q: The question.
+        persona: Name of a persona, ``*`` for all of them, or empty for the first one.
+        configuration: Name of a configuration.
+        conversation: Id of the conversation; empty for a new one.
+        turn: Number of the turn; answers to it, and later turns, are replaced.
+        asking: Random text, the same for the answers that belong side by side.
+        earlier: The turns before it, as JSON, where answers are not kept.
+    """
+
+    q: Annotated[str, Field(max_length=_LONGEST)] = ""
+    persona: Annotated[str, Field(max_length=200)] = ""
+    configuration: Annotated[str, Field(max_length=200)] = ""
+    conversation: Annotated[str, Field(max_length=64)] = ""
+    turn: Annotated[int, Field(ge=1, le=10_000)] = 1
+    asking: Annotated[str, Field(max_length=64)] = ""
+    earlier: Annotated[str, Field(max_length=1_000_000)] = "[]"
+
+    def personas(self, opened: Opened) -> list[str]:
+        """The personas that answer."""
+        if self.persona == _ALL:
+            return list(opened.personas[:_MOST]) or [""]
+        wanted = [self.persona] if self.persona in opened.personas else opened.personas[:1]
+        return list(wanted) or [""]
 
 
 @router.get("/", response_class=HTMLResponse)
 async def ask(
     request: Request,
     q: str = Query("", max_length=_LONGEST),
-    persona: list[str] = Query(default_factory=list),  # noqa: B008
+    persona: str = Query("", max_length=200),
     configuration: str = "",
-    after: str = Query("", max_length=200),
 ) -> HTMLResponse:
-    """Show the page, with a question that a link may hold; only the form asks it."""
-    return await _ask_page(request, _QuestionForm(q, tuple(persona), configuration, after))
+    """Show a new conversation, with a question that a link may hold; only the form asks it."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        opened, _ = service.find(configuration, caller.identity)
+        form = Asked(q=q, persona=persona)
+        thread = new_thread(caller, opened.name)
+        return await _ask_page(request, opened, thread, form, [])
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
+
+
+@router.get("/c/{name}", response_class=HTMLResponse)
+async def conversation(request: Request, name: str) -> HTMLResponse:
+    """Show a conversation, as its caller may see it now."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        known = await conversation_of(service, caller, name)
+        opened = usable_configuration(service, caller, known.configuration)
+        async with service.using(opened) as bench:
+            asking = opened.asking(caller.identity)
+            thread = await read_thread(service, caller, bench, asking, known)
+            turns = await turn_values(bench, caller, thread)
+        last = turns[-1]["persona"] if turns else ""
+        return await _ask_page(request, opened, thread, Asked(persona=last), turns)
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
 
 
 @router.post("/", response_class=HTMLResponse)
-async def answers(
-    request: Request,
-    q: str = Form("", max_length=_LONGEST),
-    persona: list[str] = Form(default_factory=list),  # noqa: B008
-    configuration: str = Form(""),
-    after: str = Form("", max_length=200),
-) -> HTMLResponse:
-    """Ask a question, also one that follows an earlier answer.
+async def answers(request: Request, form: Annotated[Asked, Form()]) -> HTMLResponse:
+    """Answer a question of the form, for browsers without our script."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        opened, _ = service.find(form.configuration, caller.identity)
+        form.conversation = form.conversation or new_thread(caller, opened.name).conversation.id
+        if not form.q.strip():
+            return await _ask_page(request, opened, new_thread(caller, opened.name), form, [])
+        async with admitted(service, caller, Wanted(opened.name, request=request)) as work:
+            thread = await _thread_before(work, form)
+            personas = form.personas(opened)
+            asking = work.asking(history=_history(thread, form, personas[0]))
+            done = await answered(work, form.q, personas, asking)
+            kept = [await _keep_turn(work, thread, form, one) for one in done]
+            shown = tuple(map(delivered_answer, done))
+            thread = replace(thread, turns=(*thread.turns, ShownTurn(form.turn, shown)))
+            turns = await turn_values(work.bench, caller, thread)
+            if not all(kept):
+                turns[-1]["unkept"] = True
+        form.q = ""
+        return await _ask_page(request, opened, thread, form, turns)
+    except (RagwrightError, ApiError, TimeoutError) as error:
+        return error_page(request, error)
 
-    A script shows the answers as they are written, a form does without.
+
+@router.post("/ask/stream")
+async def stream(request: Request, form: Annotated[Asked, Form()]) -> Response:
+    """Answer a question of the form for one persona, as it is written."""
+    service, caller = service_of(request), caller_of(request)
+    async with AsyncExitStack() as stack:
+        model = "/".join(filter(None, (form.configuration, form.persona)))
+        wanted = Wanted(model, "answers", "chat", request)
+        work = await stack.enter_async_context(admitted(service, caller, wanted))
+        thread = await _thread_before(work, form)
+        asking = work.asking(history=_history(thread, form, form.persona))
+        frames = _PageFrames(new_id())
+        events = AnswerEvents(Streamed(work, form.q, asking, frames.id), frames)
+        stack.push_async_callback(events.close)
+        await events.begin()
+        written = _written(events, frames, work, thread, form)
+        return EventStream(written, work, stack.pop_all())
+
+
+class _PageFrames:
+    """Frames of an answer for our script: pieces of text. Its card follows, once it is kept.
+
+    Attributes:
+        id: Id of the answer.
+        done: The answer, once it is whole.
     """
-    return await _ask_page(
-        request, _QuestionForm(q, tuple(persona), configuration, after), answer=True
+
+    def __init__(self, name: str) -> None:
+        self.id = name
+        self.done: Delivered | None = None
+
+    def opening(self) -> Iterator[bytes]:
+        """Nothing before the text."""
+        yield from ()
+
+    def text(self, text: str, marks: Sequence[PlacedMark]) -> Iterator[bytes]:
+        """A piece of the text with the marks in it."""
+        places = [
+            {
+                "start": mark.start,
+                "end": mark.end,
+                "title": mark.span.citation.title or mark.span.citation.source,
+                "url": _local_url(mark),
+            }
+            for mark in marks
+        ]
+        yield sse_frame({"text": text, "marks": places})
+
+    def closing(self, answer: Answer, marks: Marks, figures: ChunkFigures) -> Iterator[bytes]:
+        """Nothing: the card is drawn once the turn is stored."""
+        self.done = Delivered(self.id, answer, marks, figures)
+        yield from ()
+
+    def failure(self, error: ApiError) -> bytes:
+        """The frame of an error."""
+        return sse_frame(error.body())
+
+
+def _local_url(mark: PlacedMark) -> str:
+    cited = mark.span.citation
+    return source_url("", cited.document_id, cited.start, cited.end, mark.span.quote)
+
+
+async def _written(
+    events: AnswerEvents, frames: _PageFrames, work: Admitted, thread: Thread, form: Asked
+) -> AsyncIterator[bytes]:
+    """The frames of an answer; the last one has its card and the address of the conversation."""
+    async for frame in events.events():
+        yield frame
+    done = frames.done
+    if done is None:
+        return
+    try:
+        kept = await _keep_turn(work, thread, form, done)
+    except ApiError as error:
+        yield frames.failure(error)
+        return
+    [card] = await cards_of(work.bench, work.caller, [delivered_answer(done)])
+    html = fragment(work.service, "card.html", {"one": card, "kept": kept, "open": True})
+    place = f"/c/{thread.conversation.id}" if kept else ""
+    yield sse_frame({"card": html, "place": place, "text": done.marks.text})
+
+
+async def _thread_before(work: Admitted, form: Asked) -> Thread:
+    """The conversation up to the turn that is asked."""
+    service = work.service
+    if not service.options.keep_answers:
+        return new_thread(work.caller, work.opened.name)
+    thread = await thread_to_ask(service, work.caller, work.bench, work.asking(), form.conversation)
+    answers = replace(thread.conversation, configuration=work.opened.name)
+    return replace(thread.before(form.turn), conversation=answers)
+
+
+def _history(thread: Thread, form: Asked, persona: str) -> tuple[Message, ...]:
+    """The turns before a question; where nothing is kept, those that the page holds."""
+    if thread.turns or form.earlier == "[]":
+        return thread.messages(persona)
+    try:
+        pairs = _EARLIER.validate_json(form.earlier)
+    except ValidationError:
+        raise ApiError(400, "the earlier turns cannot be read", "invalid_value") from None
+    roles = ("user", "assistant")
+    return tuple(
+        Message(role, text) for pair in pairs for role, text in zip(roles, pair, strict=True)
     )
 
 
-async def _ask_page(request: Request, form: _QuestionForm, *, answer: bool = False) -> HTMLResponse:
+_EARLIER: TypeAdapter[list[tuple[str, str]]] = TypeAdapter(list[tuple[str, str]])
+"""Pairs of question and answer."""
+
+
+async def _keep_turn(work: Admitted, thread: Thread, form: Asked, done: Delivered) -> bool:
+    """Keep an answer as a turn, where it is stored; False where it is not.
+
+    Raises:
+        ApiError: The conversation has changed meanwhile.
+    """
+    if not work.service.options.keep_answers:
+        return False
+    known = await asyncio.to_thread(work.bench.outputs.named, done.id)
+    if known is None:  # it could not be stored, which was logged
+        return False
+    asking = form.asking or secrets.token_urlsafe(9)
+    form.asking = asking
+    conversations = work.service.conversations
+    await asyncio.to_thread(conversations.add, thread.conversation, form.turn, asking, done.id)
+    return True
+
+
+async def _ask_page(
+    request: Request, opened: Opened, thread: Thread, form: Asked, turns: list[dict[str, Any]]
+) -> HTMLResponse:
     service, caller = service_of(request), caller_of(request)
-    q, persona, configuration = form.question, form.personas, form.configuration
-    after = form.after
-    try:
-        names = [usable.name for usable in service.configurations(caller.identity)]
-        opened, _ = service.find(configuration, caller.identity)
-        chosen = [name for name in persona if name in opened.personas][:_MOST]
-        chosen = chosen or list(opened.personas[:1]) or [""]
-        answers_shown: list[Delivered] = []
-        turns: tuple[Message, ...] = ()
-        if answer and q.strip():
-            async with admitted(service, caller, Wanted(opened.name, request=request)) as work:
-                turns = await asyncio.to_thread(earlier_turns, work, after) if after else ()
-                answers_shown = await answered(work, q, chosen, work.asking(history=turns))
-    except (RagwrightError, ApiError, TimeoutError) as error:
-        return error_page(request, error)
+    kept = service.options.keep_answers
+    fault = opened.fault if opened.target is None else None
     values = {
-        "title": "Ask",
-        "question": q,
-        "configurations": names,
+        "title": turns[0]["question"][:80] if turns and turns[0]["question"] else "Ask",
+        "question": form.q,
+        "conversation": thread.conversation,
+        "mine": thread.mine,
+        "hidden": thread.hidden,
+        "turn_number": thread.next,
+        "turns": turns,
+        "configurations": [usable.name for usable in service.configurations(caller.identity)],
         "configuration": opened.name,
-        "personas": [{"name": name, "chosen": name in chosen} for name in opened.personas],
-        "answers": [
-            _answer_card(opened_configuration, caller) for opened_configuration in answers_shown
-        ],
-        "asked_before": [turn.content for turn in turns if turn.role == "user"],
-        "read_as": standalone(answers_shown[0].answer) if answers_shown else "",
-        "after": answers_shown[0].id if answers_shown and service.options.keep_answers else "",
-        "kept": service.options.keep_answers,
-        "fault": opened.fault.what if opened.target is None and opened.fault else "",
-        "hint": (opened.fault.hint or "") if opened.target is None and opened.fault else "",
+        "personas": opened.personas,
+        "persona": form.persona if form.persona == _ALL else form.personas(opened)[0],
+        "several": _MOST >= len(opened.personas) > 1,
+        "kept": kept,
+        "history": await recent_conversations(service, caller, opened) if kept else [],
+        "share_url": f"{caller.base}/c/{thread.conversation.id}",
+        "fault": fault.what if fault else "",
+        "hint": (fault.hint or "") if fault else "",
     }
     return page(request, "ask.html", values)
-
-
-def _answer_card(done: Delivered, caller: Caller) -> dict[str, Any]:
-    answer = for_caller(done.answer, caller)
-    return {
-        "id": done.id,
-        "persona": answer.persona,
-        "parts": _answer_parts(done.marks),
-        "spans": done.marks.spans,
-        "figures": _different_figures(done),
-        "closest": closest_spans(answer, done.marks.link),
-        "abstained": answer.abstained,
-        "model": answer.model,
-        "notes": answer.notes,
-        "promise": "" if answer.promise is None else answer.promise.line,
-    }
-
-
-def _different_figures(done: Delivered) -> list[Mapping[str, Any]]:
-    """The figures of all citations, each once."""
-    chunks = dict.fromkeys(span.citation.chunk_id for span in done.marks.spans)
-    figures = (figure for chunk in chunks for figure in done.figures.get(chunk, ()))
-    return list({figure["id"]: figure for figure in figures}.values())
-
-
-def _answer_parts(marks: Marks) -> list[_Part]:
-    """The text cut at its marks, so that each mark becomes a link and nothing else does."""
-    parts, at = [], 0
-    for mark in marks.marks:
-        parts.append(_Part(marks.text[at : mark.start]))
-        parts.append(_Part(marks.text[mark.start : mark.end], mark.span))
-        at = mark.end
-    return [*parts, _Part(marks.text[at:])]
 
 
 @router.post("/ask/feedback", response_class=HTMLResponse)
@@ -174,35 +324,3 @@ async def say(
     except (RagwrightError, ApiError, TimeoutError) as error:
         return error_page(request, error)
     return page(request, "thanks.html", {"title": "Feedback"})
-
-
-@router.get("/ask/why", response_class=HTMLResponse)
-async def why(
-    request: Request, q: str = Query(max_length=_LONGEST), configuration: str = ""
-) -> HTMLResponse:
-    """Show why the passages were found: words looked for, ranks and scores per channel."""
-    service, caller = service_of(request), caller_of(request)
-    try:
-        wanted = Wanted(configuration, "searches", request=request)
-        async with admitted(service, caller, wanted) as work:
-            asking = work.asking()
-            retrieval = await work.result(work.bench.aretrieve(q, None, asking))
-            explaining = asyncio.to_thread(work.bench.explain, retrieval, scope=work.scope)
-            explained = await work.result(explaining)
-    except (RagwrightError, ApiError, TimeoutError) as error:
-        return page(
-            request,
-            "why.html",
-            {"message": api_error(error, caller).message, "hits": []},
-        )
-    hits = [
-        {
-            "hit": hit,
-            "url": source_url(caller.base, hit.document_id, hit.start, hit.end, hit.text),
-            "matched": explained.matched.get(hit.chunk_id, ()),
-            "channels": sorted(hit.channels.items()),
-        }
-        for hit in retrieval.hits
-    ]
-    values = {"message": "", "hits": hits, "terms": explained.terms, "reason": explained.reason}
-    return page(request, "why.html", values)

@@ -23,6 +23,7 @@ from ._page import added_pages
 if TYPE_CHECKING:
     from ...drafting import FeedbackVerdict
     from ...workbench import Workbench
+    from .._service import Service
 
 T = TypeVar("T")
 
@@ -52,7 +53,7 @@ _SECTIONS = (
 )
 """Name, address, the least role that sees it; pages of installed packages come behind them."""
 
-_INSIDE = {"compare": "/experiments", "source": "/sources"}
+_INSIDE = {"compare": "/experiments", "source": "/sources", "c": "/", "history": "/"}
 """Other addresses -> the section they belong to."""
 
 
@@ -81,6 +82,12 @@ def page(
         _framed_values(request, values),
         status,
     )
+
+
+def fragment(service: Service, template: str, values: Mapping[str, Any]) -> str:
+    """A part of a page, everything escaped."""
+    made = _template_environment().get_template(template)
+    return _below_root(service, made.render({**values, "root": service.options.prefix}))
 
 
 def page_from(request: Request, source: str, values: Mapping[str, Any]) -> HTMLResponse:
@@ -116,11 +123,17 @@ def _html_response(
     request: Request, template: Template, values: Mapping[str, Any], status: int
 ) -> HTMLResponse:
     """A page whose links begin with the path below which the server is reached."""
-    root = service_of(request).options.prefix
-    html = template.render({**values, "root": root})
-    if root:  # texts hold no such quotes: they are escaped
-        html = _OWN_LINK.sub(lambda link: link[0] + root, html)
-    return HTMLResponse(html, status, headers=page_headers())
+    service = service_of(request)
+    html = template.render({**values, "root": service.options.prefix})
+    return HTMLResponse(_below_root(service, html), status, headers=page_headers())
+
+
+def _below_root(service: Service, html: str) -> str:
+    """HTML whose links of ours begin with the path below which the server is reached."""
+    root = service.options.prefix
+    if not root:
+        return html
+    return _OWN_LINK.sub(lambda link: link[0] + root, html)  # texts hold no such quotes
 
 
 def error_page(request: Request, error: Exception) -> HTMLResponse:

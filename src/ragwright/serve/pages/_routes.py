@@ -12,16 +12,20 @@ from . import (
     _compare,
     _drafts,
     _experiments,
+    _history,
     _outputs,
     _settings,
     _sign_in,
     _sources,
     _testsets,
+    _welcome,
 )
 from ._base import STATIC, static_file
 
 _PAGES = (
     _ask,
+    _welcome,
+    _history,
     _sources,
     _testsets,
     _compare,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Form, Request
@@ -20,6 +21,7 @@ from ..sign_in import UNDER_WAY, Return, identity_of
 from ._base import local_path, login_page, onward_page
 
 if TYPE_CHECKING:
+    from ...operations import EventKind
     from .._identity import Identity
     from .._service import Service
 
@@ -27,6 +29,14 @@ router = APIRouter()
 
 _BROWSER = "ragwright_sign_in"
 """Cookie that binds a sign-in to the browser that began it."""
+
+_KINDS: Mapping[Happening, EventKind] = {
+    "signed in": "signed in",
+    "refused": "sign-in failed",
+    "signed out": "signed out",
+    "ended by the provider": "signed out",
+}
+"""Events of the audit log."""
 
 
 @router.get("/login", response_class=HTMLResponse)
@@ -48,7 +58,7 @@ async def log_in(request: Request, key: str = Form(""), next: str = Form("/")) -
         _note(request, "refused", "key", reason="unknown key")
         return login_page(request, next, ApiError(401, "This key is unknown.", "invalid_api_key"))
     session = await asyncio.to_thread(service.sessions.begin, serve_key.hash)
-    _note(request, "signed in", "key", serve_key.name)
+    _note(request, "signed in", "key", serve_key)
     reply = RedirectResponse(local_path(next), 303)
     return await _with_session(request, reply, session, LIFE)
 
@@ -102,7 +112,7 @@ async def come_back(request: Request) -> Response:
         fault = api_error(error)
         _note(request, "refused", "provider", reason=fault.message)
         return login_page(request, "/", fault)
-    _note(request, "signed in", "provider", identity.name)
+    _note(request, "signed in", "provider", identity)
     reply = onward_page(request, "Signed in", local_path(wanted))
     reply.delete_cookie(_browser_cookie(request), secure=_is_secure(request), httponly=True)
     return await _with_session(request, reply, session, int(life))
@@ -138,7 +148,7 @@ async def log_out(request: Request) -> Response:
     await asyncio.to_thread(service.sessions.end, request.cookies.get(COOKIE, ""))
     reply: Response = RedirectResponse("/login", 303)
     if identity is not None:
-        _note(request, "signed out", _way_of(identity), identity.name)
+        _note(request, "signed out", _way_of(identity), identity)
         if _way_of(identity) == "provider" and service.options.sign_in.sign_out == "provider":
             leaving = await service.sign_in.leaving(f"{caller_of(request).base}/login")
             # Not a redirect: the policy of our pages lets forms lead nowhere else.
@@ -194,7 +204,15 @@ def _way_of(identity: Identity) -> Way:
     return "provider" if identity.name.startswith(PERSON) else "key"
 
 
-def _note(request: Request, what: Happening, way: Way, name: str = "", *, reason: str = "") -> None:
+def _note(
+    request: Request,
+    what: Happening,
+    way: Way,
+    identity: Identity | None = None,
+    *,
+    reason: str = "",
+) -> None:
     address = request.client.host if request.client is not None else ""
-    event = SignInEvent(what, way, name, reason, address)
-    note_event(service_of(request), event)
+    name, role = ("", "") if identity is None else (identity.name, identity.role)
+    note_event(service_of(request), SignInEvent(what, way, name, reason, address))
+    caller_of(request).note.identified(_KINDS[what], name, role)

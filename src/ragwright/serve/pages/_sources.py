@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, File, Form, Query, Request, UploadFile
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...core import RagwrightError, Span
 from ...project import figure_json, last_ingest
 from .._api import caller_of, service_of
-from .._errors import ApiError
+from .._catalogue import Catalogue
+from .._errors import ApiError, api_error
 from .._figures import addressed
-from .._links import same_text
-from .._reading import ListedSource, VisibleSource, list_sources, visible_source
-from ._base import error_page, page
+from .._links import same_text, source_url
+from .._reading import VisibleSource, visible_source
+from .._uploads import checked_address, keep_file, safe_name, upload_folder
+from ._base import error_page, fragment, page, page_headers
 
 if TYPE_CHECKING:
     from ...index import Figure
+    from .._admission import Caller
     from .._identity import Identity
     from .._service import Service
 
@@ -33,44 +38,142 @@ _SHOWN = 200_000
 _FIGURES = 24
 """Figures of a document on one page."""
 
+_AROUND = 1_500
+"""Characters before and after a passage that is shown beside an answer."""
+
 _CHANGED = "The document has changed since it was cited: the passage cannot be marked."
 _PART = "This is a part of the document, around the passage."
 _NARROWED = "Only the parts of the document that you may see are shown."
 
 
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The documents to list, as the address of the page says."""
+
+    find: str = ""
+    kind: str = ""
+    group: str = ""
+    page: int = 1
+
+    def href(self, page: int) -> str:
+        """The address of another page of the listing."""
+        values = {key: value for key, value in asdict(replace(self, page=page)).items() if value}
+        return f"/sources?{urlencode(values)}"
+
+
 @router.get("/sources", response_class=HTMLResponse)
 async def sources(
     request: Request,
-    after: str = "",
-    configuration: str = "",
     find: str = Query("", max_length=2_000),
+    kind: str = Query("", max_length=100),
+    group: str = Query("", max_length=200),
+    at: int = Query(1, alias="page", ge=1, le=1_000_000),
 ) -> HTMLResponse:
-    """List the documents by id, or those whose id contains a text."""
+    """List the documents, or those with a text in their name or title, of a kind, for a group."""
     service, caller = service_of(request), caller_of(request)
+    listing = _Listing(find.strip(), kind, group, at)
     try:
-        opened, _ = service.find(configuration, caller.identity)
-        listed: list[ListedSource] = []
-        total: int | None = 0
+        opened, _ = service.find("", caller.identity)
+        catalogue = Catalogue()
         if opened.target is not None:
             async with service.using(opened) as bench:
                 asking = opened.asking(caller.identity)
-                listed, total = await list_sources(bench, asking, after, _LISTED, find.strip())
+                catalogue = await service.catalogues.of(bench, asking)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
+    matching = catalogue.find(listing.find, kind, group)
+    skipped = (at - 1) * _LISTED
     # Names of sources that failed are for those who may see all sources.
     ingest = None
-    if caller.owner and not caller.narrowed and not after and not find:
+    if caller.owner and not caller.narrowed and at == 1 and not find:
         ingest = await service.for_page(last_ingest, service.folder)
     values = {
         "ingest": ingest,
         "title": "Sources",
-        "sources": listed,
-        "total": total,
-        "after": after,
-        "find": find.strip(),
-        "next": listed[-1].id if len(listed) == _LISTED else "",
+        "sources": matching[skipped : skipped + _LISTED],
+        "matching": len(matching),
+        "total": len(catalogue.sources),
+        "kinds": catalogue.kinds,
+        "groups": catalogue.groups,
+        "listing": listing,
+        "first": skipped + 1,
+        "previous": listing.href(at - 1) if at > 1 else "",
+        "next": listing.href(at + 1) if skipped + _LISTED < len(matching) else "",
+        "adding": _adding_values(service, caller),
     }
     return page(request, "sources.html", values)
+
+
+def _adding_values(service: Service, caller: Caller) -> dict[str, Any] | None:
+    """What an owner sees of adding sources; None for others."""
+    if not caller.owner or caller.narrowed:
+        return None
+    folder = off = ""
+    try:
+        path = upload_folder(service, caller)
+        folder = str(path.relative_to(service.folder.root.resolve()))
+    except (RagwrightError, ApiError) as error:
+        off = api_error(error, caller).message
+    most = service.options.max_upload
+    return {"folder": folder, "off": off, "most": f"{most / 1e6:,.0f} MB", "job": service.adding}
+
+
+@router.get("/sources/adding", response_class=HTMLResponse)
+async def adding(request: Request) -> HTMLResponse:
+    """Show how far the reading of new sources is; our script asks for it while it goes on."""
+    service, caller = service_of(request), caller_of(request)
+    caller.require_owner()
+    html = fragment(service, "adding.html", {"job": service.adding})
+    return HTMLResponse(html, headers=page_headers())
+
+
+@router.post("/sources/upload", response_class=HTMLResponse)
+async def upload(
+    request: Request,
+    files: list[UploadFile] = File(default_factory=list),  # noqa: B008
+    overwrite: bool = Form(False, alias="replace"),
+) -> Response:
+    """Keep uploaded files among the sources, and read them in."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        folder = upload_folder(service, caller)
+        given = [file for file in files if file.filename]
+        if not given:
+            raise ApiError(400, "choose a file first", "invalid_value")
+        _require_idle(service)
+        names = [safe_name(file.filename or "") for file in given]
+        if len(set(names)) < len(names):
+            raise ApiError(400, "two of the files have the same name", "invalid_value")
+        paths = [
+            await asyncio.to_thread(keep_file, folder, name, file.file, replace=overwrite)
+            for name, file in zip(names, given, strict=True)
+        ]
+        service.adding.start(service, caller, [str(path) for path in paths], names)
+    except OSError as error:
+        fault = f"the file cannot be stored: {error.strerror or error}"
+        return error_page(request, ApiError(500, fault, "disk"))
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
+    return RedirectResponse("/sources", 303)
+
+
+@router.post("/sources/address", response_class=HTMLResponse)
+async def address(request: Request, url: str = Form("", max_length=3_000)) -> Response:
+    """Read in a web address; addresses of private networks are refused, as by every ingest."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        caller.require_owner()
+        _require_idle(service)
+        wanted = checked_address(url)
+        service.adding.start(service, caller, [wanted], [wanted])
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
+    return RedirectResponse("/sources", 303)
+
+
+def _require_idle(service: Service) -> None:
+    if service.adding.running:
+        raise ApiError(409, "other sources are being read in; wait for them", "busy")
 
 
 @router.get("/source", response_class=HTMLResponse)
@@ -84,6 +187,7 @@ async def source(
 ) -> HTMLResponse:
     """Show a document of the index, the passage of a citation marked, or its chunks."""
     service, caller = service_of(request), caller_of(request)
+    caller.note.used([id])
     try:
         visible, spans, figures = await _first_visible(service, caller.identity, id)
     except RagwrightError as error:
@@ -95,6 +199,26 @@ async def source(
     near = _near_figures(visible, figures, start if values["marked"] else None, values["page"])
     shown = [addressed(caller.base, figure_json(figure)) for figure in near]
     return page(request, "source.html", {**values, "id": id, "pieces": borders, "figures": shown})
+
+
+@router.get("/source/beside", response_class=HTMLResponse)
+async def beside(
+    request: Request,
+    id: str = "",  # noqa: A002
+    start: int = 0,
+    end: int = 0,
+    v: str = "",
+) -> HTMLResponse:
+    """Show the passage of a citation with the text around it, for a place beside the answer."""
+    service, caller = service_of(request), caller_of(request)
+    visible, _, _ = await _first_visible(service, caller.identity, id)
+    if visible is None:
+        raise ApiError(404, "source not found", "not_found")
+    values = _source_values(visible, start, end, v)
+    cut = {"before": values["before"][-_AROUND:], "after": values["after"][:_AROUND]}
+    link = source_url("", id, start, end, values["marked"])
+    html = fragment(service, "beside.html", {**values, **cut, "whole": link})
+    return HTMLResponse(html, headers=page_headers())
 
 
 async def _first_visible(

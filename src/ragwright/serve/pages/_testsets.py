@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote, unquote, urlencode
 
 from fastapi import APIRouter, Form, Request
@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, Field
 
 from ...core import RagwrightError, Row, TestsetError, current_user, value_hash
+from ...drafting import Collecting
 from ...testsets import (
     ReviewStatus,
     TestsetReview,
@@ -123,14 +124,20 @@ def _testset_path(folder: Path, name: str) -> Path:
 
 
 @router.post("/testsets/collect")
-async def collect(request: Request) -> Response:
+async def collect(
+    request: Request,
+    split: Annotated[Literal["tune", "confirm", "both"], Form()] = "tune",
+    pool: Annotated[int, Form(ge=0, le=100)] = 0,
+    scope: Annotated[str, Form(max_length=1_000)] = "",
+) -> Response:
     """Collect readers' feedback as candidate rows, and open their review."""
     service, caller = service_of(request), caller_of(request)
+    collecting = Collecting(split=split, pool=pool, scope=scope.strip())
     try:
         caller.require_owner()
         opened, _ = service.find("", None)
         async with service.using(opened) as bench:
-            collected = await service.for_page(bench.collect_feedback)
+            collected = await service.for_page(bench.collect_feedback, collecting)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     if not collected.path.exists():

@@ -9,7 +9,7 @@ of the smaller one and more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -296,7 +296,7 @@ def _counterfactual_rows(evidence: Sequence[Evidence], options: SuiteOptions) ->
     rows: list[Row] = []
     if not swapped:
         return rows, notes
-    for dose, questions in _common_questions(
+    for dose, questions in common_questions(
         swapped, options.falsified, _falsified_mix, options, notes
     ):
         for question in questions:
@@ -341,7 +341,7 @@ def _rows_by_dose(
     """Make a row per question and dose, for the doses and questions that are possible."""
     notes: list[str] = []
     rows = []
-    for dose, questions in _common_questions(evidence, doses, mixed, options, notes):
+    for dose, questions in common_questions(evidence, doses, mixed, options, notes):
         for question in questions:
             relevant, noise = mixed(question, options.passages, dose) or ((), ())
             rows.append(
@@ -350,7 +350,7 @@ def _rows_by_dose(
     return rows, notes
 
 
-def _common_questions(
+def common_questions(
     evidence: Sequence[Evidence],
     doses: Sequence[float],
     mixer: _Mixer,
@@ -475,18 +475,9 @@ def _suite_row(
 ) -> Row:
     """Make one row: the passages in a random order for the question, with metadata."""
     gold = {id(span) for span in relevant}
-    passages = sorted(
-        (*relevant, *noise),
-        key=lambda span: text_hash(
-            f"{options.seed}\x00{base}\x00{span.document_id}\x00{span.text}"
-        ),
-    )
+    passages = in_drawn_order((*relevant, *noise), base, options.seed)
     falsified = suite == "counterfactual"
     metadata: dict[str, MetaValue] = {
-        "suite": suite,
-        "dose": dose,
-        "base": base,
-        **question.answer.metadata(),
         "relevant": len(relevant),
         "gold_rank": next((n for n, span in enumerate(passages, 1) if id(span) in gold), 0),
     }
@@ -497,6 +488,26 @@ def _suite_row(
     else:
         hard = sum(span.text in question.hard for span in noise)
         metadata |= {"answerable": bool(relevant), "hard": hard}
+    return dosed_row(suite, base, question, dose, passages, metadata)
+
+
+def in_drawn_order(passages: Iterable[GoldSpan], base: str, seed: int) -> list[GoldSpan]:
+    """Return passages in the order that the seed draws for a question."""
+    return sorted(
+        passages,
+        key=lambda span: text_hash(f"{seed}\x00{base}\x00{span.document_id}\x00{span.text}"),
+    )
+
+
+def dosed_row(
+    suite: str,
+    base: str,
+    question: Evidence,
+    dose: float,
+    passages: Sequence[GoldSpan],
+    metadata: Mapping[str, MetaValue],
+) -> Row:
+    """Return a row of a suite: the passages in their order, and metadata that say what they are."""
     return Row(
         id=f"{suite}/{dose:g}/{base}",
         user_input=question.row.user_input,
@@ -506,7 +517,13 @@ def _suite_row(
         retrieved_spans=tuple(passages),
         reference_spans=question.row.reference_spans,
         persona_name=question.row.persona_name,
-        metadata=metadata,
+        metadata={
+            "suite": suite,
+            "dose": dose,
+            "base": base,
+            **question.answer.metadata(),
+            **metadata,
+        },
     )
 
 

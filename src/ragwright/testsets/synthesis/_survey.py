@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from ...core import Span, text_hash
+from ...core import Span, case_folded, text_hash
 from ...models import TokenSource, sentence_spans
 from ._strata import Stratum
 
@@ -150,4 +150,4 @@ def fenced(text: str) -> tuple[Span, ...]:
 
 
 def _text_key(text: str) -> str:
-    return text_hash(" ".join(text.casefold().split()))
+    return text_hash(case_folded(text))

@@ -34,17 +34,10 @@ document.addEventListener("htmx:load", (event) => {
   const form = document.getElementById("ask");
   if (!form || !window.fetch || !window.ReadableStream) return;
   const box = document.getElementById("turns"), stop = document.getElementById("stop");
-  const why = document.getElementById("why"), kept = "kept" in box.dataset;
+  const kept = "kept" in form.dataset, blank = document.getElementById("new-turn");
+  const earlier = [];  // pairs of question and answer, where the server keeps none
   document.getElementById("keys").hidden = false;
   let abort = null;
-
-  // What was said so far, for each persona; what the server wrote belongs to it.
-  const history = new Map();
-  const said = (persona) => history.get(persona) ?? history.set(persona, []).get(persona);
-  for (const card of box.querySelectorAll(".card"))
-    said(card.dataset.persona).push(
-      { role: "user", content: box.querySelector(".asked").textContent },
-      { role: "assistant", content: card.querySelector(".answer").textContent });
 
   const element = (name, text, attributes = {}) => {
     const made = document.createElement(name);
@@ -54,23 +47,24 @@ document.addEventListener("htmx:load", (event) => {
   };
 
   // Text and links alone: what a model writes is never read as HTML.
-  const write = (into, text, notes) => {
+  const write = (into, text, marks) => {
     into.replaceChildren();
     let at = 0;
-    for (const note of notes) {
-      into.append(formatted.inline(text.slice(at, note.start_index)));
-      const mark = text.slice(note.start_index, note.end_index);
-      into.append(element("a", mark, { href: local(note.url), class: "mark", title: note.title }));
-      at = note.end_index;
+    for (const mark of marks) {
+      into.append(formatted.inline(text.slice(at, mark.start)));
+      into.append(element("a", text.slice(mark.start, mark.end), {
+        href: root + mark.url, class: "mark", title: mark.title }));
+      at = mark.end;
     }
     into.append(formatted.inline(text.slice(at)));
   };
 
-  // Links of ours open on this server, whatever name it is reached by.
-  const local = (url) => {
-    const parsed = new URL(url, location.href);
-    if (parsed.pathname.startsWith(`${root}/figure/`)) return parsed.pathname;
-    return parsed.pathname === `${root}/source` ? parsed.pathname + parsed.search + "#passage" : "#";
+  // Characters are counted as Python counts them: by code point.
+  const places = (text, marks) => {
+    const points = [...text];
+    if (points.length === text.length) return marks;
+    const units = (count) => points.slice(0, count).join("").length;
+    return marks.map((mark) => ({ ...mark, start: units(mark.start), end: units(mark.end) }));
   };
 
   async function* events(response) {
@@ -82,189 +76,169 @@ document.addEventListener("htmx:load", (event) => {
       const parts = (rest + value).split("\n\n");
       rest = parts.pop();
       for (const part of parts)
-        if (part.startsWith("data: ") && part !== "data: [DONE]") yield JSON.parse(part.slice(6));
+        if (part.startsWith("data: ")) yield JSON.parse(part.slice(6));
     }
   }
 
-  const answer = async (card, model, persona, question) => {
-    const text = card.querySelector(".answer"), notes = [];
-    const messages = [...said(persona), { role: "user", content: question }];
-    let written = "", details = null, id = "";
-    const response = await fetch(root + "/v1/chat/completions", {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ model, stream: true, messages }),
-      signal: abort.signal,
-    });
+  // One answer, written into its card; the card of the server takes its place at the end.
+  const answer = async (card, fields) => {
+    const marks = [];
+    let text = "", last = null;
+    const response = await fetch(root + "/ask/stream", {
+      method: "POST", body: new URLSearchParams(fields), signal: abort.signal });
     if (!response.ok) throw new Error((await response.json()).error.message);
     for await (const frame of events(response)) {
       if (frame.error) throw new Error(frame.error.message);
-      const delta = frame.choices[0] ? frame.choices[0].delta : {};
-      // Characters are counted as Python counts them: by code point.
-      written += delta.content || "";
-      for (const note of delta.annotations || []) notes.push(note.url_citation);
-      if (frame.ragwright) ({ id, ragwright: details } = frame);
-      write(text, written, places(written, notes));
+      if (frame.card) { last = frame; continue; }
+      text += frame.text;
+      marks.push(...frame.marks);
+      write(card.querySelector(".answer"), text, places(text, marks));
     }
-    if (!details) return null;
-    finish(card, details, id, persona);
-    history.set(persona, [...messages, { role: "assistant", content: written }]);
-    return { id, details };
+    if (!last) return null;
+    const range = document.createRange().createContextualFragment(last.card);
+    format(range);
+    card.replaceWith(range);
+    return last;
   };
 
-  const places = (said, notes) => {
-    const points = [...said];
-    if (points.length === said.length) return notes;
-    const units = (count) => points.slice(0, count).join("").length;
-    return notes.map((n) => ({ ...n, start_index: units(n.start_index), end_index: units(n.end_index) }));
+  const failed = (card, error) => {
+    const stopped = error.name === "AbortError";
+    if (stopped && card.querySelector(".answer").textContent === "…") card.querySelector(".answer").remove();
+    card.append(element("p", stopped ? "Stopped. This answer is not kept; edit the question to ask again." : error.message,
+      { class: "warn", role: stopped ? "status" : "alert" }));
   };
 
-  const passages = (found) => {
-    const list = element("ol", "", { class: "cited" });
-    for (const one of found) {
-      const item = element("li");
-      const page = one.page ? `, page ${one.page}` : "";
-      item.append(element("a", (one.title || one.source) + page, { href: local(one.url) }));
-      const quote = element("q");
-      quote.append(formatted.inline(one.quote.length > 240 ? one.quote.slice(0, 239) + "…" : one.quote));
-      item.append(quote);
-      list.append(item);
-    }
-    return list;
+  const ask = async (question, number) => {
+    if (abort) abort.abort();
+    const mine = abort = new AbortController();
+    const data = new FormData(form), persona = data.get("persona") || "";
+    const choices = [...form.querySelectorAll("[type=radio][name=persona]")].map((one) => one.value);
+    const personas = persona === "*" ? choices.filter((name) => name !== "*") : [persona];
+    for (const old of box.querySelectorAll(".turn")) if (Number(old.dataset.turn) >= number) old.remove();
+    earlier.length = Math.min(earlier.length, number - 1);
+    const turn = blank.content.firstElementChild.cloneNode(true);
+    turn.dataset.turn = turn.querySelector("[name=turn]").value = number;
+    turn.querySelector(".asked").textContent = turn.querySelector("textarea").value = question;
+    box.append(turn);
+    form.closest("main").classList.add("going");
+    form.q.value = "";
+    document.getElementById("welcome")?.remove();
+    if (number === 1) document.querySelector("h1").textContent = question.slice(0, 80);
+    box.setAttribute("aria-busy", "true");
+    stop.hidden = false;
+    turn.scrollIntoView({ block: "start" });
+    const asking = [...crypto.getRandomValues(new Uint32Array(3))].map((one) => one.toString(36)).join("");
+    const results = personas.map((name) => {
+      const card = element("section", "", { class: "card", "aria-label": `Answer for ${name || "everyone"}` });
+      if (name) card.append(element("h3", name));
+      card.append(element("p", "…", { class: "text answer" }));
+      turn.querySelector(".answers").append(card);
+      const fields = {
+        q: question, persona: name, configuration: data.get("configuration"), turn: number, asking,
+        conversation: data.get("conversation"), ...(kept ? {} : { earlier: JSON.stringify(earlier) }) };
+      return answer(card, fields).catch((error) => failed(card, error));
+    });
+    const ended = (await Promise.all(results)).filter(Boolean);
+    if (abort !== mine) return;
+    box.setAttribute("aria-busy", "false");
+    stop.hidden = true;
+    if (!ended.length) return;
+    form.elements.turn.value = number + 1;
+    form.q.placeholder = "Ask a further question";
+    if (!kept) earlier.push([question, ended[0].text]);
+    if (ended[0].place) remember(ended[0].place, question);
   };
 
-  // What a reader would have answered, and the sources that hold it.
-  const corrections = (citations) => {
-    const box = element("details");
-    const answer = element("label", "The answer as it should be ");
-    answer.append(element("textarea", "", { name: "correction", rows: "2", maxlength: "10000" }));
-    box.append(element("summary", "Correct it"), answer);
-    if (citations.length) {
-      const sources = element("fieldset");
-      sources.append(element("legend", "Which source holds the answer?"));
-      for (const one of citations) {
-        const choice = element("label", "", { class: "choice" });
-        choice.append(
-          element("input", "", { type: "checkbox", name: "passages", value: String(one.number) }), ` ${one.number}`);
-        sources.append(choice);
-      }
-      box.append(sources);
-    }
-    box.append(element("button", "Send correction", { class: "more", name: "verdict", value: "" }));
-    return box;
+  // The conversation has an address from its first answer on.
+  const remember = (place, question) => {
+    document.getElementById("menu").hidden = false;
+    if (location.pathname === root + place) return;
+    window.history.replaceState(null, "", root + place);
+    const link = element("a", question.slice(0, 80), { href: root + place, "aria-current": "page" });
+    const item = element("li");
+    item.append(link);
+    document.getElementById("recent").prepend(item);
   };
 
-  // The figures of all citations, each once.
-  const pictures = (found) => {
-    const box = element("div", "", { class: "figures" });
-    const seen = new Set();
-    for (const one of found.flatMap((cited) => cited.figures || [])) {
-      if (seen.has(one.id)) continue;
-      seen.add(one.id);
-      const shown = element("figure");
-      const link = element("a", "", { href: local(one.url) });
-      link.append(element("img", "", {
-        src: local(one.url), alt: one.caption || "Figure without a caption", loading: "lazy",
-        width: String(one.width), height: String(one.height) }));
-      const page = one.page ? ` · page ${one.page}` : "";
-      shown.append(link, element("figcaption", (one.caption || "Figure") + page));
-      box.append(shown);
-    }
-    return seen.size ? [box] : [];
-  };
-
-  // Feedback on an answer: a verdict with the note beside it, or a note alone.
-  const feedback = (id, persona, citations) => {
-    const form = element("form", "", {
-      class: "feedback", "aria-label": persona ? `Feedback on the answer for ${persona}` : "Feedback on the answer" });
-    const note = element("label", "Note ");
-    note.append(element("input", "", { name: "note", maxlength: "10000" }));
-    // Enter in the field submits by the first button: the note is sent without a verdict.
-    form.append(
-      element("input", "", { type: "hidden", name: "id", value: id }),
-      note,
-      element("button", "Send note", { class: "more", name: "verdict", value: "" }),
-      element("button", "", { class: "thumb", name: "verdict", value: "accepted", "aria-label": "Good answer" }),
-      element("button", "", { class: "thumb", name: "verdict", value: "rejected", "aria-label": "Bad answer" }),
-      corrections(citations));
-    return form;
-  };
-
-  box.addEventListener("submit", async (event) => {
-    const form = event.target;
-    if (!form.matches(".feedback")) return;
+  document.getElementById("welcome")?.addEventListener("click", (event) => {
+    const example = event.target.closest(".examples a");
+    if (!example || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    const verdict = event.submitter.value || form.dataset.verdict || "";
-    const note = form.elements.note.value.trim();
-    const correction = form.elements.correction.value.trim();
-    const passages = [...form.querySelectorAll("[name=passages]:checked")].map((one) => Number(one.value));
+    ask(example.textContent, 1);
+    form.q.focus();
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const question = form.q.value.trim();
+    if (question) ask(question, Number(form.elements.turn.value));
+  });
+  box.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (event.target.matches(".again")) {
+      const question = event.target.q.value.trim();
+      if (question) ask(question, Number(event.target.elements.turn.value));
+      form.q.focus();
+    } else if (event.target.matches(".feedback")) rate(event.target, event.submitter);
+  });
+
+  const rate = async (rated, button) => {
+    const verdict = button.value || rated.dataset.verdict || "";
+    const note = rated.elements.note.value.trim(), correction = rated.elements.correction.value.trim();
+    const passages = [...rated.querySelectorAll("[name=passages]:checked")].map((one) => Number(one.value));
     if (!verdict && !note && !correction && !passages.length) return;
     const reply = await fetch(root + "/v1/feedback", {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ id: form.elements.id.value, verdict, note, correction, passages }),
+      body: JSON.stringify({ id: rated.elements.id.value, verdict, note, correction, passages }),
     }).catch(() => null);
-    form.dataset.verdict = verdict;
-    for (const button of form.querySelectorAll(".thumb"))
-      button.setAttribute("aria-pressed", String(reply?.ok && button.value === verdict));
-    let told = form.querySelector("[role=status]");
-    if (!told) form.append((told = element("span", "", { role: "status", class: "note" })));
+    rated.dataset.verdict = verdict;
+    for (const thumb of rated.querySelectorAll(".thumb"))
+      thumb.setAttribute("aria-pressed", String(reply?.ok && thumb.value === verdict));
+    if (button.value === "rejected") rated.querySelector("details").open = true;
+    let told = rated.querySelector("[role=status]");
+    if (!told) rated.append((told = element("span", "", { role: "status", class: "note" })));
     told.textContent = reply?.ok ? "Stored, thank you." : "This could not be stored.";
-  });
-
-  const finish = (card, details, id, persona) => {
-    if (details.citations.length)
-      card.append(passages(details.citations), ...pictures(details.citations));
-    if (details.closest.length)
-      card.append(element("h4", "Closest passages"), passages(details.closest));
-    card.append(element("p", [details.model, ...details.notes].join(" · "), { class: "note" }));
-    if (kept) card.append(feedback(id, persona, details.citations));
   };
 
-  form.addEventListener("submit", async (event) => {
+  const enter = (event) => {
+    if (event.target.name !== "q" || event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
-    if (abort) abort.abort();
-    abort = new AbortController();
-    const data = new FormData(form), question = data.get("q").trim();
-    const configuration = data.get("configuration"), personas = data.getAll("persona");
-    if (!question) return;
-    const turn = element("section", "", { class: "turn", "aria-label": "Question and answers" });
-    const cards = element("div", "", { class: "answers" });
-    turn.append(element("h2", question, { class: "asked" }), cards);
-    box.prepend(turn);
-    form.q.value = "";
-    why.replaceChildren();
-    box.setAttribute("aria-busy", "true");
-    stop.hidden = false;
-    const results = (personas.length ? personas : [""]).map((persona) => {
-      const card = element("section", "", { class: "card", "aria-label": `Answer for ${persona || "everyone"}` });
-      card.append(element("h3", persona || "answer"), element("p", "…", { class: "text answer" }));
-      cards.append(card);
-      const model = persona ? `${configuration}/${persona}` : configuration;
-      return answer(card, model, persona, question).catch((error) => {
-        card.append(element("p", error.name === "AbortError" ? "stopped" : error.message, { class: "warn", role: "alert" }));
-      });
-    });
-    const ended = (await Promise.all(results)).filter(Boolean);
-    box.setAttribute("aria-busy", "false");
-    stop.hidden = true;
-    document.getElementById("anew").hidden = false;
-    form.querySelector("label[for=q]").textContent = "Question; it may follow the answer below";
-    if (!ended.length) return;
-    const { details } = ended[0];
-    const query = new URLSearchParams({ q: details.read_as, configuration });
-    // The address of a question that stands alone; one that follows another is not asked again.
-    const alone = details.read_as === question && box.childElementCount === 1;
-    window.history.replaceState(null, "", alone ? "?" + new URLSearchParams([["q", question], ["configuration", configuration], ...personas.map((p) => ["persona", p])]) : location.pathname);
-    if (window.htmx && details.route !== "none") window.htmx.ajax("GET", `${root}/ask/why?${query}`, { target: "#why", swap: "innerHTML" });
-  });
+    event.target.form.requestSubmit();
+  };
+  form.addEventListener("keydown", enter);
+  box.addEventListener("keydown", enter);
+  stop.addEventListener("click", () => { abort?.abort(); form.q.focus(); });
+})();
 
-  form.q.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+// A cited passage opens beside the answer; without this, its link opens the document.
+(() => {
+  const beside = document.getElementById("beside");
+  if (!beside) return;
+  let opener = null;
+  const close = () => {
+    beside.hidden = true;
+    beside.closest("main").classList.remove("sourced");
+    opener?.focus();
+  };
+  document.addEventListener("click", async (event) => {
+    if (event.target.closest("#beside .close")) return close();
+    const link = event.target.closest("#turns a.mark, #turns .cited a, #turns .hits a");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
-    form.requestSubmit();
+    const address = new URL(link.href);
+    const reply = await fetch(`${root}/source/beside${address.search}`).catch(() => null);
+    if (!reply?.ok) return location.assign(link.href);
+    beside.replaceChildren(document.createRange().createContextualFragment(await reply.text()));
+    opener = link;
+    beside.hidden = false;
+    beside.closest("main").classList.add("sourced");
+    beside.focus({ preventScroll: true });
+    beside.querySelector("mark")?.scrollIntoView({ block: "center" });
+    link.scrollIntoView({ block: "nearest" });
   });
-  stop.addEventListener("click", () => abort && abort.abort());
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !beside.hidden) close();
+  });
 })();
 
 // Review by keyboard. Keys do nothing while a field has the focus, and can be switched off.

@@ -1,0 +1,100 @@
+"""`ragwright log`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from typer import Option
+
+from ...core import ConfigError, counted, near
+from ...operations import (
+    EVENT_KINDS,
+    Event,
+    EventQuery,
+    audit_log,
+    event_json,
+    owner_event,
+    record,
+)
+from ...project import ProjectFolder, load_settings
+from .._console import table
+from .._flags import Flags, takes
+
+if TYPE_CHECKING:
+    from ...operations import AuditLog
+
+_LAST = 50
+"""Events of the table, the newest."""
+
+
+@takes("project overrides as_json output quiet")
+def command(
+    flags: Flags,
+    kind: str = Option("", help=f"Events of a kind: {', '.join(EVENT_KINDS)}."),
+    who: str = Option("", help="Events of a key, a person or a user of the machine."),
+    document: str = Option("", help="Events in which this document was shown or used."),
+    request: str = Option("", help="Events of the request with this id."),
+    since: str = Option("", metavar="TIME", help="From this UTC time on: 2026-11-26T08:00."),
+    until: str = Option("", metavar="TIME", help="Before this UTC time."),
+    last: int | None = Option(
+        None, min=1, help=f"The newest events only; {_LAST} in a table by default."
+    ),
+    lines: bool = Option(False, "--lines", help="Print every event as a line of JSON (JSONL)."),
+) -> None:
+    """Show or export the audit log: who asked, saw, changed, exported and erased what."""
+    if kind and kind not in EVENT_KINDS:
+        raise ConfigError(f"unknown kind {kind!r}", where="--kind", hint=near(kind, EVENT_KINDS))
+    exported = lines or flags.writes_json or flags.output is not None
+    most = last if last is not None or exported else _LAST
+    query = EventQuery(kind, who, document, request, since, until, most)
+    folder = ProjectFolder(flags.project).require()
+    settings = load_settings(folder.settings, flags.settings)
+    if exported:
+        record(folder, settings, owner_event("exported", "log", "audit log"))
+    with closing(audit_log(folder, settings)) as log:
+        if lines or (flags.output is not None and flags.output.suffix == ".jsonl"):
+            _write_lines(flags, log, query)
+            return
+        events = list(log.select(query))
+        begun = log.begun
+    flags.console.show(
+        lambda: {"events": [event_json(*event) for event in events]},
+        lambda: _shown(events, begun),
+    )
+
+
+def _write_lines(flags: Flags, log: AuditLog, query: EventQuery) -> None:
+    lines = (
+        json.dumps(event_json(number, event), ensure_ascii=False)
+        for number, event in log.select(query)
+    )
+    if flags.output is None:
+        for line in lines:
+            sys.stdout.write(f"{line}\n")
+        return
+    flags.console.make_folder_of(flags.output)
+    count = 0
+    with flags.output.open("w", encoding="utf-8") as file:
+        for line in lines:
+            file.write(f"{line}\n")
+            count += 1
+    flags.console.remark(f"{counted(count, 'event')} written to {flags.output}")
+
+
+def _shown(events: list[tuple[int, Event]], begun: bool) -> str:
+    if not events:
+        return "no such event" if begun else "the audit log is empty: it begins with the first key"
+    rows = [["at", "who", "from", "event", "what", "outcome", "request"], *_rows(events)]
+    return table(rows)
+
+
+def _rows(events: list[tuple[int, Event]]) -> Iterator[list[str]]:
+    for _, event in events:
+        documents = ", ".join(event.documents[:3]) + (" …" if len(event.documents) > 3 else "")
+        what = "; ".join(filter(None, (event.action, event.subject, documents, event.question)))
+        facts = [event.at[:19], event.who or "-", event.origin, event.kind, what]
+        yield [*facts, event.outcome, event.request]

@@ -1,0 +1,77 @@
+"""Groups of readers: who may read a document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from ._errors import ConfigError
+from ._records import Filter
+
+GROUPS = "groups"
+"""Field of the metadata that names the groups that may read a document."""
+
+EVERYONE = "everyone"
+"""The group that every reader belongs to."""
+
+_NAME = re.compile(r"\w(?:[\w .@:/+-]{0,98}\w)?")
+
+
+def group_names(value: Any) -> tuple[str, ...]:
+    """Names of groups: a text with commas between the names, or a list of texts.
+
+    Raises:
+        ConfigError: It is something else, is empty, or holds a text that cannot name a group.
+    """
+    if isinstance(value, str):
+        value = value.split(",")
+    elif not isinstance(value, list | tuple):
+        raise _not_names(value)
+    names = []
+    for item in value:
+        name = item.strip() if isinstance(item, str) else ""
+        if not _NAME.fullmatch(name):
+            raise _not_names(item)
+        names.append(name)
+    if not names:
+        raise _not_names(value)
+    return tuple(dict.fromkeys(names))
+
+
+def _not_names(value: Any) -> ConfigError:
+    shown = repr(value)
+    return ConfigError(
+        f"{shown if len(shown) <= 60 else shown[:60] + '…'} does not name groups of readers",
+        hint="write groups: [hr, board]; a name has up to 100 letters, digits, spaces and . _ @ "
+        ": / + -, and begins and ends with a letter, a digit or _",
+    )
+
+
+def common_groups(several: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:
+    """The groups in all of several lists of groups; None if no group is in all of them.
+
+    An empty list names no groups and narrows nothing, and so does one with `EVERYONE`, unless all
+    of them do.
+    """
+    named = [groups for groups in several if groups]
+    narrow = [groups for groups in named if EVERYONE not in groups]
+    if not narrow:
+        return named[0] if named else ()
+    first, *others = narrow
+    return tuple(name for name in first if all(name in other for other in others)) or None
+
+
+def rights_first(filters: Iterable[Filter]) -> tuple[Filter, ...]:
+    """Hard filters in their order, rights to read first: no other may name what they hide."""
+    return tuple(sorted(filters, key=lambda condition: condition.missing is None))
+
+
+def reader_filter(groups: Iterable[str], *, ungrouped: bool) -> Filter:
+    """The right of a reader of some groups to read.
+
+    Args:
+        groups: Groups that the reader belongs to, beside `EVERYONE`.
+        ungrouped: True if it may read documents without groups.
+    """
+    return Filter(GROUPS, tuple(sorted({*groups, EVERYONE})), missing=ungrouped)

@@ -1,0 +1,34 @@
+from ._audit_log import (
+    AuditLog as AuditLog,
+    EventQuery as EventQuery,
+    audit_log as audit_log,
+    record as record,
+    recorded as recorded,
+)
+from ._audit_tables import OPERATION_TABLES as OPERATION_TABLES
+from ._backup import (
+    BackupManifest as BackupManifest,
+    CopyProgress as CopyProgress,
+    StoredFile as StoredFile,
+    back_up_project as back_up_project,
+)
+from ._events import (
+    EVENT_KINDS as EVENT_KINDS,
+    Event as Event,
+    EventKind as EventKind,
+    erased_name as erased_name,
+    event_json as event_json,
+    owner_event as owner_event,
+    utc_now as utc_now,
+)
+from ._options import AuditOptions as AuditOptions, audit_options as audit_options
+from ._restore import (
+    RestoredProject as RestoredProject,
+    rate_of as rate_of,
+    restore_project as restore_project,
+)
+from ._upgrade import (
+    UpgradeStep as UpgradeStep,
+    upgrade_project as upgrade_project,
+    upgrade_steps as upgrade_steps,
+)

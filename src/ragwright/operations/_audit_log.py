@@ -1,0 +1,243 @@
+"""The audit log: events are added, read and exported, and never change."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..core import RagwrightError, StoreError
+from ..ledger import Connection, Ledger, Place, committed
+from ._audit_tables import EVENT_COLUMNS
+from ._events import Event, owner_event
+from ._options import AuditOptions, audit_options
+from ._telemetry import EventExport
+
+if TYPE_CHECKING:
+    from ..project import Project, ProjectFolder, Settings
+    from ._events import EventKind
+
+_DAY = 86_400
+_LOOK = 3_600.0
+"""Seconds between two deletions of events that were kept long enough."""
+
+_INSERT = (
+    f"INSERT INTO audit_events ({', '.join(EVENT_COLUMNS)}) "  # noqa: S608
+    f"VALUES ({', '.join('?' * (len(EVENT_COLUMNS) - 1))}, clock_seconds() + ?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EventQuery:
+    """Which events to read.
+
+    Attributes:
+        kind: Of this kind; all where empty.
+        who: Of this name.
+        document: About this document.
+        request: Of the request with this id.
+        since: From this time on, ISO 8601 in UTC or the beginning of it.
+        until: Before this time.
+        last: The newest ones only, None for all.
+    """
+
+    kind: str = ""
+    who: str = ""
+    document: str = ""
+    request: str = ""
+    since: str = ""
+    until: str = ""
+    last: int | None = None
+
+
+class AuditLog:
+    """The audit log of a project.
+
+    Args:
+        place: Its ledger: a file, or a shared database.
+        options: What is kept.
+        power_safe: Wait for the disk at each commit.
+
+    Attributes:
+        options: What is kept; may be replaced while it is open.
+    """
+
+    def __init__(self, place: Place, options: AuditOptions, *, power_safe: bool = False) -> None:
+        self.options = options
+        self._ledger = Ledger(place, power_safe=power_safe)
+        self._export = EventExport()
+        self._begun = False
+        self._looked = 0.0
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Store and send what is queued; safe to call twice."""
+        self._export.close()
+        self._ledger.close()
+
+    @property
+    def begun(self) -> bool:
+        """True once it holds an event."""
+        if not self._begun:
+            query = "SELECT EXISTS (SELECT 1 FROM audit_events)"
+            self._begun = bool(self._ledger.select(query)[0][0])
+        return self._begun
+
+    def add(self, *events: Event) -> None:
+        """Add events, and wait until they are stored.
+
+        Raises:
+            StoreError: They cannot be stored.
+        """
+        rows = [self._row(event) for event in events]
+        self._ledger.write(lambda connection: self._insert_and_delete(connection, rows))
+        self._export.send(events)
+
+    async def store(self, *events: Event) -> None:
+        """Add events from an event loop; returns once they are stored.
+
+        Raises:
+            StoreError: They cannot be stored.
+        """
+        future, done = committed()
+        self._submit(events, done)
+        await future
+        self._export.send(events)
+
+    def queue(self, failed: Callable[[BaseException], None], *events: Event) -> None:
+        """Add events without waiting; ``failed`` is called if they cannot be stored."""
+
+        def done(_: Any, error: BaseException | None) -> None:
+            if error is not None:
+                failed(error)
+            else:
+                self._export.send(events)
+
+        try:
+            self._submit(events, done)
+        except StoreError as error:  # closed
+            failed(error)
+
+    def _submit(
+        self, events: Sequence[Event], done: Callable[[Any, BaseException | None], None]
+    ) -> None:
+        self._ledger.database.require_writable()
+        rows = [self._row(event) for event in events]
+        self._ledger.writer.submit(lambda c: self._insert_and_delete(c, rows), done)
+
+    def _insert_and_delete(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
+        _insert(connection, rows)
+        now = time.monotonic()
+        if not self._looked or now - self._looked > _LOOK:
+            self._looked = now
+            connection.execute("DELETE FROM audit_events WHERE kept_until < clock_seconds()")
+
+    def _row(self, event: Event) -> tuple[Any, ...]:
+        names = "".join(f"{name}\n" for name in event.documents)
+        question = event.question if self.options.questions else ""
+        shown = replace(event, question=question)
+        values = [getattr(shown, name) for name in EVENT_COLUMNS if name not in _OWN_FORM]
+        place = EVENT_COLUMNS.index("documents")
+        values.insert(place, f"\n{names}" if names else "")
+        return (*values, self.options.days * _DAY)
+
+    def select(self, query: EventQuery) -> Iterator[tuple[int, Event]]:
+        """Number and event, the oldest first, one in memory at a time.
+
+        Raises:
+            StoreError: They cannot be read.
+        """
+        condition, values = _condition(query)
+        database = self._ledger.database
+        if query.last is not None:
+            newest = f"SELECT number FROM audit_events{condition} ORDER BY number DESC LIMIT ?"  # noqa: S608
+            rows = self._ledger.select(newest, (*values, query.last))
+            first = rows[-1][0] if rows else 0
+            condition += f"{' AND' if condition else ' WHERE'} number >= ?"
+            values = [*values, first]
+        columns = ", ".join(EVENT_COLUMNS[:-1])
+        sql = f"SELECT number, {columns} FROM audit_events{condition} ORDER BY number"  # noqa: S608
+        with closing(database.connect()) as connection, database.explained():
+            for number, *row in database.stream(connection, sql, values):
+                yield int(number), _event(row)
+
+
+_OWN_FORM = ("documents", "kept_until")
+
+
+def _insert(connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
+    for row in rows:
+        connection.execute(_INSERT, row)
+
+
+def _event(row: Sequence[Any]) -> Event:
+    values = dict(zip(EVENT_COLUMNS[:-1], row, strict=True))
+    names = str(values["documents"])
+    values["documents"] = tuple(names[1:-1].split("\n")) if names else ()
+    return Event(**values)
+
+
+def _condition(query: EventQuery) -> tuple[str, list[Any]]:
+    tests = {
+        "kind = ?": query.kind,
+        "who = ?": query.who,
+        "request = ?": query.request,
+        "at >= ?": query.since,
+        "at < ?": query.until,
+        "instr(documents, '\n' || ? || '\n') > 0": query.document,
+    }
+    used = {test: value for test, value in tests.items() if value}
+    return f" WHERE {' AND '.join(used)}" if used else "", [*used.values()]
+
+
+def audit_log(folder: ProjectFolder, settings: Settings) -> AuditLog:
+    """The audit log of a project; close it after use.
+
+    Raises:
+        StoreError: Its ledger cannot be opened.
+    """
+    place, power_safe = settings.shared.place(folder.ledger), settings.budget.power_safe
+    return AuditLog(place, audit_options(settings), power_safe=power_safe)
+
+
+def record(
+    folder: ProjectFolder, settings: Settings, event: Event, *, begins: bool = False
+) -> None:
+    """Add what an owner does on this machine, where the audit log is kept.
+
+    Args:
+        folder: The project.
+        settings: Its settings.
+        event: What was done.
+        begins: Begin the log with it where the settings leave that to the program.
+
+    Raises:
+        StoreError: It cannot be stored.
+    """
+    options = audit_options(settings)
+    if options.keep == "never":
+        return
+    with closing(audit_log(folder, settings)) as log:
+        if begins or options.keep == "always" or log.begun:
+            log.add(event)
+
+
+@contextmanager
+def recorded(project: Project, kind: EventKind, action: str, subject: str = "") -> Iterator[None]:
+    """Add an event before something is done that cannot be undone, and another one after it.
+
+    Raises:
+        StoreError: The first event cannot be stored; then nothing is done.
+    """
+    add = partial(record, project.folder, project.settings)
+    add(owner_event(kind, action, subject, "begun"))
+    try:
+        yield
+    except RagwrightError:
+        add(owner_event(kind, action, subject, "failed"))
+        raise
+    add(owner_event(kind, action, subject))

@@ -1,0 +1,233 @@
+"""A project from a backup: checked whole before anything is put in place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import stat
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ..core import ConfigError, SchemaVersionError, StoreDamagedError
+from ..index import STORE_VERSION
+from ..ledger import WorkLock, file_error, ledger_tables
+from ..project import AnswersUnderWay, ProjectFolder
+from ._backup import FORMAT, MANIFEST, PREFIX, BackupManifest, CopyProgress, StoredFile
+from ._contents import COMMENT
+
+_BLOCK = 1 << 20
+_MOST_MANIFEST = 200_000_000
+_HASH = re.compile(r"[0-9a-f]{64}")
+_UPGRADE = "pip install -U ragwright"
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredProject:
+    """What a restore did.
+
+    Attributes:
+        manifest: What the archive held.
+        before: Folder with what was there before; None for an empty folder.
+    """
+
+    manifest: BackupManifest
+    before: Path | None
+
+
+def read_manifest(archive: zipfile.ZipFile, where: str) -> BackupManifest:
+    """What a backup says of itself, checked.
+
+    Raises:
+        ConfigError: It is the archive of another program.
+        SchemaVersionError: A newer ragwright wrote it.
+        StoreDamagedError: It is damaged.
+    """
+    try:
+        info = archive.getinfo(MANIFEST)
+    except KeyError:
+        info = None
+    if info is None or archive.comment != COMMENT or info.file_size > _MOST_MANIFEST:
+        raise ConfigError(
+            "this is not a backup of ragwright", where=where, hint="give a file of ragwright backup"
+        )
+    try:
+        body = json.loads(archive.read(info))
+        if body["program"] != COMMENT.decode():
+            raise ValueError(body["program"])
+        if int(body["format"]) > FORMAT:
+            raise _newer(where, f"the archive has version {body['format']}", FORMAT)
+        files = {str(name): _stored(file) for name, file in body.pop("files").items()}
+        manifest = BackupManifest(files=files, **body)
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise _damaged(where, "its manifest cannot be read") from error
+    for name, most in (("ledger", ledger_tables().version), ("store", STORE_VERSION)):
+        version = manifest.versions.get(f".ragwright/data/{name}.sqlite", 0)
+        if version > most:
+            raise _newer(where, f"the {name} in it has schema version {version}", most)
+    return manifest
+
+
+def _stored(file: Mapping[str, Any]) -> StoredFile:
+    stored = StoredFile(int(file["size"]), str(file["sha256"]))
+    if stored.size < 0 or not _HASH.fullmatch(stored.sha256):
+        raise ValueError(stored)
+    return stored
+
+
+def _newer(where: str, what: str, known: int) -> SchemaVersionError:
+    return SchemaVersionError(
+        f"{what}; this ragwright ({known}) is older", where=where, hint=_UPGRADE
+    )
+
+
+def _damaged(where: str, what: str) -> StoreDamagedError:
+    return StoreDamagedError(
+        f"the backup is damaged: {what}; nothing was restored",
+        where=where,
+        hint="copy it again, or use another backup",
+    )
+
+
+def restore_project(
+    source: Path, root: Path, *, replace: bool = False, progress: CopyProgress | None = None
+) -> RestoredProject:
+    """Put a backup in place, into a new or empty folder.
+
+    Everything is unpacked beside the folder and compared with its hash first; a damaged archive
+    changes nothing.
+
+    Args:
+        source: The archive.
+        root: The folder of the project.
+        replace: The folder may hold a project: what the archive replaces is moved aside. Files
+            that the archive does not hold, such as documents, stay.
+        progress: Counts what is done.
+
+    Raises:
+        ConfigError: It is not a backup, or the folder is not empty.
+        SchemaVersionError: A newer ragwright wrote it.
+        StoreDamagedError: It is damaged, or a name in it leads out of the folder.
+        StoreBusyError: Others work on the project.
+        StoreError: A file cannot be written.
+    """
+    counted = progress or CopyProgress()
+    occupied = root.exists() and any(root.iterdir())
+    if occupied and not replace:
+        raise ConfigError(
+            "this folder is not empty",
+            where=str(root),
+            hint="restore into a new folder with -C, or use --replace: it moves aside what was "
+            "there",
+        )
+    try:
+        with zipfile.ZipFile(source) as archive:
+            manifest = read_manifest(archive, str(source))
+            counted.total = manifest.size
+            root.mkdir(parents=True, exist_ok=True)
+            staging = Path(tempfile.mkdtemp(prefix=".restore-", dir=root))
+            try:
+                _unpack(archive, manifest, staging, str(source), counted)
+                before = _put_in_place(staging, root, occupied)
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise _damaged(str(source), str(error)) from error
+    except OSError as error:
+        raise file_error(error, source) from error
+    return RestoredProject(manifest, before)
+
+
+def _unpack(
+    archive: zipfile.ZipFile,
+    manifest: BackupManifest,
+    staging: Path,
+    where: str,
+    progress: CopyProgress,
+) -> None:
+    members = [info for info in archive.infolist() if info.filename != MANIFEST]
+    names = [info.filename for info in members]
+    if sorted(names) != sorted(f"{PREFIX}{name}" for name in manifest.files):
+        raise _damaged(where, "its files are not those of its manifest")
+    for info in members:
+        name = info.filename.removeprefix(PREFIX)
+        if not _safe_name(name) or stat.S_ISLNK(info.external_attr >> 16):
+            raise _damaged(where, f"the name {name[:80]!r} leads out of the folder")
+    for info in members:
+        name = info.filename.removeprefix(PREFIX)
+        target = staging / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        stored = manifest.files[name]
+        if info.file_size != stored.size:
+            raise _damaged(where, f"{name} has another size")
+        digest = hashlib.sha256()
+        with archive.open(info) as member, target.open("xb") as file:
+            while block := member.read(_BLOCK):
+                digest.update(block)
+                file.write(block)
+                progress.done += len(block)
+        if digest.hexdigest() != stored.sha256:
+            raise _damaged(where, f"{name} has another content")
+        if name.startswith(".ragwright/"):
+            target.chmod(0o600)
+
+
+def _safe_name(name: str) -> bool:
+    """True for a plain path below the folder."""
+    path = PurePosixPath(name)
+    return (
+        bool(name)
+        and str(path) == name
+        and not path.is_absolute()
+        and ".." not in path.parts
+        and not any(c in name for c in "\\:\0")
+    )
+
+
+def _put_in_place(staging: Path, root: Path, occupied: bool) -> Path | None:
+    """Move what was unpacked into the folder, and aside what it replaces."""
+    if not occupied:
+        _move(staging, root, None)
+        return None
+    folder = ProjectFolder(root)
+    if AnswersUnderWay(folder.data).any():
+        raise ConfigError(
+            "a server answers from this project", where=str(root), hint="stop it first"
+        )
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    before = root / f"before-restore-{stamp}"
+    with WorkLock(folder.data / "work").alone("restore"):
+        before.mkdir()
+        _move(staging, root, before)
+    return before
+
+
+def _move(staging: Path, root: Path, before: Path | None) -> None:
+    """Replace files and folders; of ``.ragwright`` also what the backup does not hold."""
+    names = sorted(path.name for path in staging.iterdir())
+    for name in names:
+        there = root / name
+        if before is not None and there.exists():
+            there.rename(before / name)
+        (staging / name).rename(there)
+
+
+def rate_of(progress: CopyProgress) -> float:
+    """Bytes per second since the beginning."""
+    seconds = time.monotonic() - progress.began
+    return progress.done / seconds if seconds > 0 else 0.0

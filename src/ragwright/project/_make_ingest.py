@@ -1,0 +1,51 @@
+"""An ingest under the settings of a project."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from .building import FigureTexts, Ingest
+
+if TYPE_CHECKING:
+    from ..index import Store
+    from ._project import Project
+    from .building import Stamps
+
+IngestT = TypeVar("IngestT", bound=Ingest)
+
+
+def make_ingest(
+    project: Project,
+    kind: type[IngestT],
+    stamps: Stamps | None = None,
+    again: frozenset[str] | None = frozenset(),
+    *,
+    store: Store | None = None,
+) -> IngestT:
+    """Return an ingest into the index of a project.
+
+    Args:
+        project: The project.
+        kind: Class of the ingest.
+        stamps: Stamps of unchanged files; None reads every file.
+        again: Documents that are embedded again; None for all.
+        store: Where stored vectors are looked up; None for the store of the project.
+
+    Raises:
+        ConfigError: The name of a model is wrong.
+    """
+    settings = project.settings
+    model = settings.embed.model
+    embedding = (model, bool(model) and project.models.is_local(model))
+    work = kind(
+        store or project.store,
+        project.pair,
+        project.chunker,
+        embedding,
+        project.runner,
+        stamps,
+        again,
+    )
+    if settings.ingest.image_model:
+        work.figures = FigureTexts(settings.ingest.image_model, project.figures, None)
+    return work

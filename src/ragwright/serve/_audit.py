@@ -1,0 +1,241 @@
+"""The audit log of a server: what each request did, stored before its reply is sent."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..core import RagwrightError, StoreError
+from ..operations import Event, EventKind
+from ._errors import error_reply
+from ._logs import request_id
+from ._note import Note
+
+if TYPE_CHECKING:
+    from ._admission import Caller
+    from ._service import Service
+
+log = logging.getLogger("ragwright.serve")
+
+_KINDS: Mapping[tuple[str, str], EventKind] = {
+    **dict.fromkeys(
+        (
+            ("POST", "/"),
+            ("POST", "/ask/stream"),
+            ("POST", "/drafts"),
+            ("POST", "/retrieval"),
+            ("POST", "/v1/chat/completions"),
+            ("POST", "/v1/drafts"),
+            ("POST", "/v1/embeddings"),
+            ("POST", "/v1/responses"),
+            ("POST", "/v1/retrieve"),
+            ("POST", "/v1/score"),
+            ("POST", "/v1/vector_stores/{store}/search"),
+        ),
+        "asked",
+    ),
+    **dict.fromkeys(
+        (
+            ("GET", "/c/{name}"),
+            ("GET", "/compare"),
+            ("GET", "/compare/row"),
+            ("GET", "/drafts/{number}"),
+            ("GET", "/experiments/{run}"),
+            ("GET", "/experiments/{run}/report"),
+            ("GET", "/figure/{name}"),
+            ("GET", "/outputs"),
+            ("GET", "/outputs/{name}"),
+            ("GET", "/history"),
+            ("GET", "/source"),
+            ("GET", "/source/beside"),
+            ("GET", "/testsets/{name}"),
+        ),
+        "saw",
+    ),
+    **dict.fromkeys((("GET", "/c/{name}/export"), ("GET", "/history/export")), "exported"),
+}
+"""What a request to a route does; any other POST changes something."""
+
+_TOOLS = "/mcp"
+"""Where agents call tools."""
+
+_SAID_INSIDE = frozenset({"/login", "/login/return", "/login/ended", "/logout", _TOOLS, "other"})
+"""Routes whose events are those that their handlers tell, if any."""
+
+_NO_RIGHT = frozenset({401, 403, 404, 421})
+_STREAM = b"text/event-stream"
+
+
+class Flood:
+    """Bounds the events a minute of requests with a wrong secret, which anybody can send."""
+
+    def __init__(self) -> None:
+        self._minute = 0
+        self._count = 0
+        self._left_out = 0
+
+    def admits(self, most: int) -> bool:
+        """Count an event; False where there were too many of this minute."""
+        minute = int(time.monotonic() // 60)
+        if minute != self._minute:
+            self._minute, self._count = minute, 0
+        self._count += 1
+        if self._count > most:
+            self._left_out += 1
+            return False
+        return True
+
+    def left_out(self) -> str:
+        """How many were left out since this was asked last, as a remark; empty for none."""
+        count, self._left_out = self._left_out, 0
+        return f"{count} more before this one were not stored" if count else ""
+
+
+class Audited:
+    """ASGI middleware: stores what each request did before its reply is sent.
+
+    Where the log cannot be written and the settings say to wait for it, the reply is an error.
+    A stream is stored twice: as begun before its first byte, and as it ended before its last.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+        self._flood = Flood()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        streaming = replaced = False
+
+        async def sent(message: Message) -> None:
+            nonlocal streaming, replaced
+            if replaced:
+                return
+            if message["type"] == "http.response.start":
+                streaming = _is_stream(message)
+                outcome = "begun" if streaming else ""
+                try:
+                    await self._store(scope, message["status"], outcome)
+                except RagwrightError as error:
+                    replaced, streaming = True, False
+                    log.error("not answered, since the audit log cannot be written: %s", error)
+                    await error_reply(error, scope.get("state", {}).get("caller"))(
+                        scope, receive, send
+                    )
+                    return
+            elif streaming and not message.get("more_body", False):
+                streaming = False
+                await self._store_end(scope, "done")
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        finally:
+            if streaming:
+                await self._store_end(scope, "cut off")
+
+    async def _store_end(self, scope: Scope, outcome: str) -> None:
+        try:
+            await self._store(scope, 200, outcome)
+        except RagwrightError as error:
+            log.error("the end of a stream is not in the audit log: %s", error)
+
+    async def _store(self, scope: Scope, status: int, outcome: str = "") -> None:
+        event = self._event(scope, status, outcome)
+        if event is None or not self._service.audits:
+            return
+        if self._service.options.audit.wait:
+            await self._service.audit.store(event)
+        else:
+            self._service.audit.queue(_unstored, event)
+
+    def _event(self, scope: Scope, status: int, outcome: str) -> Event | None:
+        """The event of a request, None where it did nothing that is kept."""
+        caller: Caller | None = scope.get("state", {}).get("caller")
+        note = Note() if caller is None else caller.note
+        route = getattr(scope.get("route"), "path", "other")
+        if scope.get("root_path", "").endswith(_TOOLS):
+            route = _TOOLS
+        kind = _kind_of(scope, route, status, note)
+        if kind is None:
+            return None
+        subject = note.subject or "/".join(map(str, scope.get("path_params", {}).values()))
+        if kind == "sign-in failed":
+            if not self._flood.admits(self._service.options.audit.flood):
+                return None
+            subject = self._flood.left_out() or subject
+        identity = None if caller is None else caller.identity
+        return Event(
+            kind=kind,
+            who=note.who or ("" if identity is None else identity.name),
+            role=note.role or ("" if identity is None else identity.role),
+            origin=_origin(scope, self._service.options.proxies),
+            request=request_id(),
+            configuration=note.configuration,
+            action=f"{scope['method']} {scope['path'] if route == 'other' else route}"[:200],
+            outcome=outcome or note.outcome or _outcome(kind, status),
+            subject=subject[:500],
+            documents=tuple(note.documents),
+            question=note.question,
+            scope="" if identity is None else identity.scope,
+        )
+
+
+def _kind_of(scope: Scope, route: str, status: int, note: Note) -> EventKind | None:
+    if status == 401 and note.kind is None:
+        return "sign-in failed" if _sent_secret(scope) else None
+    usual = _KINDS.get((scope["method"], route))
+    if status in _NO_RIGHT and note.kind != "sign-in failed":
+        return "refused" if usual or note.kind or status != 404 else None
+    if note.kind is not None:
+        return note.kind
+    if usual is None and scope["method"] == "POST" and route not in _SAID_INSIDE:
+        return "changed"
+    return usual
+
+
+def _outcome(kind: EventKind, status: int) -> str:
+    if kind == "refused" or status in _NO_RIGHT:
+        return "refused"
+    return "done" if status < 400 else "failed"
+
+
+def _sent_secret(scope: Scope) -> bool:
+    return any(name in (b"authorization", b"x-api-key") for name, _ in scope["headers"])
+
+
+def _is_stream(message: Message) -> bool:
+    return any(
+        name == b"content-type" and value.startswith(_STREAM) for name, value in message["headers"]
+    )
+
+
+def _origin(scope: Scope, proxies: Iterable[str]) -> str:
+    """Address that a request came from: behind known proxies the one that they name."""
+    client: Any = scope.get("client")
+    address = client[0] if client else ""
+    known = frozenset(proxies)
+    if address not in known:
+        return address
+    values = [v.decode("latin-1") for n, v in scope["headers"] if n == b"x-forwarded-for"]
+    for named in reversed([part.strip() for value in values for part in value.split(",")]):
+        try:
+            address = str(ipaddress.ip_address(named))
+        except ValueError:
+            return address
+        if address not in known:
+            return address
+    return address
+
+
+def _unstored(error: BaseException) -> None:
+    fault = error if isinstance(error, StoreError) else repr(error)
+    log.error("an event is not in the audit log: %s", fault)

@@ -1,0 +1,177 @@
+"""Answers as cards: those just made, and those of a conversation, read from the outputs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...core import Citation, StoreError
+from .._answers import answer_details, notes_for, short_model
+from .._figures import figures_of_passages
+from .._links import source_url
+from .._reading import visible_passages
+from ._why import plain_why
+
+if TYPE_CHECKING:
+    from ...drafting import Outputs
+    from ...workbench import Asking, Workbench
+    from .._admission import Caller
+    from .._answers import Delivered
+
+_IN_WORDS = ("quoted offline", "read as: ")
+"""Beginnings of notes that the page says in other words."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """An answer that is shown.
+
+    Attributes:
+        id: Its name among the outputs.
+        question: The question as it was asked.
+        persona: The persona that it was written for.
+        text: The answer with its marks.
+        model: The model that wrote it.
+        details: As ``answer_details``.
+        passages: Id of a chunk that it was made from -> the text of the chunk.
+        scope: The tenant that it was made for.
+        verdict: The last verdict of a reader.
+    """
+
+    id: str
+    question: str
+    persona: str
+    text: str
+    model: str
+    details: Mapping[str, Any]
+    passages: Mapping[str, str] = field(default_factory=dict)
+    scope: str = ""
+    verdict: str = ""
+
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        """Document and chunk of each passage that it was made from."""
+        return [(place["document_id"], place["chunk_id"]) for place in self.details["read"]]
+
+    @property
+    def cited_chunks(self) -> list[Mapping[str, Any]]:
+        """The places of the chunks that it cites."""
+        cited = {place["chunk_id"] for place in self.details["citations"]}
+        return [place for place in self.details["read"] if place["chunk_id"] in cited]
+
+
+def delivered_answer(done: Delivered) -> ShownAnswer:
+    """An answer that was just made."""
+    answer = done.answer
+    passages = {hit.chunk_id: hit.text for hit in answer.hits}
+    details = answer_details(done)
+    text = done.marks.text
+    return ShownAnswer(
+        done.id, answer.question, answer.persona, text, answer.model, details, passages
+    )
+
+
+def stored_answer(outputs: Outputs, name: str) -> ShownAnswer | None:
+    """A stored answer, None where it was deleted."""
+    try:
+        named = outputs.named(name)
+        batch = None if named is None else outputs.batch(int(named[0].partition(".")[0]))
+    except StoreError:  # deleted between the two
+        return None
+    output = next((o for o in batch.outputs if o.kind == "text"), None) if batch else None
+    if batch is None or output is None or "read" not in batch.details:
+        return None
+    return ShownAnswer(
+        name,
+        str(batch.request.get("question", "")),
+        str(batch.request.get("persona", "")),
+        output.text,
+        output.model,
+        batch.details,
+        {hit.chunk_id: hit.text for hit in batch.hits},
+        batch.scope,
+        output.verdict,
+    )
+
+
+async def visible_answers(
+    bench: Workbench, asking: Asking, answers: Iterable[ShownAnswer]
+) -> frozenset[str]:
+    """The ids of those answers whose passages a caller may all see now.
+
+    An answer without passages may be shown to those it could have been made for: the same tenant.
+    """
+    wanted = list(answers)
+    seen = await visible_passages(bench, asking, (p for one in wanted for p in one.places))
+    return frozenset(
+        one.id
+        for one in wanted
+        if all(chunk in seen for _, chunk in one.places)
+        and (one.places or not asking.filters or one.scope == asking.scope)
+    )
+
+
+async def cards_of(
+    bench: Workbench, caller: Caller, answers: Sequence[ShownAnswer]
+) -> list[dict[str, Any]]:
+    """The values of cards for the template."""
+    cited = [_cited_chunk(place) for one in answers for place in one.cited_chunks]
+    figures = await figures_of_passages(bench, caller, cited)
+    analyzer = bench.project.analyzer
+    explained = await asyncio.to_thread(
+        lambda: [plain_why(analyzer, a.question, a.details, a.passages) for a in answers]
+    )
+    return [_card(one, caller, why, figures) for one, why in zip(answers, explained, strict=True)]
+
+
+def _card(
+    one: ShownAnswer,
+    caller: Caller,
+    why: Mapping[str, Any],
+    figures: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> dict[str, Any]:
+    details = one.details
+    spans = {place["number"]: _linked(place) for place in details["citations"]}
+    chunks = dict.fromkeys(place["chunk_id"] for place in details["citations"])
+    shown = (figure for chunk in chunks for figure in figures.get(chunk, ()))
+    return {
+        "id": one.id,
+        "persona": one.persona,
+        "parts": _parts(one.text, details["marks"], spans),
+        "spans": list(spans.values()),
+        "figures": list({figure["id"]: figure for figure in shown}.values()),
+        "closest": [_linked(place) for place in details["closest"]],
+        "abstained": details["abstained"],
+        "model": short_model(one.model, caller),
+        "notes": notes_for([n for n in details["notes"] if not n.startswith(_IN_WORDS)], caller),
+        "promise": details["promise"],
+        "verdict": one.verdict,
+        "why": {**why, "read": [_linked(place) for place in why["read"]]},
+    }
+
+
+def _cited_chunk(place: Mapping[str, Any]) -> Citation:
+    """The whole chunk of a citation: its figures need not be beside the quoted sentence."""
+    names = ("title", "document_id", "chunk_id", "title", "page", "start", "end")
+    return Citation(0, *(place[name] for name in names))
+
+
+def _linked(place: Mapping[str, Any]) -> dict[str, Any]:
+    """A place with its address on this server, whatever name it was reached by at the time."""
+    quote = place.get("quote", place.get("text", ""))
+    url = source_url("", place["document_id"], place["start"], place["end"], quote)
+    return {**place, "url": url, "title": place["title"] or place["document_id"]}
+
+
+def _parts(
+    text: str, marks: Iterable[Sequence[int]], spans: Mapping[int, Mapping[str, Any]]
+) -> list[tuple[str, Mapping[str, Any] | None]]:
+    """The text cut at its marks, so that each mark becomes a link and nothing else does."""
+    parts: list[tuple[str, Mapping[str, Any] | None]] = []
+    at = 0
+    for start, end, number in marks:
+        parts += [(text[at:start], None), (text[start:end], spans.get(number))]
+        at = end
+    return [*parts, (text[at:], None)]

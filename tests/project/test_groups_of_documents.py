@@ -1,0 +1,188 @@
+"""Documents get their groups of readers from front matter, rules, sources and metadata."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragwright import Workbench
+from ragwright.core import ConfigError, reader_filter
+
+
+class PlainItem:
+    """A document as a loader returns it."""
+
+    def __init__(self, text: str, **metadata: object) -> None:
+        self.page_content = text
+        self.metadata = metadata
+
+
+def load() -> list[PlainItem]:
+    """A loader whose documents carry groups, readable ones and others."""
+    return [
+        PlainItem("The canteen opens at noon.", source="a", groups=["hr"]),
+        PlainItem("The canteen closes at two.", source="b", groups="hr, board"),
+        PlainItem("The canteen sells soup.", source="c", groups={"hr": True}),
+        PlainItem("The canteen sells bread.", source="d", groups=7),
+        PlainItem("The canteen is open to all.", source="e"),
+    ]
+
+
+def written(folder: Path, settings: str, **files: str) -> Path:
+    """A project with documents, by path with __ for /."""
+    for name, text in files.items():
+        place = folder / "docs" / (name.replace("__", "/") + ".md")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, "utf-8")
+    (folder / "ragwright.yaml").write_text(settings, "utf-8")
+    return folder
+
+
+def groups_of(folder: Path) -> dict[str, object]:
+    """Groups of each stored document."""
+    with Workbench.open(folder) as bench:
+        return {d.id.removeprefix("docs/"): d.metadata.get("groups") for d in bench.documents()}
+
+
+def test_groups_come_from_front_matter_rules_and_sources(tmp_path: Path) -> None:
+    """The last rule that matches holds; where several places name groups, all must name one."""
+    folder = written(
+        tmp_path,
+        "sources:\n"
+        "  - {source: docs/open}\n"
+        "  - {source: docs/hr, groups: [hr, board]}\n"
+        "groups:\n"
+        "  rules:\n"
+        "    - {match: 'docs/hr/pay/**', groups: [hr]}\n"
+        "    - {match: '*.secret.md', groups: [board]}\n"
+        "    - {match: 'docs/nowhere', groups: [hr]}\n",
+        open__plain="Bread.",
+        open__own="---\ngroups: [sales, hr]\n---\nBread.",
+        open__text="---\nGroups: sales, hr\n---\nBread.",
+        **{"open__x.secret": "Bread."},
+        hr__list="Bread.",
+        hr__pay__may="Bread.",
+        hr__own="---\ngroups: board\n---\nBread.",
+        hr__open="---\ngroups: [everyone]\n---\nBread.",
+        hr__none="---\ngroups: [sales]\n---\nBread.",
+    )
+    with Workbench.open(folder) as bench:
+        report = bench.ingest()
+    assert [failure.source for failure in report.failures] == ["docs/hr/none.md"]
+    assert any("docs/nowhere" in note for note in report.notes)
+    assert not any("secret" in note for note in report.notes)
+    assert groups_of(folder) == {
+        "open/plain.md": None,
+        "open/own.md": ("sales", "hr"),
+        "open/text.md": ("sales", "hr"),
+        "open/x.secret.md": ("board",),
+        "hr/list.md": ("hr", "board"),
+        "hr/pay/may.md": ("hr",),
+        "hr/own.md": ("board",),
+        "hr/open.md": ("hr", "board"),
+    }
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "groups: {hr: true}",
+        "groups: 7",
+        "groups: [hr, 7]",
+        "groups: yes",
+        "groups:",
+        "groups: []",
+        "groups: ['']",
+        "groups: [[hr]]",
+        "groups: ['hr|board']",
+        "groups : {a: b}",
+        "gruops: [hr]",
+        "grups: [hr]",
+        "groups: [hr",
+        "groups: hr\nGroups: board",
+    ],
+)
+def test_groups_that_cannot_be_read_never_open_a_document(tmp_path: Path, front: str) -> None:
+    """The document fails, with its place; it does not become everyone's."""
+    folder = written(tmp_path, "sources: [docs]\n", plan=f"---\n{front}\n---\nBread.", other="Tea.")
+    with Workbench.open(folder) as bench:
+        report = bench.ingest()
+        assert [failure.source for failure in report.failures] == ["docs/plan.md"]
+        assert "plan.md" in str(report.failures[0].error)
+    assert groups_of(folder) == {"other.md": None}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "sources: [docs]\ngroups: {rules: [{match: '', groups: [hr]}]}",
+        "sources: [docs]\ngroups: {rules: [{match: hr, groups: []}]}",
+        "sources: [docs]\ngroups: {rules: [{match: hr, groups: ['a|b']}]}",
+        "sources: [docs]\ngroups: {ungrouped: nobody}",
+        "sources: [{source: docs, groups: ['']}]",
+        "sources: [{source: docs, metadata: {groups: {a: b}}}]",
+    ],
+)
+def test_rules_that_protect_nothing_are_refused(tmp_path: Path, settings: str) -> None:
+    """A rule without a pattern or groups, and names that cannot be groups."""
+    with pytest.raises(ConfigError), Workbench.open(written(tmp_path, settings)):
+        pass
+
+
+def test_metadata_of_loaders_carry_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readable ones are kept; documents with others fail and the rest is read."""
+    settings = f"sources: [{{source: canteen, loader: '{__name__}:load'}}]\n"
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    folder = written(tmp_path, settings)
+    with Workbench.open(folder) as bench:
+        report = bench.ingest()
+    assert sorted(f.source for f in report.failures) == ["canteen:c", "canteen:d"]
+    assert groups_of(folder) == {
+        "canteen:a": ("hr",),
+        "canteen:b": ("hr", "board"),
+        "canteen:e": None,
+    }
+
+
+EMBED = """embed: {model: "own:words"}
+models: {"own:words": {backend: "scripted_embedders:Words"}}
+"""
+
+
+@pytest.mark.parametrize("store", ["", "store: {kind: lance}\n"], ids=["sqlite", "lance"])
+def test_a_change_of_groups_embeds_nothing_and_holds_at_the_next_search(
+    tmp_path: Path, store: str
+) -> None:
+    """Front matter, rules and the groups of a source."""
+    if store:
+        pytest.importorskip("lancedb")
+    rule = "groups: {{rules: [{{match: 'docs/pay', groups: [{}]}}]}}\n"
+    folder = written(tmp_path, "", pay__may="The pay rises in May.", tea="Tea.")
+
+    def seen(*groups: str) -> set[str]:
+        with Workbench.open(folder) as bench:
+            right = reader_filter(groups, ungrouped=True)
+            hits = bench.retrieve("pay in May tea", filters=right).hits
+            return {hit.document_id.removeprefix("docs/") for hit in hits}
+
+    def ingest(settings: str, **files: str) -> tuple[int, int]:
+        written(tmp_path, settings + EMBED + store, **files)
+        with Workbench.open(folder) as bench:
+            report = bench.ingest()
+            assert not report.failures
+            return report.counts.changed, report.embedded
+
+    sources = "sources: [docs]\n"
+    assert ingest(sources) == (0, 2)
+    assert seen() == {"pay/may.md", "tea.md"}
+    assert ingest(sources + rule.format("hr")) == (1, 0)
+    assert seen() == {"tea.md"}
+    assert seen("hr") == {"pay/may.md", "tea.md"}
+    assert ingest(sources + rule.format("board")) == (1, 0)
+    assert seen("hr") == {"tea.md"}
+    assert ingest("sources: [{source: docs, groups: [all]}]\n") == (2, 0)
+    assert seen("hr") == set()
+    assert ingest(sources, tea="---\ngroups: hr\n---\nTea.") == (2, 0)
+    assert seen() == {"pay/may.md"}
+    assert seen("hr") == {"pay/may.md", "tea.md"}

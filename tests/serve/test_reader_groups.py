@@ -1,0 +1,149 @@
+"""Readers see what their groups see; nothing of other groups passes any door."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from served import served
+
+from ragwright import Workbench
+from ragwright.core import ConfigError
+from ragwright.project import ProjectFolder
+from ragwright.serve import ServeKey, ServeKeys
+
+pytest.importorskip("fastapi")
+
+QUESTION = "What is the door code?"
+
+
+def grouped(folder: Path, settings: str = "") -> Path:
+    """A project with a document for everyone, one for hr, one for the board."""
+    docs = folder / "docs"
+    (docs / "board").mkdir(parents=True)
+    texts = {
+        "open.md": "# Plan\n\nThe door code is at the reception.\n",
+        "hr.md": "---\ngroups: [hr]\n---\n# Plan\n\nThe door code is MAGNOLIA.\n",
+        "board/minutes.md": "# Plan\n\nThe door code is QUARTZ.\n",
+    }
+    for name, text in texts.items():
+        (docs / name).write_text(text, "utf-8")
+    rules = "" if "groups:" in settings else "groups: {rules: [{match: board, groups: [board]}]}\n"
+    (folder / "ragwright.yaml").write_text(f"sources: [docs/]\n{rules}{settings}", "utf-8")
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    return folder
+
+
+def key(folder: Path, name: str, *groups: str, role: str = "reader") -> str:
+    """A key of these groups."""
+    made = ServeKey(name, role, groups=groups)  # type: ignore[arg-type]
+    return ServeKeys(ProjectFolder(folder)).add(made)
+
+
+def test_a_reader_sees_what_its_groups_see(tmp_path: Path) -> None:
+    """Passages, answers, lists, counts and documents; hidden ones are as if they did not exist."""
+    folder = grouped(tmp_path)
+    keys = {
+        "nobody": key(folder, "nobody"),
+        "hr": key(folder, "hr", "hr"),
+        "both": key(folder, "both", "hr", "board"),
+        "owner": key(folder, "owner", role="owner"),
+    }
+    seen = {
+        "nobody": {"open.md"},
+        "hr": {"open.md", "hr.md"},
+        "both": {"open.md", "hr.md", "board/minutes.md"},
+        "owner": {"open.md", "hr.md", "board/minutes.md"},
+    }
+    with served(folder) as running:
+        for name, secret in keys.items():
+            client = running.client(secret)
+            hits = client.post("/v1/retrieve", json={"query": QUESTION}).json()["hits"]
+            assert {hit["document_id"].removeprefix("docs/") for hit in hits} == seen[name]
+            listed = client.get("/sources").text
+            for document in seen["owner"]:
+                allowed = document in seen[name]
+                assert (document in listed) == allowed
+                page = client.get("/source", params={"id": f"docs/{document}"})
+                assert page.status_code == (200 if allowed else 404)
+                absent = client.get("/source", params={"id": f"docs/no-{document}"})
+                assert allowed or page.text == absent.text.replace(f"no-{document}", document)
+            asked = [{"role": "user", "content": "How many documents are there?"}]
+            answer = client.post("/v1/chat/completions", json={"messages": asked}).text
+            assert f" {len(seen[name])} " in answer
+
+
+def test_ungrouped_documents_can_be_those_of_owners_alone(tmp_path: Path) -> None:
+    """A project can say that documents without groups are nobody's but its owners'."""
+    folder = grouped(tmp_path, "groups: {ungrouped: owners}\n")
+    hr, owner = key(folder, "hr", "hr"), key(folder, "owner", role="owner")
+    with served(folder) as running:
+        for secret, ids in ((hr, ["hr.md"]), (owner, ["board/minutes.md", "hr.md", "open.md"])):
+            hits = running.client(secret).post("/v1/retrieve", json={"query": QUESTION}).json()
+            assert sorted(h["document_id"].removeprefix("docs/") for h in hits["hits"]) == ids
+
+
+def test_rights_of_a_key_hold_at_its_next_request(tmp_path: Path) -> None:
+    """A key that is revoked and made again with other groups sees what these see."""
+    folder = grouped(tmp_path)
+    keys = ServeKeys(ProjectFolder(folder))
+    with served(folder) as running:
+        for groups in (("hr",), (), ("board",)):
+            client = running.client(key(folder, "reader", *groups))
+            text = client.post("/v1/retrieve", json={"query": QUESTION}).text
+            assert ("MAGNOLIA" in text) == ("hr" in groups)
+            assert ("QUARTZ" in text) == ("board" in groups)
+            keys.revoke("reader")
+
+
+@pytest.mark.parametrize("name", ["", " ", "a|b", "a=b", "x" * 101, "\u202ehr"])
+def test_odd_names_of_groups_are_refused(tmp_path: Path, name: str) -> None:
+    """A key takes names that documents can name."""
+    with pytest.raises(ConfigError, match="group"):
+        key(grouped(tmp_path), "reader", name)
+
+
+def test_a_project_may_close_what_has_no_groups_while_it_is_served(tmp_path: Path) -> None:
+    """``groups.ungrouped`` holds within a second, also under a promoted configuration."""
+    folder = grouped(tmp_path)
+    secret = key(folder, "hr", "hr")
+    with served(folder, own=False) as running:
+        client = running.client(secret)
+
+        def seen() -> bool:
+            return "reception" in client.post("/v1/retrieve", json={"query": QUESTION}).text
+
+        assert seen()
+        file = folder / "ragwright.yaml"
+        text = file.read_text("utf-8")
+        file.write_text(text.replace("groups: {", "groups: {ungrouped: owners, "), "utf-8")
+        for _ in range(400):
+            if not seen():
+                break
+            time.sleep(0.05)
+        assert not seen()
+
+
+def test_an_answer_from_a_document_that_was_closed_cannot_be_continued(tmp_path: Path) -> None:
+    """The stored answer quotes what its reader may no longer see."""
+    folder = grouped(tmp_path)
+    secret = key(folder, "hr", "hr")
+    with served(folder) as running:
+        client = running.client(secret)
+        first = client.post("/v1/responses", json={"input": QUESTION}).json()
+        follow = {"input": "Why?", "previous_response_id": first["id"]}
+        assert client.post("/v1/responses", json=follow).status_code == 200
+        moved = (folder / "docs/hr.md").read_text("utf-8").replace("[hr]", "[board]")
+        (folder / "docs/hr.md").write_text(moved, "utf-8")
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        for _ in range(400):
+            if client.post("/v1/responses", json=follow).status_code == 404:
+                break
+            time.sleep(0.05)
+        reply = client.post("/v1/responses", json=follow)
+        assert reply.status_code == 404
+        unknown = client.post("/v1/responses", json=follow | {"previous_response_id": "resp_x"})
+        assert reply.text == unknown.text
