@@ -123,7 +123,7 @@ def test_a_token_that_the_provider_did_not_sign_is_refused(
     mac = base64.urlsafe_b64encode(digest).decode().rstrip("=")
     deep = base64.urlsafe_b64encode(b'{"alg":' + b"[" * 4000).decode().rstrip("=")
     forged = {
-        "none": jwt.encode(claims, None, "none", {"kid": "1"}),
+        "none": jwt.encode(claims, "", "none", {"kid": "1"}),
         "the public key as a shared one": f"{shared}.{mac}",
         "a key of its own": jwt.encode(claims, own, "RS256", {"kid": "1"}),
         "a key in its header": jwt.encode(claims, own, "RS256", header),
@@ -214,6 +214,8 @@ def test_headers_count_only_from_the_proxy(tmp_path: Path) -> None:
         ]
         assert [http.get("/v1/models", headers=sent).status_code for sent in wrong] == [401] * 5
         assert http.get("/v1/models", headers={"x-forwarded-user": "eve"}).status_code == 403
+        rebound = {**named, "host": "evil.example"}
+        assert http.get("/v1/models", headers=rebound).status_code == 421
     elsewhere = ("serve.proxy.addresses=[10.0.0.5]",)
     with served(folder, *elsewhere) as server:
         assert server.http.get("/v1/models", headers=named).status_code == 401

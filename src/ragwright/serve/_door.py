@@ -108,21 +108,29 @@ class Door:
         if path in OPEN or path.startswith(_OPEN_BELOW):
             return Caller(None, base)
         if not await self._looked_up(lambda: self._service.guarded):
-            host = request.url.hostname or ""
             came_from = request.client.host if request.client is not None else ""
             if not is_loopback(came_from):
                 raise ApiError(401, "a key is needed, and none has been made", "invalid_api_key")
-            public = urlsplit(self._service.options.public_url).hostname
-            if not is_loopback(host) and host != public:
-                raise ApiError(421, f"this server does not answer for the host {host!r}", "host")
+            self._require_own_host(request)
             return Caller(None, base)
         return Caller(await self._identity_of_request(request), base)
+
+    def _require_own_host(self, request: Request) -> None:
+        host = request.url.hostname or ""
+        public = urlsplit(self._service.options.public_url).hostname
+        if not is_loopback(host) and host != public:
+            fault = f"this server does not answer for the host {host!r}: set serve.public_url"
+            raise ApiError(421, fault, "host")
 
     async def _identity_of_request(self, request: Request) -> Identity:
         """Who sends a request: the person whom the proxy names, else a key, token or session."""
         options = self._service.options
         person = proxied_person(request, options.proxy)
         if person is not None:
+            # A browser of this machine may be led here under another name (DNS rebinding), and its
+            # page could send the headers of a proxy that runs here.
+            if request.client is not None and is_loopback(request.client.host):
+                self._require_own_host(request)
             return self._permitted(person)
         kind, _, secret = request.headers.get("authorization", "").partition(" ")
         if not secret:

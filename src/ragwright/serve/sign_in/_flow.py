@@ -8,6 +8,7 @@ or after ten minutes, and each ends one sign-in at most.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import secrets
@@ -100,13 +101,14 @@ class SignIn:
             "issuer": self.options.issuer,
             "next": wanted if len(wanted) <= _NEXT else "/",
         }
+        cipher = await asyncio.to_thread(self._sessions.cipher)
         challenge = sha256(_digest("verifier", browser, number).encode()).digest()
         query = {
             "response_type": "code",
             "client_id": self.options.client_id,
             "redirect_uri": redirect,
             "scope": " ".join(self.options.scopes),
-            "state": self._sessions.cipher().encrypt(json.dumps(body).encode()).decode(),
+            "state": cipher.encrypt(json.dumps(body).encode()).decode(),
             "nonce": _digest("nonce", browser, number),
             "code_challenge": urlsafe_b64encode(challenge).decode().rstrip("="),
             "code_challenge_method": "S256",
@@ -130,7 +132,7 @@ class SignIn:
             fault = came.error if came.error.isidentifier() else "no code"
             raise ApiError(401, f"the identity provider signed nobody in ({fault:.40})", "denied")
         number = body["number"]
-        if not self._sessions.use_once(f"state {number}", self._clock() + UNDER_WAY):
+        if not await self._first_use(f"state {number}", UNDER_WAY):
             raise ApiError(401, "this sign-in has ended already; begin again", "invalid_state")
         verifier = _digest("verifier", browser, number)
         tokens = await self._provider.exchange(came.code, verifier, redirect)
@@ -166,12 +168,12 @@ class SignIn:
         claims = await logout_claims(self._provider, token)
         late = _LATE + self.options.leeway
         fresh = float(claims["iat"]) > self._clock() - late
-        used_id = f"logout {claims['jti']}"
-        if not fresh or not self._sessions.use_once(used_id, self._clock() + 2 * late):
+        if not fresh or not await self._first_use(f"logout {claims['jti']}", 2 * late):
             raise ApiError(400, "the logout token is too old, or was used", "invalid_request")
         subject = claims.get("sub")
         name = name_of_subject(self.options.issuer, subject) if subject else ""
-        return self._sessions.end_at_provider(self.options.issuer, claims.get("sid", ""), name)
+        of = (self.options.issuer, claims.get("sid", ""), name)
+        return await asyncio.to_thread(self._sessions.end_at_provider, *of)
 
     async def leaving(self, back: str) -> str:
         """The provider's page that ends its own session, empty where it has none.
@@ -182,6 +184,9 @@ class SignIn:
         address = await self._provider.endpoint("end_session_endpoint")
         query = {"client_id": self.options.client_id, "post_logout_redirect_uri": back}
         return f"{address}?{urlencode(query)}" if address else ""
+
+    async def _first_use(self, name: str, life: float) -> bool:
+        return await asyncio.to_thread(self._sessions.use_once, name, self._clock() + life)
 
     def _open_state(self, state: str, browser: str) -> dict[str, str]:
         from cryptography.fernet import InvalidToken
