@@ -13,34 +13,30 @@ to hits with their text. Models are replaced by a look-up.
 from __future__ import annotations
 
 import argparse
-import shutil
-import statistics
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.lance_scale import PAIR, blocks, questions
-from benchmarks.publish import Section, Table, publish, section_lines
-from ragwright.flow import (
-    BatchHandler,
-    Embed,
-    EmbedReply,
-    Encode,
-    EncodeReply,
-    Lookup,
-    Runner,
-    Search,
+from benchmarks.encoded import (
+    ENCODER,
+    Known,
+    Times,
+    filled,
+    line,
+    megabytes,
+    routes_of,
+    target_of,
+    timed,
 )
-from ragwright.index import LookupHandler, SearchHandler, SqliteStore, Views, default_analyzer
-from ragwright.retrieve import EncodedSearch, RetrieveOptions, Target, retrieve
+from benchmarks.lance_scale import PAIR, questions
+from benchmarks.publish import Section, Table, publish, section_lines
+from ragwright.retrieve import RetrieveOptions
 
-VOCABULARY, TERMS, BLOCK, SHOWN = 30_522, 200, 1_000, 10
+VOCABULARY, TERMS, SHOWN = 30_522, 200, 10
 QUERY_TERMS = (10, 40)
-ENCODER = "synthetic"
-Times = tuple[float, float]
+PLAIN = RetrieveOptions(top_k=SHOWN, channels=("keyword", "dense"))
+SPARSE = RetrieveOptions(top_k=SHOWN, channels=("keyword", "dense", "sparse"))
 SHARES = 1.0 / (np.arange(VOCABULARY) + 2.7)
 SHARES /= SHARES.sum()
 
@@ -53,108 +49,34 @@ def sparse_vector(terms: int, seed: int) -> bytes:
     return drawn.astype(np.uint32).tobytes() + weights.tobytes()
 
 
-class Known(BatchHandler[Any, Any]):
-    """Vectors of questions by their text: no model runs."""
-
-    def __init__(self, vectors: dict[str, Any], terms: int) -> None:
-        self._vectors = vectors
-        numbers = {text: at for at, text in enumerate(vectors)}
-        self._sparse = {text: sparse_vector(terms, 10**9 + at) for text, at in numbers.items()}
-
-    def durable(self, request: Any) -> bool:
-        """Nothing is stored."""
-        return False
-
-    def carry(self, requests: Sequence[Any]) -> Sequence[Any]:
-        """Known replies."""
-        return [
-            EncodeReply(tuple(self._sparse[text] for text in request.texts))
-            if isinstance(request, Encode)
-            else EmbedReply(np.stack([self._vectors[text] for text in request.texts]))
-            for request in requests
-        ]
-
-
-def opened(rows: int, folder: Path) -> SqliteStore:
-    """The store, filled if it is empty, with a view that holds no sparse data yet."""
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(folder / "views", ignore_errors=True)
-    store = SqliteStore(folder / "store.sqlite", views=folder / "views")
-    if not store.holds(PAIR):
-        for batch in blocks(rows, folder):
-            store.upsert(PAIR, batch)
-    missing = store.stamps_without(PAIR, ENCODER)
-    for at in range(0, len(missing), BLOCK):
-        stamps = missing[at : at + BLOCK]
-        store.put_encodings(ENCODER, {each: (sparse_vector(TERMS, each),) for each in stamps})
-    store.view(PAIR).close()
-    return store
-
-
-def megabytes(folder: Path) -> float:
-    """Size of all files below a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
-
-
-def timed(routes: dict[type[Any], Any], query: str, target: Target, sparse: bool) -> Times:
-    """Milliseconds of one question, and those of the processor in all threads.
-
-    A runner of its own, as one remembers its searches.
-    """
-    channels = ("keyword", "dense", "sparse") if sparse else ("keyword", "dense")
-    options = RetrieveOptions(top_k=SHOWN, channels=channels)
-    with Runner(routes) as runner:
-        start, used = time.perf_counter(), time.process_time()
-        assert runner.run(retrieve(query, target, options)).hits
-        return (time.perf_counter() - start) * 1e3, (time.process_time() - used) * 1e3
-
-
 def measured(rows: int, folder: Path) -> tuple[Table, list[str]]:
     """The table of times, and notes on size."""
-    store = opened(rows, folder)
-    before = megabytes(folder / "views")
-    views = Views(store)
-    asked = questions(folder)
-    coded = EncodedSearch("sparse", "bench:sparse", ENCODER)
-    target = Target(
-        store.snapshot(PAIR),
-        "bench:dense",
-        PAIR.dimensions,
-        analyzer=default_analyzer(PAIR.analyzer),
-        encoded=(coded,),
-    )
     lines: list[dict[str, Any]] = []
     packing = 0.0
-    for terms in QUERY_TERMS:
-        handler = Known(dict(asked), terms)
-        routes: dict[type[Any], Any] = {
-            Search: SearchHandler(views),
-            Lookup: LookupHandler(views),
-            Embed: handler,
-            Encode: handler,
-        }
-        first = timed(routes, asked[0][0], target, sparse=True)
-        packing = packing or first[0] / 1e3
-        for text, _ in asked[1:10]:  # to warm up
-            timed(routes, text, target, sparse=True)
-        times: dict[bool, list[Times]] = {False: [], True: []}
-        for number, (text, _) in enumerate(asked[10:]):
-            for sparse in (False, True) if number % 2 else (True, False):
-                times[sparse].append(timed(routes, text, target, sparse))
-        base, base_used = map(statistics.median, zip(*times[False], strict=True))
-        for sparse, name in ((False, "keyword + dense"), (True, "keyword + dense + sparse")):
-            wall, used = map(statistics.median, zip(*times[sparse], strict=True))
-            lines.append(
-                {
-                    "terms of a query": str(terms),
-                    "search": name,
-                    "p50 ms": round(wall, 1),
-                    "x keyword + dense": round(wall / base, 2),
-                    "processor p50 ms": round(used, 1),
-                    "processor x keyword + dense": round(used / base_used, 2),
-                }
-            )
-    size = store.encoding_size(PAIR, ENCODER)
+    with filled(rows, folder, lambda stamp: sparse_vector(TERMS, stamp)) as store:
+        before = megabytes(folder / "views")
+        asked = questions(folder)
+        target = target_of(store, "sparse")
+        for terms in QUERY_TERMS:
+            known = Known(dict(asked), lambda at, n=terms: sparse_vector(n, 10**9 + at))  # type: ignore[misc]
+            routes = routes_of(store, known)
+            first = timed(routes, asked[0][0], target, SPARSE)
+            packing = packing or first[0] / 1e3
+            for text, _ in asked[1:10]:  # to warm up
+                timed(routes, text, target, SPARSE)
+            times: dict[str, list[Times]] = {"plain": [], "sparse": []}
+            for number, (text, _) in enumerate(asked[10:]):
+                for name in sorted(times, reverse=number % 2 == 0):
+                    options = SPARSE if name == "sparse" else PLAIN
+                    times[name].append(timed(routes, text, target, options))
+            lines += [
+                {"terms of a query": str(terms), **line(shown, times[name], times["plain"])}
+                for name, shown in (
+                    ("plain", "keyword + dense"),
+                    ("sparse", "keyword + dense + sparse"),
+                )
+            ]
+        size = store.encoding_size(PAIR, ENCODER)
     notes = [
         f"{size.bytes / size.chunks:,.0f} bytes a chunk in the store; the saved view grows from "
         f"{before:,.0f} to {megabytes(folder / 'views'):,.0f} MB. The first search after an ingest "
@@ -165,7 +87,6 @@ def measured(rows: int, folder: Path) -> tuple[Table, list[str]]:
         "SPLADE model the encoding of the question to those with sparse; an inference-free model "
         "looks it up.",
     ]
-    store.close()
     return Table(lines, f"{rows:,} chunks of {TERMS} terms, {len(asked) - 10} questions"), notes
 
 

@@ -13,35 +13,28 @@ index's.
 from __future__ import annotations
 
 import argparse
-import shutil
-import statistics
-import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from benchmarks.lance_scale import PAIR, blocks, questions
-from benchmarks.publish import Section, Table, publish, section_lines
-from ragwright.flow import (
-    BatchHandler,
-    Embed,
-    EmbedReply,
-    Encode,
-    EncodeReply,
-    Lookup,
-    Runner,
-    Search,
+from benchmarks.encoded import (
+    ENCODER,
+    Known,
+    Times,
+    filled,
+    line,
+    megabytes,
+    routes_of,
+    target_of,
+    timed,
 )
-from ragwright.index import LookupHandler, SearchHandler, SqliteStore, Views, default_analyzer
+from benchmarks.lance_scale import PAIR, questions
+from benchmarks.publish import Section, Table, publish, section_lines
 from ragwright.models import TokenVectors, passage_form, query_form
-from ragwright.retrieve import EncodedSearch, RetrieveOptions, Target, retrieve
+from ragwright.retrieve import RetrieveOptions
 
-WIDTH, ASKED, BLOCK, CANDIDATES, MANY, SHOWN = 128, 32, 1_000, 200, 600, 10
-ENCODER = "synthetic"
+WIDTH, ASKED, CANDIDATES, MANY, SHOWN = 128, 32, 200, 600, 10
 CHANNELS = ("keyword", "dense", "late")
-Times = tuple[float, float]
 
 
 def token_vectors(count: int, seed: int) -> TokenVectors:
@@ -51,126 +44,35 @@ def token_vectors(count: int, seed: int) -> TokenVectors:
     return TokenVectors(rows, np.zeros((count, 2), np.int32))
 
 
-class Known(BatchHandler[Any, Any]):
-    """Vectors of queries by their text: no model runs."""
-
-    def __init__(self, vectors: dict[str, Any]) -> None:
-        self._vectors = vectors
-
-    def durable(self, request: Any) -> bool:
-        """Nothing is stored."""
-        return False
-
-    def carry(self, requests: Sequence[Any]) -> Sequence[Any]:
-        """Known replies."""
-        return [
-            EncodeReply(
-                tuple(
-                    query_form(token_vectors(ASKED, abs(hash(text)) % 2**32))
-                    for text in request.texts
-                )
-            )
-            if isinstance(request, Encode)
-            else EmbedReply(np.stack([self._vectors[text] for text in request.texts]))
-            for request in requests
-        ]
-
-
-def opened(rows: int, tokens: int, folder: Path) -> SqliteStore:
-    """The store, filled if it is empty, with a view that holds no data of late interaction yet."""
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(folder / "views", ignore_errors=True)
-    store = SqliteStore(folder / "store.sqlite", views=folder / "views")
-    if not store.holds(PAIR):
-        for batch in blocks(rows, folder):
-            store.upsert(PAIR, batch)
-    missing = store.stamps_without(PAIR, ENCODER)
-    for at in range(0, len(missing), BLOCK):
-        stamps = missing[at : at + BLOCK]
-        forms = {stamp: (passage_form(token_vectors(tokens, stamp)),) for stamp in stamps}
-        store.put_encodings(ENCODER, forms)
-    store.view(PAIR).close()
-    return store
-
-
-def megabytes(folder: Path) -> float:
-    """Size of all files below a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
-
-
-def timed(runner: Runner, query: str, target: Target, options: RetrieveOptions) -> Times:
-    """Milliseconds of one query, and those of the processor in all threads."""
-    start, used = time.perf_counter(), time.process_time()
-    found = runner.run(retrieve(query, target, options))
-    assert found.hits
-    return (time.perf_counter() - start) * 1e3, (time.process_time() - used) * 1e3
-
-
-def row(name: str, times: Sequence[Times], beside: Sequence[Times]) -> dict[str, Any]:
-    """A line of the table: medians and 95th percentile."""
-    wall, used = (statistics.median(column) for column in zip(*times, strict=True))
-    other, other_used = (statistics.median(column) for column in zip(*beside, strict=True))
-    return {
-        "search": name,
-        "p50 ms": round(wall, 1),
-        "p95 ms": round(float(np.percentile([first for first, _ in times], 95)), 1),
-        "x keyword + dense": round(wall / other, 2),
-        "processor p50 ms": round(used, 1),
-        "processor x keyword + dense": round(used / other_used, 2),
-    }
-
-
 def measured(rows: int, tokens: int, folder: Path) -> tuple[Table, list[str]]:
     """The table of times, and notes on size."""
-    store = opened(rows, tokens, folder)
-    view_before = megabytes(folder / "views")
-    views = Views(store)
-    analyzer = default_analyzer(PAIR.analyzer)
-    asked = questions(folder)
-    handler = Known(dict(asked))
-    routes: dict[type[Any], Any] = {
-        Search: SearchHandler(views),
-        Lookup: LookupHandler(views),
-        Embed: handler,
-        Encode: handler,
-    }
-
-    def target(candidates: int) -> Target:
-        coded = EncodedSearch("late", "bench:late", ENCODER, candidates=candidates)
-        return Target(
-            store.snapshot(PAIR),
-            "bench:dense",
-            PAIR.dimensions,
-            analyzer=analyzer,
-            encoded=(coded,),
-        )
-
     plain = RetrieveOptions(pool=CANDIDATES, top_k=SHOWN, channels=CHANNELS[:2])
     late = RetrieveOptions(pool=CANDIDATES, top_k=SHOWN, channels=CHANNELS)
     many = RetrieveOptions(pool=MANY, top_k=SHOWN, channels=CHANNELS)
     searches = {"plain": (plain, 0), "late": (late, CANDIDATES), "many": (many, MANY)}
     times: dict[str, list[Times]] = {name: [] for name in (*searches, "all")}
-    with Runner(routes) as runner:
-        start = time.perf_counter()
-        timed(runner, asked[0][0], target(CANDIDATES), late)
-        packing = time.perf_counter() - start
+    with filled(rows, folder, lambda stamp: passage_form(token_vectors(tokens, stamp))) as store:
+        view_before = megabytes(folder / "views")
+        asked = questions(folder)
+        known = Known(dict(asked), lambda number: query_form(token_vectors(ASKED, 10**9 + number)))
+        routes = routes_of(store, known)
+        targets = {number: target_of(store, "late", number) for number in (0, CANDIDATES, MANY)}
+        packing = timed(routes, asked[0][0], targets[CANDIDATES], late)[0] / 1e3
         for text, _ in asked[1:10]:  # to warm up
-            timed(runner, text, target(CANDIDATES), late)
+            timed(routes, text, targets[CANDIDATES], late)
         for number, (text, _) in enumerate(asked[10:]):
             for name in sorted(searches, reverse=number % 2 == 0):
-                with Runner(routes) as fresh:  # searches are remembered within a runner
-                    options, candidates = searches[name]
-                    times[name].append(timed(fresh, text, target(candidates), options))
-        for text, _ in asked[:5]:
-            with Runner(routes) as fresh:
-                times["all"].append(timed(fresh, text, target(0), late))
-    size = store.encoding_size(PAIR, ENCODER)
-    lines = [
-        row("keyword + dense", times["plain"], times["plain"]),
-        row(f"keyword + dense + late over {CANDIDATES} candidates", times["late"], times["plain"]),
-        row(f"keyword + dense + late over {MANY} candidates", times["many"], times["plain"]),
-        row("keyword + dense + late over every chunk (5 queries)", times["all"], times["plain"]),
-    ]
+                options, candidates = searches[name]
+                times[name].append(timed(routes, text, targets[candidates], options))
+        times["all"] = [timed(routes, text, targets[0], late) for text, _ in asked[:5]]
+        size = store.encoding_size(PAIR, ENCODER)
+    shown = {
+        "plain": "keyword + dense",
+        "late": f"keyword + dense + late over {CANDIDATES} candidates",
+        "many": f"keyword + dense + late over {MANY} candidates",
+        "all": "keyword + dense + late over every chunk (5 queries)",
+    }
+    lines = [line(text, times[name], times["plain"]) for name, text in shown.items()]
     view = megabytes(folder / "views")
     notes = [
         f"{tokens} vectors a chunk: {size.bytes / size.chunks:,.0f} bytes a chunk in the store; "
@@ -178,7 +80,6 @@ def measured(rows: int, tokens: int, folder: Path) -> tuple[Table, list[str]]:
         f"it: {packing:.0f} s. {MANY} candidates have as many vectors as {CANDIDATES} chunks of "
         f"{tokens * MANY // CANDIDATES}.",
     ]
-    store.close()
     return Table(lines, f"{rows:,} chunks of {tokens} vectors, {len(asked) - 10} queries"), notes
 
 

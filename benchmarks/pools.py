@@ -51,7 +51,7 @@ NAMES = ("cacm", "medline", "time", "cranfield", "cisi", "scifact")
 FUSIONS: tuple[FusionKind, ...] = ("rrf", "weighted", "adaptive")
 DEFAULT: FusionKind = "adaptive"
 TIMED = (("time", "minilm"), ("cacm", "minilm"), ("scifact", "static"))
-POOLS = (50, 100, 200, 500, 1000)
+POOLS = (50, 100, 200, 300, 500, 1000)
 SHARES = tuple(n / 20 for n in range(1, 20, 2))
 NDCG, RECALL = parse_measures("nDCG@10, Recall@100")
 DEPTH = 100
@@ -217,7 +217,7 @@ def _complete(routes: Routes, target: Target, query: str, size: int) -> list[Ran
 def times(routes: Routes, target: Target, half: Half) -> dict[str, float]:
     """Median milliseconds of processor time of a query, by hits wanted and pool, in turns."""
     asked = [query for query, _ in half.queries][:110]
-    cells = [(SHOWN, pool) for pool in POOLS] + [(DEPTH, 100), (DEPTH, 500)]
+    cells = [(SHOWN, pool) for pool in POOLS] + [(DEPTH, 100), (DEPTH, 300), (DEPTH, 500)]
     spent: dict[tuple[int, int], list[float]] = {cell: [] for cell in cells}
     runners = {cell: Runner(routes) for cell in cells}
     try:

@@ -14,19 +14,16 @@ import argparse
 import json
 import multiprocessing
 import os
-import pwd
 import random
-import shutil
 import statistics
-import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.local_postgres import local_postgres
 from benchmarks.publish import Section, Table, publish, section_lines, versions
 from ragwright.flow import Flow, Message, Replies, Runner, RunnerOptions, chat
 from ragwright.ledger import Place, SharedPlace
@@ -101,42 +98,16 @@ def taken(place: Place, calls: int, *, kill: bool) -> Taken:
     return Taken(seconds, script.asked.total(), sum(n > 1 for n in script.asked.values()))
 
 
-@contextmanager
-def postgres() -> Iterator[str]:
-    """The address of a fresh server with default settings, on a socket of this machine."""
-    [*_, programs] = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    user = None if os.geteuid() else pwd.getpwnam("postgres").pw_name
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
-    if user:
-        shutil.chown(folder, user)
-
-    def call(*words: str) -> None:
-        subprocess.run(words, user=user, cwd=folder, check=True, capture_output=True)
-
-    data = str(folder / "data")
-    try:
-        call(f"{programs}/initdb", "-D", data, "-U", "admin", "-A", "trust")
-        flags = f"-k {folder} -c listen_addresses=''"
-        log = str(folder / "log")
-        call(f"{programs}/pg_ctl", "-D", data, "-w", "-o", flags, "-l", log, "start")
-        try:
-            yield f"postgresql://admin@/postgres?host={folder}"
-        finally:
-            call(f"{programs}/pg_ctl", "-D", data, "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def section(calls: int, rounds: int) -> Section:
     """All rounds, the two ways in turn."""
     found: dict[tuple[str, bool], list[Taken]] = {}
-    with postgres() as address, tempfile.TemporaryDirectory() as folder:
+    with local_postgres() as server, tempfile.TemporaryDirectory() as folder:
         for number in range(rounds):
             for kill in (False, True):
                 mark = f"r{number}{'k' if kill else ''}"
                 ways: Sequence[tuple[str, Place]] = (
                     ("SQLite file", Path(folder) / f"{mark}.sqlite"),
-                    ("PostgreSQL", SharedPlace(address, mark)),
+                    ("PostgreSQL", SharedPlace(server.address, mark)),
                 )
                 for name, place in ways:
                     found.setdefault((name, kill), []).append(taken(place, calls, kill=kill))

@@ -236,7 +236,8 @@ def test_foreign_and_cut_archives_are_refused(project: Path, tmp_path: Path) -> 
     cut = tmp_path / "cut.zip"
     cut.write_bytes((tmp_path / "good.zip").read_bytes()[:-3000])
     assert "damaged" in ragwright(tmp_path, "restore", str(cut), "-C", "new", code=1).stderr
-    assert "exists" in ragwright(tmp_path, "restore", "none.zip", "-C", "new", code=1).stderr
+    missing = ragwright(tmp_path, "restore", "none.zip", "-C", "new", code=1)
+    assert "no such file" in missing.stderr
 
 
 def test_a_restore_replaces_only_on_request_and_keeps_what_was_there(

@@ -162,11 +162,27 @@ def test_a_channel_without_weight_is_left_out(project: Path) -> None:
     assert "sparse #" not in shown
 
 
-def test_a_lance_store_refuses_the_channel(project: Path) -> None:
+@pytest.mark.slow
+def test_a_lance_store_finds_the_same_by_both_channels(project: Path) -> None:
     pytest.importorskip("lancedb")
-    refused = ragwright(project, "ingest", "--set", "store.kind=lance", code=1).stderr
-    assert "keeps no data for further search channels" in refused
-    assert "use the sqlite store" in refused
+    shutil.copy(Path(__file__).parents[1] / "projects" / "scripted_late.py", project)
+    late = 'late: {model: "own:late"}\nmodels:\n  "own:late": {backend: "scripted_late:Stems"}'
+    more = FILE.replace("models:", late).replace("sparse]", "sparse, late]")
+    (project / "ragwright.yaml").write_text(more, "utf-8")
+    ingested(project)
+    with_lance = ("--set", "store.kind=lance")
+    assert ingested(project, *with_lance)["chunks"]["encoded"] == 8
+    assert ingested(project, *with_lance)["chunks"]["encoded"] == 0
+    hits = found(project, "brakes and fluids", *with_lance)
+    assert len(sparse_scores(hits)) == 3
+    assert hits == found(project, "brakes and fluids")
+    doctor = ragwright(project, "doctor", *with_lance).stdout
+    assert "sparse: 4 chunks encoded by own:stems" in doctor
+    assert "late: 4 chunks encoded by own:late" in doctor
+    with (project / "ragwright.yaml").open("a") as file:
+        file.write("store: {kind: lance}\n")
+    ragwright(project, "forget", "docs/fluid.md")
+    assert "docs/fluid.md" not in sparse_scores(found(project, "brakes and fluids"))
 
 
 def test_diagnose_leaves_each_channel_out_in_turn(project: Path) -> None:

@@ -26,6 +26,7 @@ def load() -> list[PlainItem]:
         PlainItem("The canteen sells soup.", source="c", groups={"hr": True}),
         PlainItem("The canteen sells bread.", source="d", groups=7),
         PlainItem("The canteen is open to all.", source="e"),
+        PlainItem("The canteen sells tea.", source="f", groups='["hr", "board"]'),
     ]
 
 
@@ -142,6 +143,7 @@ def test_metadata_of_loaders_carry_groups(tmp_path: Path, monkeypatch: pytest.Mo
         "canteen:a": ("hr",),
         "canteen:b": ("hr", "board"),
         "canteen:e": None,
+        "canteen:f": ("hr", "board"),
     }
 
 

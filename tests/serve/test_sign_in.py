@@ -50,7 +50,8 @@ class Site:
 
 
 def opened_sessions(folder: Path) -> Sessions:
-    return Sessions(ProjectFolder(folder), ServeKeys(ProjectFolder(folder)))
+    project = ProjectFolder(folder)
+    return Sessions(project.ledger, ServeKeys(project))
 
 
 @pytest.fixture(scope="module")

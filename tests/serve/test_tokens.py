@@ -171,7 +171,7 @@ def test_tokens_of_a_person_end_when_they_are_revoked(
     running: Running, folder: Path, issuing: ForgingProvider
 ) -> None:
     place = ProjectFolder(folder)
-    sessions = Sessions(place, ServeKeys(place))
+    sessions = Sessions(place.ledger, ServeKeys(place))
     now = int(time.time())
     before, after = (issuing.token(AUDIENCE, sub="leo", iat=now + at) for at in (-5, 5))
     assert status(running, before)[0] == 200

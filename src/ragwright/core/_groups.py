@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from ._errors import ConfigError
-from ._records import Filter
+from ._records import Document, Filter
 
 GROUPS = "groups"
 """Field of the metadata that names the groups that may read a document."""
@@ -19,13 +21,13 @@ _NAME = re.compile(r"\w(?:[\w .@:/+-]{0,98}\w)?")
 
 
 def group_names(value: Any) -> tuple[str, ...]:
-    """Names of groups: a text with commas between the names, or a list of texts.
+    """Names of groups: a text with commas between the names, or a list of texts, also as JSON.
 
     Raises:
         ConfigError: It is something else, is empty, or holds a text that cannot name a group.
     """
     if isinstance(value, str):
-        value = value.split(",")
+        value = _listed_names(value)
     elif not isinstance(value, list | tuple):
         raise _not_names(value)
     names = []
@@ -37,6 +39,14 @@ def group_names(value: Any) -> tuple[str, ...]:
     if not names:
         raise _not_names(value)
     return tuple(dict.fromkeys(names))
+
+
+def _listed_names(text: str) -> list[Any]:
+    """The names in a text; tables of records keep lists as JSON."""
+    if text.lstrip().startswith("["):
+        with suppress(ValueError):
+            return list(json.loads(text))
+    return text.split(",")
 
 
 def _not_names(value: Any) -> ConfigError:
@@ -60,6 +70,18 @@ def common_groups(several: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:
         return named[0] if named else ()
     first, *others = narrow
     return tuple(name for name in first if all(name in other for other in others)) or None
+
+
+def is_readable(document: Document, filters: Iterable[Filter]) -> bool:
+    """True if a document meets the rights to read among some filters."""
+    for right in filters:
+        if right.missing is None:
+            continue
+        named = document.metadata.get(right.field, ())
+        groups = named if isinstance(named, tuple) else (named,)
+        if not (set(groups) & set(right.values) if groups else right.missing):
+            return False
+    return True
 
 
 def rights_first(filters: Iterable[Filter]) -> tuple[Filter, ...]:

@@ -122,7 +122,7 @@ def wrong_encodings(encodings: int, chunks: int) -> StoreError:
     """The error for a document with another number of encodings than chunks."""
     return StoreError(
         f"a document has {counted(encodings, 'encoding')} for {counted(chunks, 'chunk')}",
-        hint="run: ragwright ingest",
+        hint="run: ragwright ingest (it encodes the document again)",
     )
 
 
@@ -132,6 +132,6 @@ def not_encoded(channel: str, chunks: int, snapshot: str) -> RetrieveError:
         f"{counted(chunks, 'chunk')} of this index {'has' if chunks == 1 else 'have'} no data for "
         f"the channel {channel!r}",
         where=f"snapshot {snapshot}",
-        hint=f"run: ragwright ingest (it encodes what is missing), or leave {channel} out of "
-        "retrieve.channels",
+        hint=f"run: ragwright ingest (it encodes what the present state lacks, not a former "
+        f"state), or leave {channel} out of retrieve.channels",
     )

@@ -39,10 +39,11 @@ def read_encodings(
 
 
 def stamps_without(db: sqlite3.Connection, pair: IndexSpec, encoder: str) -> list[int]:
-    """Stamps of the pair's documents that an encoder has not encoded, ascending."""
+    """Stamps of the pair's documents of which an encoder has not encoded every chunk, ascending."""
     cursor = db.execute(
         f"SELECT id FROM entries WHERE pair = {_PAIR} AND NOT EXISTS (SELECT 1 FROM encodings "  # noqa: S608
-        f"WHERE entry = entries.id AND encoder = {_ENCODER}) ORDER BY id",
+        f"WHERE entry = entries.id AND encoder = {_ENCODER} AND length(sizes) = "
+        "4 * (SELECT count(*) FROM chunks WHERE entry = entries.id)) ORDER BY id",
         (pair.key, as_value(encoder)),
     )
     return [stamp for (stamp,) in cursor]

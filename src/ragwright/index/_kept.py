@@ -64,7 +64,7 @@ def no_encodings() -> StoreError:
     return StoreError(
         "this kind of store keeps no data for further search channels",
         where="store.kind",
-        hint="use the sqlite store and run ragwright ingest, or leave the channel out",
+        hint="use the sqlite or lance store and run ragwright ingest, or leave the channel out",
     )
 
 

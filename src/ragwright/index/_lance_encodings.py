@@ -55,18 +55,19 @@ class LanceEncodings:
         self._writes = 0
 
     def stamps_without(self, pair: IndexSpec, encoder: str) -> list[int]:
-        """Stamps of the documents with chunks that an encoder has not encoded, ascending."""
-        present = self._present(pair)
-        missing: list[int] = np.setdiff1d(present, self._encoded(pair, encoder)).tolist()
+        """Stamps of the documents of which an encoder has not encoded every chunk, ascending."""
+        documents = self._tables.opened(f"documents_{pair.key}")
+        if documents is None:
+            return []
+        stamps, chunks = _sizes(documents)
+        table = self._tables.opened(f"encodings_{pair.key}")
+        wrong = chunks != (0 if table is None else _encoded_chunks(table, encoder, stamps))
+        missing: list[int] = stamps[wrong].tolist()
         return missing
 
     def _present(self, pair: IndexSpec) -> Stamps:
         table = self._tables.opened(f"documents_{pair.key}")
-        return np.empty(0, np.int64) if table is None else stamps_of(table, "chunks > 0")
-
-    def _encoded(self, pair: IndexSpec, encoder: str) -> Stamps:
-        table = self._tables.opened(f"encodings_{pair.key}")
-        return np.empty(0, np.int64) if table is None else stamps_of(table, of_encoder(encoder))
+        return np.empty(0, np.int64) if table is None else _sizes(table)[0]
 
     def put(self, pair: IndexSpec, encoder: str, encodings: Mapping[int, Encodings]) -> None:
         """Store the encodings of the pair's documents by stamp; other stamps are left out."""
@@ -186,10 +187,7 @@ class LanceEncodings:
         Raises:
             StoreError: A document has another number of encodings than chunks.
         """
-        sizes = lance.select(documents, ["stamp", "chunks"], "chunks > 0")
-        stamps, chunks = sizes["stamp"].to_numpy(), sizes["chunks"].to_numpy()
-        order = np.argsort(stamps)
-        stamps, chunks = stamps[order], chunks[order]
+        stamps, chunks = _sizes(documents)
         missing = int(chunks.sum())
         if self._tables.opened(f"encodings_{pair.key}") is not None:
             table = self._tables.fresh(f"encodings_{pair.key}")
@@ -233,13 +231,26 @@ class LanceEncodings:
         return Postings.of(table, rows.sql)
 
 
-def _missing_chunks(table: Any, encoder: str, stamps: Stamps, chunks: NDArray[Any]) -> int:
-    """Chunks of the documents with these stamps, ascending, that are not encoded."""
+def _sizes(documents: Any) -> tuple[Stamps, NDArray[np.int32]]:
+    """Stamps of the documents with chunks, ascending, and the number of chunks of each."""
+    sizes = lance.select(documents, ["stamp", "chunks"], "chunks > 0")
+    stamps, chunks = sizes["stamp"].to_numpy(), sizes["chunks"].to_numpy()
+    order = np.argsort(stamps)
+    return stamps[order], chunks[order]
+
+
+def _encoded_chunks(table: Any, encoder: str, stamps: Stamps) -> NDArray[np.int64]:
+    """Encodings of each document of these stamps, ascending."""
     encoded = stamps_of(table, of_encoder(encoder))
     places = np.searchsorted(stamps, encoded)
     known = places < len(stamps)
     known[known] = stamps[places[known]] == encoded[known]
-    counts = np.bincount(places[known], minlength=len(stamps))
+    return np.bincount(places[known], minlength=len(stamps))
+
+
+def _missing_chunks(table: Any, encoder: str, stamps: Stamps, chunks: NDArray[Any]) -> int:
+    """Chunks of the documents with these stamps that are not encoded."""
+    counts = _encoded_chunks(table, encoder, stamps)
     wrong = np.flatnonzero((counts > 0) & (counts != chunks))
     if len(wrong):
         raise index.wrong_encodings(int(counts[wrong[0]]), int(chunks[wrong[0]]))

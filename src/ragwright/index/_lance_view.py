@@ -476,6 +476,17 @@ class LanceView(View):
 
         return self._answer_on(work) if self._answer_on(lambda state: state.corpus.rows) else {}
 
+    def has_field(self, name: str) -> bool:
+        """True if a chunk has a metadata field; counts no other field."""
+
+        def work(state: _OpenState) -> bool:
+            conditions = state.conditions
+            if not state.corpus.rows or name not in conditions.names():
+                return False
+            return conditions.count(lance.both(conditions.live.sql, conditions.having(name))) > 0
+
+        return self._answer_on(work)
+
     def statistics(self) -> ViewStatistics:
         """Size of the view; ``bytes`` is what its caches hold at most."""
         totals = self._answer_on(lambda state: state.pinned.totals)

@@ -65,7 +65,8 @@ class LateChannel(EncodedChannel):
                 f"the query's vectors have {wanted.shape[1]} dimensions, those of the index "
                 f"{vectors.shape[1]}",
                 where="channel late",
-                hint="run: ragwright ingest (it encodes the chunks again)",
+                hint="name the model that encoded the chunks; an encoder of your own needs another "
+                "identity when its vectors change: ragwright ingest then encodes every chunk",
             )
         scores = np.full(len(rows), self.floor(query))
         counts = offsets[rows + 1] - offsets[rows]

@@ -419,7 +419,7 @@ class Store(ABC):
         )
 
     def stamps_without(self, pair: IndexSpec, encoder: str) -> Sequence[int]:
-        """Stamps of the pair's documents that an encoder has not encoded.
+        """Stamps of the pair's documents of which an encoder has not encoded every chunk.
 
         Encodings are deleted with their document, and kept and restored with its states.
 

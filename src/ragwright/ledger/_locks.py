@@ -422,7 +422,8 @@ class WorkLock:
                         where=str(self._folder.parent),
                         hint=f"waited {wait:g} s; run it again when that has ended",
                     )
-                time.sleep(0 if held else _EVERY)
+                if not held:
+                    time.sleep(_EVERY)
         except OSError:  # a file system without locks
             return -1
         finally:

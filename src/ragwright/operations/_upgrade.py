@@ -146,8 +146,8 @@ def upgrade_project(folder: ProjectFolder) -> list[UpgradeStep]:
         StoreError: A file cannot be migrated; it is as it was.
         ConfigError: The settings cannot be read: correct them first.
     """
-    with closing(Project.open(folder.root)) as project:
-        with closing(Ledger(folder.ledger)):  # opening it migrates it
-            _ = project.store
-            _ = project.replies
+    # opening them migrates them
+    with closing(Project.open(folder.root)) as project, closing(Ledger(folder.ledger)):
+        _ = project.store
+        _ = project.replies
     return upgrade_steps(folder)

@@ -104,6 +104,8 @@ def encode_missing(project: Project, done: Callable[[int], None] = lambda _: Non
             count = sum(map(len, encodings.values()))
             total += count
             done(count)
+    if total:
+        project.store.written(project.pair)
     return total
 
 

@@ -25,7 +25,11 @@ ChunkFigures: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 
 router = APIRouter(responses=documented(404))
 
-_HEADERS = {"cache-control": "private, max-age=3600", "x-content-type-options": "nosniff"}
+_HEADERS = {
+    "cache-control": "private, max-age=3600",
+    "vary": "authorization, cookie",  # the next reader at this browser may not see it
+    "x-content-type-options": "nosniff",
+}
 
 
 def addressed(base: str, figure: Mapping[str, Any]) -> dict[str, Any]:

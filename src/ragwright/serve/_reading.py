@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..answer import corpus_ids
-from ..core import Document, Filter, FilterError, Span
+from ..core import Document, Filter, FilterError, Span, is_readable
 from ..flow import Flow, lookup
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ async def visible_source(
     except FilterError:  # no chunk that may be seen is of this document
         return None
     document = await asyncio.to_thread(project.store.document, document_id) if hits else None
-    if document is None:
+    # An ingest under way may have closed it: the text is its newest, the search is of before.
+    if document is None or not is_readable(document, filters):
         return None
     parted = any(condition.missing is None for condition in filters)  # groups are of documents
     spans = _merged_spans(hits) if parted else (Span(0, len(document.text)),)

@@ -173,6 +173,9 @@ class AnswerEvents:
             if not left:
                 raise TimeoutError
             await asyncio.wait({self._next}, timeout=min(LOOK, left))
+            if self._next.done():  # what the piece was made from is checked before it is shown
+                self._work.give_way()
+                return
             self._refuse_erased()
             if time.monotonic() - silent >= _PING:
                 silent = time.monotonic()

@@ -266,5 +266,7 @@ class EncodedTests:
         asked = Search(view.snapshot, "sparse", 99, vector=sparse_form(_QUERY), encoder=_SPARSE)
         with pytest.raises(StoreError, match="1 encoding for 2 chunks"):
             view.encoded(asked)
+        assert list(coded.stamps_without(_PAIR, _SPARSE)) == [stamp]
         coded.put_encodings(_SPARSE, {stamp: (b"", sparse_form({1: 1.0}))})
+        assert not coded.stamps_without(_PAIR, _SPARSE)
         assert "d040:1" in dict(coded.view(_PAIR).encoded(asked).candidates)
