@@ -139,3 +139,8 @@ def test_thousands_of_documents_are_listed_once_and_searched(tmp_path: Path) -> 
         assert "1 to 6 of 6 documents that match, 301 in all" in found
         assert "notes.txt" in http.get("/sources", params={"kind": "text"}).text
         assert "under these filters" in http.get("/sources?find=notes&group=g1").text
+        kept = ServeKeys(ProjectFolder(folder))
+        some = running.client(kept.add(ServeKey("some", groups=("g1",)))).get("/sources").text
+        assert "of 151 documents" in some
+        assert '<span class="badge">g1</span>' in some
+        assert "g0" not in some, "readers do not learn of other groups"

@@ -90,6 +90,16 @@ class Catalogue:
     def _names(self) -> list[str]:
         return [f"{source.id}\n{source.title}".casefold() for source in self.sources]
 
+    def seen_by(self, groups: Sequence[str]) -> Catalogue:
+        """The catalogue without the groups that a reader does not belong to."""
+        own = frozenset(groups)
+        return Catalogue(
+            tuple(
+                replace(source, groups=tuple(name for name in source.groups if name in own))
+                for source in self.sources
+            )
+        )
+
     def find(self, text: str = "", kind: str = "", group: str = "") -> list[ListedSource]:
         """The documents whose name or title contains a text, ignoring case, by id."""
         wanted = text.casefold()

@@ -81,6 +81,8 @@ async def sources(
                 catalogue = await service.catalogues.of(bench, asking)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
+    if caller.identity is not None and not caller.owner:
+        catalogue = catalogue.seen_by(caller.identity.groups)
     matching = catalogue.find(listing.find, kind, group)
     skipped = (at - 1) * _LISTED
     # Names of sources that failed are for those who may see all sources.
@@ -95,6 +97,8 @@ async def sources(
         "total": len(catalogue.sources),
         "kinds": catalogue.kinds,
         "groups": catalogue.groups,
+        "ungrouped": "everyone" if opened.ungrouped else "owners",
+        "whole": caller.owner,
         "listing": listing,
         "first": skipped + 1,
         "previous": listing.href(at - 1) if at > 1 else "",
