@@ -18,6 +18,14 @@ from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 
 LEDGER = ".ragwright/data/ledger.sqlite"
+COLUMNS_OF_3 = (
+    "number, name, hash, role, configurations, filters, per_minute, daily_budget, created"
+)
+KEYS_OF_3 = (
+    "number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, hash TEXT NOT NULL "
+    "UNIQUE, role TEXT NOT NULL, configurations TEXT NOT NULL, filters TEXT NOT NULL, "
+    "per_minute INTEGER, daily_budget REAL, created TEXT NOT NULL"
+)
 SINCE_4 = ("audit_events", "served_reserved")
 """Tables of the ledger that version 3 did not have."""
 
@@ -33,7 +41,10 @@ def old(tmp_path: Path) -> Path:
     with closing(sqlite3.connect(folder / LEDGER)) as ledger, ledger:
         for name in SINCE_4:
             ledger.execute(f"DROP TABLE {name}")
-        ledger.execute("ALTER TABLE serve_keys DROP COLUMN reader_groups")
+        ledger.execute("ALTER TABLE serve_keys RENAME TO present")
+        ledger.execute(f"CREATE TABLE serve_keys ({KEYS_OF_3})")
+        ledger.execute(f"INSERT INTO serve_keys SELECT {COLUMNS_OF_3} FROM present")
+        ledger.execute("DROP TABLE present")
         ledger.execute("PRAGMA user_version = 3")
     return folder
 
@@ -91,5 +102,5 @@ def test_newer_files_are_refused_with_what_to_do(old: Path) -> None:
 
 def test_an_index_of_other_settings_is_to_be_ingested_again(old: Path) -> None:
     planned(old)
-    (old / "ragwright.yaml").write_text("sources: [docs/]\nchunk: {max_tokens: 30}\n", "utf-8")
+    (old / "ragwright.yaml").write_text("sources: [docs/]\nchunk: {size: 300}\n", "utf-8")
     assert any("ingest" in step["action"] for step in planned(old, "--dry-run")["left"])

@@ -135,8 +135,9 @@ def _shared_steps(folder: ProjectFolder, settings: Settings) -> Iterator[Upgrade
 def _index_steps(folder: ProjectFolder) -> Iterator[UpgradeStep]:
     with closing(Project.open(folder.root)) as project:
         for check in index_findings(project):
-            if check.state != "ok":
-                yield UpgradeStep(check.topic, check.text, check.do, automatic=False)
+            if check.state != "ok" and check.do:
+                price = "   (--dry-run: its price)" if "ragwright ingest" in check.do else ""
+                yield UpgradeStep(check.topic, check.text, f"{check.do}{price}", automatic=False)
 
 
 def upgrade_project(folder: ProjectFolder) -> list[UpgradeStep]:

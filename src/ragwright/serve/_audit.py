@@ -59,7 +59,9 @@ _KINDS: Mapping[tuple[str, str], EventKind] = {
     ),
     **dict.fromkeys((("GET", "/c/{name}/export"), ("GET", "/history/export")), "exported"),
 }
-"""What a request to a route does; any other POST changes something."""
+"""What a request to a route does; any other that is not read by GET changes something."""
+
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _TOOLS = "/mcp"
 """Where agents call tools."""
@@ -197,7 +199,7 @@ def _kind_of(scope: Scope, route: str, status: int, note: Note) -> EventKind | N
         return "refused" if usual or note.kind or status != 404 else None
     if note.kind is not None:
         return note.kind
-    if usual is None and scope["method"] == "POST" and route not in _SAID_INSIDE:
+    if usual is None and scope["method"] not in _READING and route not in _SAID_INSIDE:
         return "changed"
     return usual
 
