@@ -75,10 +75,10 @@ PAGES = {
     "channels": Page(
         "Search channels, measured",
         "What learned sparse search and late interaction add to the time of a question and to the "
-        "size of an index.",
+        "size of an index, and how they agree with other exact searches.",
         "Every figure on this page was computed by the command named with it and is kept as JSON "
-        "beside the page. Encodings are drawn at random: the page is about time and size, not "
-        "about the quality of any model.",
+        "beside the page. The encodings of 100,000 chunks are drawn at random: those tables are "
+        "about time and size, not about the quality of any model.",
     ),
     "conversations": Page(
         "Conversations, measured",

@@ -468,7 +468,8 @@ def _searched_channels(
         raise RetrieveError(
             f"{search} search needs vectors, and this index has none",
             where=f"snapshot {target.snapshot}",
-            hint="name an embedding model under embed and ingest again, or use search: keyword",
+            hint="name an embedding model under embed and ingest again, or search without dense "
+            "(retrieve.channels, or retrieve.search: keyword)",
         )
     used = tuple(name for name in names if getattr(options.weights, name) > 0)
     if len(names) == 1:
