@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from ragwright import Workbench
@@ -155,7 +156,7 @@ class _Filled(dict[str, str]):
         return self.known.group if place == "group" else self.known[place]
 
 
-def _flow(values: list[object]) -> str:
+def _flow(values: Sequence[object]) -> str:
     """A list as YAML in one line: JSON."""
     return json.dumps(values)
 

@@ -518,11 +518,6 @@ class Project:
             stages=retrieve.open_stages(options.stages, self.settings.section),
         )
 
-    def has_field(self, target: Target, name: str) -> bool:
-        """True if a chunk of a target has a metadata field."""
-        found, _ = self.views.answer(target.snapshot, lambda view: view.has_field(name))
-        return found
-
     def _query_adapter(self, pair: IndexSpec) -> Adapter | None:
         """The adapter of query vectors, if one is configured and the index has vectors."""
         file = self.settings.retrieve.adapter

@@ -70,7 +70,7 @@ class Opened:
         """
         project = self.bench.project
         target = project.target()
-        grouped = project.has_field(target, GROUPS)
+        grouped, _ = project.views.answer(target.snapshot, lambda view: view.has_field(GROUPS))
         self.target, self.fault, self.grouped = target, None, grouped
 
     def searched(self) -> Target:
