@@ -77,6 +77,7 @@ from ._groups import (
     GROUPS as GROUPS,
     common_groups as common_groups,
     group_names as group_names,
+    is_group_name as is_group_name,
     is_readable as is_readable,
     reader_filter as reader_filter,
     rights_first as rights_first,

@@ -33,12 +33,17 @@ def group_names(value: Any) -> tuple[str, ...]:
     names = []
     for item in value:
         name = item.strip() if isinstance(item, str) else ""
-        if not _NAME.fullmatch(name):
+        if not is_group_name(name):
             raise _not_names(item)
         names.append(name)
     if not names:
         raise _not_names(value)
     return tuple(dict.fromkeys(names))
+
+
+def is_group_name(text: str) -> bool:
+    """True if a text can name a group; a document can name no other one."""
+    return _NAME.fullmatch(text) is not None
 
 
 def _listed_names(text: str) -> list[Any]:

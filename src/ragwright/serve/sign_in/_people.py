@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...core import is_group_name
 from .._errors import ApiError
 from .._identity import PERSON, PROXIED, ROLES, Identity
 
@@ -143,7 +144,7 @@ def identity_of(options: PeopleOptions, person: Person) -> Identity | None:
         configurations,
         per_minute=options.per_minute,
         daily_budget=options.daily_budget,
-        groups=person.groups,
+        groups=tuple(filter(is_group_name, person.groups)),
         label=person.label,
     )
 
