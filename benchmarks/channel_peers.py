@@ -2,7 +2,8 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.channel_peers [--sparse NAME…] [--late NAME…] [--publish]
 
-Collections of :mod:`benchmarks.smart_format`, one chunk a document. Each text is encoded once, by
+Needs qdrant-client beside the extras torch and lance. Collections are those of
+:mod:`benchmarks.smart_format`, one chunk a document. Each text is encoded once, by
 sentence-transformers, and every searcher is given these encodings: sentence-transformers' own
 scoring of all documents, qdrant-client in local mode (exact, in memory), and a ragwright store. Two
 models are built from all-MiniLM-L6-v2, without training:
