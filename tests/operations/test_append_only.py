@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 from postgres_server import running_server
 
 from ragwright.core import StoreError
-from ragwright.ledger import Ledger, Place, SharedPlace
+from ragwright.ledger import Connection, Ledger, Place, SharedPlace
 from ragwright.operations import AuditLog, AuditOptions, Event, EventQuery
 
 NUMBERS = itertools.count()
@@ -31,6 +32,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return SharedPlace(request.getfixturevalue("server"), f"audit{next(NUMBERS)}")
 
 
+def changed(statement: str, connection: Connection) -> int:
+    return connection.execute(statement).rowcount
+
+
 def test_no_statement_changes_or_removes_an_event(place: Place) -> None:
     with closing(AuditLog(place, AuditOptions(questions=True))) as log:
         log.add(Event(kind="asked", who="ann", documents=("a", "b"), question="Why?"))
@@ -45,7 +50,7 @@ def test_no_statement_changes_or_removes_an_event(place: Place) -> None:
                 *(["TRUNCATE audit_events"] if isinstance(place, SharedPlace) else []),
             ):
                 with pytest.raises(StoreError, match="append-only"):
-                    ledger.write(lambda connection, sql=change: connection.execute(sql).rowcount)
+                    ledger.write(partial(changed, change))
         assert list(log.select(EventQuery())) == [(number, event)]
 
 
