@@ -32,8 +32,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return SharedPlace(request.getfixturevalue("server"), f"audit{next(NUMBERS)}")
 
 
-def execute(change: str, connection: Connection) -> int:
-    return connection.execute(change).rowcount
+def changed(statement: str, connection: Connection) -> int:
+    return connection.execute(statement).rowcount
 
 
 def test_no_statement_changes_or_removes_an_event(place: Place) -> None:
@@ -50,7 +50,7 @@ def test_no_statement_changes_or_removes_an_event(place: Place) -> None:
                 *(["TRUNCATE audit_events"] if isinstance(place, SharedPlace) else []),
             ):
                 with pytest.raises(StoreError, match="append-only"):
-                    ledger.write(partial(execute, change))
+                    ledger.write(partial(changed, change))
         assert list(log.select(EventQuery())) == [(number, event)]
 
 

@@ -175,7 +175,7 @@ def _write(
 
 
 def _linked_files(staging: Path, contents: Contents) -> dict[str, Path]:
-    linked = {}
+    linked: dict[str, Path] = {}
     for number, name in enumerate(contents.tables):
         here = staging / f"tables{number}"
         paths = sorted(path for path in here.rglob("*") if path.is_file())
