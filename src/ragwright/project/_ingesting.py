@@ -106,11 +106,10 @@ def ingest_sources(
             report = work.run(feeds, fetch_page, prune=prune)
         encoded = encode_missing(project, work.progress.encode)
         loss = late_loss_text(project, encoded)
-    tried = frozenset(work.figures.unread if work.figures else ())
-    warnings = (*report.warnings, *project.keep_views(tried))
+    warnings = (*report.warnings, *project.keep_views(work.unread_figures))
     keep_snapshot(project, "ingest")
     marker.unlink(missing_ok=True)
-    notes = (*notes, *report.notes, *filter(None, [loss]), *_unused_rules(project))
+    notes = (*notes, *report.notes, *((loss,) if loss else ()), *_unused_rules(project))
     report = replace(report, notes=notes, engine=used, encoded=encoded, warnings=warnings)
     others = len(project.store.pairs()) - 1
     if report.counts.added and others > 0:

@@ -45,12 +45,12 @@ class PassageFigures:
         if not self._project.folder.figures.is_file():
             return ()
         place = Citation(0, "", name, "", "", page, start, end)
-        found = shown_figures(self._project, [place]).get(0, ())
-        if not found:
+        figures = shown_figures(self._project, [place]).get(0, ())
+        if not figures:
             return ()
         document = self._document(name)
         same = document is not None and document.text[start:end] == text
-        return found if same else ()
+        return figures if same else ()
 
     def address(self, figure: Figure) -> str:
         """The image as an address that holds it; empty if it is too large for a report."""

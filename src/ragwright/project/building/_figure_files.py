@@ -57,10 +57,10 @@ class FigureFiles:
         try:
             if not kind or not file.is_file() or file.stat().st_size > options.max_bytes:
                 return []
-            found = figures_of(document.id, kind, file.read_bytes(), options)
+            read = figures_of(document.id, kind, file.read_bytes(), options)
         except (RagwrightError, OSError) as error:
             raise _unread(document, error) from error
-        linked = [_with_file(figure, file, self.root, options.max_bytes) for figure in found]
+        linked = [_with_file(figure, file, self.root, options.max_bytes) for figure in read]
         images = []
         position = 0
         for figure in kept_figures(linked):

@@ -129,8 +129,8 @@ class Ingest:
             chunks += sum(len(cut) for _, cut in batch.documents)
             missing.update(batch.missing)
             if makers := self._head_flows(batch):
-                asked = self._runner.forecast(makers)
-                calls = asked if calls is None else calls + asked
+                written = self._runner.forecast(makers)
+                calls = written if calls is None else calls + written
         if self._model and not self._local:
             texts = Batch("", missing=missing)
             embedded = self._runner.forecast([lambda: self._embed_missing_texts(texts)])
@@ -342,6 +342,11 @@ class Ingest:
             self._fail(failure)
         lost = {failure.source for failure in written.failures}
         batch.files = [f for f in batch.files if not lost & {name for name, _ in f[2]}]
+
+    @property
+    def unread_figures(self) -> frozenset[str]:
+        """Documents whose figures could not be read, of those that a model should describe."""
+        return frozenset() if self.figures is None else frozenset(self.figures.unread)
 
     def _describe(self, batch: Batch, figures: FigureTexts) -> None:
         """Give the chunks of a batch the descriptions of their figures."""

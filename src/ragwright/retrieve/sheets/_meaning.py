@@ -561,11 +561,11 @@ def _check_row_units(column: SheetColumn, query: Query) -> None:
         named = bool(_VALUES & set(singular(folded(column.name)).split()))
         if len(other.units) < 2 or not (named or abs(place - at) == 1):
             continue
-        one = any(
+        narrowed = any(
             c.column == other.name and c.mark == "in" and len(c.values) == 1
             for c in query.conditions
         )
-        if not one and query.group != other:
+        if not narrowed and query.group != other:
             raise NotReadError(
                 f"rows of {query.sheet.place} have different units in the column {other.name} "
                 f"({', '.join(other.units[:4])}); name one of them",
