@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx2
 
-from benchmarks.publish import ROOT, Section, Table, publish, section_lines
+from benchmarks.publish import ROOT, Cell, Section, Table, publish, section_lines
 from benchmarks.serving import served
 from ragwright import Workbench
 
@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args()
-    rows = []
+    rows: list[Mapping[str, Cell]] = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "guide"
         shutil.copytree(ROOT / "docs" / "guide", folder / "docs")

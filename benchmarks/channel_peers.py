@@ -115,7 +115,7 @@ def form(encoded: Encoded, value: Any, query: bool) -> bytes:
         tokens = TokenVectors(np.asarray(value, np.float32), np.zeros((len(value), 2), np.int32))
         return query_form(tokens) if query else passage_form(tokens)
     terms, weights = sparse_parts(value)
-    return terms.astype(np.uint32).tobytes() + weights.tobytes()
+    return bytes(terms.astype(np.uint32).tobytes() + weights.tobytes())
 
 
 def sparse_parts(value: Any) -> tuple[Any, Any]:

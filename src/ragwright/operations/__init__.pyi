@@ -3,7 +3,9 @@ from ._audit_log import (
     EventQuery as EventQuery,
     audit_log as audit_log,
     record as record,
+    record_done as record_done,
     recorded as recorded,
+    recorded_erasure as recorded_erasure,
 )
 from ._audit_tables import OPERATION_TABLES as OPERATION_TABLES
 from ._backup import (
@@ -16,7 +18,6 @@ from ._events import (
     EVENT_KINDS as EVENT_KINDS,
     Event as Event,
     EventKind as EventKind,
-    erased_name as erased_name,
     event_json as event_json,
     owner_event as owner_event,
     utc_now as utc_now,

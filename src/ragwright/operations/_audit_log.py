@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..core import RagwrightError, StoreError
 from ..ledger import Connection, Ledger, Place, committed
 from ._audit_tables import EVENT_COLUMNS
-from ._events import Event, owner_event
+from ._events import Event, erased_name, owner_event
 from ._options import AuditOptions, audit_options
 from ._telemetry import EventExport
 
@@ -241,3 +241,17 @@ def recorded(project: Project, kind: EventKind, action: str, subject: str = "") 
         add(owner_event(kind, action, subject, "failed"))
         raise
     add(owner_event(kind, action, subject))
+
+
+def recorded_erasure(project: Project, action: str, name: str) -> AbstractContextManager[None]:
+    """:func:`recorded` for an erasure; the events hold a hash in place of the name."""
+    return recorded(project, "erased", action, erased_name(name))
+
+
+def record_done(project: Project, kind: EventKind, action: str, subject: str = "") -> None:
+    """Add the event of something that the owner did by a command.
+
+    Raises:
+        StoreError: It cannot be stored.
+    """
+    record(project.folder, project.settings, owner_event(kind, action, subject))

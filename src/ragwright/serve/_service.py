@@ -30,6 +30,7 @@ from ..project import (
     load_settings,
 )
 from ..workbench import Workbench
+from ._adding import AddingJob
 from ._catalogue import Catalogues
 from ._charges import Charges
 from ._conversations import Conversations
@@ -43,7 +44,6 @@ from ._readiness import Readiness
 from ._sessions import Sessions
 from ._traces import Tracing
 from ._turns import Turns
-from ._uploads import AddingJob
 from .sign_in import SignIn
 
 if TYPE_CHECKING:

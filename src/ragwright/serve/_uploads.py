@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import logging
 import os
 import re
 import tempfile
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ..core import ConfigError, RagwrightError
+from ..core import ConfigError
 from ..flow import metered
 from ._errors import ApiError
 
@@ -27,67 +24,10 @@ if TYPE_CHECKING:
     from ._admission import Caller
     from ._service import Service
 
-log = logging.getLogger("ragwright.serve")
-
 _UNSAFE = re.compile(r"[^\w .,()+=@&-]+")
 _LONGEST_NAME = 150
 _BLOCK = 1 << 20
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
-
-
-@dataclass
-class AddingJob:
-    """What is read in, or was read in last, since this process was started.
-
-    Attributes:
-        names: Files and addresses.
-        running: True while they are read in.
-        progress: Counters, once reading has begun.
-        report: The report at the end, as ``ingest --json`` prints it.
-        fault: Why the job failed, and what to do.
-    """
-
-    names: tuple[str, ...] = ()
-    running: bool = False
-    progress: IngestProgress | None = None
-    report: Mapping[str, Any] | None = None
-    fault: str = ""
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
-
-    def start(
-        self, service: Service, caller: Caller, sources: Sequence[str], names: Sequence[str]
-    ) -> None:
-        """Begin to read sources in.
-
-        Raises:
-            ApiError: 409, others are read in already.
-        """
-        if self.running:
-            raise ApiError(409, "other sources are being read in; wait for them", "busy")
-        self.names, self.running = tuple(names), True
-        self.progress, self.report, self.fault = None, None, ""
-        task = asyncio.create_task(self._work(service, caller, sources))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-
-    async def _work(self, service: Service, caller: Caller, sources: Sequence[str]) -> None:
-        def ingest(bench: Workbench) -> Mapping[str, Any]:
-            return bench.ingest(*sources, on_start=self._keep_progress).as_dict()
-
-        try:
-            with metered(service.meter(caller.identity)):
-                async with service.main() as bench:
-                    self.report = await service.aside(lambda: ingest(bench))
-        except RagwrightError as error:
-            self.fault = f"{error.what}{f': {error.hint}' if error.hint else ''}"
-        except Exception:
-            log.exception("sources could not be read in")
-            self.fault = "an unexpected error; the log of the server says what it was"
-        finally:
-            self.running = False
-
-    def _keep_progress(self, progress: IngestProgress) -> None:
-        self.progress = progress
 
 
 def upload_folder(service: Service, caller: Caller) -> Path:
@@ -194,3 +134,19 @@ def checked_address(text: str) -> str:
     if parts.username or parts.password:
         raise ApiError(400, "an address with a password cannot be read here", "invalid_value")
     return address
+
+
+async def ingest_added(
+    service: Service,
+    caller: Caller,
+    sources: Sequence[str],
+    on_start: Callable[[IngestProgress], None],
+) -> Mapping[str, Any]:
+    """Read sources in at the expense of a caller; the report as ``ingest --json`` prints it."""
+
+    def ingest(bench: Workbench) -> Mapping[str, Any]:
+        return bench.ingest(*sources, on_start=on_start).as_dict()
+
+    with metered(service.meter(caller.identity)):
+        async with service.main() as bench:
+            return await service.aside(lambda: ingest(bench))

@@ -148,11 +148,9 @@ class Workbench(TuningVerbs, AsyncVerbs):
         Args:
             sources: Files, folders, addresses; those of the project file if none are given.
             prune: Remove documents of these sources that are no longer there.
-            embed_again: Embed every text of these sources, even if its vector is stored. If the
-                server's vectors have another length than the stored ones, all documents that it
-                embedded are removed first.
-            engine: ``local`` or ``ray``, where documents are read, cut and embedded;
-                that of the settings by default.
+            embed_again: Embed every text of these sources, even if its vector is stored; see
+                :func:`ragwright.project.ingest_sources`.
+            engine: ``local`` or ``ray``; that of the settings by default.
             on_start: Gets the counters, for a progress bar.
 
         Raises:
@@ -170,12 +168,9 @@ class Workbench(TuningVerbs, AsyncVerbs):
         )
 
     def maintain(self) -> int:
-        """Build indexes, join small files and remove old versions of every index of the store.
+        """Build indexes, join small files and remove old versions; returns the number of indexes.
 
         Ingests do so themselves unless ``store.maintain`` is ``command``.
-
-        Returns:
-            The number of indexes.
 
         Raises:
             StoreError: The store cannot be written.
@@ -552,23 +547,19 @@ class Workbench(TuningVerbs, AsyncVerbs):
         """Serve the configuration of a run if the gate passes."""
         promoted = jobs.promote(self.project, run, rules, options)
         if promoted.changed:
-            self._record("promoted", "promote", run)
+            operations.record_done(self.project, "promoted", "promote", run)
         return promoted
 
     def promote_back(self, reason: str, by: str = "") -> Change:
         """Serve the previous configuration again."""
         change = jobs.promote_back(self.project, reason, by)
-        self._record("promoted", "promote --back", change.run)
+        operations.record_done(self.project, "promoted", "promote --back", change.run)
         return change
 
     def export_outputs(self, query: OutputQuery, path: Path) -> int:
         """Write stored texts and prompts to a file; returns how many."""
-        self._record("exported", "outputs export", path.name)
+        operations.record_done(self.project, "exported", "outputs export", path.name)
         return drafting.export_outputs(self.outputs, query, path)
-
-    def _record(self, kind: operations.EventKind, action: str, subject: str) -> None:
-        event = operations.owner_event(kind, action, subject)
-        operations.record(self.project.folder, self.project.settings, event)
 
     def jobs(self, check_line: CheckLine | None = None) -> Jobs:
         """The jobs of the project."""
@@ -598,12 +589,10 @@ class Workbench(TuningVerbs, AsyncVerbs):
 
     def forget(self, document_id: str) -> Mapping[str, int]:
         """Purge a document from all that is stored; see ``ragwright.drafting.forget_document``."""
-        name = operations.erased_name(document_id)
-        with operations.recorded(self.project, "erased", "forget document", name):
+        with operations.recorded_erasure(self.project, "forget document", document_id):
             return drafting.forget_document(self.project, document_id)
 
     def forget_tenant(self, scope: str) -> Mapping[str, int]:
         """Purge what was made in a visibility scope; see ``ragwright.drafting.forget_tenant``."""
-        name = operations.erased_name(scope)
-        with operations.recorded(self.project, "erased", "forget tenant", name):
+        with operations.recorded_erasure(self.project, "forget tenant", scope):
             return drafting.forget_tenant(self.project, scope)

@@ -10,7 +10,6 @@ from ._feeds import (
     Feed as Feed,
     Recipe as Recipe,
     reading as reading,
-    reading_suffix as reading_suffix,
     web_pages as web_pages,
 )
 from ._figure_files import FigureFiles as FigureFiles
@@ -19,6 +18,7 @@ from ._glossaries import (
     is_mined as is_mined,
     project_glossary as project_glossary,
 )
+from ._index_key import reading_suffix as reading_suffix
 from ._index_mismatch import (
     known_embedders as known_embedders,
     nothing_indexed as nothing_indexed,

@@ -18,10 +18,8 @@ from ...core import (
     value_hash,
 )
 from ...ingest import (
-    OURS,
     Failure,
     GroupOptions,
-    IngestOptions,
     LoaderReader,
     Reader,
     RemoteReader,
@@ -42,22 +40,6 @@ if TYPE_CHECKING:
 
 _READING = 3
 """Incremented when readers change their results, so that files are read again."""
-
-
-_DESCRIBED_BY = "; figures described by "
-_READ_BY = "; read by "
-"""What parts the chunker's settings from names of other models and parsers in an index's key."""
-
-
-def reading_suffix(options: IngestOptions) -> str:
-    """What the key of an index says after the chunker's settings: by what documents are read."""
-    described = f"{_DESCRIBED_BY}{options.image_model}" if options.image_model else ""
-    return described + ("" if options.parser == OURS else f"{_READ_BY}{options.parser}")
-
-
-def chunker_of(key: str) -> str:
-    """The chunker's settings in the key of an index."""
-    return key.partition(_DESCRIBED_BY)[0].partition(_READ_BY)[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from ...index import (
 from ...ingest import Failure, ScanProgress, guarded, make_chunker, pick_reader
 from ...models import Models, WordTokenizer, model_handlers
 from ._batch import Bad, Batch, Matrix, cut_document, embed_missing
-from ._feeds import chunker_of
+from ._index_key import chunker_of
 from ._known import KnownDocuments
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -18,7 +19,7 @@ from .._errors import ApiError, api_error
 from .._figures import addressed
 from .._links import same_text, source_url
 from .._reading import VisibleSource, visible_source
-from .._uploads import checked_address, keep_file, safe_name, upload_folder
+from .._uploads import checked_address, ingest_added, keep_file, safe_name, upload_folder
 from ._base import error_page, fragment, page, page_headers
 
 if TYPE_CHECKING:
@@ -152,7 +153,8 @@ async def upload(
             await asyncio.to_thread(keep_file, folder, name, file.file, replace=overwrite)
             for name, file in zip(names, given, strict=True)
         ]
-        service.adding.start(service, caller, [str(path) for path in paths], names)
+        sources = [str(path) for path in paths]
+        service.adding.start(partial(ingest_added, service, caller, sources), names)
     except OSError as error:
         fault = f"the file cannot be stored: {error.strerror or error}"
         return error_page(request, ApiError(500, fault, "disk"))
@@ -169,7 +171,7 @@ async def address(request: Request, url: str = Form("", max_length=3_000)) -> Re
         caller.require_owner()
         _require_idle(service)
         wanted = checked_address(url)
-        service.adding.start(service, caller, [wanted], [wanted])
+        service.adding.start(partial(ingest_added, service, caller, [wanted]), [wanted])
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     return RedirectResponse("/sources", 303)
