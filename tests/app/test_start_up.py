@@ -79,10 +79,10 @@ own = sorted(name for name in sys.modules if name.partition(".")[0] == "ragwrigh
 print(json.dumps({"modules": own, "built": sorted(built), "files": sorted(files)}))
 """
 
-MOST_MODULES = 138
+MOST_MODULES = 142
 """Modules of ours that a question to the demo project may load."""
 
-MOST_FILES = 71
+MOST_FILES = 73
 """Files of ours of which such a question may run a function; the aim is 70."""
 
 

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import index  # loaded where a variant has tables of its own
 from ..core import value_hash
-from ..index import keep_sheets
 
 if TYPE_CHECKING:
     from ._project import Project
@@ -34,7 +34,7 @@ def sheets_file(project: Project, own: Project) -> Path:
         return folder.sheets
     key = value_hash([project.pair.key, store.kind, store.path, store.uri])
     file = folder.cache / _FOLDER / f"{key[:16]}.sqlite"
-    keep_sheets(project.store, project.pair, file)
+    index.keep_sheets(project.store, project.pair, file)
     return file
 
 
