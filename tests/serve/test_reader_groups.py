@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -147,3 +148,23 @@ def test_an_answer_from_a_document_that_was_closed_cannot_be_continued(tmp_path:
         assert reply.status_code == 404
         unknown = client.post("/v1/responses", json=follow | {"previous_response_id": "resp_x"})
         assert reply.text == unknown.text
+
+
+def test_a_reviewer_from_whom_groups_hide_documents_sees_no_testset(tmp_path: Path) -> None:
+    """Rows quote documents, so their reviewer has to be in every group."""
+    folder = grouped(tmp_path)
+    (folder / "testsets").mkdir()
+    row = {"id": "q1", "user_input": QUESTION, "reference_contexts": ["The code is MAGNOLIA."]}
+    (folder / "testsets" / "main.jsonl").write_text(json.dumps(row), "utf-8")
+    hr = key(folder, "hr", "hr", role="reviewer")
+    both = key(folder, "both", "hr", "board", role="reviewer")
+    with served(folder) as running:
+        for path in ("/testsets", "/testsets/main.jsonl"):
+            refused = running.client(hr).get(path)
+            assert refused.status_code == 403
+            assert "MAGNOLIA" not in refused.text
+            assert running.client(both).get(path).status_code == 200
+        for path in ("decide", "undo"):
+            sent = running.client(hr).post(f"/testsets/main.jsonl/{path}", data={"row": "q1"})
+            assert sent.status_code == 403
+        assert "MAGNOLIA" in running.client(both).get("/testsets/main.jsonl").text

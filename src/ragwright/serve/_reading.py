@@ -74,19 +74,31 @@ async def all_visible(bench: Workbench, asking: Asking, documents: Sequence[str]
     return True
 
 
+async def sees_all(bench: Workbench, asking: Asking) -> bool:
+    """True if the rights of a caller hide no chunk of the index."""
+    if not asking.filters:
+        return True
+    run = bench.project.runner.arun
+    try:
+        seen = await run(_chunk_ids(asking, asking.filters), scope=asking.scope)
+    except FilterError:  # no chunk has what the rights ask for
+        return False
+    return seen == await run(_chunk_ids(asking, ()), scope=asking.scope)
+
+
 async def visible_passages(
     bench: Workbench, asking: Asking, passages: Iterable[tuple[str, str]]
 ) -> frozenset[str]:
     """The ids of those chunks that a caller may see now; ``passages`` are (document, chunk).
 
-
     A chunk that was cut again since is seen where all chunks of its document are.
     """
     wanted = frozenset(passages)
-    if not asking.filters:
-        return frozenset(chunk for _, chunk in wanted)
     project = bench.project
+    # also those of the configuration: another one may have answered, which this caller may not use
     filters = asking.searching(project.settings.retrieve).filters
+    if not filters:
+        return frozenset(chunk for _, chunk in wanted)
     seen: set[str] = set()
     for document in {document for document, _ in wanted}:
         of_document = Filter("document_id", (document,))
