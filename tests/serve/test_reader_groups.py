@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -147,7 +148,8 @@ def test_an_answer_from_a_document_that_was_closed_cannot_be_continued(tmp_path:
         reply = client.post("/v1/responses", json=follow)
         assert reply.status_code == 404
         unknown = client.post("/v1/responses", json=follow | {"previous_response_id": "resp_x"})
-        assert reply.text == unknown.text
+        refusals = [answer.json()["error"] | {"request_id": ""} for answer in (reply, unknown)]
+        assert refusals[0] == refusals[1]
 
 
 def test_a_reviewer_from_whom_groups_hide_documents_sees_no_testset(tmp_path: Path) -> None:
@@ -168,3 +170,25 @@ def test_a_reviewer_from_whom_groups_hide_documents_sees_no_testset(tmp_path: Pa
             sent = running.client(hr).post(f"/testsets/main.jsonl/{path}", data={"row": "q1"})
             assert sent.status_code == 403
         assert "MAGNOLIA" in running.client(both).get("/testsets/main.jsonl").text
+
+
+def test_a_shared_conversation_shows_what_its_reader_could_be_answered(tmp_path: Path) -> None:
+    """Also where an answer has no passages, or another configuration made it."""
+    laid = "retrieve.filters=[{field: source, values: [docs/open.md]}]"
+    settings = f"serve:\n  configurations: {{narrow: ['{laid}']}}\n"
+    folder = grouped(tmp_path, settings)
+    owner = key(folder, "owner", role="owner")
+    narrow = ServeKey("narrow", configurations=("narrow",), groups=("hr", "board"))
+    keys = ServeKeys(ProjectFolder(folder))
+    readers = [key(folder, "nobody"), keys.add(narrow), key(folder, "both", "hr", "board")]
+    statuses = []
+    with served(folder) as running:
+        http = running.client(owner)
+        for question in ("How many documents are there?", "Is the door code MAGNOLIA?"):
+            page = http.post("/", data={"q": question}).text
+            place = "/c/" + re.findall(r'name="conversation" value="([^"]+)"', page)[-1]
+            assert http.post(f"{place}/share", data={"shared": "true"}).status_code == 303
+            statuses.append([running.client(one).get(place).status_code for one in readers])
+    counted, quoted = statuses
+    assert counted == [404, 404, 404], "it counts documents that they may not see"
+    assert quoted == [404, 404, 200]

@@ -97,11 +97,13 @@ def stored_answer(outputs: Outputs, name: str) -> ShownAnswer | None:
 
 
 async def visible_answers(
-    bench: Workbench, asking: Asking, answers: Iterable[ShownAnswer]
+    bench: Workbench, asking: Asking, answers: Iterable[ShownAnswer], *, mine: bool
 ) -> frozenset[str]:
     """The ids of those answers whose passages a caller may all see now.
 
-    An answer without passages may be shown to those it could have been made for: the same tenant.
+    An answer without passages, or from the whole corpus, may be shown to those it could have been
+    made for: the same tenant. Owners and readers without groups have the same one, the empty one;
+    so there an answer of somebody else (not ``mine``) is shown only to whom nothing is hidden.
     """
     wanted = list(answers)
     seen = await visible_passages(bench, asking, (p for one in wanted for p in one.places))
@@ -109,7 +111,11 @@ async def visible_answers(
         one.id
         for one in wanted
         if all(chunk in seen for _, chunk in one.places)
-        and (one.places or not asking.filters or one.scope == asking.scope)
+        and (
+            (one.places and one.details.get("route") != "corpus")
+            or not asking.filters
+            or (one.scope == asking.scope and (mine or one.scope))
+        )
     )
 
 

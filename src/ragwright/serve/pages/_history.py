@@ -20,7 +20,7 @@ from ...core import RagwrightError, shortened
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from ._base import PRIVATE, error_page, page
-from ._cards import stored_answer, visible_answers
+from ._cards import ShownAnswer, stored_answer, visible_answers
 from ._threads import GONE, Thread, conversation_of, read_thread, usable_configuration
 
 if TYPE_CHECKING:
@@ -143,12 +143,16 @@ async def _search(
         matches = any(sought in text.question.casefold() for _, text in texts)
         if not matches and asking is not None:
             held = [name for name, text in texts if sought in text.text.casefold()]
-            read = [stored_answer(bench.outputs, name) for name in held]
-            answers = [answer for answer in read if answer is not None]
-            matches = bool(await visible_answers(bench, asking, answers))
+            answers = await service.for_page(_stored_answers, bench, held)
+            matches = bool(await visible_answers(bench, asking, answers, mine=True))
         if matches:
             listed.append(_listed_one(one, exchanges))
     return listed[: 2 * _LISTED]
+
+
+def _stored_answers(bench: Workbench, names: Sequence[str]) -> list[ShownAnswer]:
+    read = (stored_answer(bench.outputs, name) for name in names)
+    return [answer for answer in read if answer is not None]
 
 
 @router.get("/history/export")

@@ -135,8 +135,9 @@ async def read_thread(
         ApiError: 404, it is another person's and holds what this caller may not see.
     """
     turns = await asyncio.to_thread(_stored_turns, service, bench, known.id)
-    seen = await visible_answers(bench, asking, (a for turn in turns for a in turn.answers))
     mine = known.person == caller.name
+    answers = [answer for turn in turns for answer in turn.answers]
+    seen = await visible_answers(bench, asking, answers, mine=mine)
     shown: list[ShownTurn] = []
     for turn in turns:
         if not all(answer.id in seen for answer in turn.answers):
@@ -145,6 +146,8 @@ async def read_thread(
     hidden = len(shown) < len(turns)
     if hidden and not mine:
         raise ApiError(404, GONE, "not_found")
+    read = (place for turn in shown for answer in turn.answers for place in answer.places)
+    caller.note.used(document for document, _ in read)
     return Thread(known, mine, tuple(shown), hidden)
 
 
