@@ -113,8 +113,11 @@ def test_only_owners_add_sources_and_only_where_it_is_allowed(tmp_path: Path) ->
         files = [("files", TYRES)]
         sent = running.client().post("/sources/upload", files=files, headers=crossed)
         assert sent.status_code in {401, 403}
-    with served(folder, "serve.uploads=..") as running:
-        assert upload(running.client(owner), TYRES).status_code == 400
+    for outside in ("serve.uploads=..", "serve.uploads=."):
+        with served(folder, outside, "sources=[.]") as running:
+            sent = upload(running.client(owner), ("ragwright.yaml", b"{}"), replace="true")
+            assert sent.status_code == 400
+    assert "max_upload" in (folder / "ragwright.yaml").read_text("utf-8")
 
 
 def test_thousands_of_documents_are_listed_once_and_searched(tmp_path: Path) -> None:

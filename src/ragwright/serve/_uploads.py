@@ -43,14 +43,20 @@ def upload_folder(service: Service, caller: Caller) -> Path:
     chosen = service.options.uploads
     if chosen:
         wanted = (root / chosen).resolve()
+        if wanted == root:  # a file could replace ragwright.yaml, or code that it names
+            raise ConfigError(
+                "serve.uploads: files cannot be uploaded beside the project file",
+                hint="name a folder below, such as uploads/",
+            )
         if not any(wanted.is_relative_to(folder) for folder in folders):
             raise ConfigError(
                 f"serve.uploads: {chosen} is not below a folder of the sources in the project",
                 hint="name one of these folders, or list it under `sources` too",
             )
         return wanted
-    if caller.identity is None and folders:
-        return folders[0]
+    below = [folder for folder in folders if folder != root]
+    if caller.identity is None and below:
+        return below[0]
     raise ApiError(
         403,
         "uploading is off; name a folder of the sources under `serve.uploads`"
