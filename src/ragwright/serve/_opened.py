@@ -71,7 +71,10 @@ class Opened:
         project = self.bench.project
         target = project.target()
         grouped, _ = project.views.answer(target.snapshot, lambda view: view.has_field(GROUPS))
-        self.target, self.fault, self.grouped = target, None, grouped
+        # Requests read both from another thread, see `asking`: the right is never late.
+        self.grouped = self.grouped or grouped
+        self.target, self.fault = target, None
+        self.grouped = grouped
 
     def searched(self) -> Target:
         """The index that is searched now.
@@ -88,11 +91,12 @@ class Opened:
 
         Where every document is everyone's, groups cost nothing and narrow nothing.
         """
+        grouped = self.grouped  # before the target is read and behind it: either may be newer
         target = self.searched()
         if identity is None:
             return Asking(target=target)
         filters: tuple[Filter, ...] = identity.conditions
-        if self.grouped or not self.ungrouped:
+        if grouped or self.grouped or not self.ungrouped:
             right = identity.right(ungrouped=self.ungrouped)
             filters = filters if right is None else (right, *filters)
         return Asking(scope=identity.scope, filters=filters, target=target)

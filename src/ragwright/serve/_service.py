@@ -182,7 +182,7 @@ class Service:
     @property
     def guarded(self) -> bool:
         """True where every request has to say who sends it."""
-        return self.keys.used or self.options.knows_people
+        return self.options.knows_people or self.keys.used
 
     @property
     def name(self) -> str:
