@@ -100,6 +100,27 @@ def test_each_request_leaves_an_event(project: Path) -> None:
     assert len(events(project, "--who", "bob")) == 1
 
 
+def test_people_without_keys_leave_events_with_names_and_documents(tmp_path: Path) -> None:
+    """Also who is known but has no role, and what citations and conversations show again."""
+    settings = "serve:\n  proxy: {addresses: [127.0.0.0/8]}\n  people: {roles: {reader: [staff]}}\n"
+    folder = MakeProject(tmp_path)(settings)
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    with served(folder) as running:
+        http = running.http
+        assert http.get("/sources", headers={"x-forwarded-user": "eve"}).status_code == 403
+        ann = {"x-forwarded-user": "ann", "x-forwarded-groups": "staff"}
+        page = http.post("/", data={"q": QUESTION}, headers=ann).text
+        name = re.findall(r'name="conversation" value="([^"]+)"', page)[-1]
+        for path in (f"/source/beside?id={SOURCE}", f"/c/{name}", "/history/export"):
+            assert http.get(path, headers=ann).status_code == 200
+    refused, *rest = events(folder)
+    assert facts(refused) == ("refused", "proxy:eve", "GET /sources", "refused")
+    assert [event["kind"] for event in rest] == ["asked", "saw", "saw", "exported"]
+    assert {event["who"] for event in rest} == {"proxy:ann"}
+    assert all(SOURCE in event["documents"] for event in rest)
+
+
 def test_a_stream_is_stored_as_it_begins_and_as_it_ends(project: Path) -> None:
     reader = key(project, "ann")
     with served(project, "serve.audit.questions=true") as running:

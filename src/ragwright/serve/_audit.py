@@ -161,8 +161,9 @@ class Audited:
 
     def _event(self, scope: Scope, status: int, outcome: str) -> Event | None:
         """The event of a request, None where it did nothing that is kept."""
-        caller: Caller | None = scope.get("state", {}).get("caller")
-        note = Note() if caller is None else caller.note
+        state = scope.get("state", {})
+        caller: Caller | None = state.get("caller")
+        note: Note = state.get("refused") or (Note() if caller is None else caller.note)
         route = getattr(scope.get("route"), "path", "other")
         if scope.get("root_path", "").endswith(_TOOLS):
             route = _TOOLS

@@ -17,6 +17,7 @@ from ._admission import Caller
 from ._errors import ApiError, error_reply
 from ._events import SignInEvent, Way, note_event
 from ._identity import is_loopback
+from ._note import Note
 from ._resource import WELL_KNOWN, challenge
 from .sign_in import Person, identity_of, proxied_person
 
@@ -131,7 +132,7 @@ class Door:
             # page could send the headers of a proxy that runs here.
             if request.client is not None and is_loopback(request.client.host):
                 self._require_own_host(request)
-            return self._permitted(person)
+            return self._permitted(request, person)
         kind, _, secret = request.headers.get("authorization", "").partition(" ")
         if not secret:
             secret = request.headers.get("x-api-key", "")
@@ -149,7 +150,8 @@ class Door:
         try:
             if not options.sign_in.audiences or secret.count(".") != _DOTS:
                 raise ApiError(401, "unknown key", "invalid_api_key")
-            return self._permitted(await self._service.sign_in.person_of_token(secret.strip()))
+            person = await self._service.sign_in.person_of_token(secret.strip())
+            return self._permitted(request, person)
         except ApiError as error:
             address = request.client.host if request.client is not None else ""
             way: Way = "token" if error.code != "invalid_api_key" else "key"
@@ -161,9 +163,10 @@ class Door:
         """What the ledger holds; where it is behind a network, nobody else waits for it."""
         return await asyncio.to_thread(find) if self._service.keys.remote else find()
 
-    def _permitted(self, person: Person) -> Identity:
+    def _permitted(self, request: Request, person: Person) -> Identity:
         identity = identity_of(self._service.options.people, person)
         if identity is None:
+            request.state.refused = Note(who=person.name)
             raise ApiError(403, "you may not use this server: you have no role here", "no_role")
         return identity
 

@@ -53,7 +53,7 @@ async def log_in(request: Request, key: str = Form(""), next: str = Form("/")) -
     in a chat program, leads to the sign-in page, which then goes on by itself.
     """
     service = service_of(request)
-    serve_key = service.keys.find(key.strip())
+    serve_key = await asyncio.to_thread(service.keys.find, key.strip())
     if serve_key is None:
         _note(request, "refused", "key", reason="unknown key")
         return login_page(request, next, ApiError(401, "This key is unknown.", "invalid_api_key"))
@@ -94,6 +94,7 @@ async def come_back(request: Request) -> Response:
     """
     service = service_of(request)
     query = {name: request.query_params.getlist(name) for name in ("code", "state", "iss", "error")}
+    known = ""
     try:
         if any(len(values) > 1 for values in query.values()):
             raise ApiError(400, "a parameter was sent twice", "invalid_request")
@@ -101,6 +102,7 @@ async def come_back(request: Request) -> Response:
         browser = request.cookies.get(_browser_cookie(request), "")
         redirect = _redirect_address(request)
         person, wanted = await service.sign_in.person(came, browser, redirect)
+        known = person.name
         identity = identity_of(service.options.people, person)
         if identity is None:
             raise ApiError(
@@ -110,7 +112,7 @@ async def come_back(request: Request) -> Response:
         session = await asyncio.to_thread(service.sessions.begin_person, person, life)
     except (ApiError, StoreError) as error:
         fault = api_error(error)
-        _note(request, "refused", "provider", reason=fault.message)
+        _note(request, "refused", "provider", reason=fault.message, known=known)
         return login_page(request, "/", fault)
     _note(request, "signed in", "provider", identity)
     reply = onward_page(request, "Signed in", local_path(wanted))
@@ -136,7 +138,8 @@ async def ended(request: Request, logout_token: str = Form("")) -> Response:
 @router.get("/session")
 async def session(request: Request) -> Response:
     """Say whether this browser is signed in."""
-    signed_in = session_identity(service_of(request), request) is not None
+    identity = await asyncio.to_thread(session_identity, service_of(request), request)
+    signed_in = identity is not None
     return JSONResponse({"signed_in": signed_in}, headers={"cache-control": "no-store"})
 
 
@@ -144,7 +147,7 @@ async def session(request: Request) -> Response:
 async def log_out(request: Request) -> Response:
     """End the session; at the identity provider too, where that is set."""
     service = service_of(request)
-    identity = session_identity(service, request)
+    identity = await asyncio.to_thread(session_identity, service, request)
     await asyncio.to_thread(service.sessions.end, request.cookies.get(COOKIE, ""))
     reply: Response = RedirectResponse("/login", 303)
     if identity is not None:
@@ -211,8 +214,9 @@ def _note(
     identity: Identity | None = None,
     *,
     reason: str = "",
+    known: str = "",
 ) -> None:
     address = request.client.host if request.client is not None else ""
-    name, role = ("", "") if identity is None else (identity.name, identity.role)
+    name, role = (known, "") if identity is None else (identity.name, identity.role)
     note_event(service_of(request), SignInEvent(what, way, name, reason, address))
     caller_of(request).note.identified(_KINDS[what], name, role)

@@ -217,6 +217,7 @@ async def beside(
 ) -> HTMLResponse:
     """Show the passage of a citation with the text around it, for a place beside the answer."""
     service, caller = service_of(request), caller_of(request)
+    caller.note.used([id])
     visible, _, _ = await _first_visible(service, caller.identity, id)
     if visible is None:
         raise ApiError(404, "source not found", "not_found")

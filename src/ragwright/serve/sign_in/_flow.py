@@ -123,7 +123,8 @@ class SignIn:
             ApiError: 401, the state is of another browser or was used, or a token is not valid;
                 503, the provider cannot be reached.
         """
-        body = self._open_state(came.state, browser)
+        cipher = await asyncio.to_thread(self._sessions.cipher)
+        body = self._open_state(cipher, came.state, browser)
         described = await self._provider.description()
         promised = described.get("authorization_response_iss_parameter_supported") is True
         if (came.issuer or promised) and came.issuer != self.options.issuer:
@@ -155,7 +156,8 @@ class SignIn:
         """
         claims = await access_claims(self._provider, token)
         person = person_of_claims(self.options, claims)
-        if float(claims["iat"]) <= self._sessions.refused_before(person.name):
+        revoked = await asyncio.to_thread(self._sessions.refused_before, person.name)
+        if float(claims["iat"]) <= revoked:
             raise ApiError(401, "the sessions and tokens of this person were revoked", "revoked")
         return person
 
@@ -188,11 +190,11 @@ class SignIn:
     async def _first_use(self, name: str, life: float) -> bool:
         return await asyncio.to_thread(self._sessions.use_once, name, self._clock() + life)
 
-    def _open_state(self, state: str, browser: str) -> dict[str, str]:
+    def _open_state(self, cipher: Fernet, state: str, browser: str) -> dict[str, str]:
         from cryptography.fernet import InvalidToken
 
         try:
-            text = self._sessions.cipher().decrypt(state.encode(), ttl=UNDER_WAY)
+            text = cipher.decrypt(state.encode(), ttl=UNDER_WAY)
         except (InvalidToken, ValueError):
             text = b"{}"
         body: dict[str, str] = json.loads(text)
