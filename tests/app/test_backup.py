@@ -258,3 +258,52 @@ def test_a_restore_replaces_only_on_request_and_keeps_what_was_there(
     [before] = project.glob("before-restore-*")
     assert (before / "ragwright.yaml").read_text("utf-8") == "sources: []\n"
     assert (project / "docs/service.md").exists(), "what the archive does not hold stays"
+
+
+def test_a_restore_merges_folders_and_refuses_a_project_in_use(tmp_path: Path) -> None:
+    store = "store: {path: index/store.sqlite}\n"
+    folder = MakeProject(tmp_path)(store)
+    (folder / "ragwright.yaml").write_text(f"sources: [docs/service.md]\n{store}", "utf-8")
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+        bench.retrieve(QUESTION)
+        ragwright(folder, "backup", str(tmp_path / "all.zip"))
+        archive = str(tmp_path / "all.zip")
+        refused = ragwright(folder, "restore", archive, "--replace", code=1)
+        assert "another process uses this project" in refused.stderr
+        assert not list(folder.glob("before-restore-*"))
+    with zipfile.ZipFile(archive) as held:
+        names = held.namelist()
+    assert "project/index/store.sqlite" in names
+    assert not [name for name in names if name.endswith(("-wal", "-shm"))]
+    (folder / "docs/later.md").write_text("# Later\n", "utf-8")
+    ragwright(folder, "restore", archive, "--replace")
+    assert {p.name for p in (folder / "docs").iterdir()} >= {"service.md", "codes.md", "later.md"}
+    assert (folder / "index/store.sqlite").stat().st_mode & 0o777 == 0o600
+    ragwright(folder, "backup", str(tmp_path / "next.zip"))
+    with zipfile.ZipFile(tmp_path / "next.zip") as held:
+        assert not [name for name in held.namelist() if "before-restore-" in name]
+
+
+def test_forget_reaches_what_a_killed_backup_left(project: Path) -> None:
+    left = project / ".ragwright/data/.backup-killed"
+    left.mkdir()
+    (left / "database").write_text("brake fluid", "utf-8")
+    with Workbench.open(project) as bench:
+        bench.forget("docs/service.md")
+    assert not left.exists()
+
+
+def test_a_restore_that_fails_half_way_changes_nothing(project: Path, tmp_path: Path) -> None:
+    archive = str(tmp_path / "all.zip")
+    ragwright(project, "backup", archive)
+    (project / "testsets/mine.jsonl").unlink()
+    (project / "testsets").rmdir()
+    (project / "testsets").write_text("not a folder", "utf-8")
+    (project / "ragwright.yaml").write_text("sources: [docs/] # later\n", "utf-8")
+    before = said(project)
+    ragwright(project, "restore", archive, "--replace", code=1)
+    assert said(project) == before
+    assert (project / "ragwright.yaml").read_text("utf-8").endswith("# later\n")
+    assert (project / "testsets").read_text("utf-8") == "not a folder"
+    assert not list(project.glob("before-restore-*"))

@@ -1,5 +1,5 @@
 from ._added import ADDED as ADDED, added_tables as added_tables, checked_tables as checked_tables
-from ._copies import HeldFile as HeldFile, held_files as held_files
+from ._copies import HeldFile as HeldFile, held_files as held_files, in_use as in_use
 from ._database import (
     Appended as Appended,
     Connection as Connection,

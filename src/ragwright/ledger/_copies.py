@@ -72,3 +72,17 @@ def held_files(paths: Sequence[Path]) -> Iterator[list[HeldFile]]:
             except sqlite3.Error as error:
                 raise file_error(error, path) from error
         yield held
+
+
+def in_use(path: Path) -> bool:
+    """True while another connection, of this or another process, has a SQLite file open.
+
+    Otherwise its log is merged into the file. A file that cannot be read is not in use.
+    """
+    busy = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    try:
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")  # refused while it is open elsewhere
+    except sqlite3.Error as error:
+        return error.sqlite_errorcode & 0xFF in busy
+    return False

@@ -74,7 +74,12 @@ def back_up(connection: sqlite3.Connection, path: Path, version: int) -> Path:
 
 
 def forget_backups(folder: Path) -> None:
-    """Delete the copies that :func:`back_up` made below a folder."""
+    """Delete the copies that :func:`back_up` made below a folder, and what killed backups left.
+
+    The caller works on the project alone.
+    """
+    for left in folder.glob(".backup-*"):
+        shutil.rmtree(left, ignore_errors=True)
     for file in folder.rglob("*.bak*"):
         if _BACKUP.search(file.name):
             file.unlink(missing_ok=True)

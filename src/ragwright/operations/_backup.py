@@ -116,7 +116,7 @@ def back_up_project(
     work = WorkLock(folder.data / "work")
     folder.data.mkdir(parents=True, exist_ok=True)
     try:
-        with work.working("backup"), _staging(folder.data.parent) as staging:
+        with work.working("backup"), _staging(folder.data) as staging:
             contents = contents_of(folder, settings, replies=replies, sources=sources)
             _note_shared(settings, folder, contents)
             with replacing(target, private=True, fresh=True) as file:

@@ -25,9 +25,16 @@ COMMENT = b"ragwright backup"
 _LEFT = frozenset(
     {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache"}
 )
-_COMMITS = frozenset({"_versions", "_delta_log", "_refs", "_transactions", "manifests"})
+COMMITS = frozenset({"_versions", "_delta_log", "_refs", "_transactions", "manifests"})
 """Folders whose files say which other files belong to the tables."""
 
+BEFORE = "before-restore-"
+"""Beginning of the names of folders with what a restore has replaced."""
+
+LOGS = ("-wal", "-shm", "-journal")
+"""Ends of the names of SQLite's logs, which belong to one state of their file."""
+
+_PASSING_FOLDERS = (".backup-", ".restore-", BEFORE)
 _TRIES = 40
 _PAUSE = 0.1
 
@@ -91,7 +98,9 @@ def _walk(root: Path, without: set[Path], contents: Contents) -> Iterator[Path]:
         folders[:] = sorted(
             name
             for name in folders
-            if name not in _LEFT and here / name not in without and not name.startswith(".backup-")
+            if name not in _LEFT
+            and here / name not in without
+            and not name.startswith(_PASSING_FOLDERS)
         )
         for name in sorted((*folders, *files)):
             path = here / name
@@ -134,13 +143,16 @@ def _table_folders(folder: ProjectFolder, settings: Settings, contents: Contents
 
 def _passing(folder: ProjectFolder, path: Path) -> bool:
     """True for locks, logs of SQLite, copies of former versions, and marks of the moment."""
+    for end in LOGS:  # a store may lie anywhere in the project
+        if path.name.endswith(end) and _begins_with(Path(str(path).removesuffix(end)), SQLITE):
+            return True
     if not path.is_relative_to(folder.data):
         return False
     within = path.relative_to(folder.data)
     if within.parts[0] == "work":
         return within.name != "erasures"
     name = within.name
-    ends = ("-wal", "-shm", "-journal", ".lock", ".tmp", ".bak")
+    ends = (*LOGS, ".lock", ".tmp", ".bak")
     return name in ("lock", "turn", "answering") or name.endswith(ends)
 
 
@@ -194,7 +206,7 @@ def held_tables(source: Path, target: Path) -> None:
 def _commits(folder: Path) -> list[tuple[str, int, int]]:
     found = []
     for place, _, files in os.walk(folder):
-        if _COMMITS.isdisjoint(Path(place).parts):
+        if COMMITS.isdisjoint(Path(place).parts):
             continue
         for name in files:
             with suppress(FileNotFoundError):

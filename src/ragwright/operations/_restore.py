@@ -11,18 +11,18 @@ import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ..core import ConfigError, SchemaVersionError, StoreDamagedError
+from ..core import ConfigError, SchemaVersionError, StoreBusyError, StoreDamagedError
 from ..index import STORE_VERSION
-from ..ledger import WorkLock, file_error, ledger_tables
+from ..ledger import WorkLock, file_error, in_use, ledger_tables
 from ..project import AnswersUnderWay, ProjectFolder
 from ._backup import FORMAT, MANIFEST, PREFIX, BackupManifest, CopyProgress, StoredFile
-from ._contents import COMMENT
+from ._contents import BEFORE, COMMENT, COMMITS, LOGS
 
 _BLOCK = 1 << 20
 _MOST_MANIFEST = 200_000_000
@@ -145,7 +145,7 @@ def restore_project(
             staging = Path(tempfile.mkdtemp(prefix=".restore-", dir=root))
             try:
                 _unpack(archive, manifest, staging, str(source), counted)
-                before = _put_in_place(staging, root, occupied)
+                before = _put_in_place(staging, root, manifest, occupied)
             finally:
                 shutil.rmtree(staging, ignore_errors=True)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
@@ -185,7 +185,7 @@ def _unpack(
                 progress.done += len(block)
         if digest.hexdigest() != stored.sha256:
             raise _damaged(where, f"{name} has another content")
-        if name.startswith(".ragwright/"):
+        if name.startswith(".ragwright/") or name in manifest.versions:
             target.chmod(0o600)
 
 
@@ -201,32 +201,69 @@ def _safe_name(name: str) -> bool:
     )
 
 
-def _put_in_place(staging: Path, root: Path, occupied: bool) -> Path | None:
+def _put_in_place(
+    staging: Path, root: Path, manifest: BackupManifest, occupied: bool
+) -> Path | None:
     """Move what was unpacked into the folder, and aside what it replaces."""
     if not occupied:
         _move(staging, root, None)
         return None
     folder = ProjectFolder(root)
-    if AnswersUnderWay(folder.data).any():
-        raise ConfigError(
-            "a server answers from this project", where=str(root), hint="stop it first"
+    if AnswersUnderWay(folder.data).any() or _open_elsewhere(root, manifest):
+        raise StoreBusyError(
+            "another process uses this project",
+            where=str(root),
+            hint="stop its server and other commands, then restore again; nothing was changed",
         )
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    before = root / f"before-restore-{stamp}"
+    before = root / f"{BEFORE}{stamp}"
     with WorkLock(folder.data / "work").alone("restore"):
         before.mkdir()
         _move(staging, root, before)
     return before
 
 
+def _open_elsewhere(root: Path, manifest: BackupManifest) -> bool:
+    """True if a database of the project is open, as those of a server are."""
+    own = (root / ".ragwright").rglob("*.sqlite")
+    listed = (root / name for name in manifest.versions)
+    return any(in_use(path) for path in sorted({*own, *listed}) if path.is_file())
+
+
 def _move(staging: Path, root: Path, before: Path | None) -> None:
-    """Replace files and folders; of ``.ragwright`` also what the backup does not hold."""
-    names = sorted(path.name for path in staging.iterdir())
-    for name in names:
-        there = root / name
-        if before is not None and there.exists():
-            there.rename(before / name)
-        (staging / name).rename(there)
+    """Replace what was unpacked; if that fails, everything is moved back."""
+    moved: list[tuple[Path, Path]] = []
+
+    def move(path: Path, target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(target)
+        moved.append((path, target))
+
+    try:
+        for name in _replaced(staging, staging):
+            for end in ("", *LOGS):  # a log belongs to the database that goes
+                there = Path(f"{root / name}{end}")
+                if before is not None and (there.exists() or there.is_symlink()):
+                    move(there, Path(f"{before / name}{end}"))
+            move(staging / name, root / name)
+    except OSError:
+        for path, target in reversed(moved):
+            target.rename(path)
+        if before is not None:
+            shutil.rmtree(before)  # empty folders
+        raise
+
+
+def _replaced(folder: Path, staging: Path) -> Iterator[Path]:
+    """What is replaced as a whole: files, tables, and ``.ragwright``; other folders are merged."""
+    for path in sorted(folder.iterdir()):
+        name = path.relative_to(staging)
+        inner = (*path.glob("*/"), *path.glob("*/*/")) if path.is_dir() else ()
+        whole = name.name == ".ragwright" or any(place.name in COMMITS for place in inner)
+        if path.is_dir() and not whole:
+            yield from _replaced(path, staging)
+        else:
+            yield name
 
 
 def rate_of(progress: CopyProgress) -> float:

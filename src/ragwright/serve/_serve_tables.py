@@ -122,7 +122,13 @@ SERVE_TABLES = Tables(
     "serve",
     (*_ACCESS, *_SERVED, *_CONVERSATIONS),
     1,
-    moved={"serve_keys": "ON CONFLICT DO NOTHING"},
+    moved={
+        "serve_keys": "ON CONFLICT DO NOTHING",
+        # tokens that were revoked stay revoked
+        "serve_people": "ON CONFLICT (name) DO UPDATE SET refused_before = excluded.refused_before "
+        "WHERE serve_people.refused_before < excluded.refused_before",
+        **dict.fromkeys(("conversation_turns", "conversations"), "ON CONFLICT DO NOTHING"),
+    },
     renumbered={"serve_keys": "number"},
     forgets=(
         Forgets(
