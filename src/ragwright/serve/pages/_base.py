@@ -86,8 +86,8 @@ def page(
 
 def fragment(service: Service, template: str, values: Mapping[str, Any]) -> str:
     """A part of a page, everything escaped."""
-    made = _template_environment().get_template(template)
-    return _below_root(service, made.render({**values, "root": service.options.prefix}))
+    loaded = _template_environment().get_template(template)
+    return _below_root(service, loaded.render({**values, "root": service.options.prefix}))
 
 
 def page_from(request: Request, source: str, values: Mapping[str, Any]) -> HTMLResponse:

@@ -142,16 +142,16 @@ async def upload(
     service, caller = service_of(request), caller_of(request)
     try:
         folder = upload_folder(service, caller)
-        given = [file for file in files if file.filename]
-        if not given:
+        chosen = [file for file in files if file.filename]
+        if not chosen:
             raise ApiError(400, "choose a file first", "invalid_value")
         _require_idle(service)
-        names = [safe_name(file.filename or "") for file in given]
+        names = [safe_name(file.filename or "") for file in chosen]
         if len(set(names)) < len(names):
             raise ApiError(400, "two of the files have the same name", "invalid_value")
         paths = [
             await asyncio.to_thread(keep_file, folder, name, file.file, replace=overwrite)
-            for name, file in zip(names, given, strict=True)
+            for name, file in zip(names, chosen, strict=True)
         ]
         sources = [str(path) for path in paths]
         service.adding.start(partial(ingest_added, service, caller, sources), names)
