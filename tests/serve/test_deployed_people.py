@@ -179,8 +179,8 @@ def test_three_people_ask_correct_and_upload_and_see_only_theirs(browser: Any, s
         correct(page, f"{login} says: {SECRETS[group]}")
         if group in site.owners:
             upload(page, "tyres.md", "# Tyres\n\nThe tyres must be changed every six years.\n")
-            found = (answer_of(page, "When must the tyres be changed?") for _ in range(5))
-            assert any("six years" in shown for shown in found)
+            answers = (answer_of(page, "When must the tyres be changed?") for _ in range(5))
+            assert any("six years" in shown for shown in answers)
         else:
             assert refused_upload(page) == 403
             assert [fault for fault in faults if "403" not in fault] == []

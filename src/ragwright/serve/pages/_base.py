@@ -75,7 +75,7 @@ def static_file(name: str) -> bytes:
 def page(
     request: Request, template: str, values: Mapping[str, Any], *, status: int = 200
 ) -> HTMLResponse:
-    """A page of ours: everything escaped, no script but ours, framed by nobody."""
+    """A page: everything escaped, only our own scripts, no framing by other sites."""
     return _html_response(
         request,
         _template_environment().get_template(template),

@@ -221,7 +221,13 @@ async def beside(
     if visible is None:
         raise ApiError(404, "source not found", "not_found")
     values = _source_values(visible, start, end, v)
-    cut = {"before": values["before"][-_AROUND:], "after": values["after"][:_AROUND]}
+    before, after = values["before"], values["after"]
+    cut = {
+        "before": before[-_AROUND:],
+        "after": after[:_AROUND],
+        "cut_before": len(before) > _AROUND,
+        "cut_after": len(after) > _AROUND,
+    }
     link = source_url("", id, start, end, values["marked"])
     html = fragment(service, "beside.html", {**values, **cut, "whole": link})
     return HTMLResponse(html, headers=page_headers())

@@ -242,7 +242,7 @@ def _has_draft(row: Row) -> bool:
 
 
 def _visible_decisions(decisions: Any, by: str) -> list[tuple[str, str]]:
-    """Return what people decided; hidden from those who have not decided yet, to sway nobody."""
+    """Return what people decided; hidden from those who have not decided yet."""
     return sorted(decisions.items()) if by in decisions else []
 
 
