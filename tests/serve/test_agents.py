@@ -5,13 +5,12 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
-from served import Running, served
+from agent import with_tools
+from served import served
 from small_project import MakeProject
 
 from ragwright import Workbench
@@ -21,7 +20,6 @@ from ragwright.serve import ServeKey, ServeKeys
 pytest.importorskip("mcp")
 
 from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
 
 QUESTION = "How often must the brake fluid be changed?"
 
@@ -32,17 +30,6 @@ def project(tmp_path: Path) -> Path:
     with Workbench.open(folder) as bench:
         bench.ingest()
     return folder
-
-
-def with_tools(running: Running, work: Callable[[Client], Awaitable[Any]], key: str = "") -> Any:
-    async def inside() -> Any:
-        headers = {"authorization": f"Bearer {key}"} if key else {}
-        async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
-            transport = streamable_http_client(f"{running.address}/mcp/", http_client=http)
-            async with Client(transport) as client:
-                return await work(client)
-
-    return asyncio.run(inside())
 
 
 @pytest.mark.slow

@@ -79,6 +79,7 @@ def test_a_streamed_answer_becomes_a_turn_of_the_conversation(
     assert "five years" in shown
     beside = http.get(mark["url"].replace("/source?", "/source/beside?")).text
     assert "<mark>The coolant must be changed every five years.</mark>" in beside
+    assert "…" not in beside, "the document is shown whole"
 
 
 def test_asked_again_a_question_replaces_what_follows(

@@ -165,8 +165,8 @@ def test_signing_out_ends_the_session_here_and_at_the_provider(site: Site) -> No
 def test_the_provider_ends_sessions(site: Site) -> None:
     """Back-channel logout: by the provider's own page, which asks for a confirmation."""
     http = site.signed_in("ann")
-    asked = http.get(f"{site.issuer}/session/end")
-    form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', asked.text))
+    question = http.get(f"{site.issuer}/session/end")
+    form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', question.text))
     http.post(f"{site.issuer}/session/end/confirm", data={**form, "logout": "yes"})
     assert http.get("/sources").status_code == 401
 

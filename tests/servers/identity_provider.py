@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import secrets
 import shutil
 import socket
 import subprocess
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urljoin
+from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 import httpx2
 import pytest
@@ -49,10 +52,16 @@ def free_port() -> int:
 
 
 @contextmanager
-def identity_provider(server: str) -> Iterator[str]:
-    """The issuer of a running provider that knows the server at this address as a client."""
+def identity_provider(server: str, realm: Path | None = None) -> Iterator[str]:
+    """The issuer of a running provider that knows the server at this address as a client.
+
+    Args:
+        server: Address of the server.
+        realm: An export of Keycloak, whose people and client are used.
+    """
     port = free_port()
     variables = {"PACKAGE": package().as_uri(), "PORT": str(port), "SERVER": server}
+    variables |= {"REALM": str(realm or "")}
     script = Path(__file__).with_suffix(".mjs")
     with subprocess.Popen(
         ["node", str(script)],
@@ -69,13 +78,15 @@ def identity_provider(server: str) -> Iterator[str]:
             process.kill()
 
 
-def came_back(http: httpx2.Client, address: str, login: str) -> str:
+def came_back(
+    http: httpx2.Client, address: str, login: str, returned: str = "/login/return"
+) -> str:
     """Sign in at the provider's own forms; the address that it sends the browser back to."""
     reply = http.get(address)
     for _ in range(8):
         if reply.is_redirect:
             address = urljoin(str(reply.url), reply.headers["location"])
-            if "/login/return" in address:
+            if returned in address:
                 return address
             reply = http.get(address)
             continue
@@ -84,3 +95,30 @@ def came_back(http: httpx2.Client, address: str, login: str) -> str:
         data = {"prompt": "login", "login": login, "password": "any"}
         reply = http.post(urljoin(str(reply.url), form[1]), data=data)
     raise AssertionError("the provider never sent the browser back")
+
+
+def access_token(issuer: str, audience: str, login: str) -> str:
+    """The token for an audience that a program gets once its user has signed in."""
+    verifier = secrets.token_urlsafe(48)
+    digest = hashlib.sha256(verifier.encode()).digest()
+    client = {"client_id": "chat-program", "redirect_uri": "http://127.0.0.1/returned"}
+    query = {
+        **client,
+        "response_type": "code",
+        "scope": "openid ask",
+        "resource": audience,
+        "code_challenge": urlsafe_b64encode(digest).decode().rstrip("="),
+        "code_challenge_method": "S256",
+    }
+    with httpx2.Client(timeout=20) as http:
+        address = f"{issuer}/auth?{urlencode(query)}"
+        returned = urlsplit(came_back(http, address, login, client["redirect_uri"]))
+        form = {
+            **client,
+            "grant_type": "authorization_code",
+            "code": parse_qs(returned.query)["code"][0],
+            "code_verifier": verifier,
+            "resource": audience,
+        }
+        token: str = http.post(f"{issuer}/token", data=form).json()["access_token"]
+    return token

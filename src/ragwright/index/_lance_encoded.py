@@ -231,12 +231,12 @@ class EncodedScoring(Scoring):
         unposted = self._best_of_unposted(where, k, soft)
         while size < len(self._posted) // _GROWTH:
             places = highest(self._posted, size, ROUNDING, above=0.0)
-            found = self._best_at(places, where, k, soft)
+            ranked = self._best_at(places, where, k, soft)
             rest = self._posted.copy()
             rest[places] = 0.0
             beyond = float(rest.max(initial=0.0)) + ROUNDING
-            if beyond <= 2 * ROUNDING or (len(found.ids) >= k and found.scores.min() > beyond):
-                return joined([found, unposted])
+            if beyond <= 2 * ROUNDING or (len(ranked.ids) >= k and ranked.scores.min() > beyond):
+                return joined([ranked, unposted])
             size *= _GROWTH
         return self._best_of(where.sql, k, soft)
 
@@ -263,8 +263,8 @@ class EncodedScoring(Scoring):
 
     def _best_of(self, where: str, k: int, soft: Sequence[str]) -> Found:
         best = joined([])
-        for found in self._batches(where, soft):
-            best = kept(joined([best, found]), k) if best.ids else kept(found, k)
+        for batch in self._batches(where, soft):
+            best = kept(joined([best, batch]), k) if best.ids else kept(batch, k)
         return best if best.ids else joined([])
 
     def _scores_of(self, stamps: Stamps, ordinals: NDArray[Any]) -> Scores:
@@ -292,9 +292,10 @@ class EncodedScoring(Scoring):
         return scores
 
 
-def kept(found: Found, k: int) -> Found:
+def kept(candidates: Found, k: int) -> Found:
     """The k best chunks, and those with the score of the last."""
-    if len(found.ids) <= max(1, k):
-        return found
-    least = np.partition(found.scores, len(found.ids) - max(1, k))[len(found.ids) - max(1, k)]
-    return found.above(float(least) - ROUNDING / 4)
+    dropped = len(candidates.ids) - max(1, k)
+    if dropped <= 0:
+        return candidates
+    least = np.partition(candidates.scores, dropped)[dropped]
+    return candidates.above(float(least) - ROUNDING / 4)

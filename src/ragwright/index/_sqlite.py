@@ -502,11 +502,11 @@ def open_store(
     if options.path:
         path = _place(options.path, folder, root)
     if options.kind == "lance":
-        given = options.uri or options.path
+        address = options.uri or options.path
         place: Path | str = path
-        if given:
+        if address:
             # An address (s3://…) is not a path below the project.
-            place = given if "://" in given else _place(given, folder, root)
+            place = address if "://" in address else _place(address, folder, root)
         return index.LanceStore(place, options, analyzers=analyzers)
     if options.kind != "sqlite":
         return _plugin_store(options, path, analyzers)

@@ -146,9 +146,9 @@ def _carries(address: str, host: str, secrets: Iterable[str]) -> bool:
         return False
     if named != host.casefold() and not named.endswith(f".{host.casefold()}"):
         return False
-    said = unquote(address).casefold()
+    plain = unquote(address).casefold()
     return any(
-        form.casefold() in said for secret in secrets for form in _written_forms(secret)
+        form.casefold() in plain for secret in secrets for form in _written_forms(secret)
     ) or any(secret.casefold() in named for secret in secrets)
 
 

@@ -129,11 +129,11 @@ def _table_folders(folder: ProjectFolder, settings: Settings, contents: Contents
     places = {folder.data / "records"}
     store = settings.store
     if store.kind == "lance":
-        given = store.uri or store.path
-        if "://" in given:
-            contents.left_out[given] = "the store is elsewhere: it keeps versions of its own"
+        address = store.uri or store.path
+        if "://" in address:
+            contents.left_out[address] = "the store is elsewhere: it keeps versions of its own"
         else:
-            places.add(folder.root / given if given else folder.data / "store.lance")
+            places.add(folder.root / address if address else folder.data / "store.lance")
     elif store.path and not (folder.root / store.path).resolve().is_relative_to(
         folder.root.resolve()
     ):
@@ -204,7 +204,7 @@ def held_tables(source: Path, target: Path) -> None:
 
 
 def _commits(folder: Path) -> list[tuple[str, int, int]]:
-    found = []
+    commits = []
     for place, _, files in os.walk(folder):
         if COMMITS.isdisjoint(Path(place).parts):
             continue
@@ -212,8 +212,8 @@ def _commits(folder: Path) -> list[tuple[str, int, int]]:
             with suppress(FileNotFoundError):
                 path = Path(place, name)
                 status = path.stat()
-                found.append((str(path), status.st_size, status.st_mtime_ns))
-    return sorted(found)
+                commits.append((str(path), status.st_size, status.st_mtime_ns))
+    return sorted(commits)
 
 
 def _link_files(source: Path, target: Path) -> None:

@@ -194,7 +194,7 @@ class Admitted:
         return retrieval
 
     def give_way(self) -> None:
-        """End where an erasure has waited for it: nobody knows what it is still made from.
+        """End where an erasure waits for it: it may still use text that is deleted.
 
         Raises:
             ApiError: 503; asked again, it is answered from what is left.

@@ -76,10 +76,10 @@ class ServeKeys:
     def used(self) -> bool:
         """True once a key was made, also after the last one was revoked: all requests need one."""
         if not self._used:
-            given = "EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'serve_keys' AND seq > 0)"
+            issued = "EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'serve_keys' AND seq > 0)"
             if self._ledger.database.remote:
-                given = "(SELECT is_called FROM serve_keys_number_seq)"
-            rows = self._ledger.select(f"SELECT EXISTS (SELECT 1 FROM serve_keys) OR {given}")  # noqa: S608
+                issued = "(SELECT is_called FROM serve_keys_number_seq)"
+            rows = self._ledger.select(f"SELECT EXISTS (SELECT 1 FROM serve_keys) OR {issued}")  # noqa: S608
             self._used = bool(rows[0][0]) or bool(self.left_behind)
         return self._used
 

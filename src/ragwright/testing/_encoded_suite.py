@@ -117,8 +117,8 @@ def _naive(encoder: str, ids: Sequence[str]) -> Ranking:
 def _search(store: Store, encoder: str, k: int = 1000, **more: Any) -> SearchReply:
     """The reply of a channel on the present state."""
     channel = encoder.partition(":")[0]
-    asked = sparse_form(_QUERY) if channel == "sparse" else query_form(_LATE_QUERY)
-    vector = more.pop("vector", asked)
+    query = sparse_form(_QUERY) if channel == "sparse" else query_form(_LATE_QUERY)
+    vector = more.pop("vector", query)
     request = Search(store.snapshot(_PAIR), channel, k, vector=vector, encoder=encoder, **more)
     [reply] = SearchHandler(Views(store)).carry([request])
     if isinstance(reply, Exception):
@@ -263,10 +263,10 @@ class EncodedTests:
         [stamp] = coded.stamps_without(_PAIR, _SPARSE)
         coded.put_encodings(_SPARSE, {stamp: (b"",)})
         view = coded.view(_PAIR)
-        asked = Search(view.snapshot, "sparse", 99, vector=sparse_form(_QUERY), encoder=_SPARSE)
+        request = Search(view.snapshot, "sparse", 99, vector=sparse_form(_QUERY), encoder=_SPARSE)
         with pytest.raises(StoreError, match="1 encoding for 2 chunks"):
-            view.encoded(asked)
+            view.encoded(request)
         assert list(coded.stamps_without(_PAIR, _SPARSE)) == [stamp]
         coded.put_encodings(_SPARSE, {stamp: (b"", sparse_form({1: 1.0}))})
         assert not coded.stamps_without(_PAIR, _SPARSE)
-        assert "d040:1" in dict(coded.view(_PAIR).encoded(asked).candidates)
+        assert "d040:1" in dict(coded.view(_PAIR).encoded(request).candidates)

@@ -242,7 +242,7 @@ class RelaxedTests:
         assert len(reply.candidates) == filled.statistics().chunks
         hits = filled.lookup(ids(reply))
         other = [hit.metadata["client"] != "client 1" for hit in hits]
-        assert reply.rungs == tuple(0b110 if one else 0b101 for one in other)
+        assert reply.rungs == tuple(0b110 if excluded else 0b101 for excluded in other)
         assert other == sorted(other, reverse=True)
         assert {len(set(other)), len(reply.ladder)} == {2}
         slip = SoftFilter(Filter("cleint", ("client 1",), exclude=True))

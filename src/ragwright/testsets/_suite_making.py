@@ -75,8 +75,8 @@ def make_attacks(
     source = gathered.source
     made = [attack_rows(gathered.evidence, attacks)]
     if CROSS_GROUP in attacks.wanted:
-        asked = cross_group_rows(gathered.evidence, gathered.corpus, attacks)
-        made.append(project.runner.run(asked))
+        flow = cross_group_rows(gathered.evidence, gathered.corpus, attacks)
+        made.append(project.runner.run(flow))
     rows = tuple(row for suite in made for row in suite.rows)
     notes = (*gathered.notes, *(note for suite in made for note in suite.notes))
     if not rows:

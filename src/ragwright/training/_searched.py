@@ -64,8 +64,8 @@ def searched_pairs(project: Project, rows: Sequence[Row], mining: Mining) -> lis
         retrieved = yield from retrieve(row.user_input, target, search)
         return _Searched(row, gold, tuple(hit.chunk_id for hit in retrieved.hits))
 
-    found = project.runner.run(gather(searched(row) for row in rows))
-    answered = [question for question in found if question.gold]
+    questions = project.runner.run(gather(searched(row) for row in rows))
+    answered = [question for question in questions if question.gold]
     clusters = split_clusters([question.row for question in answered])
     view = project.views.view(target.snapshot)
     drawn = _Drawing(view, mining)

@@ -81,8 +81,8 @@ def write_contexts(
     for error in errors:
         if isinstance(error, FATAL) or not isinstance(error, ModelError):
             raise error
-    asked = sum(1 for sentences in written for entry in sentences if entry != "")
-    if errors and len(errors) == asked and not any(map(concerns_text, errors)):
+    calls = sum(1 for sentences in written for entry in sentences if entry != "")
+    if errors and len(errors) == calls and not any(map(concerns_text, errors)):
         raise errors[0]  # the server, not a chunk
     for (document, chunks), sentences in zip(documents, written, strict=True):
         lost = [entry for entry in sentences if isinstance(entry, ModelError)]

@@ -130,7 +130,7 @@ async def answers(request: Request, form: Annotated[Asked, Form()]) -> HTMLRespo
             personas = form.personas(opened)
             asking = work.asking(history=_history(thread, form, personas[0]))
             done = await answered(work, form.q, personas, asking)
-            kept = [await _keep_turn(work, thread, form, one) for one in done]
+            kept = [await _keep_turn(work, thread, form, answer) for answer in done]
             shown = tuple(map(delivered_answer, done))
             thread = replace(thread, turns=(*thread.turns, ShownTurn(form.turn, shown)))
             turns = await turn_values(work.bench, caller, thread)

@@ -75,7 +75,7 @@ def static_file(name: str) -> bytes:
 def page(
     request: Request, template: str, values: Mapping[str, Any], *, status: int = 200
 ) -> HTMLResponse:
-    """A page of ours: everything escaped, no script but ours, framed by nobody."""
+    """A page: everything escaped, only our own scripts, no framing by other sites."""
     return _html_response(
         request,
         _template_environment().get_template(template),
@@ -86,8 +86,8 @@ def page(
 
 def fragment(service: Service, template: str, values: Mapping[str, Any]) -> str:
     """A part of a page, everything escaped."""
-    made = _template_environment().get_template(template)
-    return _below_root(service, made.render({**values, "root": service.options.prefix}))
+    loaded = _template_environment().get_template(template)
+    return _below_root(service, loaded.render({**values, "root": service.options.prefix}))
 
 
 def page_from(request: Request, source: str, values: Mapping[str, Any]) -> HTMLResponse:

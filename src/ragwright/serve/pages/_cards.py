@@ -106,15 +106,15 @@ async def visible_answers(
     so there an answer of somebody else (not ``mine``) is shown only to whom nothing is hidden.
     """
     wanted = list(answers)
-    seen = await visible_passages(bench, asking, (p for one in wanted for p in one.places))
+    seen = await visible_passages(bench, asking, (p for answer in wanted for p in answer.places))
     return frozenset(
-        one.id
-        for one in wanted
-        if all(chunk in seen for _, chunk in one.places)
+        answer.id
+        for answer in wanted
+        if all(chunk in seen for _, chunk in answer.places)
         and (
-            (one.places and one.details.get("route") != "corpus")
+            (answer.places and answer.details.get("route") != "corpus")
             or not asking.filters
-            or (one.scope == asking.scope and (mine or one.scope))
+            or (answer.scope == asking.scope and (mine or answer.scope))
         )
     )
 
@@ -123,37 +123,38 @@ async def cards_of(
     bench: Workbench, caller: Caller, answers: Sequence[ShownAnswer]
 ) -> list[dict[str, Any]]:
     """The values of cards for the template."""
-    cited = [_cited_chunk(place) for one in answers for place in one.cited_chunks]
+    cited = [_cited_chunk(place) for answer in answers for place in answer.cited_chunks]
     figures = await figures_of_passages(bench, caller, cited)
     analyzer = bench.project.analyzer
     explained = await asyncio.to_thread(
         lambda: [plain_why(analyzer, a.question, a.details, a.passages) for a in answers]
     )
-    return [_card(one, caller, why, figures) for one, why in zip(answers, explained, strict=True)]
+    pairs = zip(answers, explained, strict=True)
+    return [_card(answer, caller, why, figures) for answer, why in pairs]
 
 
 def _card(
-    one: ShownAnswer,
+    answer: ShownAnswer,
     caller: Caller,
     why: Mapping[str, Any],
     figures: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> dict[str, Any]:
-    details = one.details
+    details = answer.details
     spans = {place["number"]: _linked(place) for place in details["citations"]}
     chunks = dict.fromkeys(place["chunk_id"] for place in details["citations"])
     shown = (figure for chunk in chunks for figure in figures.get(chunk, ()))
     return {
-        "id": one.id,
-        "persona": one.persona,
-        "parts": _parts(one.text, details["marks"], spans),
+        "id": answer.id,
+        "persona": answer.persona,
+        "parts": _parts(answer.text, details["marks"], spans),
         "spans": list(spans.values()),
         "figures": list({figure["id"]: figure for figure in shown}.values()),
         "closest": [_linked(place) for place in details["closest"]],
         "abstained": details["abstained"],
-        "model": short_model(one.model, caller),
+        "model": short_model(answer.model, caller),
         "notes": notes_for([n for n in details["notes"] if not n.startswith(_IN_WORDS)], caller),
         "promise": details["promise"],
-        "verdict": one.verdict,
+        "verdict": answer.verdict,
         "why": {**why, "read": [_linked(place) for place in why["read"]]},
     }
 

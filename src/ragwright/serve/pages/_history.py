@@ -74,23 +74,23 @@ async def recent_conversations(
 def _listed(
     service: Service, bench: Workbench, person: str, most: int, before: str = ""
 ) -> list[ListedConversation]:
-    found = _with_answers(service, service.conversations.of_person(person, most, before))
-    exchanges = bench.outputs.exchanges([one.answers[0] for one in found if one.answers])
-    return [_listed_one(one, exchanges) for one in found]
+    entries = _with_answers(service, service.conversations.of_person(person, most, before))
+    exchanges = bench.outputs.exchanges([entry.answers[0] for entry in entries if entry.answers])
+    return [_listed_entry(entry, exchanges) for entry in entries]
 
 
-def _with_answers(service: Service, found: Sequence[Conversation]) -> list[_Texts]:
-    turns = service.conversations.turns(*(one.id for one in found))
+def _with_answers(service: Service, conversations: Sequence[Conversation]) -> list[_Texts]:
+    turns = service.conversations.turns(*(known.id for known in conversations))
     return [
-        _Texts(one, tuple(name for turn in turns.get(one.id, ()) for name in turn.answers))
-        for one in found
+        _Texts(known, tuple(name for turn in turns.get(known.id, ()) for name in turn.answers))
+        for known in conversations
     ]
 
 
-def _listed_one(one: _Texts, exchanges: Mapping[str, Exchange]) -> ListedConversation:
-    first = next((exchanges[name] for name in one.answers if name in exchanges), None)
+def _listed_entry(entry: _Texts, exchanges: Mapping[str, Exchange]) -> ListedConversation:
+    first = next((exchanges[name] for name in entry.answers if name in exchanges), None)
     title = shortened(first.question, _TITLE) if first else "Its answers were deleted"
-    known = one.conversation
+    known = entry.conversation
     return ListedConversation(known.id, title, known.changed, known.shared)
 
 
@@ -132,21 +132,21 @@ async def _search(
     Answers count where their reader may see them now.
     """
     known = await asyncio.to_thread(service.conversations.of_person, caller.name, _SEARCHED)
-    found = await asyncio.to_thread(_with_answers, service, known)
-    names = [name for one in found for name in one.answers]
+    entries = await asyncio.to_thread(_with_answers, service, known)
+    names = [name for entry in entries for name in entry.answers]
     exchanges = await service.for_page(bench.outputs.exchanges, names)
     asking = opened.asking(caller.identity) if opened.target is not None else None
     sought = wanted.casefold()
     listed = []
-    for one in found:
-        texts = [(name, exchanges[name]) for name in one.answers if name in exchanges]
+    for entry in entries:
+        texts = [(name, exchanges[name]) for name in entry.answers if name in exchanges]
         matches = any(sought in text.question.casefold() for _, text in texts)
         if not matches and asking is not None:
             held = [name for name, text in texts if sought in text.text.casefold()]
             answers = await service.for_page(_stored_answers, bench, held)
             matches = bool(await visible_answers(bench, asking, answers, mine=True))
         if matches:
-            listed.append(_listed_one(one, exchanges))
+            listed.append(_listed_entry(entry, exchanges))
     return listed[: 2 * _LISTED]
 
 
@@ -161,7 +161,7 @@ async def export_all(request: Request) -> Response:
     service, caller = service_of(request), caller_of(request)
     known = await asyncio.to_thread(service.conversations.of_person, caller.name, _SEARCHED)
     try:
-        threads = [await _thread(service, caller, one) for one in known]
+        threads = [await _thread(service, caller, conversation) for conversation in known]
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     body = {"conversations": [_thread_json(thread) for thread in threads]}

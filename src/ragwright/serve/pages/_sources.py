@@ -142,16 +142,16 @@ async def upload(
     service, caller = service_of(request), caller_of(request)
     try:
         folder = upload_folder(service, caller)
-        given = [file for file in files if file.filename]
-        if not given:
+        chosen = [file for file in files if file.filename]
+        if not chosen:
             raise ApiError(400, "choose a file first", "invalid_value")
         _require_idle(service)
-        names = [safe_name(file.filename or "") for file in given]
+        names = [safe_name(file.filename or "") for file in chosen]
         if len(set(names)) < len(names):
             raise ApiError(400, "two of the files have the same name", "invalid_value")
         paths = [
             await asyncio.to_thread(keep_file, folder, name, file.file, replace=overwrite)
-            for name, file in zip(names, given, strict=True)
+            for name, file in zip(names, chosen, strict=True)
         ]
         sources = [str(path) for path in paths]
         service.adding.start(partial(ingest_added, service, caller, sources), names)
@@ -222,7 +222,13 @@ async def beside(
     if visible is None:
         raise ApiError(404, "source not found", "not_found")
     values = _source_values(visible, start, end, v)
-    cut = {"before": values["before"][-_AROUND:], "after": values["after"][:_AROUND]}
+    before, after = values["before"], values["after"]
+    cut = {
+        "before": before[-_AROUND:],
+        "after": after[:_AROUND],
+        "cut_before": len(before) > _AROUND,
+        "cut_after": len(after) > _AROUND,
+    }
     link = source_url("", id, start, end, values["marked"])
     html = fragment(service, "beside.html", {**values, **cut, "whole": link})
     return HTMLResponse(html, headers=page_headers())

@@ -266,7 +266,7 @@ def _has_draft(row: Row) -> bool:
 
 
 def _visible_decisions(decisions: Any, by: str) -> list[tuple[str, str]]:
-    """Return what people decided; hidden from those who have not decided yet, to sway nobody."""
+    """Return what people decided; hidden from those who have not decided yet."""
     return sorted(decisions.items()) if by in decisions else []
 
 
@@ -346,7 +346,7 @@ def _next_waiting(rows: tuple[Row, ...], row: str, waiting: set[str]) -> str:
     return next((name for name in ids[at + 1 :] + ids[: at + 1] if name in waiting), "")
 
 
-class Given(BaseModel):
+class Decision(BaseModel):
     """A decision as it comes from the form."""
 
     row: str = ""
@@ -361,35 +361,35 @@ class Given(BaseModel):
 
 
 @router.post("/testsets/{name}/decide")
-async def decide(request: Request, name: str, given: Annotated[Given, Form()]) -> Response:
+async def decide(request: Request, name: str, form: Annotated[Decision, Form()]) -> Response:
     """Store a decision and show the next row."""
     service, caller = service_of(request), caller_of(request)
-    only = given.only if given.only in _QUEUES else "open"
-    queue = _Queue(name, _reviewer_name(request), only, given.row)
+    only = form.only if form.only in _QUEUES else "open"
+    queue = _Queue(name, _reviewer_name(request), only, form.row)
     try:
         await _require_reviewer(service, caller)
-        if given.decision not in _DECISIONS:
-            raise ApiError(400, f"unknown decision {given.decision!r}", "invalid_value")
+        if form.decision not in _DECISIONS:
+            raise ApiError(400, f"unknown decision {form.decision!r}", "invalid_value")
         path = _testset_path(service.folder.testsets, name)
         opened, _ = service.find("", None)
         async with service.using(opened):
-            following, outcome = await service.for_page(_store_decision, path, queue, given)
+            following, outcome = await service.for_page(_store_decision, path, queue, form)
     except TestsetError as error:
         edits = {
-            "question": given.question,
-            "answer": given.answer,
-            "nuggets": given.nuggets or "",
-            "passages": given.passages,
+            "question": form.question,
+            "answer": form.answer,
+            "nuggets": form.nuggets or "",
+            "passages": form.passages,
         }
-        edited = edits if given.decision == "edited" else {}
+        edited = edits if form.decision == "edited" else {}
         problem = f"{error.what}. {error.hint}." if error.hint else error.what
         return await _review_page(request, queue, {"conflict": problem, "kept": edited})
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
-    return RedirectResponse(queue.address(following, said=f"{given.row}: {outcome}"), 303)
+    return RedirectResponse(queue.address(following, said=f"{form.row}: {outcome}"), 303)
 
 
-def _store_decision(path: Path, queue: _Queue, form: Given) -> tuple[str, str]:
+def _store_decision(path: Path, queue: _Queue, form: Decision) -> tuple[str, str]:
     """Store a decision; the next row of the queue, and what was decided."""
     review = TestsetReview(path, queue.by)
     row = next((candidate for candidate in review.rows if candidate.id == form.row), None)

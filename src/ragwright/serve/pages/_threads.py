@@ -156,7 +156,7 @@ def _stored_turns(service: Service, bench: Workbench, name: str) -> list[ShownTu
     shown = []
     for turn in turns:
         stored = [stored_answer(bench.outputs, answer) for answer in turn.answers]
-        answers = sorted((a for a in stored if a is not None), key=lambda one: one.persona)
+        answers = sorted((a for a in stored if a is not None), key=lambda answer: answer.persona)
         shown.append(ShownTurn(turn.number, tuple(answers), len(stored) - len(answers)))
     return shown
 

@@ -172,8 +172,8 @@ def _possible_questions(
         survey.add(document.id, document.text, chunks)
     queues = [[*islice(_questions_on(document, survey), _EACH)] for document, _ in documents]
     turns = chain.from_iterable(zip_longest(*queues))
-    asked = [turn for turn in turns if turn is not None]
-    return [(question, name) for _, question, name in sorted(asked, key=lambda turn: turn[0])]
+    questions = [turn for turn in turns if turn is not None]
+    return [(question, name) for _, question, name in sorted(questions, key=lambda turn: turn[0])]
 
 
 def _questions_on(document: Document, survey: Survey) -> Iterator[tuple[bool, str, str]]:
@@ -195,6 +195,6 @@ def _quoted_answer(
         ranked = yield from search_keyword(snapshot, question, _READ, filters)
     except FilterError:
         ranked = ()
-    found = (yield from lookup(snapshot, [chunk for chunk, _ in ranked])).hits if ranked else ()
-    hits = [replace(hit, rank=rank) for rank, hit in enumerate(found, 1)]
+    passages = (yield from lookup(snapshot, [chunk for chunk, _ in ranked])).hits if ranked else ()
+    hits = [replace(hit, rank=rank) for rank, hit in enumerate(passages, 1)]
     return (yield from extract(question, Persona(""), hits, options))

@@ -43,8 +43,8 @@ def plain_why(
         for, and each passage with its words, its places and whether it was quoted.
     """
     read_as = details["read_as"] or question
-    asked = [(word, frozenset(analyzer.tokens(word))) for word in dict.fromkeys(words(read_as))]
-    looked_for = {word: tokens for word, tokens in asked if tokens}
+    tokens_of = {word: frozenset(analyzer.tokens(word)) for word in words(read_as)}
+    looked_for = {word: tokens for word, tokens in tokens_of.items() if tokens}
     numbers = _numbers_by_chunk(details["citations"])
     read = []
     held: set[str] = set()
@@ -67,9 +67,9 @@ def plain_why(
         "read_as": "" if read_as == question else read_as,
         "words": [*looked_for],
         "absent": [word for word in looked_for if word not in held] if read else [],
-        "common": [word for word, tokens in asked if not tokens],
+        "common": [word for word, tokens in tokens_of.items() if not tokens],
         "read": read,
-        "quoted": sum(bool(one["numbers"]) for one in read),
+        "quoted": sum(bool(passage["numbers"]) for passage in read),
     }
 
 

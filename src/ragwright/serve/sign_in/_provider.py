@@ -91,15 +91,15 @@ class Provider:
         Raises:
             ApiError: 401, the provider has no such key; 503, it cannot be reached.
         """
-        found = _fitting(await self._keys(), name, algorithm)
-        if found is None:
+        jwk = _fitting(await self._keys(), name, algorithm)
+        if jwk is None:
             async with self._rotating:  # who waits finds what the first one has read
-                found = _fitting(await self._keys(), name, algorithm)
-                if found is None and self._clock() >= self._unknown + _PAUSE:
+                jwk = _fitting(await self._keys(), name, algorithm)
+                if jwk is None and self._clock() >= self._unknown + _PAUSE:
                     self._unknown = self._clock()
                     self._published.expire()
-                    found = _fitting(await self._keys(), name, algorithm)
-        key = None if found is None else _opened_key(found, algorithm)
+                    jwk = _fitting(await self._keys(), name, algorithm)
+        key = None if jwk is None else _opened_key(jwk, algorithm)
         if key is None:
             raise ApiError(401, "the token is signed with an unknown key", "invalid_token")
         return key
