@@ -45,6 +45,7 @@ BACKUPS = {
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
+    (tmp_path / "ragwright.yaml").write_text("sources: []\n")
     return tmp_path / ".ragwright" / "data"
 
 

@@ -201,7 +201,9 @@ def _steady(text: str, name: str) -> str:
     """A reply without what differs between two equal requests."""
     text = re.sub(re.escape(name), "NAME", text, flags=re.IGNORECASE)
     text = re.sub(r"(nearest|it has|did you mean):? [^\"]*", "", text)  # by letters in common
-    return re.sub(r"(fs|msg|resp|chatcmpl)[-_][\w-]+|\"created(_at)?\": ?\d+", "", text)
+    return re.sub(
+        r"(fs|msg|resp|chatcmpl)[-_][\w-]+|\"created(_at)?\": ?\d+|\"request_id\":\"\w+\"", "", text
+    )
 
 
 def _raw(path: str, body: Callable[[str], Any]) -> Callable[[Site, str, str], str]:

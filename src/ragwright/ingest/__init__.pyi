@@ -7,7 +7,7 @@ from ._chunks import check_spans as check_spans
 from ._extract import Attachment as Attachment, Extract as Extract
 from ._fetch import FetchHandler as FetchHandler
 from ._files import FileReader as FileReader, shortened as shortened
-from ._groups import GroupOptions as GroupOptions, GroupRule as GroupRule
+from ._group_options import GroupOptions as GroupOptions, GroupRule as GroupRule
 from ._html import parse_html as parse_html
 from ._language import guess_language as guess_language
 from ._look import Look as Look, ParsedBy as ParsedBy, Piece as Piece, look_at as look_at

@@ -200,6 +200,8 @@ class Ledger:
                     self._reader.append(self._shared.connection())
                 return self._reader[0].execute(query, values).fetchall()
             except Exception as error:  # entered in vain, it would take a third of a short query
+                if self.database.remote and self._reader:
+                    self._reader.pop().close()  # a query without an answer blocks those after it
                 with self.database.explained():
                     raise error from None
 

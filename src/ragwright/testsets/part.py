@@ -16,6 +16,7 @@ PART = Part(
         "rows.",
         "review": "Review a testset row by row, or write a sheet for people to score answers "
         "blind.",
-        "suite": "Test how answers cope with irrelevant, missing, scattered or false passages.",
+        "suite": "Test how answers cope with irrelevant, missing or false passages, and with "
+        "attacks.",
     },
 )

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from .. import ingest  # files that only settings need load nothing else of this room
 from ..core import (
     GROUPS,
     ConfigError,
@@ -18,7 +19,9 @@ from ..core import (
     option,
     value_hash,
 )
-from ._seams import Failure
+
+if TYPE_CHECKING:
+    from ._seams import Failure
 
 _WILDCARD = re.compile(r"\*\*/|\*\*|\*|\?|[^*?]+")
 _MEANING = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
@@ -109,7 +112,7 @@ class GroupOptions:
         try:
             of_document = () if stated is None else group_names(stated)
         except ConfigError as error:
-            return Failure(
+            return ingest.Failure(
                 document.id,
                 MalformedSourceError(
                     f"{GROUPS}: {error.what}: without them the document would be everyone's",
@@ -119,7 +122,7 @@ class GroupOptions:
             )
         groups = common_groups((of_document, of_rule, of_source))
         if groups is None:
-            return Failure(document.id, _no_common_group(document.id, of_document, of_rule))
+            return ingest.Failure(document.id, _no_common_group(document.id, of_document, of_rule))
         return replace(document, metadata={**document.metadata, **fields, GROUPS: groups})
 
     def groups_of(self, document_id: str, source: str) -> tuple[str, ...]:
