@@ -10,8 +10,8 @@ import typer
 from typer import Argument
 
 from ...core import counted
-from ...project import ProjectFolder, load_settings
-from ...serve import ServeKeys, Sessions
+from ...project import ProjectFolder
+from ...serve import ServeKeys, Sessions, access_place
 from .._console import table
 from .._flags import Flags, takes
 
@@ -52,8 +52,8 @@ def revoke(flags: Flags, whom: str = _WHOM) -> None:
 
 def _sessions(project: Path) -> Sessions:
     folder = ProjectFolder(project).require()
-    place = load_settings(folder.file).shared.place(folder.ledger)
-    return Sessions(place, ServeKeys(folder))
+    place = access_place(folder)
+    return Sessions(place, ServeKeys(folder, place))
 
 
 def _printed_time(seconds: float | None) -> str:
