@@ -50,7 +50,7 @@ class BackupManifest:
         files: Path in the project -> the file.
         versions: Path of a database -> its schema version.
         left_out: What is not in it -> why.
-        program: ``ragwright backup``, by which a foreign archive is told from a backup.
+        program: ``ragwright backup``; any other value marks the archive as foreign.
     """
 
     format: int

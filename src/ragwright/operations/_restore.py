@@ -128,7 +128,7 @@ def restore_project(
     """
     counted = progress or CopyProgress()
     if not source.is_file():
-        raise ConfigError("there is no such file", where=str(source), hint="name a backup")
+        raise ConfigError("no such file", where=str(source), hint="name a backup")
     occupied = root.exists() and any(root.iterdir())
     if occupied and not replace:
         raise ConfigError(

@@ -326,7 +326,7 @@ class _Curves:
     def _attack_succeeded(self, result: RowResult, row: Row) -> Score:
         if row.metadata.get("attacked") is True:
             return self._stored_score(result, row, "AttackSuccess")
-        # At dose 0 there is no attack: what counts as success there happens by itself.
+        # Rows at dose 0 hold no attack: their rate is that of false alarms.
         return self._computed_score(
             replace(row, metadata={**row.metadata, "attacked": True}), "AttackSuccess"
         )
