@@ -22,8 +22,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -44,6 +46,7 @@ EMBEDDER = "benchmarks.serving:HashedEmbedder"
 T = TypeVar("T")
 RATE = 30.0
 CLIENTS = 64
+LOG_LINES = 100
 
 
 class HashedEmbedder(Embedder):
@@ -91,11 +94,15 @@ def served(folder: Path, *words: str) -> Iterator[tuple[str, int]]:
     assert process.stderr is not None
     address = re.search(r"http://\S+", process.stderr.readline())
     assert address is not None
+    # A server whose log nobody reads stops when the pipe is full.
+    logs = threading.Thread(target=deque, args=(process.stderr, LOG_LINES), daemon=True)
+    logs.start()
     try:
         yield address[0], process.pid
     finally:
         process.terminate()
         process.wait()
+        logs.join()
         process.stderr.close()
 
 

@@ -9,7 +9,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from ..core import ConfigError, FlowError, Interrupted, RagwrightError
@@ -138,7 +138,7 @@ class Runner:
 
     async def arun(
         self,
-        flow: Flow[T],
+        flow: Flow[T] | Callable[[], Flow[T]],
         *,
         scope: str = "",
         timeout: float | None = None,
@@ -146,18 +146,26 @@ class Runner:
         trace: list[TraceEntry] | None = None,
         sources: tuple[str, ...] = (),
     ) -> T:
-        """The same from within another event loop (a server, a notebook): awaits the flow."""
-        work = self._at_work()
-        await asyncio.to_thread(work.__enter__)  # it may wait for a lock
+        """The same from within another event loop (a server, a notebook): awaits the flow.
+
+        A function that makes the flow is called on a thread, so it may read files.
+        """
+        work = ExitStack()
+
+        def begin() -> Flow[T]:
+            work.enter_context(self._at_work())  # it may wait for a lock
+            return flow() if callable(flow) else flow
+
         try:
-            future = self._submit(self._top(flow, scope, timeout, sink, trace, sources))
+            begun = await asyncio.to_thread(begin)
+            future = self._submit(self._top(begun, scope, timeout, sink, trace, sources))
             return await asyncio.wrap_future(future)
         except Stopping as stopping:
             if not self._closed:
                 await asyncio.wrap_future(self._submit(self._engine.drain()))
             raise copy.copy(stopping.reason) from None
         finally:
-            work.__exit__(None, None, None)
+            work.close()
 
     def map(self, flows: Iterable[Flow[T]], *, limit: int | None = None) -> Iterator[T]:
         """Results of many flows in input order, lazily.

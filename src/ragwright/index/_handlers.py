@@ -197,14 +197,15 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
     def quick(self, requests: Sequence[Search]) -> bool:
         """True for a few searches on a small view that is open already.
 
-        Filters, long query texts and long vectors count as further rows. In doubt it is False.
+        New filters, long query texts and long vectors count as further rows. In doubt it is False.
         """
         total = 0.0
         for request in requests:
             rows = self._views.rows(request.snapshot)
             if rows is None or request.channel not in _OWN_CHANNELS or request.encoder:
                 return False
-            total += _search_cost(request, rows)
+            known = self._views.has_filters(request.snapshot, request.filters)
+            total += _search_cost(request, rows, known=known)
         return total <= QUICK_ROWS
 
     def _search_one(self, request: Search) -> SearchReply | RagwrightError:
@@ -270,8 +271,11 @@ def _listed_chunks(view: View, request: Search) -> SearchReply:
     return SearchReply(tuple((chunk_id, 0.0) for chunk_id in ids))
 
 
-def _search_cost(request: Search, rows: int) -> float:
-    """Approximate number of rows that a plain search could scan in the time of this one."""
+def _search_cost(request: Search, rows: int, *, known: bool) -> float:
+    """Approximate number of rows that a plain search could scan in the time of this one.
+
+    ``known`` says that the rows that meet its hard filters are known.
+    """
     if request.channel == "dense":
         cost = rows * max(1.0, len(request.vector) / _PLAIN_BYTES)
     elif request.channel == "all":
@@ -284,7 +288,8 @@ def _search_cost(request: Search, rows: int) -> float:
     soft = request.relax.soft if request.relax is not None else ()
     if request.relax is not None:
         cost += rows * _RELAX_ROWS
-    for condition in (*request.filters, *(soft_filter.condition for soft_filter in soft)):
+    hard = () if known else request.filters
+    for condition in (*hard, *(soft_filter.condition for soft_filter in soft)):
         cost += rows * _FILTER_ROWS + len(condition.values) * _VALUE_ROWS
     return cost
 

@@ -246,6 +246,10 @@ class View(ABC):
             RetrieveError: The pair has no vectors, the dimension differs, or a value is NaN.
         """
 
+    def has_filters(self, filters: Sequence[Filter]) -> bool:
+        """True if hard filters cost next to nothing, since they were met before or are none."""
+        return not filters
+
     def approximation(self, k: int, filters: Sequence[Filter] = ()) -> str:
         """The note on :meth:`dense` with these arguments; empty if it is exact."""
         return ""

@@ -65,6 +65,10 @@ Sides: TypeAlias = Callable[[ViewSegment, str, str], Arrays]
 """From a segment, a channel and an encoder to what the channel searches of the segment."""
 
 
+def _masks_key(filters: Sequence[Filter]) -> str:
+    return repr(filters)  # by spelling: True equals 1 in Python, but is another value here
+
+
 class ViewState:
     """One state of a pair: segments with the statistics that make them one index.
 
@@ -112,12 +116,15 @@ class ViewState:
             self._fields = field_counts(self.segments, [part.dead for part in self.parts])
         return self._fields
 
+    def has_masks(self, filters: Sequence[Filter]) -> bool:
+        """True if the masks of filters need not be computed again."""
+        return not filters or _masks_key(filters) in self._masks
+
     def masks(self, filters: Sequence[Filter]) -> list[Mask | None]:
         """Allowed rows, one mask per segment; None if all are allowed."""
         if not filters:
             return [None if part.dead is None else ~part.dead for part in self.parts]
-        # By spelling: True equals 1 in Python, but is another value here.
-        key = repr(filters)
+        key = _masks_key(filters)
         masks = self._masks.get(key)
         if masks is None:
             dead = [part.dead for part in self.parts]
@@ -203,6 +210,10 @@ class SegmentView(View):
             raise RetrieveError("the view is closed", where=self.snapshot)
         self._state.check()
         return self._state
+
+    def has_filters(self, filters: Sequence[Filter]) -> bool:
+        """True if rows that meet these filters were found before."""
+        return self._live_state().has_masks(filters)
 
     def keyword(
         self, text: str, k: int, filters: Sequence[Filter] = ()

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, TypeVar
 from ..core import (
     ConfigError,
     Document,
+    Filter,
     Hit,
     MissingExtraError,
     PluginError,
@@ -397,6 +398,12 @@ class Views:
         with self._lock:
             view = self._open.get(snapshot)
         return None if view is None else view.statistics().chunks
+
+    def has_filters(self, snapshot: str, filters: Sequence[Filter]) -> bool:
+        """True if the open view of a snapshot knows the rows that meet hard filters."""
+        with self._lock:
+            view = self._open.get(snapshot)
+        return view is not None and view.has_filters(filters)
 
     def document(self, document_id: str) -> Document | None:
         """One document as stored now, None if there is none."""

@@ -41,6 +41,8 @@ async def figures_of_passages(
     bench: Workbench, caller: Caller, passages: Sequence[Hit | Citation]
 ) -> ChunkFigures:
     """The figures of each passage that has any; with filters those with a known place."""
+    if not passages or not bench.project.folder.figures.is_file():
+        return {}
     read = partial(figures_by_chunk, bench.project, passages, placed=caller.narrowed)
     chunks = await asyncio.to_thread(read)
     return {

@@ -22,6 +22,7 @@ from ._figures import ChunkFigures
 from ._links import link_lines, linked
 
 if TYPE_CHECKING:
+    from ..core import Hit
     from ..workbench import Asking
 
 _PING = 15.0
@@ -132,6 +133,7 @@ class AnswerEvents:
         """The frames, the last ones or an error at the end."""
         link = linked(self._work.caller.base)
         marks = marks_for_hits(lambda: self._stream.context or (), link)
+        noted: Sequence[Hit] = ()
         try:
             for frame in self._frames.opening():
                 yield frame
@@ -150,7 +152,9 @@ class AnswerEvents:
                     text = marks.text
                 context = self._stream.context or ()
                 self._work.refuse_erased(self._streamed.asking, context)
-                self._work.noted(self._streamed.question, context)
+                if context is not noted:
+                    self._work.noted(self._streamed.question, context)
+                    noted = context
                 if text:
                     for frame in self._frames.text(text, marks.marks[begin:]):
                         yield frame

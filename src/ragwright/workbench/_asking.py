@@ -7,6 +7,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .. import answer, retrieve
@@ -219,13 +220,9 @@ class AsyncVerbs(ABC):
     ) -> list[Answer]:
         """As ``ask_all``, awaited."""
         asking = options or Asking()
-        # Off the caller's loop: settings are read and the index is opened here.
-        import asyncio
-
-        flow = await asyncio.to_thread(self.ask_flow, question, personas, asking)
         project = self.project
         first, *others = await project.runner.arun(
-            flow,
+            partial(self.ask_flow, question, personas, asking),  # reads settings, opens the index
             scope=asking.scope,
             sink=asking.sink,
             trace=asking.trace,
@@ -252,11 +249,9 @@ class AsyncVerbs(ABC):
     ) -> Retrieved:
         """As ``retrieve``, awaited."""
         asking = options or Asking()
-        import asyncio
-
-        flow = await asyncio.to_thread(self.retrieve_flow, query, k, asking)
-        retrieval = await self.project.runner.arun(flow, scope=asking.scope, trace=asking.trace)
         project = self.project
+        flow = partial(self.retrieve_flow, query, k, asking)
+        retrieval = await project.runner.arun(flow, scope=asking.scope, trace=asking.trace)
         return replace(
             retrieval, notes=(*project.partial_note(), *retrieval.notes, *project.replies.notes)
         )
