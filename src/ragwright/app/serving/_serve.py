@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,8 @@ def command(
 ) -> None:
     """Serve the project over HTTP: OpenAI-compatible chat, retrieval, MCP, sources."""
     require_serving()
+    # Searches run side by side already: further threads of numpy spin while they wait for work.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     serving = served.Serving(flags.project, flags.settings, own=flags.reload)
     announce = announced(flags.console, str(flags.project))
     served.serve(serving, served.Listening(host, port, workers, announce))
