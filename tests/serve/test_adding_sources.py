@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import html
 import time
 from pathlib import Path
@@ -89,6 +90,22 @@ def test_names_longer_than_a_disk_takes_are_cut(project: Path) -> None:
     names = [path.name for path in (project / "docs").iterdir()]
     assert len(names) == 5
     assert all(len(name.encode()) <= longest for name in names)
+
+
+def test_a_full_disk_is_said_and_leaves_no_part(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with served(project) as running:
+        with monkeypatch.context() as patch:
+            patch.setattr("tempfile.mkstemp", full)
+            reply = upload(running.http, TYRES)
+        assert reply.status_code == 507
+        assert "the disk is full" in reply.text
+        assert upload(running.http, TYRES).status_code == 303
+        assert "1 added" in ended(running.http)
 
 
 def test_addresses_of_private_networks_are_refused(project: Path) -> None:
