@@ -17,6 +17,7 @@ from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -185,6 +186,24 @@ def test_a_request_is_refused_while_its_event_cannot_be_stored(project: Path) ->
         with closing(sqlite3.connect(ProjectFolder(project).ledger)) as ledger:
             ledger.execute("DROP TRIGGER full")
         assert running.client(secret).post("/v1/chat/completions", json=ASKED).status_code == 200
+
+
+def test_what_a_client_sends_forges_no_event_and_commands_no_terminal(project: Path) -> None:
+    secret = key(project, "eve")
+    forged = f"docs/none.md\n{SOURCE}\n\x1b[2J\x9b31m\u202e"
+    with served(project, "serve.audit.questions=true") as running:
+        http = running.client(secret)
+        assert http.get("/source", params={"id": forged}).status_code == 404
+        http.post("/v1/retrieve", json={"query": f"a\n2026-01-01T00:00:00 boss {forged}"})
+        http.get(f"/c/{quote(forged)}")
+    assert not any(SOURCE in event["documents"] for event in events(project, "--last", "1"))
+    assert [event["kind"] for event in events(project, "--document", SOURCE)] == ["asked"]
+    [named] = events(project, "--document", forged)
+    assert named["documents"] == [forged.replace("\n", " ")]
+    for form in ([], ["--lines"], ["--json"]):
+        shown = ragwright(project, "log", *form).stdout
+        assert not set("\x1b\x9b\u202e") & set(shown)
+        assert "\n2026-01-01T00:00:00 boss" not in shown
 
 
 def test_wrong_keys_cannot_fill_the_disk(project: Path) -> None:

@@ -205,9 +205,38 @@ def linked(name: str, data: bytes) -> Iterator[tuple[Any, bytes]]:
     yield info, data
 
 
+def described(**changes: Any) -> Any:
+    """Archives whose manifest says something else."""
+
+    def change(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
+        if name == "manifest.json":
+            data = json.dumps(json.loads(data) | changes).encode()
+        yield name, data
+
+    return change
+
+
+def nested(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
+    yield name, b"[" * 200_000 if name == "manifest.json" else data
+
+
+def packed(name: str, data: bytes) -> Iterator[tuple[Any, bytes]]:
+    info = zipfile.ZipInfo(name)
+    info.compress_type = zipfile.ZIP_LZMA
+    yield info, data
+
+
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
+        (nested, "manifest cannot be read"),
+        (packed, "packed in another way"),
+        (described(versions=None), "manifest cannot be read"),
+        (described(versions={"a": "x"}), "manifest cannot be read"),
+        (described(left_out=[1]), "manifest cannot be read"),
+        (described(at=5), "manifest cannot be read"),
+        (described(format=float("inf")), "manifest cannot be read"),
+        (described(files={"a": {"size": 10**15, "sha256": "0" * 64}}), "MB free"),
         (flipped, "has another content"),
         (traversing, "leads out of the folder"),
         (further, "not those of its manifest"),

@@ -80,6 +80,9 @@ def test_a_key_or_a_folder_that_no_workflow_can_hold_is_refused(tmp_path: Path) 
     call = ("action", "--testset", "t.jsonl", "--rule", "TokenF1>=0.7")
     done = ragwright(tmp_path, *call, "-C", str(tmp_path), code=1)
     assert "within the repository" in done.stderr
+    for name in ("a\u2028      - run: id", "a\x85b", "a\nb", "a\x1bb"):  # YAML breaks lines there
+        broken = ragwright(tmp_path, "action", "--testset", name, *call[3:], code=1)
+        assert "cannot be written into a workflow" in broken.stderr
     project = tmp_path / "ragwright.yaml"
     project.write_text("models: {m: {key_env: 'A: b'}}\n")
     assert "cannot be the name of a secret" in ragwright(tmp_path, *call, code=1).stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import html
 import time
 from pathlib import Path
@@ -80,6 +81,33 @@ def test_a_name_that_cannot_be_a_file_is_refused(project: Path, name: str) -> No
     assert sorted(project.rglob("*.md")) == before
 
 
+def test_names_longer_than_a_disk_takes_are_cut(project: Path) -> None:
+    longest = 255
+    with served(project) as running:
+        for name in ("日" * 200 + ".md", "n" * 300 + ".md", "x." + "é" * 60):
+            assert upload(running.http, (name, TYRES[1])).status_code == 303
+            ended(running.http)
+    names = [path.name for path in (project / "docs").iterdir()]
+    assert len(names) == 5
+    assert all(len(name.encode()) <= longest for name in names)
+
+
+def test_a_full_disk_is_said_and_leaves_no_part(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with served(project) as running:
+        with monkeypatch.context() as patch:
+            patch.setattr("tempfile.mkstemp", full)
+            reply = upload(running.http, TYRES)
+        assert reply.status_code == 507
+        assert "the disk is full" in reply.text
+        assert upload(running.http, TYRES).status_code == 303
+        assert "1 added" in ended(running.http)
+
+
 def test_addresses_of_private_networks_are_refused(project: Path) -> None:
     with served(project) as running:
         for url in ("file:///etc/passwd", "ftp://a.example/", "http://a:b@c.example/", "docs/", ""):
@@ -106,6 +134,12 @@ def test_only_owners_add_sources_and_only_where_it_is_allowed(tmp_path: Path) ->
     with served(folder, "serve.uploads=docs/new") as running:
         http = running.client(owner)
         assert upload(http, ("long.md", b"a" * 3_000)).status_code == 413
+        bounded = ("serve.uploads=docs/new", "serve.max_upload=90000", "serve.max_body=5000")
+        with served(folder, *bounded) as other:
+            large = ("long.md", b"a" * 9_000)
+            sent = [upload(other.client(secret), large) for secret in (reader, owner)]
+            assert [reply.status_code for reply in sent] == [413, 303], "only owners send files"
+            ended(other.client(owner))
         assert upload(http, TYRES).status_code == 303
         assert "1 added" in ended(http)
         assert (folder / "docs/new/tyres.md").is_file()

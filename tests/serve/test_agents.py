@@ -227,8 +227,14 @@ def test_a_span_behind_the_end_is_refused_without_a_traceback(
         assert not over.is_error, "an end behind the end is the end"
         return said
 
+    async def filtered(client: Client) -> str:
+        made = await client.call_tool("search", {"query": "a", "filters": ["a=b"] * 33})
+        assert made.is_error
+        return str(made.content[0].text)  # type: ignore[union-attr]
+
     handlers = list(logging.getLogger().handlers)
     with served(project) as running:
+        assert "at most 32 items" in with_tools(running, filtered)
         for message in with_tools(running, work):
             assert "names no passage: the document has" in message
             assert "use an id from a result of `search`" in message

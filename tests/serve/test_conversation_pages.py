@@ -48,9 +48,9 @@ def running(folder: Path, keys: dict[str, str]) -> Iterator[Running]:
         yield server
 
 
-def ask(http: Any, question: str, name: str = "", turn: int = 1) -> str:
+def ask(http: Any, question: str, name: str = "", turn: int = 1, **more: Any) -> str:
     """Ask by the form; the id of the conversation."""
-    reply = http.post("/", data={"q": question, "conversation": name, "turn": turn})
+    reply = http.post("/", data={"q": question, "conversation": name, "turn": turn}, **more)
     assert reply.status_code == 200, reply.text
     names: list[str] = re.findall(r'name="conversation" value="([^"]+)"', reply.text)
     return names[-1]
@@ -128,6 +128,21 @@ def test_a_conversation_is_private_until_it_is_shared(
     assert ben.get(place).status_code == 404
 
 
+def test_the_link_of_a_deleted_conversation_stays_dead(
+    running: Running, keys: dict[str, str]
+) -> None:
+    ann, ben = (running.client(keys[name]) for name in ("ann", "ben"))
+    name = ask(ann, QUESTION)
+    ann.post(f"/c/{name}/share", data={"shared": "true"})
+    assert ben.get(f"/c/{name}").status_code == 200
+    ann.post(f"/c/{name}/delete")
+    other = ask(ben, CODES, name)
+    for place in (name, other):
+        ben.post(f"/c/{place}/share", data={"shared": "true"})
+    assert ann.get(f"/c/{name}").status_code == 404, "nobody puts another one in its place"
+    assert "accelerator" in ann.get(f"/c/{other}").text
+
+
 def test_rights_that_were_withdrawn_hide_what_was_made_from_the_passages(
     running: Running, folder: Path
 ) -> None:
@@ -157,6 +172,9 @@ def test_the_history_is_searched_and_exported(running: Running, keys: dict[str, 
     assert "No conversation contains" in http.get("/history", params={"find": "zebra"}).text
     [one] = http.get("/history/export").json()["conversations"]
     assert one["turns"][0]["question"] == CODES
+    foreign = {"host": "other.example"}  # whoever asks may send any name of the server
+    named = ask(http, CODES, headers=foreign)
+    assert "other.example" not in http.get(f"/c/{named}/export", params={"form": "json"}).text
     text = http.get(f"/c/{name}/export")
     assert "attachment" in text.headers["content-disposition"]
     assert text.text.startswith(f"## {CODES}\n")

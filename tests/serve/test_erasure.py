@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -231,6 +232,44 @@ def test_jobs_conversations_and_time_stamps_forget_too(tmp_path: Path) -> None:
     with Workbench.open(folder) as bench:
         [run] = bench.jobs().history()
         assert {step.output for step in run.steps} == {"(removed by `ragwright forget`)"}
+
+
+@pytest.mark.parametrize("way", ["responses", "chat"])
+def test_an_answer_that_followed_one_from_the_document_goes_with_it(
+    tmp_path: Path, way: str
+) -> None:
+    """It may repeat what the earlier one quoted; its own passages are of other documents."""
+    other = "When was the code of conduct changed?"
+    only = {"ragwright": {"filters": ["source=docs/other.md"]}}
+
+    def reply(request: ServerRequest) -> Reply:
+        repeats = MARK in json.dumps(request.body)
+        return Reply(f"The code is {MARK} [1]." if repeats else "In May [1].")
+
+    with ScriptedServer(reply) as model:
+        folder = project(tmp_path, f"answer: {{model: '{model.url}#writer'}}\n")
+        with served(folder) as running:
+
+            def ask(path: str, **body: object) -> Any:
+                reply = running.http.post(path, json={**body, **only})
+                assert reply.status_code == 200
+                return reply.json()
+
+            if way == "responses":
+                first = running.http.post("/v1/responses", json={"input": QUESTION}).json()
+                follow = ask("/v1/responses", input=other, previous_response_id=first["id"])
+                kept = ask("/v1/responses", input=other)
+                ask("/v1/responses", input=other, previous_response_id=kept["id"])
+            else:  # nobody knows what the turns of a client quote
+                said = {"role": "assistant", "content": f"The code is {MARK} [1]."}
+                turns = [{"role": "user", "content": QUESTION}, said]
+                turns.append({"role": "user", "content": other})
+                follow = ask("/v1/chat/completions", messages=turns)
+            assert MARK in json.dumps(follow)
+        forget(folder)
+    assert held(folder) == []
+    with Workbench.open(folder) as bench:
+        assert bench.outputs.count() == (4 if way == "responses" else 0), "prompts and texts"
 
 
 def test_copies_of_older_files_are_deleted_with_what_they_hold(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ragwright.testing import Reply, ScriptedServer
 
 pytest.importorskip("fastapi")
 
+JSON = {"content-type": "application/json"}
 QUESTION = "How often must the brake fluid be changed?"
 TOOL: Any = {"type": "file_search", "vector_store_ids": ["handbook"]}
 
@@ -132,6 +134,31 @@ def test_a_conversation_of_another_tenant_does_not_go_on(running: Running, tmp_p
             )
 
 
+def test_an_answer_after_one_that_was_closed_since_does_not_go_on(tmp_path: Path) -> None:
+    """It may quote the earlier one, whose document its reader may no longer see."""
+    secret, other = "The pay rises by 7 percent.", "The office opens at eight for 7 percent of us."
+    docs = {"pay.md": f"---\ngroups: [hr]\n---\n{secret}\n", "hours.md": f"{other}\n"}
+    only: Any = {"ragwright": {"filters": ["source=docs/hours.md"]}}
+    with ScriptedServer(f"{secret} [1]") as model:
+        folder = MakeProject(tmp_path)(f"answer: {{model: '{model.url}#writer'}}\n", **docs)
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        keys = ServeKeys(ProjectFolder(folder))
+        ann = keys.add(ServeKey("ann", groups=("hr",)))
+        with served(folder) as server:
+            ask = server.openai(ann).responses.create
+            first = ask(model="", input="How much does the pay rise?")
+            last = ask(
+                model="", input="When does the office open?", previous_response_id=first.id,
+                extra_body=only,
+            )  # fmt: skip
+            assert secret in last.output_text
+            keys.revoke("ann")
+            ask = server.openai(keys.add(ServeKey("ann"))).responses.create
+            with pytest.raises(openai.NotFoundError, match="not stored"):
+                ask(model="", input="Say it again.", previous_response_id=last.id)
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -147,14 +174,34 @@ def test_a_conversation_of_another_tenant_does_not_go_on(running: Running, tmp_p
         ({"input": QUESTION, "tools": [
             {"type": "file_search", "vector_store_ids": ["other"]}]}, "unknown model"),
         ({"input": QUESTION, "model": "handbook", "tools": [TOOL, TOOL]}, "one tool"),
+        ({"input": QUESTION, "metadata": {"half": "\ud800"}}, "metadata.half"),
+        ({"input": [{"type": 5}]}, "input.0.type: "),
+        ({"input": "a" * 100_001}, "input: String should have at most"),
+        ({"input": QUESTION, "model": "n" * 5_000}, "known: handbook"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_answered_is_refused(
     running: Running, body: dict[str, Any], reason: str
 ) -> None:
-    reply = running.http.post("/v1/responses", json=body)
+    reply = running.http.post("/v1/responses", content=json.dumps(body), headers=JSON)
     assert reply.status_code in (400, 404), reply.text
     assert reason in reply.json()["error"]["message"]
+    assert len(reply.text) < 600
+
+
+def test_errors_name_the_field_and_say_what_to_send(running: Running) -> None:
+    def fault(path: str, body: bytes) -> str:
+        reply = running.http.post(path, content=body, headers=JSON)
+        assert 400 <= reply.status_code < 500
+        return str(reply.json()["error"]["message"])
+
+    search = "/v1/vector_stores/handbook/search"
+    assert fault(search, b"{}").startswith("query: ")
+    assert "send a JSON object" in fault(search, b"")
+    for unread in (b"[" * 90_000, b'{"query": ' + b"9" * 9_000 + b"}", b'{"query": "\xff"}'):
+        assert "send JSON in UTF-8" in fault(search, unread)
+    assert "openapi.json" in fault("/v1/answers", b"{}")
+    assert "`allow`" in fault("/v1/models", b"{}")
 
 
 def test_a_stream_that_breaks_ends_with_an_error_event(tmp_path: Path) -> None:

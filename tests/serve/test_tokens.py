@@ -221,6 +221,18 @@ def test_headers_count_only_from_the_proxy(tmp_path: Path) -> None:
         assert server.http.get("/v1/models", headers=named).status_code == 401
 
 
+def test_credentials_that_browsers_add_open_no_way_for_other_sites(tmp_path: Path) -> None:
+    """Browsers send a proxy's Basic credentials with the forms of every site."""
+    folder = project(
+        tmp_path, "  proxy: {addresses: [127.0.0.1]}\n  people: {default_role: reader}\n"
+    )
+    foreign = {"x-forwarded-user": "ann", "origin": "https://other.example"}
+    with served(folder) as server:
+        for credentials in ("Basic YW5uOng=", "Negotiate YQ=="):
+            sent = {**foreign, "authorization": credentials}
+            assert server.http.post("/", data={"q": "a"}, headers=sent).status_code == 403
+
+
 def test_configurations_are_opened_by_groups(tmp_path: Path) -> None:
     proxy = (
         "  proxy: {addresses: [127.0.0.1]}\n"

@@ -129,9 +129,10 @@ def _environment(keys: Sequence[str]) -> str:
 
 def _shell(words: Sequence[str]) -> str:
     for word in words:
-        if "${{" in word or "\n" in word or "\r" in word:
+        # YAML also breaks lines at characters such as U+2028.
+        if "${{" in word or not word.isprintable():
             raise ConfigError(
                 f"{word!r} cannot be written into a workflow",
-                hint="leave out ${{ and line breaks",
+                hint="leave out ${{, line breaks and other control characters",
             )
     return shlex.join(words)

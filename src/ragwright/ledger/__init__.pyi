@@ -38,6 +38,7 @@ from ._opening import (
     open_cache as open_cache,
     open_database as open_database,
 )
+from ._output_tables import EARLIER as EARLIER
 from ._postgres import PostgresDatabase as PostgresDatabase
 from ._sqlite import SqliteDatabase as SqliteDatabase, sqlite_version as sqlite_version
 from ._tables import (

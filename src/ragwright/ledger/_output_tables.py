@@ -170,7 +170,20 @@ OUTPUTS_MOVED = dict.fromkeys(
     "ON CONFLICT DO NOTHING",
 )
 
-_USED = "(batch, kind, position) IN (SELECT batch, kind, position FROM uses WHERE document_id = ?)"
+EARLIER = "earlier"
+"""Kind of the rows of ``uses`` with the documents that earlier answers of a conversation used; the
+id is empty where there were none."""
+
+_FOLLOWS = (
+    f"batch IN (SELECT batch FROM uses WHERE kind = '{EARLIER}' AND document_id = ?) "  # noqa: S608
+    # nobody knows what the earlier answers quoted
+    "OR batch IN (SELECT b.batch FROM batches b WHERE instr(b.request, '\"asked_before\"') > 0 "
+    f"AND NOT EXISTS (SELECT 1 FROM uses u WHERE u.batch = b.batch AND u.kind = '{EARLIER}'))"
+)
+_USED = (
+    "((batch, kind, position) IN "  # noqa: S608
+    f"(SELECT batch, kind, position FROM uses WHERE document_id = ?) OR {_FOLLOWS})"
+)
 _OF_SCOPE = "batch IN (SELECT batch FROM batches WHERE scope = ?)"
 OUTPUTS_FORGET = (
     Forgets("items", _USED, _OF_SCOPE, counts="outputs"),
@@ -191,6 +204,7 @@ OUTPUTS_FORGET = (
         "scope = ?",
     ),
     Forgets("hits", "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = hits.batch)"),
+    Forgets("uses", "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = uses.batch)"),
 )
 
 FORMER_OUTPUTS = Former(

@@ -137,7 +137,7 @@ class AuditLog:
             connection.execute("DELETE FROM audit_events WHERE kept_until < clock_seconds()")
 
     def _row(self, event: Event) -> tuple[Any, ...]:
-        names = "".join(f"{name}\n" for name in event.documents)
+        names = "".join(f"{_on_one_line(name)}\n" for name in event.documents)
         question = event.question if self.options.questions else ""
         shown = replace(event, question=question)
         values = [getattr(shown, name) for name in EVENT_COLUMNS if name not in _OWN_FORM]
@@ -166,6 +166,11 @@ class AuditLog:
                 yield int(number), _event(row)
 
 
+def _on_one_line(name: str) -> str:
+    """An id as it is kept: the ids of an event lie between line ends, so none may hold one."""
+    return name.replace("\n", " ")
+
+
 _OWN_FORM = ("documents", "kept_until")
 
 
@@ -188,7 +193,7 @@ def _condition(query: EventQuery) -> tuple[str, list[Any]]:
         "request = ?": query.request,
         "at >= ?": query.since,
         "at < ?": query.until,
-        "instr(documents, '\n' || ? || '\n') > 0": query.document,
+        "instr(documents, '\n' || ? || '\n') > 0": _on_one_line(query.document),
     }
     used = {test: value for test, value in tests.items() if value}
     return f" WHERE {' AND '.join(used)}" if used else "", [*used.values()]

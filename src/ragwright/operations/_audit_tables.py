@@ -37,11 +37,9 @@ _EVENTS = (
 """Who did what."""
 
 _LINE_END = "'\n'"
-_NAMED = f"instr(documents, {_LINE_END} || ? || {_LINE_END}) > 0"
-_WITHOUT_NAME = (
-    f"documents = replace(documents, {_LINE_END} || ? || {_LINE_END}, "
-    f"{_LINE_END} || '{ERASED}' || {_LINE_END})"
-)
+_NAME = f"{_LINE_END} || replace(?, {_LINE_END}, ' ') || {_LINE_END}"
+_NAMED = f"instr(documents, {_NAME}) > 0"
+_WITHOUT_NAME = f"documents = replace(documents, {_NAME}, {_LINE_END} || '{ERASED}' || {_LINE_END})"
 
 _CHANGEABLE = ("subject", "documents", "question", "scope")
 _FIXED = " AND ".join(

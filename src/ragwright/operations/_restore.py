@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 import stat
@@ -11,23 +10,43 @@ import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from ..core import ConfigError, SchemaVersionError, StoreBusyError, StoreDamagedError
+from pydantic import TypeAdapter, ValidationError
+
+from ..core import (
+    ConfigError,
+    SchemaVersionError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreFullError,
+)
 from ..index import STORE_VERSION
 from ..ledger import WorkLock, file_error, in_use, ledger_tables
 from ..project import AnswersUnderWay, ProjectFolder
-from ._backup import FORMAT, MANIFEST, PREFIX, BackupManifest, CopyProgress, StoredFile
+from ._backup import FORMAT, MANIFEST, PREFIX, BackupManifest, CopyProgress
 from ._contents import BEFORE, COMMENT, COMMITS, LOGS
 
 _BLOCK = 1 << 20
 _MOST_MANIFEST = 200_000_000
 _HASH = re.compile(r"[0-9a-f]{64}")
 _UPGRADE = "pip install -U ragwright"
+_PACKED = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+_ENCRYPTED = 0x1
+"""Flag of a member of an archive."""
+
+_MB = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What a manifest of any version says first."""
+
+    program: str
+    format: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,35 +78,25 @@ def read_manifest(archive: zipfile.ZipFile, where: str) -> BackupManifest:
         raise ConfigError(
             "this is not a backup of ragwright", where=where, hint="give a file of ragwright backup"
         )
+    if any(i.flag_bits & _ENCRYPTED or i.compress_type not in _PACKED for i in archive.infolist()):
+        raise _damaged(where, "a file in it is encrypted or packed in another way")
     try:
-        body = json.loads(archive.read(info))
-        if body["program"] != COMMENT.decode():
-            raise ValueError(body["program"])
-        if int(body["format"]) > FORMAT:
-            raise _newer(where, f"the archive has version {body['format']}", FORMAT)
-        files = {str(name): _stored(file) for name, file in body.pop("files").items()}
-        manifest = BackupManifest(files=files, **body)
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+        text = archive.read(info)
+        head = TypeAdapter(_Head).validate_json(text, strict=True)
+        if head.program != COMMENT.decode():
+            raise _damaged(where, f"its manifest is of {head.program[:80]!r}")
+        if head.format > FORMAT:
+            raise _newer(where, f"the archive has version {head.format}", FORMAT)
+        manifest = TypeAdapter(BackupManifest).validate_json(text, strict=True)
+    except (ValidationError, zipfile.BadZipFile, zlib.error) as error:
         raise _damaged(where, "its manifest cannot be read") from error
+    if any(file.size < 0 or not _HASH.fullmatch(file.sha256) for file in manifest.files.values()):
+        raise _damaged(where, "its manifest has a wrong size or hash")
     for name, most in (("ledger", ledger_tables().version), ("store", STORE_VERSION)):
         version = manifest.versions.get(f".ragwright/data/{name}.sqlite", 0)
         if version > most:
             raise _newer(where, f"the {name} in it has schema version {version}", most)
     return manifest
-
-
-def _stored(file: Mapping[str, Any]) -> StoredFile:
-    stored = StoredFile(int(file["size"]), str(file["sha256"]))
-    if stored.size < 0 or not _HASH.fullmatch(stored.sha256):
-        raise ValueError(stored)
-    return stored
 
 
 def _newer(where: str, what: str, known: int) -> SchemaVersionError:
@@ -124,6 +133,7 @@ def restore_project(
         SchemaVersionError: A newer ragwright wrote it.
         StoreDamagedError: It is damaged, or a name in it leads out of the folder.
         StoreBusyError: Others work on the project.
+        StoreFullError: The disk has no room for it.
         StoreError: A file cannot be written.
     """
     counted = progress or CopyProgress()
@@ -142,6 +152,7 @@ def restore_project(
             manifest = read_manifest(archive, str(source))
             counted.total = manifest.size
             root.mkdir(parents=True, exist_ok=True)
+            _require_room(root, manifest.size)
             staging = Path(tempfile.mkdtemp(prefix=".restore-", dir=root))
             try:
                 _unpack(archive, manifest, staging, str(source), counted)
@@ -153,6 +164,16 @@ def restore_project(
     except OSError as error:
         raise file_error(error, source) from error
     return RestoredProject(manifest, before)
+
+
+def _require_room(root: Path, size: int) -> None:
+    free = shutil.disk_usage(root).free
+    if size > free:
+        raise StoreFullError(
+            f"the backup needs {size / _MB:,.0f} MB, but the disk has {free / _MB:,.0f} MB free",
+            where=str(root),
+            hint="make room, or restore to another disk with -C; nothing was restored",
+        )
 
 
 def _unpack(

@@ -158,7 +158,8 @@ def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> Ne
     if questions:
         request["asked_before"] = questions
     details = answer_details(done)
-    return NewBatch("answer", request, outputs, answer.hits, client, paid, details)
+    known = asking.earlier if asking.sources else None
+    return NewBatch("answer", request, outputs, answer.hits, client, paid, details, known)
 
 
 def answer_details(done: Delivered) -> dict[str, Any]:
@@ -258,23 +259,26 @@ def hits_for(hits: Sequence[Hit], caller: Caller) -> list[Hit]:
     ]
 
 
-async def earlier_turns(work: Admitted, name: str) -> tuple[Message, ...]:
-    """The turns of a conversation up to an answer that was served before.
+async def earlier_turns(
+    work: Admitted, name: str
+) -> tuple[tuple[Message, ...], tuple[str, ...] | None]:
+    """The turns of a conversation up to an answer that was served before, and their documents.
 
-    Of answers before the last one only the questions are stored.
+    Of answers before the last one only the questions are stored. The documents are None where
+    nobody knows those of all turns.
 
     Raises:
         ApiError: The caller was not served such an answer, or may no longer see a document that it
-            was made from.
+            or an answer before it was made from.
     """
-    turns, documents = await asyncio.to_thread(_stored_turns, work, name)
+    turns, documents, known = await asyncio.to_thread(_stored_turns, work, name)
     if not await all_visible(work.bench, work.asking(), documents):
         raise ApiError(404, "the answer that this question follows is not stored", "not_found")
-    return turns
+    return turns, documents if known else None
 
 
-def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], list[str]]:
-    """The turns up to a stored answer of the caller, and the documents it was made from."""
+def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], tuple[str, ...], bool]:
+    """The turns up to a stored answer of the caller, their documents, and whether these are all."""
     outputs, caller = work.bench.outputs, work.caller
     stored = outputs.named(name)
     if stored is None or (not caller.owner and stored[1] != caller.name):
@@ -282,9 +286,13 @@ def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], list[
     output = outputs.get(stored[0])
     if output.scope != work.scope or "question" not in output.request:
         raise ApiError(404, "the answer that this question follows is not stored", "not_found")
-    questions = [*output.request.get("asked_before", ()), output.request["question"]]
+    before = output.request.get("asked_before", ())
+    questions = [*before, output.request["question"]]
     turns = (*(Message("user", text) for text in questions), Message("assistant", output.text))
-    return turns, sorted({hit.document_id for hit in outputs.used(stored[0])})
+    earlier = outputs.earlier(stored[0])
+    used = (hit.document_id for hit in outputs.used(stored[0]))
+    documents = tuple(sorted({*used, *(earlier or ())}))
+    return turns, documents, not before or earlier is not None
 
 
 _READ_AS = re.compile(r"read as: (.*) \([^()]*\)", re.DOTALL)

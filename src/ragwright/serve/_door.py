@@ -84,7 +84,7 @@ class Door:
             _require_readable_host(request)
             scope.setdefault("state", {})["caller"] = await self._caller_of_request(request)
             self._same_site(request)
-            receive = self._bounded_receive(request, receive)
+            receive = self._bounded_receive(request, receive, scope["state"]["caller"])
         except (ApiError, RagwrightError) as error:
             refused: Response = error_reply(error)
             if refused.status_code == 401:
@@ -181,15 +181,16 @@ class Door:
         is_foreign = origin is not None and not _is_same_host(
             origin, request.headers.get("host", "")
         )
-        if (is_foreign or site == "cross-site") and request.headers.get("authorization") is None:
+        if (is_foreign or site == "cross-site") and not _bears_secret(request):
             raise ApiError(
                 403, f"requests from {origin or 'another site'!r} are refused", "cross_origin"
             )
 
-    def _bounded_receive(self, request: Request, receive: Receive) -> Receive:
+    def _bounded_receive(self, request: Request, receive: Receive, caller: Caller) -> Receive:
         """A reader of the body that stops where the body is too long, or takes too long."""
         options = self._service.options
-        most = options.max_upload if request.url.path == UPLOAD else options.max_body
+        uploads = request.url.path == UPLOAD and caller.owner
+        most = options.max_upload if uploads else options.max_body
         too_long = ApiError(413, f"the body is longer than {most:,} bytes", "too_large")
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) > most:
@@ -234,6 +235,11 @@ def _require_readable_host(request: Request) -> None:
 def _is_page(request: Request) -> bool:
     """True for a browser that opens a page."""
     return request.method == "GET" and "text/html" in request.headers.get("accept", "")
+
+
+def _bears_secret(request: Request) -> bool:
+    """True where a program sent a key or token; browsers add Basic credentials by themselves."""
+    return request.headers.get("authorization", "").lower().startswith("bearer ")
 
 
 def _is_same_host(origin: str, host: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -217,13 +218,14 @@ def install_errors(app: FastAPI) -> None:
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return error_reply(_validation_reply(error.errors()[0]))
+        return error_reply(_validation_reply(error.errors()))
 
     async def http(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         if isinstance(error, ApiError):
             return error_reply(error)
-        reply = error_reply(ApiError(error.status_code, str(error.detail), "http_error"))
+        fault = _PLAIN.get(str(error.detail), str(error.detail))
+        reply = error_reply(ApiError(error.status_code, fault, "http_error"))
         reply.headers.update(error.headers or {})
         return reply
 
@@ -238,16 +240,36 @@ def install_errors(app: FastAPI) -> None:
     app.add_exception_handler(Exception, ours)
 
 
-def _validation_reply(first: Mapping[str, Any]) -> ApiError:
+_PLAIN = {
+    "Not Found": "there is nothing at this address; /openapi.json lists those of the API",
+    "Method Not Allowed": "this address takes other methods; the header `allow` lists them",
+    "There was an error parsing the body": "the body cannot be read; send JSON in UTF-8, without "
+    "deep nesting and without numbers of thousands of digits",
+}
+"""What the frameworks say, in words that say what to do."""
+
+_NAME = re.compile(r"[A-Za-z_]\w*|\d+")
+_TYPES = frozenset({"str", "int", "float", "bool", "dict", "list"})
+"""Parts of places that name one of several types that a value may have."""
+
+
+def _validation_reply(errors: Sequence[Mapping[str, Any]]) -> ApiError:
+    first = errors[0]
     if first["type"] == "json_invalid":
         fault = f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
         return ApiError(400, fault, "invalid_value")
-    if tuple(first["loc"]) == ("body",) and first["type"] == "model_attributes_type":
+    if tuple(first["loc"]) == ("body",) and first["type"] in ("model_attributes_type", "missing"):
         fault = "send a JSON object, with the header content-type: application/json"
         return ApiError(400, fault, "invalid_value")
-    place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
-    where = ".".join(place)
-    fault = first["msg"].removeprefix("Value error, ")
+    # Where a value may have several types, the one that was read furthest is meant.
+    deepest = max(errors, key=lambda error: len(_place(error)))
+    where, fault = ".".join(_place(deepest)), deepest["msg"].removeprefix("Value error, ")
     return ApiError(
         400, f"{where}: {fault}" if where else fault, "invalid_value", param=where or None
     )
+
+
+def _place(error: Mapping[str, Any]) -> list[str]:
+    """The names and numbers that lead to a wrong value, without ``body`` or ``query``."""
+    names = [str(part) for part in error["loc"][1:]]
+    return [name for name in names if _NAME.fullmatch(name) and name not in _TYPES]

@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 TopK: TypeAlias = Annotated[int, Field(description="Most passages.", ge=1, le=50)]
 Filters: TypeAlias = Annotated[
     list[str],
-    Field(description="Conditions on fields, each `field=value`, such as `language=en`."),
+    Field(
+        description="Conditions on fields, each `field=value`, such as `language=en`.",
+        max_length=32,
+    ),
 ]
 Query: TypeAlias = Annotated[str, Field(description="A question or keywords.", max_length=10_000)]
 Question: TypeAlias = Annotated[str, Field(description="A whole question.", max_length=10_000)]

@@ -61,6 +61,9 @@ _RETRY = 30.0
 _THREADS = 64
 """Most threads of slow work; the turns of drafts bound it further."""
 
+_SHOWN_NAME = 100
+"""Most characters of an unknown name that an error repeats."""
+
 PAGE_THREADS = 2
 """Threads of the work of pages: a report takes seconds of one core."""
 
@@ -268,7 +271,7 @@ class Service:
         if opened is None or not allowed or (persona and persona not in opened.personas):
             raise ApiError(
                 404,
-                f"unknown model {model!r}; {near(model, self.models(identity))}",
+                f"unknown model {model[:_SHOWN_NAME]!r}; {near(model, self.models(identity))}",
                 "model_not_found",
                 param="model",
             )

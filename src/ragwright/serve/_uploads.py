@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _UNSAFE = re.compile(r"[^\w .,()+=@&-]+")
 _LONGEST_NAME = 150
+"""Bytes of a name in UTF-8 before its ending; file systems take 255 in all."""
+
+_LONGEST_ENDING = 20
 _BLOCK = 1 << 20
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
 
@@ -87,11 +90,16 @@ def safe_name(name: str) -> str:
     """
     last = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
     stem, dot, ending = _UNSAFE.sub("_", last).strip(" .").rpartition(".")
-    cut = (stem or ending)[:_LONGEST_NAME].strip(" .")
-    clean = f"{cut}{dot}{ending[:20]}" if stem else cut
+    cut = _cut(stem or ending, _LONGEST_NAME).strip(" .")
+    clean = f"{cut}{dot}{_cut(ending, _LONGEST_ENDING)}" if stem else cut
     if not clean.strip("_ .") or _RESERVED.fullmatch(clean):
         raise ApiError(400, f"{name[:80]!r} cannot name a file", "invalid_value")
     return clean
+
+
+def _cut(text: str, most: int) -> str:
+    """The beginning of a text that has at most so many bytes."""
+    return text.encode()[:most].decode(errors="ignore")
 
 
 def keep_file(folder: Path, name: str, file: BinaryIO, *, replace: bool) -> Path:

@@ -21,7 +21,7 @@ from ...operations import (
     record,
 )
 from ...project import ProjectFolder, load_settings
-from .._console import table
+from .._console import table, visible, write
 from .._flags import Flags, takes
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _write_lines(flags: Flags, log: AuditLog, query: EventQuery) -> None:
     )
     if flags.output is None:
         for line in lines:
-            sys.stdout.write(f"{line}\n")
+            write(sys.stdout, f"{visible(line)}\n")
         return
     flags.console.make_folder_of(flags.output)
     count = 0

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from ...core import ConfigError, StoreError, Usage, canonical_json, well_formed
-from ...ledger import Connection
+from ...ledger import EARLIER, Connection
 from ._records import (
     Exchange,
     Feedback,
@@ -95,6 +95,12 @@ class Outputs(OutputTable):
                 "INSERT INTO hits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [_hit_values(number, hit) for hit in batch.hits],
             )
+            if batch.earlier is not None:
+                rows = enumerate(dict.fromkeys(batch.earlier or ("",)))
+                db.executemany(
+                    "INSERT INTO uses VALUES (?, ?, ?, 0, ?, '')",
+                    [(document, number, EARLIER, ordinal) for ordinal, document in rows],
+                )
         return number
 
     def give_name(self, output: str, name: str, by: str) -> None:
@@ -300,6 +306,15 @@ class Outputs(OutputTable):
                 key,
             )
             return tuple(map(_hit_of_row, rows.fetchall()))
+
+    def earlier(self, output: str) -> tuple[str, ...] | None:
+        """Documents that earlier answers of its conversation were made from; None: not known."""
+        with self.reading() as db:
+            rows = db.execute(
+                "SELECT document_id FROM uses WHERE batch = ? AND kind = ?",
+                (self._output_key(output, db)[0], EARLIER),
+            ).fetchall()
+        return tuple(document for (document,) in rows if document) if rows else None
 
     def batch(self, number: int) -> OutputBatch:
         """Return a complete batch.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
@@ -52,9 +52,13 @@ async def response(
                 "invalid_value",
                 param="tools",
             )
+        earlier: tuple[str, ...] | None = None
         if body.previous_response_id:
-            history = (*await earlier_turns(work, body.previous_response_id), *history)
-        asking = work.asking(body.ragwright, history)
+            before, documents = await earlier_turns(work, body.previous_response_id)
+            sent_answers = any(turn.role == "assistant" for turn in history)
+            earlier = None if sent_answers else documents
+            history = (*before, *history)
+        asking = replace(work.asking(body.ragwright, history), earlier=earlier)
         if tool is not None:
             asking = narrowed(asking, filters_of(tool.filters))
         wish = body.ragwright.source_links

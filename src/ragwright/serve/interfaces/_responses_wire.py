@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, StrictBool, ValidationError, field_validator
 
 from .._wire import Body, ChatMessage, Extras, Text
 from ._conditions import Comparison, Compound
+
+MetadataKey: TypeAlias = Annotated[str, Field(max_length=64)]
+MetadataValue: TypeAlias = Annotated[str, Field(max_length=512)]
+"""A text of a client's own, within OpenAI's bounds."""
 
 
 class InputItem(Body):
@@ -57,7 +61,7 @@ class ResponsesRequest(Body):
     include: list[str] | None = None
     tools: list[dict[str, Any]] | None = None
     previous_response_id: Annotated[str, Field(max_length=200)] | None = None
-    metadata: dict[str, str] | None = None
+    metadata: Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)] | None = None
     text: TextOptions | None = None
     background: StrictBool | None = None
     conversation: None = None

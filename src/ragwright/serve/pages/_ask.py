@@ -39,6 +39,7 @@ from ._threads import (
 )
 
 if TYPE_CHECKING:
+    from ...workbench import Asking
     from .._admission import Admitted
     from .._opened import Opened
 
@@ -128,7 +129,7 @@ async def answers(request: Request, form: Annotated[Asked, Form()]) -> HTMLRespo
         async with admitted(service, caller, Wanted(opened.name, request=request)) as work:
             thread = await _thread_before(work, form)
             personas = form.personas(opened)
-            asking = work.asking(history=_history(thread, form, personas[0]))
+            asking = _asking(work, thread, form, personas[0])
             done = await answered(work, form.q, personas, asking)
             kept = [await _keep_turn(work, thread, form, answer) for answer in done]
             shown = tuple(map(delivered_answer, done))
@@ -151,7 +152,7 @@ async def stream(request: Request, form: Annotated[Asked, Form()]) -> Response:
         wanted = Wanted(model, "answers", "chat", request)
         work = await stack.enter_async_context(admitted(service, caller, wanted))
         thread = await _thread_before(work, form)
-        asking = work.asking(history=_history(thread, form, form.persona))
+        asking = _asking(work, thread, form, form.persona)
         frames = _PageFrames(new_id())
         events = AnswerEvents(Streamed(work, form.q, asking, frames.id), frames)
         stack.push_async_callback(events.close)
@@ -232,6 +233,12 @@ async def _thread_before(work: Admitted, form: Asked) -> Thread:
     thread = await thread_to_ask(service, work.caller, work.bench, work.asking(), form.conversation)
     answers = replace(thread.conversation, configuration=work.opened.name)
     return replace(thread.before(form.turn), conversation=answers)
+
+
+def _asking(work: Admitted, thread: Thread, form: Asked, persona: str) -> Asking:
+    """How a question of the form is asked: after the turns before it."""
+    asking = work.asking(history=_history(thread, form, persona))
+    return replace(asking, earlier=thread.documents if thread.turns else None)
 
 
 def _history(thread: Thread, form: Asked, persona: str) -> tuple[Message, ...]:

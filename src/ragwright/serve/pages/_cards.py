@@ -140,7 +140,7 @@ def _card(
     figures: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> dict[str, Any]:
     details = answer.details
-    spans = {place["number"]: _linked(place) for place in details["citations"]}
+    spans = {place["number"]: linked_place(place) for place in details["citations"]}
     chunks = dict.fromkeys(place["chunk_id"] for place in details["citations"])
     shown = (figure for chunk in chunks for figure in figures.get(chunk, ()))
     return {
@@ -149,13 +149,13 @@ def _card(
         "parts": _parts(answer.text, details["marks"], spans),
         "spans": list(spans.values()),
         "figures": list({figure["id"]: figure for figure in shown}.values()),
-        "closest": [_linked(place) for place in details["closest"]],
+        "closest": [linked_place(place) for place in details["closest"]],
         "abstained": details["abstained"],
         "model": short_model(answer.model, caller),
         "notes": notes_for([n for n in details["notes"] if not n.startswith(_IN_WORDS)], caller),
         "promise": details["promise"],
         "verdict": answer.verdict,
-        "why": {**why, "read": [_linked(place) for place in why["read"]]},
+        "why": {**why, "read": [linked_place(place) for place in why["read"]]},
     }
 
 
@@ -165,10 +165,10 @@ def _cited_chunk(place: Mapping[str, Any]) -> Citation:
     return Citation(0, *(place[name] for name in names))
 
 
-def _linked(place: Mapping[str, Any]) -> dict[str, Any]:
+def linked_place(place: Mapping[str, Any], base: str = "") -> dict[str, Any]:
     """A place with its address on this server, whatever name it was reached by at the time."""
     quote = place.get("quote", place.get("text", ""))
-    url = source_url("", place["document_id"], place["start"], place["end"], quote)
+    url = source_url(base, place["document_id"], place["start"], place["end"], quote)
     return {**place, "url": url, "title": place["title"] or place["document_id"]}
 
 

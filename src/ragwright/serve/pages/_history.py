@@ -20,7 +20,7 @@ from ...core import RagwrightError, shortened
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from ._base import PRIVATE, error_page, page
-from ._cards import ShownAnswer, stored_answer, visible_answers
+from ._cards import ShownAnswer, linked_place, stored_answer, visible_answers
 from ._threads import GONE, Thread, conversation_of, read_thread, usable_configuration
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ async def export_all(request: Request) -> Response:
         threads = [await _thread(service, caller, conversation) for conversation in known]
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
-    body = {"conversations": [_thread_json(thread) for thread in threads]}
+    body = {"conversations": [_thread_json(thread, caller.base) for thread in threads]}
     return _download(JSONResponse(body), "conversations.json")
 
 
@@ -177,7 +177,7 @@ async def export(request: Request, name: str, form: str = "markdown") -> Respons
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     if form == "json":
-        return _download(JSONResponse(_thread_json(thread)), "conversation.json")
+        return _download(JSONResponse(_thread_json(thread, caller.base)), "conversation.json")
     text = _markdown(thread)
     return _download(PlainTextResponse(text, media_type="text/markdown"), "conversation.md")
 
@@ -188,7 +188,7 @@ async def _thread(service: Service, caller: Caller, known: Conversation) -> Thre
         return await read_thread(service, caller, bench, opened.asking(caller.identity), known)
 
 
-def _thread_json(thread: Thread) -> dict[str, Any]:
+def _thread_json(thread: Thread, base: str) -> dict[str, Any]:
     known = thread.conversation
     return {
         "id": known.id,
@@ -200,7 +200,7 @@ def _thread_json(thread: Thread) -> dict[str, Any]:
                 "question": answer.question,
                 "persona": answer.persona,
                 "answer": answer.text,
-                "citations": answer.details["citations"],
+                "citations": [linked_place(c, base) for c in answer.details["citations"]],
             }
             for turn in thread.turns
             for answer in turn.answers

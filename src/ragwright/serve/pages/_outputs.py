@@ -96,7 +96,7 @@ def _listing_page(bench: Workbench, listing: _Listing, query: OutputQuery) -> di
     stored = bench.outputs
     order = None
     if listing.worst:
-        [measure] = parse_measures(listing.worst)
+        measure = parse_measures(listing.worst)[0]
         order = ScoreOrder(str(measure), measure.definition.higher_is_better)
     skipped = (listing.page - 1) * _LISTED
     texts = stored.page(query, limit=_LISTED, offset=skipped, order=order)

@@ -12,6 +12,7 @@ from fastapi import APIRouter, File, Form, Query, Request, UploadFile
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...core import RagwrightError, Span
+from ...ledger import file_error
 from ...project import figure_json, last_ingest
 from .._api import caller_of, service_of
 from .._catalogue import Catalogue
@@ -156,8 +157,7 @@ async def upload(
         sources = [str(path) for path in paths]
         service.adding.start(partial(ingest_added, service, caller, sources), names)
     except OSError as error:
-        fault = f"the file cannot be stored: {error.strerror or error}"
-        return error_page(request, ApiError(500, fault, "disk"))
+        return error_page(request, file_error(error, service.folder.root))
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     return RedirectResponse("/sources", 303)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...flow import Message
 from .._conversations import Conversation
 from .._errors import ApiError
+from .._keys import hashed
 from ._cards import ShownAnswer, cards_of, stored_answer, visible_answers
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from .._conversations import Turn
     from .._opened import Opened
     from .._service import Service
+
+_ID_LENGTH = 32
+"""Characters of the id of a conversation."""
 
 _HISTORY = 20
 """Turns before a question that the model gets."""
@@ -55,6 +59,12 @@ class Thread:
     def next(self) -> int:
         """Number of the turn that a new question is."""
         return self.turns[-1].number + 1 if self.turns else 1
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The documents that its answers were made from."""
+        answers = (answer for turn in self.turns for answer in turn.answers)
+        return tuple(sorted({document for answer in answers for document, _ in answer.places}))
 
     def before(self, number: int) -> Thread:
         """The thread up to a turn, which is asked again or new.
@@ -112,12 +122,18 @@ async def thread_to_ask(
 ) -> Thread:
     """The conversation that a caller asks in; an unknown id begins one.
 
+    Its id is made from the one that was sent: who knows the link of a deleted conversation cannot
+    put another one in its place.
+
     Raises:
         ApiError: 404, it is another person's.
     """
-    known = await asyncio.to_thread(service.conversations.find, name)
+    own = hashed(f"{caller.name}\n{name}")[:_ID_LENGTH]
+    known = None
+    for id_to_find in (name, own):
+        known = known or await asyncio.to_thread(service.conversations.find, id_to_find)
     if known is None:
-        return Thread(_owned(caller, name, ""), mine=True)
+        return Thread(_owned(caller, own, ""), mine=True)
     if known.person != caller.name:
         raise ApiError(404, GONE, "not_found")
     return await read_thread(service, caller, bench, asking, known)
