@@ -8,7 +8,11 @@ from ._adaptive import (
 from ._asking import json_object as json_object
 from ._channels import candidates as candidates
 from ._conditions import parse_filter as parse_filter, parse_soft_filter as parse_soft_filter
-from ._databases import Databases as Databases, SqlHandler as SqlHandler
+from ._databases import (
+    Databases as Databases,
+    SqlHandler as SqlHandler,
+    open_databases as open_databases,
+)
 from ._entities import leads as leads, named as named, uncovered as uncovered
 from ._entries import (
     Entry as Entry,
@@ -118,6 +122,7 @@ from .sheets import (
     SHEETS as SHEETS,
     SheetAnswer as SheetAnswer,
     SheetReader as SheetReader,
+    bounds_of as bounds_of,
     cited_rows as cited_rows,
     sheet_answer as sheet_answer,
     sheet_hits as sheet_hits,
