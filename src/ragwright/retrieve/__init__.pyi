@@ -90,6 +90,7 @@ from ._spread import (
     values_of as values_of,
 )
 from ._sql import (
+    DATABASE as DATABASE,
     markdown_table as markdown_table,
     read_statement as read_statement,
     sql_context as sql_context,

@@ -16,6 +16,9 @@ from ._asking import json_object, object_schema, unwrapped
 from ._tables import Database, Table
 from ._target import Retrieved
 
+DATABASE = "sql:"
+"""Beginning of the source of passages that are rows of a database."""
+
 MOST_TABLES = 40
 """Most tables that the model sees; of more, those that share the most words with the question."""
 
@@ -175,7 +178,7 @@ def _hit(database: Database, statement: str, rows: SqlReply) -> Hit:
     text = f"```sql\n{statement}\n```\n\n{table}"
     if rows.truncated:
         text += f"\n\nOnly the first {len(rows.rows)} rows are shown; there are more."
-    name = f"sql:{database.options.name}"
+    name = f"{DATABASE}{database.options.name}"
     hit = Hit(
         rank=1,
         score=1.0,

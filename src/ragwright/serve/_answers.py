@@ -19,7 +19,7 @@ from ..monitoring import brief_model
 from ._errors import ApiError
 from ._figures import ChunkFigures, figures_of_answer
 from ._links import citation_json, closest_spans, linked, promise_json
-from ._reading import all_visible
+from ._reading import visible_passages
 
 if TYPE_CHECKING:
     from ..core import Hit
@@ -267,14 +267,17 @@ async def earlier_turns(work: Admitted, name: str) -> tuple[Message, ...]:
         ApiError: The caller was not served such an answer, or may no longer see a document that it
             was made from.
     """
-    turns, documents = await asyncio.to_thread(_stored_turns, work, name)
-    if not await all_visible(work.bench, work.asking(), documents):
+    turns, passages = await asyncio.to_thread(_stored_turns, work, name)
+    seen = await visible_passages(work.bench, work.asking(), passages)
+    if not all(chunk in seen for _, chunk in passages):
         raise ApiError(404, "the answer that this question follows is not stored", "not_found")
     return turns
 
 
-def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], list[str]]:
-    """The turns up to a stored answer of the caller, and the documents it was made from."""
+def _stored_turns(
+    work: Admitted, name: str
+) -> tuple[tuple[Message, ...], frozenset[tuple[str, str]]]:
+    """The turns up to a stored answer of the caller, and its passages: (document, chunk)."""
     outputs, caller = work.bench.outputs, work.caller
     stored = outputs.named(name)
     if stored is None or (not caller.owner and stored[1] != caller.name):
@@ -284,7 +287,8 @@ def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], list[
         raise ApiError(404, "the answer that this question follows is not stored", "not_found")
     questions = [*output.request.get("asked_before", ()), output.request["question"]]
     turns = (*(Message("user", text) for text in questions), Message("assistant", output.text))
-    return turns, sorted({hit.document_id for hit in outputs.used(stored[0])})
+    used = outputs.used(stored[0])
+    return turns, frozenset((hit.document_id, hit.chunk_id) for hit in used)
 
 
 _READ_AS = re.compile(r"read as: (.*) \([^()]*\)", re.DOTALL)
