@@ -14,6 +14,7 @@ from ..core import (
     Document,
     Filter,
     FilterError,
+    RagwrightError,
     Span,
     is_readable,
     narrows,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from ..index import View
     from ..retrieve import Target
     from ..workbench import Asking, Workbench
+    from ._identity import Identity
+    from ._service import Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +79,20 @@ async def visible_source(
     return VisibleSource(document, spans, tuple(Span(hit.start, hit.end) for hit in hits))
 
 
-async def sees_all(bench: Workbench, asking: Asking) -> bool:
-    """True if the rights of a caller hide no chunk of the index."""
-    if not asking.filters:
-        return True
-    snapshot = _target_of(asking).snapshot
-    counted = partial(bench.project.views.answer, snapshot, lambda view: _hides_none(view, asking))
-    hides_none, _ = await asyncio.to_thread(counted)
-    return hides_none
+async def reads_all(service: Service, identity: Identity) -> bool:
+    """True if the rights of an identity hide no chunk of the index; False without an index."""
+    try:
+        opened, _ = service.find("", None)
+        async with service.using(opened) as bench:
+            asking = opened.asking(identity)
+            if not asking.filters:
+                return True
+            count = partial(_hides_none, asking=asking)
+            snapshot = _target_of(asking).snapshot
+            hides_none, _ = await asyncio.to_thread(bench.project.views.answer, snapshot, count)
+            return hides_none
+    except RagwrightError:  # nothing is searched, so nobody knows whose the documents are
+        return False
 
 
 def _hides_none(view: View, asking: Asking) -> bool:
