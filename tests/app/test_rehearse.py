@@ -410,3 +410,60 @@ def test_an_ingest_meanwhile_changes_neither_side(project: Path) -> None:
     assert all(not c.after.error and not c.before.error for c in second.changes)
     # a new state of the index is another run: answers of two states are never mixed
     assert first.runs != second.runs
+
+
+def test_questions_are_asked_as_readers_of_groups(project: Path) -> None:
+    """Each reads what its groups read on both sides; finished rows of one are no other's."""
+    settings = project / "ragwright.yaml"
+    rule = "groups: {rules: [{match: docs/brake.md, groups: [garage]}]}\n"
+    settings.write_text(settings.read_text("utf-8") + rule, "utf-8")
+    ragwright(project, "ingest")
+    new = project / "new"
+    new.mkdir()
+    for part in PARTS:
+        (new / f"{part}.md").write_text(page(part, "every two years"), "utf-8")
+    (new / "belt.md").write_text(page("belt", head="---\ngroups: [board]\n---\n"), "utf-8")
+    words = ("--sources", "new=docs/")
+    garage, office = (
+        rehearsed(project, *words, "--as-groups", group) for group in ("garage", "office")
+    )
+    everything = rehearsed(project, *words)
+    assert garage["as_groups"] == ["garage"]
+    assert everything["as_groups"] is None
+    assert "asked as readers of office" in office["change"]
+    assert "yearly" in change_of(garage, "brake")["before"]["text"]
+    assert "every two years" in change_of(garage, "brake")["after"]["text"]
+    assert not [change for change in office["changes"] if "brake-77" in json.dumps(change)]
+    assert "docs/brake.md" not in json.dumps(office)
+    belt = change_of(office, "belt")
+    assert "now abstains" in belt["effects"]
+    assert direct(belt) == ["filter"]
+    assert "groups exclude docs/belt.md" in belt["reasons"][0]["evidence"]
+    assert not {*garage["runs"]} & {*office["runs"]}
+    assert not {*everything["runs"]} & {*office["runs"], *garage["runs"]}
+
+
+def test_questions_of_a_key_are_asked_with_its_groups(project: Path) -> None:
+    """`--scope` names a key; what its reader may not see is in no answer and no list."""
+    settings = project / "ragwright.yaml"
+    rule = "groups: {rules: [{match: docs/brake.md, groups: [garage]}]}\n"
+    settings.write_text(settings.read_text("utf-8") + rule, "utf-8")
+    ragwright(project, "ingest")
+    keys = ServeKeys(ProjectFolder(project))
+    keys.add(ServeKey("mechanic", groups=("garage",)))
+    keys.add(ServeKey("clerk", groups=("office",)))
+    keys.close()
+    (project / "docs/brake.md").unlink()
+    words = ("--sources", "docs", "--prune", "--scope")
+    clerk, mechanic = (rehearsed(project, *words, name) for name in ("clerk", "mechanic"))
+    assert clerk["as_groups"] == ["office"]
+    assert clerk["documents"] == []
+    assert [document["document_id"] for document in mechanic["documents"]] == ["docs/brake.md"]
+    [view] = mechanic["readers"]
+    assert view["group"] == {"name": "mechanic", "filters": [], "groups": ["garage"]}
+    assert view["documents_lost"] == ["docs/brake.md"]
+    both = ragwright(
+        project, "rehearse", *words, "clerk", "--as-groups", "garage", "--testset", "rows.jsonl",
+        code=1,
+    )  # fmt: skip
+    assert "both say as whom" in both.stderr

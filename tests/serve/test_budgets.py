@@ -233,6 +233,40 @@ def test_the_budget_is_looked_at_again_after_the_wait_for_a_turn(tmp_path: Path)
 
 
 @pytest.mark.slow
+def test_requests_at_once_pass_a_budget_by_no_more_than_those_under_way(tmp_path: Path) -> None:
+    """At first all that may run at once begin; once a cost is known, what it leaves room for."""
+    slow = Reply(ANSWER, delay=0.4)
+    with (
+        ScriptedServer(slow) as model,
+        priced(tmp_path, model, "", "serve.concurrency=3") as running,
+    ):
+        first = burst(running, key(tmp_path, "new", daily_budget=1.0), "1")
+        assert first == [200] * 3 + [429] * 6
+        cost = spent(running) / 3
+        secret = key(tmp_path, "known", daily_budget=2.5 * cost)
+        client = running.client(secret)
+        assert client.post("/v1/chat/completions", json=asks(QUESTION)).status_code == 200
+        assert burst(running, secret, "2") == [200] * 2 + [429] * 7
+        assert spent(running) - 3 * cost <= 3.5 * cost
+
+
+def burst(running: Running, secret: str, name: str) -> list[int]:
+    """Status of nine requests that are sent at once; each burst asks other questions."""
+    states: list[int] = []
+
+    def ask(text: str) -> None:
+        made = running.client(secret).post("/v1/chat/completions", json=asks(text))
+        states.append(made.status_code)
+
+    threads = [threading.Thread(target=ask, args=(f"{QUESTION} {name}{n}",)) for n in range(9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(states)
+
+
+@pytest.mark.slow
 def test_the_time_of_a_request_runs_while_it_waits_for_its_turn(tmp_path: Path) -> None:
     slow = Reply(ANSWER, delay=5.0)
     with (

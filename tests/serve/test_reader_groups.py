@@ -128,6 +128,33 @@ def test_a_project_may_close_what_has_no_groups_while_it_is_served(tmp_path: Pat
         assert not seen()
 
 
+def test_an_answer_that_a_filter_hides_by_now_cannot_be_continued(tmp_path: Path) -> None:
+    """Filters of a key count like groups, for an answer that goes on and for the history."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    text = "---\ntenant: north\n---\n# Plan\n\nThe door code is MAGNOLIA.\n"
+    (docs / "plan.md").write_text(text, "utf-8")
+    (docs / "open.md").write_text(text.replace("MAGNOLIA", "at the desk"), "utf-8")
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs/]\n", "utf-8")
+    with Workbench.open(tmp_path) as bench:
+        bench.ingest()
+    made = ServeKey("north", "reader", filters=("tenant=north",))
+    secret = ServeKeys(ProjectFolder(tmp_path)).add(made)
+    with served(tmp_path) as running:
+        client = running.client(secret)
+        first = client.post("/v1/responses", json={"input": QUESTION}).json()
+        follow = {"input": "Why?", "previous_response_id": first["id"]}
+        assert client.post("/v1/responses", json=follow).status_code == 200
+        (docs / "plan.md").write_text(text.replace("north", "south"), "utf-8")
+        with Workbench.open(tmp_path) as bench:
+            bench.ingest()
+        for _ in range(400):
+            if client.post("/v1/responses", json=follow).status_code == 404:
+                break
+            time.sleep(0.05)
+        assert client.post("/v1/responses", json=follow).status_code == 404
+
+
 def test_an_answer_from_a_document_that_was_closed_cannot_be_continued(tmp_path: Path) -> None:
     """The stored answer quotes what its reader may no longer see."""
     folder = grouped(tmp_path)

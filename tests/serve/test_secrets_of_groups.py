@@ -40,6 +40,8 @@ QUESTIONS = (
     "Which documents are about Handbook doors?",
     "What does ZZhr mean, and ZZboard, and ZZsales?",
     "What is CODE_Q?",
+    "How many different doors are there?",
+    "How many rows have the door north?",
 )
 BY_SCHEMA = {
     ("get", "/healthz"),

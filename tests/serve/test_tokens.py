@@ -233,6 +233,43 @@ def test_credentials_that_browsers_add_open_no_way_for_other_sites(tmp_path: Pat
             assert server.http.post("/", data={"q": "a"}, headers=sent).status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("sent", "readable"),
+    [
+        (["staff", "/hr/berlin"], {"berlin.md"}),
+        (["staff", "hr/berlin"], {"berlin.md"}),
+        (["staff", "/hr"], {"hr.md"}),
+        (["staff", "/hr", "/hr/berlin", "hr"], {"hr.md", "berlin.md"}),
+        (["staff", "/berlin"], set()),
+        (["staff", "//hr", "/hr/", "/", "hr/berlin/team", "/HR"], set()),
+    ],
+)
+def test_a_group_is_named_by_its_path_without_the_first_slash(
+    tmp_path: Path, issuing: ForgingProvider, sent: list[str], readable: set[str]
+) -> None:
+    """Keycloak sends full paths; a member of a group below is no member of the one above."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for name, group in (("hr.md", "hr"), ("berlin.md", "hr/berlin")):
+        (docs / name).write_text(f"---\ngroups: [{group}]\n---\n# Plan\n\nThe door opens.\n")
+    proxy = "proxy: {addresses: [127.0.0.0/8], groups_header: X-Groups}"
+    sign_in = f"sign_in: {{issuer: '{issuing.issuer}', audiences: ['{AUDIENCE}']}}"
+    people = "people: {roles: {reader: [staff]}}"
+    settings = f"sources: [docs]\nserve:\n  {proxy}\n  {sign_in}\n  {people}\n"
+    (tmp_path / "ragwright.yaml").write_text(settings)
+    with Workbench.open(tmp_path) as bench:
+        bench.ingest()
+    with served(tmp_path) as server:
+        named = {"x-forwarded-user": "ann", "x-groups": ",".join(sent)}
+        token = {"authorization": f"Bearer {issuing.token(AUDIENCE, groups=sent)}"}
+        for headers in (named, token):
+            reply = server.http.post(
+                "/v1/retrieve", json={"query": "What opens the plan?"}, headers=headers
+            )
+            seen = {hit["document_id"].removeprefix("docs/") for hit in reply.json()["hits"]}
+            assert seen == readable
+
+
 def test_configurations_are_opened_by_groups(tmp_path: Path) -> None:
     proxy = (
         "  proxy: {addresses: [127.0.0.1]}\n"

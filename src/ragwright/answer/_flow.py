@@ -373,11 +373,11 @@ def ask(
     return (yield from answering.guarded(answers, guard, target.snapshot, scope))
 
 
-def _narrowable(plan: AskPlan) -> tuple[Database, ...]:
-    """The databases that a plan may ask: no filter could narrow the tables of spreadsheets."""
-    if plan.retrieve.filters or plan.retrieve.soft:
-        return tuple(database for database in plan.databases if not database.sheets)
-    return plan.databases
+def _open_databases(plan: AskPlan) -> tuple[Database, ...]:
+    """The databases of a plan that its filters leave, with their tables."""
+    if not plan.databases:
+        return ()
+    return searches.open_databases(plan.databases, plan.retrieve.filters, plan.retrieve.soft)
 
 
 def _all_answers(
@@ -398,7 +398,7 @@ def _all_answers(
         notes += condensed.notes
         if standalone != question:
             notes = (*notes, f"read as: {standalone} ({condensed.method})")
-    plan = replace(plan, databases=_narrowable(plan))
+    plan = replace(plan, databases=_open_databases(plan))
     scene = RouteScene(model, plan.databases)
     chosen = yield from route(standalone, plan.retrieve.route, scene)
     notes += chosen.notes

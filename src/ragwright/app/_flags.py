@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 from typer import BadParameter, Option
 
 from .. import workbench
-from ..core import group_names, reader_filter
+from ..core import group_names
 from ..project import Session
 from ._console import Console, reported
 
@@ -170,8 +170,7 @@ class Flags:
         """
         if self.as_groups is None:
             return ()
-        ungrouped = bench.project.settings.groups.ungrouped == "everyone"
-        return (reader_filter(group_names(self.as_groups), ungrouped=ungrouped),)
+        return (bench.project.settings.groups.right(group_names(self.as_groups)),)
 
     def open(self, session: Session | None = None) -> Workbench:
         """Open the project with a session; with that of the flags by default."""

@@ -77,8 +77,11 @@ from ._groups import (
     GROUPS as GROUPS,
     common_groups as common_groups,
     group_names as group_names,
+    groups_in as groups_in,
     is_group_name as is_group_name,
     is_readable as is_readable,
+    narrows as narrows,
+    opens_to as opens_to,
     reader_filter as reader_filter,
     rights_first as rights_first,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -79,14 +79,24 @@ def common_groups(several: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:
 
 def is_readable(document: Document, filters: Iterable[Filter]) -> bool:
     """True if a document meets the rights to read among some filters."""
-    for right in filters:
-        if right.missing is None:
-            continue
-        named = document.metadata.get(right.field, ())
-        groups = named if isinstance(named, tuple) else (named,)
-        if not (set(groups) & set(right.values) if groups else right.missing):
-            return False
-    return True
+    return opens_to(groups_in(document), filters)
+
+
+def groups_in(document: Document) -> tuple[str, ...]:
+    """The groups that a document names."""
+    named = document.metadata.get(GROUPS, ())
+    return named if isinstance(named, tuple) else (str(named),)
+
+
+def opens_to(groups: Sequence[str], filters: Iterable[Filter]) -> bool:
+    """True if what names some groups, or none, meets the rights to read among some filters."""
+    rights = [condition for condition in filters if condition.missing is not None]
+    return all(set(groups) & set(right.values) if groups else right.missing for right in rights)
+
+
+def narrows(filters: Iterable[Filter]) -> bool:
+    """True if some filters are more than rights to read."""
+    return any(condition.missing is None for condition in filters)
 
 
 def rights_first(filters: Iterable[Filter]) -> tuple[Filter, ...]:

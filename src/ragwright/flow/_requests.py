@@ -224,11 +224,23 @@ class Rerank:
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """One read-only statement on a configured database."""
+    """One read-only statement on a configured database.
+
+    Attributes:
+        database: Name of the database.
+        statement: The statement.
+        max_rows: Most rows of the reply.
+        within: Of spreadsheets: the tables that it reads, each with the hash of its document. If
+            one of them has changed, the statement is not answered.
+        sealed: It runs on a copy of these tables alone: no other table can be named.
+        timeout: Seconds that it may take.
+    """
 
     database: str
     statement: str
     max_rows: int = 1000
+    within: tuple[tuple[str, str], ...] = ()
+    sealed: bool = False
     timeout: float | None = field(default=None, compare=False)
 
 

@@ -206,9 +206,16 @@ def ask_system(system: str, question: str, history: Sequence[Message] = ()) -> F
     return _expect(SystemReply, (yield AskSystem(system, question, tuple(history))))
 
 
-def sql(database: str, statement: str, max_rows: int = 1000) -> Flow[SqlReply]:
-    """Rows of one read-only statement."""
-    return _expect(SqlReply, (yield Sql(database, statement, max_rows)))
+def sql(
+    database: str,
+    statement: str,
+    max_rows: int = 1000,
+    within: tuple[tuple[str, str], ...] = (),
+    *,
+    sealed: bool = False,
+) -> Flow[SqlReply]:
+    """Rows of one read-only statement; the arguments are those of `Sql`."""
+    return _expect(SqlReply, (yield Sql(database, statement, max_rows, within, sealed)))
 
 
 def fetch(url: str, *, allow_private: bool = False) -> Flow[FetchReply]:

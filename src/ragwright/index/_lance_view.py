@@ -385,6 +385,10 @@ class LanceView(View):
 
         return self._answer_on(work)
 
+    def count(self, filters: Sequence[Filter] = ()) -> int:
+        """Number of chunks that meet hard filters."""
+        return self._answer_on(lambda state: state.conditions.hard(filters).rows)
+
     def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
         """One flag per chunk: True if it meets all hard filters."""
 

@@ -309,6 +309,11 @@ class View(ABC):
             RetrieveError: ``after`` is not in the snapshot.
         """
 
+    def count(self, filters: Sequence[Filter] = ()) -> int:
+        """Number of chunks that meet hard filters; FilterError as for :meth:`keyword`."""
+        rows = self.statistics().chunks
+        return len(self.every(rows, filters)) if filters else rows
+
     @abstractmethod
     def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
         """One flag per chunk: True if it meets all hard filters.

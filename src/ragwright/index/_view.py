@@ -396,6 +396,13 @@ class SegmentView(View):
         start = state.order().behind(*self._row_of(state, after)) if after else 0
         return state.order().ids(start, k, masks if filters else None)
 
+    def count(self, filters: Sequence[Filter] = ()) -> int:
+        """Number of chunks that meet hard filters."""
+        state = self._live_state()
+        if not filters:
+            return state.rows
+        return sum(int(np.count_nonzero(mask)) for mask in state.masks(filters) if mask is not None)
+
     def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
         """One flag per chunk: True if it meets all hard filters."""
         state = self._live_state()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,10 +13,12 @@ from ..core import (
     GROUPS,
     ConfigError,
     Document,
+    Filter,
     MalformedSourceError,
     common_groups,
     group_names,
     option,
+    reader_filter,
     value_hash,
 )
 
@@ -73,6 +75,10 @@ class GroupOptions:
     rules: tuple[GroupRule, ...] = option(
         (), "Groups by folder or pattern; the last rule that matches a document holds."
     )
+
+    def right(self, groups: Iterable[str]) -> Filter:
+        """The right of a reader of some groups to read."""
+        return reader_filter(groups, ungrouped=self.ungrouped == "everyone")
 
     @property
     def key(self) -> str:

@@ -20,7 +20,16 @@ from ._encoding import encode_missing
 from ._ingesting import feeds_of, fetch_by_runner
 from ._like import StoredDocuments, unfetched
 from ._make_ingest import make_ingest
-from .building import Feed, FetchAhead, Ingest, IngestForecast, IngestReport, web_pages
+from ._source_entries import entry_of_argument
+from .building import (
+    Feed,
+    FetchAhead,
+    Ingest,
+    IngestForecast,
+    IngestReport,
+    Recipe,
+    web_pages,
+)
 
 if TYPE_CHECKING:
     from ..ingest import Failure, FetchBytes
@@ -53,17 +62,21 @@ class _InPlace(Reader):
 
     name = "in place"
 
-    def __init__(self, feed: Feed, old: str, home: Path) -> None:
-        self._feed, self._old, self._home = feed, old, home
+    def __init__(self, feed: Feed, old: Recipe, home: Path) -> None:
+        self._feed, self._recipe, self._home = feed, old, home
+        self._old = old.entry.source
 
     def accepts(self, source: str) -> bool:
         """True for the source that is replaced."""
         return source == self._old
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Documents of the new source; their ids and sources begin as those of the old one."""
+        """Documents of the new source, with ids, fields and groups as in the old one."""
+        return self._recipe.labelled(self._renamed(fetch))
+
+    def _renamed(self, fetch: FetchBytes) -> Iterator[Document | Failure]:
         heads = {self._feed.source.rstrip("/"): self._old.rstrip("/")}
-        for item in self._feed.labelled(self._feed.reader().read(self._feed.source, fetch)):
+        for item in self._feed.reader().read(self._feed.source, fetch):
             if isinstance(item, Document):
                 names = (_moved(text, heads, self._home) for text in (item.id, item.source))
                 item = replace(item, id=next(names), source=next(names))
@@ -187,10 +200,14 @@ def _trial_feeds(trial: Project, base: Project, sources: TrialSources) -> tuple[
         )
     feeds, _ = feeds_of(trial, [new for new, _ in pairs], ScanProgress())
     home = trial.folder.root.absolute()
-    placed = [
-        Feed(old, (_InPlace(feed, old, home),)) if old else feed
-        for feed, (_, old) in zip(feeds, pairs, strict=True)
-    ]
+    rules = trial.settings.groups
+    placed = []
+    for feed, (_, old) in zip(feeds, pairs, strict=True):
+        if old:
+            recipe = Recipe(entry_of_argument(trial, old), trial.folder.root, home, rules)
+            placed.append(Feed(old, (_InPlace(feed, recipe, home),)))
+        else:
+            placed.append(feed)
     return placed, sources.prune or any(old for _, old in pairs)
 
 

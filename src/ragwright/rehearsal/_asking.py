@@ -8,13 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..answer import AskPlan, ask
-from ..core import Answer, Hit, Row, TestsetError, plain, value_hash, values_hash
+from ..core import Answer, Hit, Row, TestsetError, plain, rights_first, value_hash, values_hash
 from ..experiment import answer_row, answered_by, judging
 from ..flow import Flow, Job
 from ..measure import Measure, MeasureSetup, default_measures, parse_measures, ranking_measures
 from ..project import configuration_of
 from ..retrieve import Target, retrieve
 from ..testsets import Testset, with_current_gold
+from ._readers import rights
 from ._records import Passage, RehearsedQuestion, SideAnswer
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def rehearsal_rows(
 
 def side_job(project: Project, rows: Rows, options: Rehearsing) -> Job[SideAnswer]:
     """The job that asks every question of one side."""
-    target, plan = project.target(), project.plan(stream=False)
+    target, plan = project.target(), _plan(project, options)
     gold_rows, gold_note = _current_rows(project, rows)
     makers = [
         (q.row.id, partial(_asked, project, (target, plan), gold_rows[q.row.id], rows, options))
@@ -102,6 +103,7 @@ def side_job(project: Project, rows: Rows, options: Rehearsing) -> Job[SideAnswe
             "settings": settings,
             "files": dict(configuration.files),
             "attempt": project.session.attempt,
+            **({} if options.groups is None else {"as_groups": sorted(options.groups)}),
         },
         items=makers,
         encode=plain,
@@ -111,6 +113,13 @@ def side_job(project: Project, rows: Rows, options: Rehearsing) -> Job[SideAnswe
         reuse=project.session.reuse,
         retry_errors=options.retry_errors,
     )
+
+
+def _plan(project: Project, options: Rehearsing) -> AskPlan:
+    """How both sides are asked: as the readers of some groups, if some are named."""
+    plan = project.plan(stream=False)
+    filters = rights_first((*plan.retrieve.filters, *rights(project, options.groups)))
+    return replace(plan, retrieve=replace(plan.retrieve, filters=filters))
 
 
 def side_answers(project: Project, run: str) -> Iterator[tuple[str, SideAnswer]]:

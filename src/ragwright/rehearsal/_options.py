@@ -20,6 +20,7 @@ class Rehearsing:
         testset: Rows that are asked; empty for none.
         served: Also ask the questions that were served; None if there is no test set.
         scope: Whose served questions (the tenant); empty for those without one.
+        groups: Groups of readers as whom both sides are asked; None to see everything.
         since: ISO 8601: only questions served then or later.
         limit: Most questions: of those served the most asked, of a test set by the seed.
         measures: Measures for rows with gold; empty for those that suit and need no model.
@@ -37,6 +38,7 @@ class Rehearsing:
     testset: str = ""
     served: bool | None = None
     scope: str = ""
+    groups: tuple[str, ...] | None = None
     since: str = ""
     limit: int | None = None
     measures: str = ""

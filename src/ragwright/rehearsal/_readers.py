@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..core import Filter, RagwrightError
+from ..core import Filter, RagwrightError, rights_first
 from ..flow import Flow
 from ..retrieve import parse_filter, retrieve
-from ._records import GroupView, ReaderGroup
+from ._records import ChangedDocument, GroupView, ReaderGroup
 
 if TYPE_CHECKING:
+    from ..project import Project
     from ._asking import Rows
     from ._options import Rehearsing
     from ._sides import Side, Sides
@@ -27,9 +28,11 @@ def group_views(sides: Sides, rows: Rows, options: Rehearsing) -> tuple[GroupVie
 
 def _group_view(sides: Sides, rows: Rows, group: ReaderGroup) -> GroupView:
     filters = tuple(map(parse_filter, group.filters))
+    both = (sides.before, sides.after)
     try:
-        old, new = (_visible(side, filters) for side in (sides.before, sides.after))
-        before, after = (_passages(side, rows, filters) for side in (sides.before, sides.after))
+        each = [(side, (*rights(side.project, group.groups or None), *filters)) for side in both]
+        old, new = (visible_documents(side, conditions) for side, conditions in each)
+        before, after = (_passages(side, rows, conditions) for side, conditions in each)
     except RagwrightError as error:
         return GroupView(group, error=error.what)
     return GroupView(
@@ -41,11 +44,26 @@ def _group_view(sides: Sides, rows: Rows, group: ReaderGroup) -> GroupView:
     )
 
 
-def _visible(side: Side, filters: tuple[Filter, ...]) -> set[str]:
+def seen_documents(sides: Sides, options: Rehearsing) -> tuple[ChangedDocument, ...]:
+    """The documents that differ; of those, what readers see on one side where groups ask."""
+    if options.groups is None:
+        return sides.documents
+    seen: set[str] = set()
+    for side in (sides.before, sides.after):
+        seen |= visible_documents(side, rights(side.project, options.groups))
+    return tuple(change for change in sides.documents if change.document_id in seen)
+
+
+def rights(project: Project, groups: Sequence[str] | None) -> tuple[Filter, ...]:
+    """What readers of some groups may read of a project, as a filter; none for None."""
+    return () if groups is None else (project.settings.groups.right(groups),)
+
+
+def visible_documents(side: Side, filters: Sequence[Filter]) -> set[str]:
     """Documents of a side that the filters leave."""
     project = side.project
     view = project.views.current(project.pair)
-    all_filters = (*project.settings.retrieve.filters, *filters)
+    all_filters = rights_first((*project.settings.retrieve.filters, *filters))
     visible: set[str] = set()
     after = ""
     while page := view.every(_PAGE, all_filters, after):
@@ -58,7 +76,7 @@ def _passages(side: Side, rows: Rows, filters: tuple[Filter, ...]) -> Mapping[st
     """Question -> texts of its passages under the filters."""
     project = side.project
     target, options = project.target(), project.settings.retrieve
-    narrowed = replace(options, filters=(*options.filters, *filters))
+    narrowed = replace(options, filters=rights_first((*options.filters, *filters)))
 
     def search(query: str) -> Flow[set[str]]:
         return {hit.text for hit in (yield from retrieve(query, target, narrowed)).hits}

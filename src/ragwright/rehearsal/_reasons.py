@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..core import RagwrightError
+from ..core import RagwrightError, rights_first
 from ..project import setting_text
+from ._readers import rights
 from ._records import Passage, Reason, ReasonKind, SideAnswer
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Reasons:
     """Finds the reasons of changes; reads each document at most once per side."""
 
     sides: Sides
+    groups: tuple[str, ...] | None = None
 
     def of(self, before: SideAnswer, after: SideAnswer) -> tuple[Reason, ...]:
         """The reasons of a change, the most direct first."""
@@ -98,13 +100,15 @@ class Reasons:
 
     def _by_filter(self, passage: Passage, side: Side) -> ReasonKind:
         """``filter`` if a changed hard filter of this side excludes the passage."""
-        if not self._changed(_FILTERS):
-            return "search"
         project = side.project
+        own = rights(project, self.groups)
+        if not self._changed(_FILTERS) and not own:
+            return "search"
         try:
             view = project.views.current(project.pair)
             chunk = f"{passage.document_id}:{passage.start}-{passage.end}"
-            [allowed] = view.allowed([chunk], project.settings.retrieve.filters)
+            filters = rights_first((*project.settings.retrieve.filters, *own))
+            [allowed] = view.allowed([chunk], filters)
         except RagwrightError:
             return "search"  # it is cut differently there, or the filter fits nothing
         return "search" if allowed else "filter"
@@ -112,7 +116,8 @@ class Reasons:
     def _evidence(self, kind: ReasonKind, passages: Iterable[Passage]) -> str:
         names = ", ".join(dict.fromkeys(passage.document_id for passage in passages))
         if kind == "filter":
-            return f"{self._shown_settings(_FILTERS)} excludes {names}"
+            what = self._shown_settings(_FILTERS) or "the readers' groups"
+            return f"{what} {'excludes' if self._changed(_FILTERS) else 'exclude'} {names}"
         where = {
             "passage gone": "is no longer in",
             "passage changed": "differs in",

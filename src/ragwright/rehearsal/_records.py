@@ -193,10 +193,17 @@ class ChangedDocument:
 
 @dataclass(frozen=True, slots=True)
 class ReaderGroup:
-    """Readers who see the same: a name, and the hard filters of their searches."""
+    """Readers who see the same: a name, hard filters of their searches, their groups of readers."""
 
     name: str
     filters: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """Its filters and groups."""
+        groups = (f"groups: {', '.join(self.groups)}",) if self.groups else ()
+        return ", ".join((*self.filters, *groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +262,7 @@ class Rehearsal:
         searched_only: True if no answers were written.
         notes: What the reader must know.
         runs: Runs that hold the answers before and after.
+        as_groups: Groups of readers as whom was asked; None for one who sees everything.
     """
 
     name: str
@@ -268,3 +276,4 @@ class Rehearsal:
     searched_only: bool = False
     notes: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
+    as_groups: tuple[str, ...] | None = None

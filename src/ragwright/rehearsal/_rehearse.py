@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..core import counted
+from ..core import EVERYONE, counted
 from ..flow import Forecast, run_job
 from ..project import (
     IngestForecast,
@@ -21,7 +21,7 @@ from ._comparing import compared_answers, grouped_changes
 from ._drafts import stale_drafts
 from ._options import Rehearsing
 from ._questions import rehearsed_questions
-from ._readers import group_views
+from ._readers import group_views, seen_documents
 from ._reasons import Reasons
 from ._records import AnswerChange, Rehearsal
 from ._sides import Sides, opened_sides, plain_sides, require_change
@@ -74,7 +74,8 @@ def rehearse(project: Project, options: Rehearsing) -> Rehearsal:
                 raise summary.reason
             runs.append(summary.run)
             answers.append(dict(side_answers(side.project, summary.run)))
-        reasons = Reasons(sides)
+        reasons = Reasons(sides, options.groups)
+        documents = seen_documents(sides, options)
         changes = tuple(
             compared_answers(
                 question,
@@ -87,15 +88,16 @@ def rehearse(project: Project, options: Rehearsing) -> Rehearsal:
         return Rehearsal(
             name=_name(options),
             settings=sides.settings,
-            documents=sides.documents,
+            documents=documents,
             changes=changes,
             groups=grouped_changes(changes),
             readers=group_views(sides, rows, options),
-            drafts=stale_drafts(project, sides.documents, options.scope),
+            drafts=stale_drafts(project, documents, options.scope),
             measures=tuple(map(str, rows.measures)),
             searched_only=options.search_only,
             notes=(*notes, *_notes(sides, rows, options, changes)),
             runs=tuple(runs),
+            as_groups=options.groups,
         )
 
 
@@ -151,6 +153,8 @@ def _name(options: Rehearsing) -> str:
         parts.append(f"configuration {options.config}")
     if options.sources:
         parts.append(f"sources {', '.join(options.sources)}")
+    if options.groups is not None:
+        parts.append(f"asked as readers of {', '.join(options.groups or (EVERYONE,))}")
     return "; ".join(parts)
 
 
@@ -164,7 +168,7 @@ def _notes(
         without = counted(len(rows.questions) - golden, "question has", "questions have")
         notes.append(f"{without} no gold: better or worse is unknown for them")
     if not options.readers and not options.search_only:
-        notes.append("no keys with filters: every reader sees the same documents")
+        notes.append("no keys with filters or groups: every reader sees the same documents")
     if sides.report is not None and sides.report.failures:
         unread = sides.report.failures
         names = ", ".join(failure.source for failure in unread[:3])

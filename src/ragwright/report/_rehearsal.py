@@ -139,7 +139,7 @@ def _readers(rehearsal: Rehearsal) -> str:
             lines.append(f"  {view.group.name}: not comparable: {view.error}")
             continue
         lines.append(
-            f"  {view.group.name} ({', '.join(view.group.filters)}): "
+            f"  {view.group.name} ({view.group.shown}): "
             f"+{len(view.documents_gained)} -{len(view.documents_lost)} documents; other passages "
             f"for {len({*view.questions_gained, *view.questions_lost})} questions"
         )
@@ -165,9 +165,9 @@ def _check_line(verdict: RehearsalVerdict, at: int) -> str:
 def rehearsal_json(rehearsal: Rehearsal, verdict: RehearsalVerdict | None = None) -> dict[str, Any]:
     """Return the document of ``rehearse --json``.
 
-    ``{"change", "questions", "changed", "effects", "shares", "settings", "documents", "groups",
-    "changes", "readers", "drafts", "gate", "notes", "runs"}``; ``changes`` holds every question
-    whose answers differ, with both answers, ``effects`` and ``reasons``.
+    ``{"change", "as_groups", "questions", "changed", "effects", "shares", "settings", "documents",
+    "groups", "changes", "readers", "drafts", "gate", "notes", "runs"}``; ``changes`` holds every
+    question whose answers differ, with both answers, ``effects`` and ``reasons``.
     """
     shares = {
         name: {"share": part / whole if whole else None, "part": part, "of": whole}
@@ -175,6 +175,7 @@ def rehearsal_json(rehearsal: Rehearsal, verdict: RehearsalVerdict | None = None
     }
     return {
         "change": rehearsal.name,
+        "as_groups": None if rehearsal.as_groups is None else list(rehearsal.as_groups),
         "questions": len(rehearsal.changes),
         "changed": sum(change.changed for change in rehearsal.changes),
         "searched_only": rehearsal.searched_only,

@@ -155,7 +155,7 @@ def _reader_rows(rehearsal: Rehearsal) -> list[Sequence[str]]:
     return [
         (
             view.group.name,
-            ", ".join(view.group.filters),
+            view.group.shown,
             view.error or f"+{len(view.documents_gained)} −{len(view.documents_lost)}",
             str(len({*view.questions_gained, *view.questions_lost})),
         )

@@ -8,7 +8,11 @@ from ._adaptive import (
 from ._asking import json_object as json_object
 from ._channels import candidates as candidates
 from ._conditions import parse_filter as parse_filter, parse_soft_filter as parse_soft_filter
-from ._databases import Databases as Databases, SqlHandler as SqlHandler
+from ._databases import (
+    Databases as Databases,
+    SqlHandler as SqlHandler,
+    open_databases as open_databases,
+)
 from ._entities import leads as leads, named as named, uncovered as uncovered
 from ._entries import (
     Entry as Entry,
@@ -86,6 +90,7 @@ from ._spread import (
     values_of as values_of,
 )
 from ._sql import (
+    DATABASE as DATABASE,
     markdown_table as markdown_table,
     read_statement as read_statement,
     sql_context as sql_context,
@@ -118,6 +123,7 @@ from .sheets import (
     SHEETS as SHEETS,
     SheetAnswer as SheetAnswer,
     SheetReader as SheetReader,
+    bounds_of as bounds_of,
     cited_rows as cited_rows,
     sheet_answer as sheet_answer,
     sheet_hits as sheet_hits,

@@ -6,15 +6,25 @@ import asyncio
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import retrieve  # readers load when a database is read
-from ..core import ConfigError, DatabaseError, RagwrightError, filled_address, near
+from ..core import (
+    ConfigError,
+    DatabaseError,
+    RagwrightError,
+    filled_address,
+    narrows,
+    near,
+    opens_to,
+)
 from ..flow import OnDelta, SendHandler, Sql, SqlReply
 from ._options import DatabaseOptions
 
 if TYPE_CHECKING:
+    from ..core import Filter
     from ._tables import Database, DatabaseReader
 
 SHEETS = "sheets"
@@ -54,6 +64,19 @@ class Databases:
         self._readers: dict[str, DatabaseReader] = {}
         self._described: dict[str, Database] = {}
         self._lock = threading.Lock()
+
+    @property
+    def grouped(self) -> bool:
+        """True if some databases name groups of readers."""
+        return any(entry.groups for entry in self._options.values())
+
+    def regroup(self, entries: Sequence[DatabaseOptions]) -> None:
+        """Let the groups of readers in some entries hold, for the databases of these names."""
+        for entry in entries:
+            known = self._options.get(entry.name)
+            if known is not None and known.groups != entry.groups:
+                self._options[entry.name] = replace(known, groups=entry.groups)
+                self._described.pop(entry.name, None)
 
     def options(self, name: str) -> DatabaseOptions:
         """The entry of a database.
@@ -175,7 +198,10 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
     def _read_statement(self, request: Sql) -> SqlReply:
         statement = retrieve.checked_statement(request.statement)
         most = min(request.max_rows, self._databases.options(request.database).max_rows)
-        return self._databases.reader(request.database).read(statement, most)
+        reader = self._databases.reader(request.database)
+        if isinstance(reader, retrieve.SheetReader):
+            return reader.read_within(statement, most, request.within, sealed=request.sealed)
+        return reader.read(statement, most)
 
     async def aclose(self) -> None:
         """Release the threads; statements under way end at their time limit."""
@@ -204,3 +230,38 @@ def _open_reader(options: DatabaseOptions, root: Path) -> DatabaseReader:
         f"the database {options.name!r} has an address of an unknown kind",
         hint="sqlite:///PATH or postgresql://USER:${VARIABLE}@HOST/NAME",
     )
+
+
+def open_databases(
+    databases: Sequence[Database], filters: Sequence[Filter], soft: Sequence[object] = ()
+) -> tuple[Database, ...]:
+    """The databases that a question under some filters may be sent to, with the tables it may see.
+
+    Rights to read close databases and the tables of spreadsheets; any other filter closes all
+    tables of spreadsheets, which it could not narrow.
+
+    Args:
+        databases: The databases.
+        filters: Hard filters.
+        soft: Soft filters.
+    """
+    behind = any(condition.missing is not None for condition in filters)
+    allowed = []
+    for database in databases:
+        if not database.sheets:
+            allowed += [database] if opens_to(database.options.readers, filters) else []
+        elif not soft and not narrows(filters):
+            allowed += _seen_sheets(database, filters) if behind else [database]
+    return tuple(allowed)
+
+
+def _seen_sheets(database: Database, rights: Sequence[Filter]) -> list[Database]:
+    """The tables of spreadsheets behind rights to read; no database where none is left."""
+    sheets = tuple(
+        sheet
+        for sheet in database.sheets
+        if sheet.groups is not None and opens_to(sheet.groups, rights)
+    )
+    names = {sheet.name for sheet in sheets}
+    tables = tuple(table for table in database.tables if table.name in names)
+    return [replace(database, tables=tables, sheets=sheets, narrowed=True)] if sheets else []

@@ -15,6 +15,7 @@ from ..core import (
     SoftFilter,
     added,
     addition,
+    group_names,
     holds_secret,
     near,
     option,
@@ -260,6 +261,9 @@ class DatabaseOptions:
         (), "Tables and views that the model sees and may read; empty: all."
     )
     keywords: tuple[str, ...] = option((), "Words that route a question here.")
+    groups: tuple[str, ...] = option(
+        (), "Groups of readers that may ask it; empty: as `groups.ungrouped` says."
+    )
     max_rows: int = option(100, "Most rows of one result.", ge=1, le=10_000)
     max_characters: int = option(100_000, "Most characters of one result.", ge=100)
     timeout: float = option(10.0, "Seconds one statement may take.", gt=0, le=600)
@@ -271,12 +275,15 @@ class DatabaseOptions:
         """Refuse databases that cannot be opened, and secrets in the file.
 
         Raises:
-            ConfigError: No name, no address, or an address that holds a password.
+            ConfigError: No name, no address, an address that holds a password, or groups that are
+                none.
         """
         if not re.fullmatch(r"[\w.-]+", self.name):
             raise ConfigError(
                 f"{self.name!r} is not a valid database name", hint="letters, digits, - and _"
             )
+        if self.groups:
+            group_names(self.groups)
         if not self.address:
             raise ConfigError(
                 f"the database {self.name!r} has no address", hint="sqlite:///PATH, postgresql://…"
@@ -286,6 +293,11 @@ class DatabaseOptions:
                 f"the address of the database {self.name!r} holds a password",
                 hint="put it into an environment variable and write ${VARIABLE} instead",
             )
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """Its groups of readers, checked; empty where it names none."""
+        return group_names(self.groups) if self.groups else ()
 
 
 OWN_CHANNELS = ("keyword", "dense", "sparse", "late")

@@ -16,6 +16,9 @@ from ._asking import json_object, object_schema, unwrapped
 from ._tables import Database, Table
 from ._target import Retrieved
 
+DATABASE = "sql:"
+"""Beginning of the source of passages that are rows of a database."""
+
 MOST_TABLES = 40
 """Most tables that the model sees; of more, those that share the most words with the question."""
 
@@ -50,7 +53,7 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
         return Retrieved(question, (_hit(database, "", SqlReply((), ())),), "sql")
     try:
         statement = read_statement(reply)
-        rows = yield from sql(database.options.name, statement, most)
+        rows = yield from _rows(database, statement, most)
     except StatementError as error:
         if not _worth_another(reply):
             raise
@@ -59,7 +62,7 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
         statement = ""
         try:
             statement = read_statement((yield from _written(model, turns)))
-            rows = yield from sql(database.options.name, statement, most)
+            rows = yield from _rows(database, statement, most)
         except StatementError as second:
             raise StatementError(
                 second.what, where=f"second statement: {statement[:300]!r}", hint=second.hint
@@ -69,8 +72,14 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
     hit = _hit(database, statement, rows)
     hits: Sequence[Hit] = (hit,)
     if database.sheets:
-        hits = (yield from room.cited_rows(statement, rows, database.sheets, hit.text)) or hits
+        hits = (yield from room.cited_rows(statement, rows, database, hit.text)) or hits
     return Retrieved(question, tuple(hits), "sql", tuple(notes))
+
+
+def _rows(database: Database, statement: str, most: int) -> Flow[SqlReply]:
+    """Rows of a model's statement, which behind rights to read sees the tables of its reader."""
+    bounds = room.bounds_of(statement, database) if database.narrowed else {}
+    return (yield from sql(database.options.name, statement, most, **bounds))
 
 
 def read_statement(reply: ChatReply) -> str:
@@ -169,7 +178,7 @@ def _hit(database: Database, statement: str, rows: SqlReply) -> Hit:
     text = f"```sql\n{statement}\n```\n\n{table}"
     if rows.truncated:
         text += f"\n\nOnly the first {len(rows.rows)} rows are shown; there are more."
-    name = f"sql:{database.options.name}"
+    name = f"{DATABASE}{database.options.name}"
     hit = Hit(
         rank=1,
         score=1.0,

@@ -104,18 +104,28 @@ class SqliteReader(DatabaseReader):
 
     def read(self, statement: str, max_rows: int) -> SqlReply:
         """Rows of one checked statement, within all limits."""
-        options = self._options
         with self._opened() as connection:
             views = self._views_to_read(connection, statement)
+        return self._reply(statement, max_rows, {"views": sorted(views)})
+
+    def _reply(self, statement: str, max_rows: int, more: Mapping[str, Any]) -> SqlReply:
+        """Rows of a statement from the child process, which gets ``more`` beside the limits.
+
+        Raises:
+            StatementError: It was rejected, or took too long.
+            DatabaseError: A table that it depends on has changed.
+        """
+        options = self._options
         job = {
             "address": self._address(),
             "statement": statement,
             "timeout": options.timeout,
             "tables": list(options.tables),
-            "views": sorted(views),
+            "views": [],
             "cell": CELL,
             "max_rows": max_rows,
             "max_characters": options.max_characters,
+            **more,
         }
         columns, *rows = self._lines(job)
         buffer = RowBuffer(max_rows, options.max_characters)
@@ -144,6 +154,8 @@ class SqliteReader(DatabaseReader):
         lines = done.stdout.splitlines()
         last = json.loads(lines[-1]) if lines and not done.returncode else {"error": _GONE}
         if isinstance(last, dict):
+            if last["error"] == _sqlite_child.CHANGED:
+                raise DatabaseError("a table has changed meanwhile", hint="ask again")
             raise self._rejected(str(last["error"]))
         return [json.loads(line) for line in lines]
 

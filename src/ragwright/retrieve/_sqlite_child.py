@@ -38,6 +38,9 @@ _LIMITS = (
     (sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0),
 )
 
+CHANGED = "a table has changed"
+"""The error where a table is not the one that the statement was written for."""
+
 _REFUSED = {"load_extension", "readfile", "writefile", "edit"}
 
 
@@ -85,9 +88,30 @@ def _json_cell(value: Any, longest: int) -> Any:
     return value[: longest + 1] if isinstance(value, str) else value
 
 
-def _run(job: dict[str, Any]) -> None:
-    connection = opened(job["address"], job["timeout"])
+def _connection(job: dict[str, Any]) -> sqlite3.Connection:
+    """The file, or a copy in memory of the tables that the statement may read."""
+    statement, held = job.get("held") or ("", [])
+    copied = job.get("copied")
+    connection = opened(job["address"] if copied is None else ":memory:", job["timeout"])
     connection.execute("PRAGMA temp_store = MEMORY")  # sorting must not fill the disk
+    if copied is not None:
+        connection.isolation_level = None
+        connection.execute("ATTACH ? AS source", (job["address"],))
+    if not statement:
+        return connection
+    connection.execute("BEGIN")  # what is checked is what is read
+    if not {*map(tuple, held)} <= {*connection.execute(statement)}:
+        raise RuntimeError(CHANGED)
+    for table in copied or ():
+        connection.execute(f"CREATE TABLE main.{table} AS SELECT * FROM source.{table}")  # noqa: S608
+    if copied is not None:
+        connection.execute("COMMIT")
+        connection.execute("DETACH source")
+    return connection
+
+
+def _run(job: dict[str, Any]) -> None:
+    connection = _connection(job)
     for limit, most in _LIMITS:
         connection.setlimit(limit, most)
     connection.set_authorizer(partial(_allowed, job["tables"], job["views"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,8 @@ class Sheet:
         columns: Its columns.
         largest: True for the table of its document with the most rows.
         leads: True for the table of its sheet with the most rows.
+        groups: Groups of readers that its document names; None where the file does not say.
+        stamp: Hash of its document.
     """
 
     name: str
@@ -69,6 +71,8 @@ class Sheet:
     columns: tuple[SheetColumn, ...]
     largest: bool = True
     leads: bool = True
+    groups: tuple[str, ...] | None = ()
+    stamp: str = ""
 
     @property
     def called(self) -> str:
@@ -94,7 +98,8 @@ class Sheet:
 class Database:
     """A database for routing and prompts; ``problem`` says why it cannot be queried.
 
-    ``sheets`` describes its tables further where they are those of ingested spreadsheets.
+    ``sheets`` describes its tables further where they are those of ingested spreadsheets;
+    ``narrowed`` says that they are those which a reader may see, and perhaps not all.
     """
 
     options: DatabaseOptions
@@ -102,6 +107,11 @@ class Database:
     dialect: str = "SQL"
     problem: str = ""
     sheets: tuple[Sheet, ...] = ()
+    narrowed: bool = False
+
+    def within(self, sheets: Iterable[Sheet]) -> tuple[tuple[str, str], ...]:
+        """Some of its sheets as a statement is bound to them; nothing where all may be read."""
+        return tuple((sheet.name, sheet.stamp) for sheet in sheets) if self.narrowed else ()
 
 
 class DatabaseReader(ABC):

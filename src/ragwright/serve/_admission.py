@@ -42,11 +42,13 @@ class Caller:
     Attributes:
         identity: Who it is: a key or a person; None where nobody needs to say.
         base: Address that links begin with.
+        hindered: True for a reviewer who may not read every document of the index.
         note: What the audit log will say of the request.
     """
 
     identity: Identity | None
     base: str
+    hindered: bool = False
     note: Note = field(default_factory=Note)
 
     @property

@@ -19,7 +19,7 @@ from ..monitoring import brief_model
 from ._errors import ApiError
 from ._figures import ChunkFigures, figures_of_answer
 from ._links import citation_json, closest_spans, linked, promise_json
-from ._reading import all_visible
+from ._reading import visible_passages
 
 if TYPE_CHECKING:
     from ..core import Hit
@@ -271,14 +271,22 @@ async def earlier_turns(
         ApiError: The caller was not served such an answer, or may no longer see a document that it
             or an answer before it was made from.
     """
-    turns, documents, known = await asyncio.to_thread(_stored_turns, work, name)
-    if not await all_visible(work.bench, work.asking(), documents):
+    turns, passages, known = await asyncio.to_thread(_stored_turns, work, name)
+    seen = await visible_passages(work.bench, work.asking(), passages)
+    if not all(chunk in seen for _, chunk in passages):
         raise ApiError(404, "the answer that this question follows is not stored", "not_found")
+    documents = tuple(sorted({document for document, _ in passages}))
     return turns, documents if known else None
 
 
-def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], tuple[str, ...], bool]:
-    """The turns up to a stored answer of the caller, their documents, and whether these are all."""
+def _stored_turns(
+    work: Admitted, name: str
+) -> tuple[tuple[Message, ...], frozenset[tuple[str, str]], bool]:
+    """The turns up to a stored answer of the caller, its passages, and whether these are all.
+
+    Passages are (document, chunk). Those of earlier answers are not stored, only their documents:
+    each stands in for its chunk, so that all of it must be visible.
+    """
     outputs, caller = work.bench.outputs, work.caller
     stored = outputs.named(name)
     if stored is None or (not caller.owner and stored[1] != caller.name):
@@ -289,10 +297,10 @@ def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], tuple
     before = output.request.get("asked_before", ())
     questions = [*before, output.request["question"]]
     turns = (*(Message("user", text) for text in questions), Message("assistant", output.text))
+    used = {(hit.document_id, hit.chunk_id) for hit in outputs.used(stored[0])}
     earlier = outputs.earlier(stored[0])
-    used = (hit.document_id for hit in outputs.used(stored[0]))
-    documents = tuple(sorted({*used, *(earlier or ())}))
-    return turns, documents, not before or earlier is not None
+    used |= {(document, document) for document in earlier or ()}
+    return turns, frozenset(used), not before or earlier is not None
 
 
 _READ_AS = re.compile(r"read as: (.*) \([^()]*\)", re.DOTALL)

@@ -18,6 +18,7 @@ from ._errors import ApiError, error_reply
 from ._events import SignInEvent, Way, note_event
 from ._identity import is_loopback
 from ._note import Note
+from ._reading import reads_all
 from ._resource import WELL_KNOWN, challenge
 from .sign_in import Person, identity_of, proxied_person
 
@@ -114,7 +115,9 @@ class Door:
                 raise ApiError(401, "a key is needed, and none has been made", "invalid_api_key")
             self._require_own_host(request)
             return Caller(None, base)
-        return Caller(await self._identity_of_request(request), base)
+        identity = await self._identity_of_request(request)
+        hindered = identity.role == "reviewer" and not await reads_all(self._service, identity)
+        return Caller(identity, base, hindered)
 
     def _require_own_host(self, request: Request) -> None:
         host = request.url.hostname or ""

@@ -96,7 +96,8 @@ class Opened:
         if identity is None:
             return Asking(target=target)
         filters: tuple[Filter, ...] = identity.conditions
-        if grouped or self.grouped or not self.ungrouped:
+        grouped = grouped or self.grouped or self.bench.project.databases.grouped
+        if grouped or not self.ungrouped:
             right = identity.right(ungrouped=self.ungrouped)
             filters = filters if right is None else (right, *filters)
         return Asking(scope=identity.scope, filters=filters, target=target)

@@ -5,16 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..answer import corpus_ids
-from ..core import Document, Filter, FilterError, Span, is_readable
+from ..core import (
+    DatabaseError,
+    Document,
+    Filter,
+    FilterError,
+    RagwrightError,
+    Span,
+    is_readable,
+    narrows,
+    opens_to,
+)
 from ..flow import Flow, lookup
+from ..retrieve import DATABASE
 
 if TYPE_CHECKING:
     from ..core import Hit
+    from ..index import View
     from ..retrieve import Target
     from ..workbench import Asking, Workbench
+    from ._identity import Identity
+    from ._service import Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +79,27 @@ async def visible_source(
     return VisibleSource(document, spans, tuple(Span(hit.start, hit.end) for hit in hits))
 
 
-async def all_visible(bench: Workbench, asking: Asking, documents: Sequence[str]) -> bool:
-    """True if a caller may see each of some documents, or its rights narrow nothing."""
-    if not any(condition.missing is not None for condition in asking.filters):
-        return True
-    for name in documents:
-        if await visible_source(bench, asking, name) is None:
-            return False
-    return True
-
-
-async def sees_all(bench: Workbench, asking: Asking) -> bool:
-    """True if the rights of a caller hide no chunk of the index."""
-    if not asking.filters:
-        return True
-    run = bench.project.runner.arun
+async def reads_all(service: Service, identity: Identity) -> bool:
+    """True if the rights of an identity hide no chunk of the index; False without an index."""
     try:
-        seen = await run(_chunk_ids(asking, asking.filters), scope=asking.scope)
+        opened, _ = service.find("", None)
+        async with service.using(opened) as bench:
+            asking = opened.asking(identity)
+            if not asking.filters:
+                return True
+            count = partial(_hides_none, asking=asking)
+            snapshot = _target_of(asking).snapshot
+            hides_none, _ = await asyncio.to_thread(bench.project.views.answer, snapshot, count)
+            return hides_none
+    except RagwrightError:  # nothing is searched, so nobody knows whose the documents are
+        return False
+
+
+def _hides_none(view: View, asking: Asking) -> bool:
+    try:
+        return view.count(asking.filters) == view.count()
     except FilterError:  # no chunk has what the rights ask for
         return False
-    return seen == await run(_chunk_ids(asking, ()), scope=asking.scope)
 
 
 async def visible_passages(
@@ -91,7 +107,9 @@ async def visible_passages(
 ) -> frozenset[str]:
     """The ids of those chunks that a caller may see now; ``passages`` are (document, chunk).
 
-    A chunk that was cut again since is seen where all chunks of its document are.
+    A chunk that was cut again since is seen where all chunks of its document are, and rows of a
+    database where it may be asked. Nothing is seen of a document that an ingest has closed or
+    removed.
     """
     wanted = frozenset(passages)
     project = bench.project
@@ -101,6 +119,10 @@ async def visible_passages(
         return frozenset(chunk for _, chunk in wanted)
     seen: set[str] = set()
     for document in {document for document, _ in wanted}:
+        chunks = {chunk for name, chunk in wanted if name == document}
+        if document.startswith(DATABASE):
+            seen |= chunks if _may_ask(bench, document, asking) else set()
+            continue
         of_document = Filter("document_id", (document,))
         try:
             allowed, every = [
@@ -109,9 +131,22 @@ async def visible_passages(
             ]
         except FilterError:  # it is no longer in the index
             continue
-        chunks = {chunk for name, chunk in wanted if name == document}
-        seen |= chunks if allowed and allowed == every else chunks & allowed
+        newest = await asyncio.to_thread(project.store.document, document)
+        # an ingest under way may have closed it
+        if newest is not None and is_readable(newest, filters):
+            seen |= chunks if allowed and allowed == every else chunks & allowed
     return frozenset(seen)
+
+
+def _may_ask(bench: Workbench, document: str, asking: Asking) -> bool:
+    """True if a caller may ask the database whose rows a passage holds."""
+    if narrows(asking.filters):
+        return False
+    try:
+        options = bench.project.databases.options(document.removeprefix(DATABASE))
+    except DatabaseError:  # it is no longer configured
+        return False
+    return opens_to(options.readers, asking.filters)
 
 
 def _visible_chunks(asking: Asking, filters: Sequence[Filter]) -> Flow[tuple[Hit, ...]]:

@@ -447,7 +447,9 @@ class Service:
                 log.warning("still serving what was served before: %s", fault)
 
     async def _follow_groups(self) -> None:
-        """Let a change of ``groups.ungrouped`` hold, also under a promoted configuration.
+        """Let a change of ``groups.ungrouped`` and of a database's groups hold at once.
+
+        Also under a promoted configuration.
 
         Raises:
             ConfigError: The project file cannot be read; what held before holds.
@@ -460,6 +462,7 @@ class Service:
             laid = (*overrides.get(opened.name, ()), *self.serving.overrides)
             settings = await asyncio.to_thread(load_settings, self.folder.file, laid)
             opened.ungrouped = is_everyones(settings)
+            opened.bench.project.databases.regroup(settings.retrieve.databases)
         self._file_read = stamp
 
     async def _replace_changed(self) -> None:

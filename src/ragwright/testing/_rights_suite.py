@@ -44,6 +44,7 @@ class RightsTests:
             }
             hits = view.lookup(view.every(1000, right))
             allowed = {hit.chunk_id for hit in hits}
+            assert view.count(right) == len(allowed)
             assert {hit.document_id for hit in hits} == seen
             expected = tuple(pair for pair in full if pair[0] in allowed)
             assert view.keyword("engine pump", 1000, right) == expected
@@ -53,6 +54,8 @@ class RightsTests:
             assert view.allowed(names, right) == tuple(name in allowed for name in names)
         absent = Filter("readers", ("hr",), missing=everyone)
         assert bool(view.every(5, [absent])) is everyone
+        assert view.count([absent]) == (view.count() if everyone else 0)
+        assert view.count() == view.statistics().chunks
 
     def test_errors_name_nothing_that_rights_hide(self, store: Store) -> None:
         """A field or value of hidden chunks alone is reported as if it did not exist."""

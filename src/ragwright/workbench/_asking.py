@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .. import answer, retrieve
-from ..core import ConfigError, Filter, rights_first
+from ..core import ConfigError, Filter, narrows, rights_first
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,7 +33,7 @@ class Asking:
         sink: Gets the pieces of an answer that is streamed.
         trace: Gets an entry for each request.
         filters: Hard filters beside the project's own. A question under them is never sent to a
-            database, which they could not narrow.
+            database, which they could not narrow; rights to read are another matter.
         soft: Soft filters beside the project's own.
         target: Which state of the index is searched; the newest where None.
         on_context: Gets the passages that go into the prompt, before the model is asked; called
@@ -72,7 +72,7 @@ class Asking:
             setup = replace(setup, on_context=self.on_context)
         if self.sink is not None:
             setup = replace(setup, options=replace(setup.options, stream=True))
-        databases = () if self.filters else plan.databases
+        databases = () if narrows(self.filters) else plan.databases
         return replace(
             plan, retrieve=self.searching(plan.retrieve), setup=setup, databases=databases
         )

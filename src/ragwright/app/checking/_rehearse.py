@@ -7,7 +7,7 @@ from typing import Any
 
 from typer import Option
 
-from ...core import ConfigError
+from ...core import ConfigError, group_names
 from ...project import ProjectFolder, Session
 from ...rehearsal import (
     ReaderGroup,
@@ -19,7 +19,7 @@ from ...rehearsal import (
     parse_rehearsal_gate,
 )
 from ...report import rehearsal_json, rehearsal_page, rehearsal_table
-from ...serve import ServeKey, ServeKeys
+from ...serve import Identity, ServeKey, ServeKeys
 from .._console import EXIT_FAILED, EXIT_UNTRUSTED, Console
 from .._flags import Flags, takes
 from .._show import forecast_text, ingest_forecast_json, ingest_forecast_text, show_progress
@@ -53,7 +53,7 @@ class RehearseFlags:
         help="Ask the questions that were served; the default without --testset.",
     )
     scope: str = Option(
-        "", help="Tenant whose served questions are asked, under the filters of its key."
+        "", help="Tenant whose served questions are asked, with the filters and groups of its key."
     )
     since: str = Option("", help="Only questions served then or later: 2026-03-01.")
     search_only: bool = Option(
@@ -61,7 +61,7 @@ class RehearseFlags:
     )
 
     def options(
-        self, flags: Flags, readers: tuple[ReaderGroup, ...], tenant: ServeKey | None
+        self, flags: Flags, readers: tuple[ReaderGroup, ...], asked_by: Identity | None
     ) -> Rehearsing:
         """Options of the rehearsal."""
         return Rehearsing(
@@ -71,7 +71,8 @@ class RehearseFlags:
             prune=self.prune,
             testset=self.testset,
             served=self.served_questions,
-            scope="" if tenant is None else tenant.scope,
+            scope="" if asked_by is None else asked_by.scope,
+            groups=None if asked_by is None or asked_by.role == "owner" else asked_by.groups,
             since=self.since,
             limit=flags.limit,
             measures=flags.measures,
@@ -83,8 +84,8 @@ class RehearseFlags:
 
 
 @takes(
-    "project overrides as_json quiet no_cache jobs max_cost seed dry_run output measures limit "
-    "retry_errors served"
+    "project overrides as_groups as_json quiet no_cache jobs max_cost seed dry_run output measures "
+    "limit retry_errors served"
 )
 def command(
     flags: Flags,
@@ -96,14 +97,15 @@ def command(
     """Show which answers a change of settings or sources would change, and why."""
     rules = () if gate is None else parse_rehearsal_gate(gate)
     keys = _keys(flags)
-    tenant = _tenant(keys, change.scope)
+    asked_by = _asked_by(flags, keys, change.scope)
     readers = tuple(
-        ReaderGroup(key.name, key.filters)
+        ReaderGroup(key.name, key.filters, () if key.role == "owner" else key.groups)
         for key in keys
-        if key.filters and (tenant is None or key.scope == tenant.scope)
+        if (key.filters or (key.groups and key.role != "owner"))
+        and (asked_by is None or key.scope == asked_by.scope)
     )
-    options, console = change.options(flags, readers, tenant), flags.console
-    with flags.open(_session(flags, tenant)) as bench:
+    options, console = change.options(flags, readers, asked_by), flags.console
+    with flags.open(_session(flags, asked_by)) as bench:
         if flags.dry_run:
             forecast = bench.forecast_rehearse(options)
             console.show(lambda: _forecast_json(forecast), lambda: _forecast_text(forecast))
@@ -150,6 +152,20 @@ def _keys(flags: Flags) -> tuple[ServeKey, ...]:
         keys.close()
 
 
+def _asked_by(flags: Flags, keys: tuple[ServeKey, ...], scope: str) -> Identity | None:
+    """As whom the questions are asked; None for one who sees everything."""
+    tenant = _tenant(keys, scope)
+    if flags.as_groups is None:
+        return tenant
+    if tenant is not None:
+        raise ConfigError(
+            "--scope and --as-groups both say as whom is asked",
+            where="ragwright rehearse",
+            hint="leave out --as-groups: the key of --scope has its groups",
+        )
+    return Identity("", groups=group_names(flags.as_groups))
+
+
 def _tenant(keys: tuple[ServeKey, ...], scope: str) -> ServeKey | None:
     """A key of the tenant whose questions are asked again; None without a tenant."""
     if not scope:
@@ -165,9 +181,9 @@ def _tenant(keys: tuple[ServeKey, ...], scope: str) -> ServeKey | None:
     return match
 
 
-def _session(flags: Flags, tenant: ServeKey | None) -> Session:
+def _session(flags: Flags, asked_by: Identity | None) -> Session:
     """The session of both sides; --set is the change, which only one of them has."""
-    filters = () if tenant is None else tenant.filters
+    filters = () if asked_by is None else asked_by.filters
     attempt = int(flags.retry_errors)
     return replace(flags.session, overrides=(), attempt=attempt, filters=filters)
 

@@ -10,19 +10,20 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 
-from ...core import Document, StoreError
+from ...core import Document, StoreError, groups_in, text_hash
 from .._store import IndexSpec, Store
 from ._columns import folded, singular
 from ._grid import SheetTable, tables_of
 
-_VERSION = 2
+_VERSION = 3
+"""Since 3 with the groups of documents."""
 _SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".csv", ".tsv")
 _MOST_COLUMNS = 500
 _MOST_VALUES = 50_000
 """Different values of a column that are listed; a column with more is not searched by value."""
 _LONGEST_VALUE = 80
 _SCHEMA = """
-CREATE TABLE _documents (id TEXT PRIMARY KEY, hash TEXT NOT NULL);
+CREATE TABLE _documents (id TEXT PRIMARY KEY, hash TEXT NOT NULL, groups TEXT NOT NULL);
 CREATE TABLE _tables (
     name TEXT PRIMARY KEY, document TEXT NOT NULL, source TEXT NOT NULL, title TEXT NOT NULL,
     sheet TEXT NOT NULL, notes TEXT NOT NULL, page INTEGER, header INTEGER NOT NULL,
@@ -125,7 +126,10 @@ def _updated(store: Store, wanted: dict[str, str], file: Path) -> int:
             document = store.document(name)
             for table in tables_of(document) if document is not None else ():
                 _write(connection, document, table)
-            connection.execute("INSERT INTO _documents VALUES (?, ?)", (name, content))
+            groups = groups_in(document) if document is not None else ()
+            connection.execute(
+                "INSERT INTO _documents VALUES (?, ?, ?)", (name, content, json.dumps(groups))
+            )
         (tables,) = connection.execute("SELECT count(*) FROM _tables").fetchone()
         connection.execute("COMMIT")
         return int(tables)
@@ -188,7 +192,9 @@ def _listed_values(values: set[str]) -> Iterator[tuple[str, str, str]]:
 def _table_name(document: Document, table: SheetTable) -> str:
     stem = PurePosixPath(document.source.rpartition("#")[2] or document.source).stem
     name = stem if table.sheet == stem or table.page is None else f"{stem}_{table.sheet}"
-    return re.sub(r"\W+", "_", name).strip("_").casefold()[:60] or "table"
+    plain = re.sub(r"\W+", "_", name).strip("_").casefold()[:60] or "table"
+    # a number behind it would tell of a table that its reader may not see
+    return f"{plain}_{text_hash(document.id)[:8]}" if groups_in(document) else plain
 
 
 def _free_name(connection: sqlite3.Connection, name: str) -> str:

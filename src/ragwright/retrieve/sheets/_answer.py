@@ -62,7 +62,7 @@ def sheet_answer(question: str, database: Database) -> Flow[SheetAnswer | None]:
     sheets = _sheets_in_question(cut, database.sheets)
     if not sheets:
         return None
-    values = yield from _values_in_question(cut, sheets)
+    values = yield from _values_in_question(cut, sheets, database)
     queries: list[Query] = []
     refusals: list[tuple[Sheet, NotReadError]] = []
     for sheet in sheets:
@@ -74,7 +74,7 @@ def sheet_answer(question: str, database: Database) -> Flow[SheetAnswer | None]:
     chosen, reason, certain = _chosen_query(queries, refusals)
     if chosen is None:
         return SheetAnswer("", reason=reason, certain=certain, documents=documents)
-    return (yield from _computed(chosen, documents))
+    return (yield from _computed(chosen, documents, database))
 
 
 def _sheets_in_question(question: Question, sheets: Sequence[Sheet]) -> list[Sheet]:
@@ -102,19 +102,21 @@ def _is_named(sheet: Sheet, words: set[str], phrases: set[str]) -> bool:
 
 
 def _values_in_question(
-    question: Question, sheets: Sequence[Sheet]
+    question: Question, sheets: Sequence[Sheet], database: Database
 ) -> Flow[Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]]:
     """Values of the tables that a question names: table -> folded words -> column -> values."""
     grams = question.grams
     singulars = {gram: singular(gram) for gram in grams}
     listed = ", ".join(literal(gram) for gram in grams)
     others = ", ".join(literal(form) for form in sorted(set(singulars.values())))
-    names = ", ".join(literal(sheet.name) for sheet in sheets[:200])
+    sheets = sheets[:200]
+    names = ", ".join(literal(sheet.name) for sheet in sheets)
     reply = yield from sql(
         SHEETS,
         f'SELECT "table", "column", value, folded, singular FROM _values '  # noqa: S608
         f'WHERE (folded IN ({listed}) OR singular IN ({others})) AND "table" IN ({names})',
         _MOST_VALUES,
+        database.within(sheets),
     )
     if reply.truncated:
         raise StatementError("the words of the question are values of too many rows")
@@ -159,16 +161,18 @@ def _chosen_query(
     return None, first.reason, bool(certain)
 
 
-def _computed(query: Query, documents: frozenset[str]) -> Flow[SheetAnswer]:
+def _computed(query: Query, documents: frozenset[str], database: Database) -> Flow[SheetAnswer]:
     """Run a query, and cite the rows."""
     statement = computed_statement(query)
-    result = yield from sql(SHEETS, statement, max(MOST_ROWS, 1_000))
+    within = database.within([query.sheet])
+    result = yield from sql(SHEETS, statement, max(MOST_ROWS, 1_000), within)
     columns = evidence_columns(query)
     if query.form in {"highest", "lowest", "list", "value"} and query.group is None:
         rows = result.rows
         hits = sheet_hits(query.sheet, columns, rows[:MOST_ROWS], statement)
     else:
-        evidence = yield from sql(SHEETS, evidence_statement(query, MOST_ROWS + 1), MOST_ROWS + 1)
+        most = MOST_ROWS + 1
+        evidence = yield from sql(SHEETS, evidence_statement(query, most), most, within)
         rows = evidence.rows
         hits = sheet_hits(query.sheet, columns, rows, statement)
         if len(rows) > MOST_ROWS and query.group is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from ...core import Hit, StatementError
 from ...flow import Flow, SqlReply, sql
@@ -12,6 +13,9 @@ from .._statement import statement_words
 from .._tables import Sheet
 from ._cite import MOST_ROWS, range_hit, sheet_hits
 from ._sheets import SHEETS
+
+if TYPE_CHECKING:
+    from .._tables import Database
 
 _ENDS = frozenset(["group", "order", "having", "limit", "window"])
 _SEVERAL = frozenset(["union", "intersect", "except", "join", "natural", "cross"])
@@ -27,9 +31,7 @@ class _Source:
     choice: str
 
 
-def cited_rows(
-    statement: str, rows: SqlReply, sheets: Sequence[Sheet], text: str
-) -> Flow[list[Hit]]:
+def cited_rows(statement: str, rows: SqlReply, database: Database, text: str) -> Flow[list[Hit]]:
     """Hits of the rows that a statement reads; the first holds its result.
 
     Of a statement on one table these are the rows that meet its conditions. Of any other, all rows
@@ -38,10 +40,10 @@ def cited_rows(
     Args:
         statement: The statement.
         rows: Its result.
-        sheets: The tables.
+        database: The tables.
         text: The result as a passage.
     """
-    source = _source_of(statement, sheets)
+    source = _source_of(statement, database.sheets)
     hits: list[Hit] = []
     if source is not None and rows.rows:
         columns = ", ".join(map(quoted, source.columns))
@@ -54,21 +56,31 @@ def cited_rows(
                 SHEETS,
                 f"SELECT * FROM ({evidence}) ORDER BY 1 LIMIT {MOST_ROWS + 1}",  # noqa: S608
                 MOST_ROWS + 1,
+                **bounds_of(statement, database),
             )
             hits = sheet_hits(source.sheet, source.columns, read.rows[:MOST_ROWS], statement)
             if len(read.rows) > MOST_ROWS:
-                hits = yield from _whole([source.sheet], statement)
+                hits = yield from _whole([source.sheet], statement, database)
         except StatementError:
             hits = []
     if not hits:
-        hits = yield from _whole(_named_sheets(statement, sheets), statement)
+        named = _named_sheets(statement, database.sheets)
+        hits = yield from _whole(named, statement, database)
     if not hits:
         return []
     first = f"{text}\n\n{hits[0].text}" if source is not None else text
     return [replace(hits[0], text=first), *hits[1:]]
 
 
-def _whole(sheets: Sequence[Sheet], statement: str) -> Flow[list[Hit]]:
+def bounds_of(statement: str, database: Database) -> dict[str, Any]:
+    """The tables of sheets that a model's statement is bound to, as `sql` takes them."""
+    if not database.narrowed:
+        return {}
+    named = _named_sheets(statement, database.sheets)
+    return {"within": database.within(named), "sealed": True}
+
+
+def _whole(sheets: Sequence[Sheet], statement: str, database: Database) -> Flow[list[Hit]]:
     hits = []
     for rank, sheet in enumerate(sheets[:4], 1):
         read = yield from sql(
@@ -76,6 +88,7 @@ def _whole(sheets: Sequence[Sheet], statement: str) -> Flow[list[Hit]]:
             "SELECT min(_row), max(_row), min(_start), max(_end) "  # noqa: S608
             f"FROM {quoted(sheet.name)}",
             1,
+            database.within([sheet]),
         )
         columns = [column.name for column in sheet.columns]
         hits.append(replace(range_hit(sheet, columns, read.rows[0], statement), rank=rank))

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from ...index import SheetColumn
+from ...flow import SqlReply
+from ...index import SheetColumn, quoted
 from .._databases import SHEETS as SHEETS
 from .._sqlite import SqliteReader
 from .._tables import Column, Sheet, Table
 
 _LISTED = (
-    "SELECT name, document, source, title, sheet, notes, page, header, rows, totals, columns "
-    "FROM _tables ORDER BY rowid"
+    "SELECT name, document, source, title, sheet, notes, page, header, rows, totals, columns, "
+    "_documents.hash, {groups} FROM _tables JOIN _documents ON _documents.id = document "
+    "ORDER BY _tables.rowid"
 )
+_STAMPS = "SELECT name, hash FROM _tables JOIN _documents ON _documents.id = document"
+_GROUPED = 3
+"""Version of the file since which it holds the groups of documents."""
 
 
 class SheetReader(SqliteReader):
@@ -26,20 +32,48 @@ class SheetReader(SqliteReader):
             DatabaseError: The file cannot be read.
         """
         with self._opened() as connection:
-            listed = connection.execute(_LISTED).fetchall()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            groups = "groups" if version >= _GROUPED else "'null'"
+            listed = connection.execute(_LISTED.format(groups=groups)).fetchall()
         most: dict[tuple[str, ...], int] = {}
-        for _, document, _, _, sheet, *_, rows, _, _ in listed:
+        for _, document, _, _, sheet, _, _, _, rows, *_ in listed:
             for key in ((document,), (document, sheet)):
                 most[key] = max(rows, most.get(key, 0))
         return tuple(
             Sheet(
                 name, document, source, title, sheet, notes, page, header, rows,
                 tuple(json.loads(totals)), _columns(columns), rows == most[document,],
-                rows == most[document, sheet],
+                rows == most[document, sheet], _names(groups), stamp,
             )
-            for name, document, source, title, sheet, notes, page, header, rows, totals, columns
-            in listed
+            for name, document, source, title, sheet, notes, page, header, rows, totals, columns,
+            stamp, groups in listed
         )  # fmt: skip
+
+    def read_within(
+        self,
+        statement: str,
+        max_rows: int,
+        within: Sequence[tuple[str, str]],
+        *,
+        sealed: bool,
+    ) -> SqlReply:
+        """Rows of one checked statement on some tables.
+
+        Args:
+            statement: The statement.
+            max_rows: Most rows of the reply.
+            within: The tables, each with the hash of its document.
+            sealed: Run it on a copy of these tables alone.
+
+        Raises:
+            StatementError: It was rejected, or took too long.
+            DatabaseError: The file cannot be opened, or one of the tables has changed.
+        """
+        if not within and not sealed:
+            return self.read(statement, max_rows)
+        copied = [quoted(name) for name, _ in within] if sealed else None
+        job = {"copied": copied, "held": [_STAMPS, [list(pair) for pair in within]]}
+        return self._reply(statement, max_rows, job)
 
     def schema(self) -> tuple[Table, ...]:
         """The tables with types and units of their columns, and the row number as ``_row``."""
@@ -53,6 +87,11 @@ class SheetReader(SqliteReader):
             )
             for sheet in self.sheets()
         )
+
+
+def _names(text: str) -> tuple[str, ...] | None:
+    names: list[str] | None = json.loads(text)
+    return None if names is None else tuple(names)
 
 
 def _columns(text: str) -> tuple[SheetColumn, ...]:

@@ -100,7 +100,8 @@ def page_from(request: Request, source: str, values: Mapping[str, Any]) -> HTMLR
 def _framed_values(request: Request, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """The values of a page with those of the navigation."""
     service, caller = service_of(request), caller_of(request)
-    roles = {"reader": True, "reviewer": caller.reviewer, "owner": caller.owner}
+    reviews = caller.reviewer and not caller.hindered
+    roles = {"reader": True, "reviewer": reviews, "owner": caller.owner}
     added = ((page.title, f"/added/{name}", "owner") for name, page in added_pages().items())
     sections = [
         {"name": name, "href": href, "here": _is_section_of(request.url.path, href)}

@@ -144,9 +144,18 @@ def identity_of(options: PeopleOptions, person: Person) -> Identity | None:
         configurations,
         per_minute=options.per_minute,
         daily_budget=options.daily_budget,
-        groups=tuple(filter(is_group_name, person.groups)),
+        groups=reader_groups(person.groups),
         label=person.label,
     )
+
+
+def reader_groups(sent: Sequence[str]) -> tuple[str, ...]:
+    """Groups of readers by the names that a provider sends: a path without its first slash.
+
+    Keycloak names a group by its path, ``/hr/berlin``. What no document can name is left out.
+    """
+    names = (name.removeprefix("/") for name in sent)
+    return tuple(dict.fromkeys(filter(is_group_name, names)))
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
