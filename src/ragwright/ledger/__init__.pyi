@@ -14,7 +14,7 @@ from ._database import (
     Work as Work,
     one_to_forget as one_to_forget,
 )
-from ._forgetting import forget as forget
+from ._forgetting import forget as forget, kept_of_person as kept_of_person
 from ._kept_files import (
     Erasures as Erasures,
     back_up as back_up,

@@ -172,6 +172,8 @@ OUTPUTS_MOVED = dict.fromkeys(
 
 _USED = "(batch, kind, position) IN (SELECT batch, kind, position FROM uses WHERE document_id = ?)"
 _OF_SCOPE = "batch IN (SELECT batch FROM batches WHERE scope = ?)"
+_OF_PERSON = 'batch IN (SELECT batch FROM output_names WHERE "by" = :name)'
+_BY_PERSON = f'("by" = :name OR {_OF_PERSON})'
 OUTPUTS_FORGET = (
     Forgets("items", _USED, _OF_SCOPE, counts="outputs"),
     Forgets(
@@ -191,6 +193,16 @@ OUTPUTS_FORGET = (
         "scope = ?",
     ),
     Forgets("hits", "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = hits.batch)"),
+    # a batch is what one person asked for, and goes whole
+    Forgets(
+        "corrections",
+        person=f"number IN (SELECT number FROM feedback WHERE {_BY_PERSON})",  # noqa: S608
+        counts="corrections",
+    ),
+    Forgets("feedback", person=_BY_PERSON, counts="feedback"),
+    *(Forgets(table, person=_OF_PERSON) for table in ("scores", "uses", "hits", "items")),
+    Forgets("batches", person=_OF_PERSON, counts="answers"),
+    Forgets("output_names", person=_OF_PERSON),
 )
 
 FORMER_OUTPUTS = Former(
