@@ -179,3 +179,26 @@ def test_what_a_folder_holds_moves_once(tmp_path: Path, address: str) -> None:
         assert "batch 6 exists in both" in refused.stderr
         file.write_text("\n".join(shared.splitlines()[:-1]))
         assert "no shared database" in ragwright(folder, "shared", "move", code=1).stderr
+
+
+def test_a_dry_run_of_an_upgrade_makes_nothing_in_an_empty_database(
+    tmp_path: Path, address: str
+) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    folder = MakeProject(tmp_path)()
+    ragwright(folder, "ingest", "--quiet")
+    shared = f"shared: {{address: '{address}', schema: empty}}\n"
+    settings = folder / "ragwright.yaml"
+    settings.write_text(settings.read_text("utf-8") + shared, "utf-8")
+
+    def schemas() -> int:
+        query = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'empty%'"
+        with closing(psycopg.connect(address)) as connection:
+            return int(connection.execute(query).fetchone()[0])
+
+    for words in (("--dry-run",), ()):  # nothing waits for an upgrade either
+        done = json.loads(ragwright(folder, "upgrade", *words, "--json").stdout)
+        assert done["left"] == []
+        assert schemas() == 0
+    ragwright(folder, "outputs", "list")
+    assert schemas() > 0

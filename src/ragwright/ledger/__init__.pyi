@@ -34,6 +34,7 @@ from ._locks import (
 )
 from ._opening import (
     Ledger as Ledger,
+    check_shared as check_shared,
     copy_rows as copy_rows,
     open_cache as open_cache,
     open_database as open_database,

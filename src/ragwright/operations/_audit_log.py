@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core import RagwrightError, StoreError, erased_name
@@ -220,7 +221,9 @@ def record(
         StoreError: It cannot be stored.
     """
     options = audit_options(settings)
-    if options.keep == "never":
+    file = settings.shared.place(folder.ledger)
+    unused = isinstance(file, Path) and not file.exists() and options.keep == "auto"
+    if options.keep == "never" or (unused and not begins):
         return
     with closing(audit_log(folder, settings)) as log:
         if begins or options.keep == "always" or log.begun:
