@@ -41,6 +41,13 @@ from ._opening import (
 )
 from ._postgres import PostgresDatabase as PostgresDatabase
 from ._sqlite import SqliteDatabase as SqliteDatabase, sqlite_version as sqlite_version
+from ._switching import (
+    LOGS as LOGS,
+    SWITCHING as SWITCHING,
+    FileSwitch as FileSwitch,
+    file_switch as file_switch,
+    finish_switch as finish_switch,
+)
 from ._tables import (
     REPLY_TABLES as REPLY_TABLES,
     STAMP_TABLES as STAMP_TABLES,
