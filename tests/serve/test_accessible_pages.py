@@ -78,8 +78,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, s
         for name, most in (("before", 1), ("after", 4)):
             with Workbench.open(".", Session((f"retrieve.top_k={most}",))) as bench:
                 bench.ingest()
-                how = Evaluating(answers=True, name=name)
-                bench.evaluate("testsets/main.jsonl", "TokenF1,nDCG@5", how)
+                options = Evaluating(answers=True, name=name)
+                bench.evaluate("testsets/main.jsonl", "TokenF1,nDCG@5", options)
         with Workbench.open(".") as bench:
             sweep = bench.sweep("s.yaml").run
     with served(folder) as running:
@@ -109,7 +109,7 @@ def test_axe_finds_nothing_and_nothing_overflows(
     page = opened(browser, address, faults)
     answered(page)
     assert page.locator("h1").count() == 1
-    assert not [one for one in faults if "404" not in one], "nothing is blocked by the policy"
+    assert not [fault for fault in faults if "404" not in fault], "nothing is blocked by the policy"
     page.close()
     page = opened(browser, address, [], bypass_csp=True)  # axe is a script of its own
     answered(page)
@@ -122,8 +122,8 @@ def test_axe_finds_nothing_and_nothing_overflows(
         page.set_viewport_size({"width": width, "height": 800})
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
-            found = axe.Axe().run(page)
-            assert found.violations_count == 0, found.generate_report()
+            report = axe.Axe().run(page)
+            assert report.violations_count == 0, report.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     # On a phone tables are read row by row; only leaderboards scroll, and a shadow shows it.
     assert page.evaluate(WIDER) == []
@@ -133,8 +133,8 @@ def test_axe_finds_nothing_and_nothing_overflows(
 def test_the_page_of_a_key_is_accessible_too(browser: Any, pages: tuple[Running, str]) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = opened(browser, pages[0].address + "/login", [], bypass_csp=True)
-    found = axe.Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
+    report = axe.Axe().run(page)
+    assert report.violations_count == 0, report.generate_report()
     page.close()
 
 

@@ -55,8 +55,8 @@ def test_files_are_uploaded_read_and_answered_from(project: Path) -> None:
     with served(project) as running:
         http = running.http
         assert "they go to <code>docs</code>" in http.get("/sources").text
-        made = upload(http, ("../../../evil/tyres.md", TYRES[1]), ("broken.pdf", b"no PDF"))
-        assert (made.status_code, made.headers["location"]) == (303, "/sources")
+        reply = upload(http, ("../../../evil/tyres.md", TYRES[1]), ("broken.pdf", b"no PDF"))
+        assert (reply.status_code, reply.headers["location"]) == (303, "/sources")
         shown = ended(http)
         assert "1 added" in shown
         assert "docs/broken.pdf" in shown
@@ -138,8 +138,8 @@ def test_thousands_of_documents_are_listed_once_and_searched(tmp_path: Path) -> 
         assert "Markdown (300)" in first
         last = http.get("/sources", params={"page": 4}).text
         assert "301 to 301 of 301" in last
-        found = http.get("/sources", params={"find": "PART 29", "group": "g1"}).text
-        assert "1 to 6 of 6 documents that match, 301 in all" in found
+        listed = http.get("/sources", params={"find": "PART 29", "group": "g1"}).text
+        assert "1 to 6 of 6 documents that match, 301 in all" in listed
         assert "notes.txt" in http.get("/sources", params={"kind": "text"}).text
         assert "under these filters" in http.get("/sources?find=notes&group=g1").text
         kept = ServeKeys(ProjectFolder(folder))

@@ -82,7 +82,7 @@ def _shown(session: ServeSession, here: str) -> dict[str, Any]:
         "id": session.id,
         "name": session.name,
         "shown": session.label or session.name,
-        "way": {"key": "by key", "provider": "by account"}[session.way],
+        "way": {"key": "a key", "provider": "an account"}[session.way],
         "began": utc_minute(session.ends - LIFE if session.began is None else session.began),
         "ends": utc_minute(session.ends),
         "here": here.startswith(session.id),
