@@ -85,7 +85,7 @@ def _headings(text: str) -> Markup:
 
 def _plain(text: str) -> str:
     """A text on one line, without the marks of headings."""
-    return " ".join(_HEADING.sub(r"\1", text).split())
+    return " ".join(_HEADING.sub(r"\1.", text).split())
 
 
 @cache
