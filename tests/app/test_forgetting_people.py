@@ -129,7 +129,7 @@ def test_people_export_and_delete_all_their_conversations(tmp_path: Path) -> Non
         assert "Delete all conversations" in ann.get("/history").text
         unsure = ann.post("/history/delete")
         assert unsure.status_code == 400
-        assert "tick the box" in unsure.text
+        assert "Tick the box" in unsure.text
         assert ann.post("/history/delete", data={"sure": "true"}).status_code == 303
         assert [ann.get(place).status_code for place in places] == [404, 404]
         assert "There are no conversations yet" in ann.get("/history").text
@@ -150,7 +150,7 @@ def test_people_see_and_end_their_own_sessions(tmp_path: Path) -> None:
         assert len(ids) == 2
         for name in ids:
             assert ben.post("/sessions/end", data={"session": name}).status_code == 404
-        other = re.findall(r'by key</span>.*?name="session" value="(\w+)"', shown)
+        other = re.findall(r'a key</span>.*?name="session" value="(\w+)"', shown)
         assert here.post("/sessions/end", data={"session": other[0]}).status_code == 303
         assert phone.get("/sessions").status_code == 303, "at the next request"
         assert here.get("/sessions").status_code == 200

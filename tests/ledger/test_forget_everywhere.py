@@ -72,7 +72,7 @@ NOT_OF_A_PERSON = {
 PEOPLE = dict.fromkeys(("by", "person", "who", "key"), PERSON)
 """Columns with names of people, but for those that have other names."""
 
-KEPT_WITHOUT = {
+KEPT_WITHOUT: dict[str, dict[str, object]] = {
     "audit_events": {"question": MARK, "origin": MARK, "kept_until": 9e12},
     "served_changes": {},
     "served_calls": {},
@@ -173,7 +173,9 @@ def fill_for_person(folder: Path) -> set[str]:
             columns = ledger.execute(f"PRAGMA table_info({table})").fetchall()
             kept = table in KEPT_WITHOUT
             text = "x" if kept else MARK
-            row = {name: text if kind == "TEXT" else 7 for _, name, kind, *_ in columns}
+            row: dict[str, object] = {
+                name: text if kind == "TEXT" else 7 for _, name, kind, *_ in columns
+            }
             row |= {name: value for name, value in PEOPLE.items() if name in row}
             row |= KEPT_WITHOUT.get(table, {})
             row |= {"serve_keys": {"name": PERSON, "hash": PERSON}}.get(table, {})

@@ -76,8 +76,9 @@ class FileSwitch:
         if fault is not None or journal["undo"]:
             for name in reversed(names):
                 self._take_back(name, kept)
-            for folder, _, _ in os.walk(kept, topdown=False) if kept is not None else ():
-                Path(folder).rmdir()
+            if kept is not None:
+                for folder, _, _ in os.walk(kept, topdown=False):
+                    Path(folder).rmdir()
         (self._place / _JOURNAL).unlink()
         if fault is not None:
             raise fault
@@ -104,7 +105,9 @@ class FileSwitch:
 
     def _pairs(self, name: str, kept: Path | None) -> Iterator[tuple[Path, Path]]:
         """What a name replaces, its logs included, and where that is kept."""
-        for end in ("", *LOGS) if kept is not None else ():
+        if kept is None:
+            return
+        for end in ("", *LOGS):
             yield Path(f"{self._root / name}{end}"), Path(f"{kept / name}{end}")
 
 
