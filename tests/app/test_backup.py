@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
+import shutil
+import signal
 import sqlite3
+import sys
 import threading
 import time
 import zipfile
@@ -18,6 +23,7 @@ from served import served
 from small_project import CODES, MANUAL, MakeProject
 
 from ragwright import Workbench
+from ragwright.ledger import file_switch
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 
@@ -336,3 +342,85 @@ def test_a_restore_that_fails_half_way_changes_nothing(project: Path, tmp_path: 
     assert (project / "ragwright.yaml").read_text("utf-8").endswith("# later\n")
     assert (project / "testsets").read_text("utf-8") == "not a folder"
     assert not list(project.glob("before-restore-*"))
+
+
+class KilledAt:
+    """Kills this process before it moves or removes a file, or clears a folder."""
+
+    def __init__(self, step: int) -> None:
+        self.left = step
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        own = any(".restore" in str(argument) for argument in arguments)
+        if own and event in ("os.rename", "os.remove", "shutil.rmtree"):
+            self.left -= 1
+            if self.left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed(folder: Path, archive: str, step: int) -> bool:
+    """Restore in a copy of this process that is killed at a step; False if it has ended before."""
+    child = os.fork()
+    if not child:
+        sys.addaudithook(KilledAt(step))
+        ragwright(folder, "restore", archive, "--replace", "-q")
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, -signal.SIGKILL)
+    return status != 0
+
+
+def small_state(folder: Path) -> dict[str, Any]:
+    """What a project is, without what every command may write."""
+    with Workbench.open(folder) as bench:
+        documents = sorted(document.id for document in bench.documents())
+    kept = {
+        name: content
+        for name, content in files(folder).items()
+        if not name.startswith("before-restore-")
+    }
+    return {"documents": documents, **kept}
+
+
+@pytest.mark.slow
+def test_a_killed_restore_is_finished_or_undone_by_the_next_command(tmp_path: Path) -> None:
+    """At each of its steps: what follows is the project as it was, or as the backup has it."""
+    folder = MakeProject(tmp_path)()
+    (folder / "testsets").mkdir()
+    (folder / "testsets/mine.jsonl").write_text(ROWS, "utf-8")
+    ragwright(folder, "ingest", "-q")
+    archive = str(tmp_path / "all.zip")
+    ragwright(folder, "backup", archive)
+    backed_up = small_state(folder)
+    (folder / "ragwright.yaml").write_text("sources: [docs/] # later\n", "utf-8")
+    (folder / "docs/later.md").write_text("# Later\n", "utf-8")
+    ragwright(folder, "ingest", "-q")
+    present = small_state(folder)
+    assert present != backed_up
+    spare, ends = tmp_path / "spare", []
+    shutil.copytree(folder, spare)
+    for step in itertools.count():
+        shutil.rmtree(folder)
+        shutil.copytree(spare, folder)
+        unfinished = killed(folder, archive, step)
+        state = small_state(folder)
+        assert not (folder / ".restore").exists(), step
+        assert state in (present, backed_up), step
+        ends.append(state == backed_up)
+        if not unfinished:
+            break
+    assert ends == sorted(ends), "as it was until the journal is there, the backup from then on"
+    assert ends.count(False) == 1, ends
+    assert ends.count(True) > 6, ends
+
+
+def test_commands_wait_for_a_restore_that_is_going_on(tmp_path: Path) -> None:
+    folder = MakeProject(tmp_path)()
+    with file_switch(folder) as switch:
+        ragwright(folder, "ingest", "-q")  # the project is as it was while files are unpacked
+        assert switch.files.is_dir()
+        (folder / ".restore/journal.json").write_text("{}", "utf-8")
+        refused = ragwright(folder, "doctor", code=1).stderr
+        assert "a restore is replacing the files of this project" in refused
+        (folder / ".restore/journal.json").unlink()
+    assert not (folder / ".restore").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import operator
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.ledger import Ledger
+from ragwright.project import ProjectFolder
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 pytestmark = pytest.mark.slow
@@ -179,3 +181,62 @@ def test_what_a_folder_holds_moves_once(tmp_path: Path, address: str) -> None:
         assert "batch 6 exists in both" in refused.stderr
         file.write_text("\n".join(shared.splitlines()[:-1]))
         assert "no shared database" in ragwright(folder, "shared", "move", code=1).stderr
+
+
+def test_a_dry_run_of_an_upgrade_makes_nothing_in_an_empty_database(
+    tmp_path: Path, address: str
+) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    folder = MakeProject(tmp_path)()
+    ragwright(folder, "ingest", "--quiet")
+    shared = f"shared: {{address: '{address}', schema: empty}}\n"
+    settings = folder / "ragwright.yaml"
+    settings.write_text(settings.read_text("utf-8") + shared, "utf-8")
+
+    def schemas() -> int:
+        query = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'empty%'"
+        with closing(psycopg.connect(address)) as connection:
+            return int(connection.execute(query).fetchone()[0])
+
+    for words in (("--dry-run",), ()):  # nothing waits for an upgrade either
+        done = json.loads(ragwright(folder, "upgrade", *words, "--json").stdout)
+        assert done["left"] == []
+        assert schemas() == 0
+    ragwright(folder, "outputs", "list")
+    assert schemas() > 0
+
+
+def test_a_person_is_erased_from_the_shared_database(tmp_path: Path, address: str) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    schema = f"person{next(NUMBERS)}"
+    folder = MakeProject(tmp_path)(f"shared: {{address: '{address}', schema: {schema}}}\n")
+    ragwright(folder, "ingest", "--quiet")
+    ragwright(folder, "keys", "add", "ann.example")
+    place = ProjectFolder(folder)
+    with Workbench.open(folder) as bench:
+        fill(bench, 1)
+        bench.outputs.give_name("1.1", "a1", "ann.example")
+        with closing(Ledger(bench.project.settings.shared.place(place.ledger))) as ledger:
+            for statement in (
+                "INSERT INTO served_calls VALUES ('ann.example', '2026-11-27', 1, 2.5, 3, 4)",
+                "INSERT INTO serve_people VALUES ('ann.example', 'Ann', 0)",
+                "INSERT INTO serve_people VALUES ('other', 'Ben', 0)",
+            ):
+                ledger.write(operator.methodcaller("execute", statement))
+    listed = json.loads(
+        ragwright(folder, "forget", "--person", "ann.example", "--dry-run", "--json").stdout
+    )
+    erased = json.loads(ragwright(folder, "forget", "--person", "ann.example", "--json").stdout)
+    facts = ("answers", "keys", "people", "limits", "events")
+    assert [listed[name] for name in facts] == [1, 1, 1, 1, 1]
+    assert [erased[name] for name in facts] == [1, 1, 1, 1, 1]
+    with closing(psycopg.connect(address)) as connection:
+        connection.execute(f"SET search_path = {schema}_ledger")
+        events = connection.execute("SELECT who, subject FROM audit_events").fetchall()
+        assert "ann.example" not in str(events)
+        costs = connection.execute("SELECT key, cost FROM served_calls").fetchall()
+        assert costs == [("(erased) 0", 2.5)]
+        people = connection.execute("SELECT name, label FROM serve_people").fetchall()
+        assert ("other", "Ben") in people
+        assert "ann" not in str(people).lower()
+        assert connection.execute("SELECT count(*) FROM items").fetchone() == (0,)

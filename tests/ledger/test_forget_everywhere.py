@@ -12,7 +12,7 @@ from former_files import old_file
 from small_project import MakeProject
 
 from ragwright import Workbench
-from ragwright.core import StoreDamagedError, Usage
+from ragwright.core import StoreDamagedError, Usage, erased_name, person_source
 from ragwright.flow import Entry
 from ragwright.ledger import ledger_tables
 
@@ -53,6 +53,34 @@ NOT_OF_A_SCOPE = {"configurations", "drawn", "measuring_days", "drifts", "spendi
     name for name in NOT_OF_A_DOCUMENT if name.startswith(("serve", "job_", "taken_"))
 }
 NOT_OF_A_SCOPE |= {"job_steps", "embedders", "system_rounds", "last_ingest"}
+PERSON = "oidc:https://id.example.org#QXPERSON4711"
+
+NOT_OF_A_PERSON = {
+    "runs": "what was run: settings, and the names of files",
+    "rows": "by their ids, see test_what_is_kept_of_a_person",
+    "row_sources": "ids of documents, with the rows",
+    "names": "names of runs",
+    "facts": "counts and costs",
+    **dict.fromkeys(("configurations", "embedders"), "settings"),
+    **dict.fromkeys(("drawn", "measuring_days", "drifts", "spending", "reserved"), "numbers"),
+    **dict.fromkeys(
+        ("job_runs", "job_ends", "job_notices", "job_schedules"), "of the project file"
+    ),
+    **dict.fromkeys(("taken_over", "last_ingest"), "names of files and documents"),
+    **dict.fromkeys(("serve_used", "serve_secrets", "system_rounds"), "hashes and random texts"),
+}
+PEOPLE = dict.fromkeys(("by", "person", "who", "key"), PERSON)
+"""Columns with names of people, but for those that have other names."""
+
+KEPT_WITHOUT: dict[str, dict[str, object]] = {
+    "audit_events": {"question": MARK, "origin": MARK, "kept_until": 9e12},
+    "served_changes": {},
+    "served_calls": {},
+    "served_reserved": {"name": "x"},
+    "serve_people": {"name": PERSON, "label": MARK},
+    "job_steps": {"output": MARK},
+}
+"""Tables whose rows stay, without the columns of a person."""
 
 
 def project(tmp_path: Path, text: str) -> Path:
@@ -62,10 +90,10 @@ def project(tmp_path: Path, text: str) -> Path:
     return folder
 
 
-def held(folder: Path) -> list[str]:
-    """Files of the program that hold the mark."""
+def held(folder: Path, text: str = MARK) -> list[str]:
+    """Files of the program that hold a text."""
     files = [file for file in (folder / ".ragwright").rglob("*") if file.is_file()]
-    return [file.name for file in files if MARK.encode() in file.read_bytes()]
+    return [file.name for file in files if text.encode() in file.read_bytes()]
 
 
 def fill(folder: Path, text: str, kept: set[str]) -> set[str]:
@@ -92,9 +120,9 @@ def fill(folder: Path, text: str, kept: set[str]) -> set[str]:
     return tables
 
 
-def store_reply(bench: Workbench, text: str) -> None:
+def store_reply(bench: Workbench, text: str, source: str = NAME) -> None:
     stored = threading.Event()
-    entry = Entry("k", "Chat", "m", SCOPE, text.encode(), True, Usage(1, 5, 5), 15, 0.1, (NAME,))
+    entry = Entry("k", "Chat", "m", SCOPE, text.encode(), True, Usage(1, 5, 5), 15, 0.1, (source,))
     bench.project.replies.put(entry, lambda *_: stored.set())
     assert stored.wait(10)
 
@@ -134,6 +162,72 @@ def test_no_byte_of_a_tenant_is_left(tmp_path: Path, size: int) -> None:
         counts = bench.forget_tenant(SCOPE)
         assert held(folder) == []
     assert dict(counts) == {"replies": 1, "rows": 1, "outputs": 1}
+
+
+def fill_for_person(folder: Path) -> set[str]:
+    """A row of the person in every table, with the mark in all texts that go with them."""
+    with closing(sqlite3.connect(folder / ".ragwright/data/ledger.sqlite")) as ledger, ledger:
+        names = ledger.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        tables = {name for (name,) in names if not name.startswith("sqlite_")}
+        for table in tables - NOT_OF_A_PERSON.keys():
+            columns = ledger.execute(f"PRAGMA table_info({table})").fetchall()
+            kept = table in KEPT_WITHOUT
+            text = "x" if kept else MARK
+            row: dict[str, object] = {
+                name: text if kind == "TEXT" else 7 for _, name, kind, *_ in columns
+            }
+            row |= {name: value for name, value in PEOPLE.items() if name in row}
+            row |= KEPT_WITHOUT.get(table, {})
+            row |= {"serve_keys": {"name": PERSON, "hash": PERSON}}.get(table, {})
+            if table == "feedback":
+                row["batch"] = 8  # of another person's answer
+            if table == "audit_events":  # the owner made a key for the person
+                ledger.execute(*insertion(table, row))
+                row |= {"who": "boss", "subject": PERSON, "question": "", "origin": "", "number": 8}
+            ledger.execute(*insertion(table, row))
+    return tables
+
+
+def insertion(table: str, row: dict[str, object]) -> tuple[str, list[object]]:
+    names, marks = ", ".join(f'"{name}"' for name in row), ", ".join("?" * len(row))
+    return f"INSERT INTO {table} ({names}) VALUES ({marks})", [*row.values()]
+
+
+def test_no_byte_of_a_person_is_left(tmp_path: Path) -> None:
+    folder = project(tmp_path, "Nothing.")
+    with Workbench.open(folder) as bench:
+        list(bench.project.runs.list())
+        tables = fill_for_person(folder)
+        assert {rule.table for rule in ledger_tables().forgets if rule.person} == (
+            tables - NOT_OF_A_PERSON.keys()
+        ), "a new table says what goes with a person, or why nothing does"
+        store_reply(bench, MARK, person_source(PERSON))
+        listed = bench.forget_person(PERSON, dry_run=True)
+        assert "ledger.sqlite" in {name.removesuffix("-wal") for name in held(folder)}
+        counts = bench.forget_person(PERSON)
+        assert held(folder) == held(folder, PERSON) == []
+    assert counts == listed
+    several = {"limits": 3, "events": 2, "sessions": 2, "rows": 0, "feedback rows": 0}
+    assert counts == dict.fromkeys(counts, 1) | several
+    with closing(sqlite3.connect(folder / ".ragwright/data/ledger.sqlite")) as ledger:
+        kept = {table: ledger.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
+    assert {table for table in tables - NOT_OF_A_PERSON.keys() if kept[table]} == {*KEPT_WITHOUT}
+    assert {row[3] for row in kept["audit_events"][:2]} == {erased_name(PERSON), "boss"}
+
+
+def test_a_person_can_be_forgotten_twice_on_a_day(tmp_path: Path) -> None:
+    folder = project(tmp_path, "Nothing.")
+    with Workbench.open(folder) as bench:
+        list(bench.project.runs.list())
+        for number in range(2):
+            with closing(sqlite3.connect(folder / ".ragwright/data/ledger.sqlite")) as db, db:
+                db.execute("INSERT INTO served_calls VALUES (?, '2026', 1, 1, 1, 1)", [PERSON])
+                db.execute("INSERT INTO serve_people VALUES (?, 'Ann', ?)", [PERSON, number])
+            assert bench.forget_person(PERSON)["people"] == 1
+    with closing(sqlite3.connect(folder / ".ragwright/data/ledger.sqlite")) as db:
+        assert len(db.execute("SELECT * FROM served_calls").fetchall()) == 2
+        assert len(db.execute("SELECT * FROM serve_people").fetchall()) == 1
+    assert held(folder, PERSON) == []
 
 
 def test_files_of_an_older_version_are_forgotten_with_their_copies(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import chdir
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from served import Running, served
 from small_project import MANUAL, MakeProject
 
 from ragwright import Evaluating, Session, Workbench
+from ragwright.project import ProjectFolder
+from ragwright.serve import ServeKey, ServeKeys
 
 pytest.importorskip("fastapi")
 pytestmark = needs_browser
@@ -35,6 +38,7 @@ PAGES = {
     "first": "/",
     "ask": "/?q=brake+fluid&persona=*",
     "history": "/history",
+    "sessions": "/sessions",
     "sources": "/sources",
     "source": "/source?id=docs%2Fservice.md",
     "chunks": "/source?id=docs%2Fservice.md&chunks=true",
@@ -78,8 +82,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, s
         for name, most in (("before", 1), ("after", 4)):
             with Workbench.open(".", Session((f"retrieve.top_k={most}",))) as bench:
                 bench.ingest()
-                how = Evaluating(answers=True, name=name)
-                bench.evaluate("testsets/main.jsonl", "TokenF1,nDCG@5", how)
+                options = Evaluating(answers=True, name=name)
+                bench.evaluate("testsets/main.jsonl", "TokenF1,nDCG@5", options)
         with Workbench.open(".") as bench:
             sweep = bench.sweep("s.yaml").run
     with served(folder) as running:
@@ -109,22 +113,16 @@ def test_axe_finds_nothing_and_nothing_overflows(
     page = opened(browser, address, faults)
     answered(page)
     assert page.locator("h1").count() == 1
-    assert not [one for one in faults if "404" not in one], "nothing is blocked by the policy"
+    assert not [fault for fault in faults if "404" not in fault], "nothing is blocked by the policy"
     page.close()
     page = opened(browser, address, [], bypass_csp=True)  # axe is a script of its own
     answered(page)
     page.evaluate(
         "[...document.querySelectorAll('details:not([open]) > summary')]"
-        ".slice(0, 5).forEach(one => one.click())"
+        ".slice(0, 5).forEach(summary => summary.click())"
     )
     page.wait_for_load_state("networkidle")
-    for width in (1280, 390):
-        page.set_viewport_size({"width": width, "height": 800})
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            found = axe.Axe().run(page)
-            assert found.violations_count == 0, found.generate_report()
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    checked(axe, page)
     # On a phone tables are read row by row; only leaderboards scroll, and a shadow shows it.
     assert page.evaluate(WIDER) == []
     page.close()
@@ -133,9 +131,47 @@ def test_axe_finds_nothing_and_nothing_overflows(
 def test_the_page_of_a_key_is_accessible_too(browser: Any, pages: tuple[Running, str]) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = opened(browser, pages[0].address + "/login", [], bypass_csp=True)
-    found = axe.Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
+    report = axe.Axe().run(page)
+    assert report.violations_count == 0, report.generate_report()
     page.close()
+
+
+def test_what_people_see_of_their_account_is_accessible(browser: Any, tmp_path: Path) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    folder = MakeProject(tmp_path)()
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    name = "ann.with-a-long-name@department.example.org"
+    secret = ServeKeys(ProjectFolder(folder)).add(ServeKey(name, "owner"))
+    with served(folder) as running:
+        page = opened(browser, f"{running.address}/login", [], bypass_csp=True)
+        page.fill("#key", "rw_wrong")
+        page.click("button")
+        page.wait_for_selector("#wrong")
+        checked(axe, page)
+        page.fill("#key", secret)
+        page.click("button")
+        page.wait_for_selector("#welcome h2")
+        for path in ("/", "/sessions", "/history", "/outputs/none"):
+            page.goto(f"{running.address}{path}")
+            page.get_by_label(f"Account of {name}").click()
+            assert page.get_by_role("link", name="Sessions").is_visible()
+            checked(axe, page)
+        page.goto(f"{running.address}/sessions")
+        page.get_by_role("button", name="End the session of").click()
+        page.wait_for_url("**/login?next=**")
+        page.close()
+
+
+def checked(axe: Any, page: Any) -> None:
+    """Axe finds nothing, and nothing is wider than the page, on a phone and in the dark too."""
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            report = axe.Axe().run(page)
+            assert report.violations_count == 0, report.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
 def test_no_page_is_heavy(pages: tuple[Running, str]) -> None:

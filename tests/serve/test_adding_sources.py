@@ -56,8 +56,8 @@ def test_files_are_uploaded_read_and_answered_from(project: Path) -> None:
     with served(project) as running:
         http = running.http
         assert "they go to <code>docs</code>" in http.get("/sources").text
-        made = upload(http, ("../../../evil/tyres.md", TYRES[1]), ("broken.pdf", b"no PDF"))
-        assert (made.status_code, made.headers["location"]) == (303, "/sources")
+        reply = upload(http, ("../../../evil/tyres.md", TYRES[1]), ("broken.pdf", b"no PDF"))
+        assert (reply.status_code, reply.headers["location"]) == (303, "/sources")
         shown = ended(http)
         assert "1 added" in shown
         assert "docs/broken.pdf" in shown
@@ -137,8 +137,8 @@ def test_only_owners_add_sources_and_only_where_it_is_allowed(tmp_path: Path) ->
         bounded = ("serve.uploads=docs/new", "serve.max_upload=90000", "serve.max_body=5000")
         with served(folder, *bounded) as other:
             large = ("long.md", b"a" * 9_000)
-            sent = [upload(other.client(secret), large) for secret in (reader, owner)]
-            assert [reply.status_code for reply in sent] == [413, 303], "only owners send files"
+            replies = [upload(other.client(secret), large) for secret in (reader, owner)]
+            assert [reply.status_code for reply in replies] == [413, 303], "only owners send files"
             ended(other.client(owner))
         assert upload(http, TYRES).status_code == 303
         assert "1 added" in ended(http)
@@ -172,8 +172,8 @@ def test_thousands_of_documents_are_listed_once_and_searched(tmp_path: Path) -> 
         assert "Markdown (300)" in first
         last = http.get("/sources", params={"page": 4}).text
         assert "301 to 301 of 301" in last
-        found = http.get("/sources", params={"find": "PART 29", "group": "g1"}).text
-        assert "1 to 6 of 6 documents that match, 301 in all" in found
+        listed = http.get("/sources", params={"find": "PART 29", "group": "g1"}).text
+        assert "1 to 6 of 6 documents that match, 301 in all" in listed
         assert "notes.txt" in http.get("/sources", params={"kind": "text"}).text
         assert "under these filters" in http.get("/sources?find=notes&group=g1").text
         kept = ServeKeys(ProjectFolder(folder))

@@ -62,10 +62,10 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 def test_each_request_of_2026_07_28_stands_alone_and_states_what_it_returns(project: Path) -> None:
     with served(project) as running:
-        reply, found = sent(running, "server/discover")
+        reply, body = sent(running, "server/discover")
         assert reply.status_code == 200
-        assert NEWEST in found["result"]["supportedVersions"]
-        assert "tools" in found["result"]["capabilities"]
+        assert NEWEST in body["result"]["supportedVersions"]
+        assert "tools" in body["result"]["capabilities"]
         reply, listed = sent(running, "tools/list")
         assert listed["result"]["ttlMs"] == 300_000
         assert "mcp-session-id" not in reply.headers
@@ -104,9 +104,9 @@ def test_the_real_client_speaks_each_revision(project: Path, mode: str) -> None:
             transport = streamable_http_client(f"{address}/mcp/", http_client=http)
             async with Client(transport, mode=mode) as client:
                 assert (client.protocol_version == NEWEST) is (mode != "legacy")
-                made = await client.call_tool("ask", {"question": QUESTION})
-                assert isinstance(made.structured_content, dict)
-                assert "every two years" in made.structured_content["answer"]
+                result = await client.call_tool("ask", {"question": QUESTION})
+                assert isinstance(result.structured_content, dict)
+                assert "every two years" in result.structured_content["answer"]
 
     with served(project) as running:
         asyncio.run(inside(running.address))
@@ -136,7 +136,7 @@ def test_a_program_that_starts_the_tools_speaks_each_revision(project: Path, mod
         server = StdioServerParameters(command=sys.executable, args=words, env={**os.environ})
         async with Client(server, mode=mode) as client:
             assert (client.protocol_version == NEWEST) is (mode == NEWEST)
-            made = await client.call_tool("search", {"query": QUESTION})
-            assert isinstance(made.structured_content, dict)
+            result = await client.call_tool("search", {"query": QUESTION})
+            assert isinstance(result.structured_content, dict)
 
     asyncio.run(inside())

@@ -50,12 +50,12 @@ def test_tools_are_read_only_and_say_when_to_use_them(project: Path) -> None:
 @pytest.mark.slow
 def test_search_and_fetch_have_the_shapes_that_chat_programs_expect(project: Path) -> None:
     async def work(client: Client) -> None:
-        found = await client.call_tool("search", {"query": QUESTION})
-        body = found.structured_content
+        result = await client.call_tool("search", {"query": QUESTION})
+        body = result.structured_content
         assert isinstance(body, dict)
         assert sorted(body["results"][0]) == ["id", "snippet", "title", "url"]
         assert "every two years" in body["results"][0]["snippet"]
-        assert body == json_of(found), "both channels carry the same"
+        assert body == json_of(result), "both channels carry the same"
         read = await client.call_tool("fetch", {"id": body["results"][0]["id"]})
         passage = read.structured_content
         assert isinstance(passage, dict)
@@ -84,9 +84,9 @@ def test_a_search_takes_its_length_and_filters(project: Path) -> None:
 
     async def work(client: Client) -> None:
         async def search(**more: Any) -> list[dict[str, str]]:
-            found = await client.call_tool("search", {"query": "tyres APP_w304", **more})
-            assert isinstance(found.structured_content, dict), found.content
-            results: list[dict[str, str]] = found.structured_content["results"]
+            result = await client.call_tool("search", {"query": "tyres APP_w304", **more})
+            assert isinstance(result.structured_content, dict), result.content
+            results: list[dict[str, str]] = result.structured_content["results"]
             return results
 
         [_] = await search(top_k=1)
@@ -95,14 +95,14 @@ def test_a_search_takes_its_length_and_filters(project: Path) -> None:
         assert len(tyres["snippet"]) <= 400
         narrowed = await search(filters=["source=docs/codes.md"])
         assert narrowed
-        assert all(one["id"].startswith("docs/codes.md#") for one in narrowed)
+        assert all(source["id"].startswith("docs/codes.md#") for source in narrowed)
 
     with served(project) as running:
         with_tools(running, work)
 
 
 @pytest.mark.parametrize(
-    ("tool", "given", "said"),
+    ("tool", "arguments", "fault"),
     [
         ("search", {"query": "fluid", "top_n": 3}, "search has no parameter 'top_n'"),
         ("search", {"question": "fluid"}, "did you mean 'query'?|known: "),
@@ -114,13 +114,13 @@ def test_a_search_takes_its_length_and_filters(project: Path) -> None:
     ],
 )
 def test_a_wrong_call_is_told_what_is_wrong(
-    project: Path, tool: str, given: dict[str, Any], said: str
+    project: Path, tool: str, arguments: dict[str, Any], fault: str
 ) -> None:
     async def work(client: Client) -> None:
-        made = await client.call_tool(tool, given)
-        text = made.content[0].text  # type: ignore[union-attr]
-        assert made.is_error
-        assert re.search(said, text), text
+        result = await client.call_tool(tool, arguments)
+        text = result.content[0].text  # type: ignore[union-attr]
+        assert result.is_error
+        assert re.search(fault, text), text
         for raw in ("pydantic", "Error executing", "type=", "input_value"):
             assert raw not in text
 
@@ -131,10 +131,10 @@ def test_a_wrong_call_is_told_what_is_wrong(
 @pytest.mark.slow
 def test_ask_carries_url_and_quote_in_both_channels(project: Path) -> None:
     async def work(client: Client) -> None:
-        made = await client.call_tool("ask", {"question": QUESTION, "persona": "engineer"})
-        body = made.structured_content
+        result = await client.call_tool("ask", {"question": QUESTION, "persona": "engineer"})
+        body = result.structured_content
         assert isinstance(body, dict)
-        [block] = made.content
+        [block] = result.content
         [cited, *_] = body["citations"]
         assert body["answer"] in block.text  # type: ignore[union-attr]
         for value in (cited["url"], cited["quote"]):
@@ -156,7 +156,7 @@ def test_lists_are_short_and_go_on(project: Path) -> None:
             await client.call_tool("list_sources", {"limit": 5, "after": first["next"]})
         ).structured_content
         assert isinstance(rest, dict)
-        ids = [one["id"] for one in (*first["sources"], *rest["sources"])]
+        ids = [source["id"] for source in (*first["sources"], *rest["sources"])]
         assert ids == ["docs/codes.md", "docs/service.md"]
         assert rest["next"] is None
         whole = (await client.call_tool("fetch", {"id": ids[1]})).structured_content
@@ -180,15 +180,15 @@ def test_lists_name_sources_as_citations_do_and_pages_hold_each_once(
     secret = ServeKeys(ProjectFolder(project)).add(ServeKey("app", filters=filters))
 
     async def work(client: Client) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
+        seen_names: list[tuple[str, str]] = []
         after: str | None = ""
         while after is not None:
-            given = {"limit": 2, "after": after}
-            page = (await client.call_tool("list_sources", given)).structured_content
+            arguments = {"limit": 2, "after": after}
+            page = (await client.call_tool("list_sources", arguments)).structured_content
             assert isinstance(page, dict)
-            found += [(one["id"], one["source"]) for one in page["sources"]]
+            seen_names += [(source["id"], source["source"]) for source in page["sources"]]
             after = page["next"]
-        return found
+        return seen_names
 
     with served(project) as running:
         listed = with_tools(running, work, secret)
@@ -205,9 +205,9 @@ def test_lists_name_sources_as_citations_do_and_pages_hold_each_once(
 @pytest.mark.parametrize("name", ["docs/nothing.md", "../../etc/passwd", "docs/codes.md#0-9#1-2"])
 def test_what_is_not_in_the_index_cannot_be_fetched(project: Path, name: str) -> None:
     async def work(client: Client) -> None:
-        made = await client.call_tool("fetch", {"id": name})
-        assert made.is_error
-        assert "unknown source" in made.content[0].text  # type: ignore[union-attr]
+        result = await client.call_tool("fetch", {"id": name})
+        assert result.is_error
+        assert "unknown source" in result.content[0].text  # type: ignore[union-attr]
 
     with served(project) as running:
         with_tools(running, work)
@@ -218,14 +218,14 @@ def test_a_span_behind_the_end_is_refused_without_a_traceback(
     project: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(client: Client) -> list[str]:
-        said = []
+        texts = []
         for span in ("999999999999-0", "9-3", "5-5", "999999-1000000"):
-            made = await client.call_tool("fetch", {"id": f"docs/codes.md#{span}"})
-            assert made.is_error
-            said.append(made.content[0].text)  # type: ignore[union-attr]
+            result = await client.call_tool("fetch", {"id": f"docs/codes.md#{span}"})
+            assert result.is_error
+            texts.append(result.content[0].text)  # type: ignore[union-attr]
         over = await client.call_tool("fetch", {"id": "docs/codes.md#2-99999999"})
         assert not over.is_error, "an end behind the end is the end"
-        return said
+        return texts
 
     async def filtered(client: Client) -> str:
         made = await client.call_tool("search", {"query": "a", "filters": ["a=b"] * 33})
@@ -249,10 +249,10 @@ def test_a_key_narrows_the_tools_too(project: Path) -> None:
     async def work(client: Client) -> None:
         listed = (await client.call_tool("list_sources", {})).structured_content
         assert isinstance(listed, dict)
-        assert [one["id"] for one in listed["sources"]] == ["docs/codes.md"]
-        found = (await client.call_tool("search", {"query": QUESTION})).structured_content
-        assert isinstance(found, dict)
-        assert all(one["id"].startswith("docs/codes.md#") for one in found["results"])
+        assert [source["id"] for source in listed["sources"]] == ["docs/codes.md"]
+        result = (await client.call_tool("search", {"query": QUESTION})).structured_content
+        assert isinstance(result, dict)
+        assert all(source["id"].startswith("docs/codes.md#") for source in result["results"])
         hidden = await client.call_tool("fetch", {"id": "docs/service.md"})
         assert hidden.is_error
 
@@ -276,10 +276,10 @@ def test_an_agent_starts_the_command_and_talks_to_it(project: Path, tmp_path: Pa
             env={**os.environ},
         )
         async with Client(server) as client:
-            made = await client.call_tool("ask", {"question": QUESTION})
-            assert isinstance(made.structured_content, dict)
-            [cited, *_] = made.structured_content["citations"]
+            result = await client.call_tool("ask", {"question": QUESTION})
+            assert isinstance(result.structured_content, dict)
+            [cited, *_] = result.structured_content["citations"]
             assert cited["url"] == (tmp_path / "docs/service.md").resolve().as_uri()
-            assert cited["quote"] in made.content[0].text  # type: ignore[union-attr]
+            assert cited["quote"] in result.content[0].text  # type: ignore[union-attr]
 
     asyncio.run(inside())

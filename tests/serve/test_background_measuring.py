@@ -20,13 +20,13 @@ pytestmark = pytest.mark.slow
 GRADE = json.dumps({"reasoning": "Seen.", "score": 4})
 
 
-def soon(found: Callable[[], bool], seconds: float = 60) -> bool:
+def soon(condition: Callable[[], bool], seconds: float = 60) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if found():
+        if condition():
             return True
         time.sleep(0.1)
-    return found()
+    return condition()
 
 
 def scored(folder: Path) -> list[float | None]:
@@ -37,12 +37,12 @@ def scored(folder: Path) -> list[float | None]:
 def test_answers_are_scored_while_serving_and_after_a_restart(tmp_path: Path) -> None:
     down = [True]
 
-    def said(request: ServerRequest) -> Reply | str:
+    def judged(request: ServerRequest) -> Reply | str:
         if request.body["model"] == "judge":
             return Reply("", status=400) if down[0] else GRADE
         return "Every two years [1]."
 
-    with ScriptedServer(said) as server:
+    with ScriptedServer(judged) as server:
         folder = MakeProject(tmp_path)(
             f"answer: {{model: '{server.url}#writer'}}\njudge: {{model: '{server.url}#judge'}}\n"
             "serve:\n  name: handbook\n"

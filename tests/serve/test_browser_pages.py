@@ -163,13 +163,13 @@ def test_a_passage_cut_inside_a_code_fence_is_no_code_behind_it(
 ) -> None:
     faults: list[str] = []
     page = opened(browser, running.address, faults)
-    made = page.evaluate(
+    drawn = page.evaluate(
         """text => { const box = document.createElement("div"); box.append(formatted.block(text));
         const of = (name) => [...box.querySelectorAll(name)].map((one) => one.textContent);
         return [of("pre"), of("b")] }""",
         text,
     )
-    assert made == [code, bold]
+    assert drawn == [code, bold]
     assert not faults
     page.close()
 

@@ -52,10 +52,10 @@ def key(folder: Path, name: str, **rights: Any) -> str:
 
 
 def number(running: Running, name: str) -> float:
-    found = re.search(
+    match = re.search(
         rf"^{re.escape(name)} (\S+)$", running.http.get("/metrics").text, re.MULTILINE
     )
-    return float(found[1]) if found else 0.0
+    return float(match[1]) if match else 0.0
 
 
 def spent(running: Running) -> float:
@@ -69,10 +69,10 @@ def tokens(running: Running) -> float:
 
 def eventually_spent(running: Running) -> float:
     end = time.monotonic() + 60
-    while not (found := spent(running)):
+    while not (cost := spent(running)):
         assert time.monotonic() < end, "nothing was charged"
         time.sleep(0.02)
-    return found
+    return cost
 
 
 def asks(text: str, **more: object) -> dict[str, Any]:
@@ -87,8 +87,8 @@ def test_a_stream_that_is_cut_in_the_middle_is_charged(tmp_path: Path) -> None:
         body = asks(QUESTION, stream=True)
         with http.stream("POST", "/v1/chat/completions", json=body) as reply:
             lines = reply.iter_lines()
-            said = [next(lines) for _ in range(12)]
-        assert any("years" in line for line in said)
+            texts = [next(lines) for _ in range(12)]
+        assert any("years" in line for line in texts)
         assert eventually_spent(running) > 10
         assert http.post("/v1/chat/completions", json=asks("Why?")).status_code == 429
 
@@ -100,8 +100,8 @@ def test_an_answer_that_takes_too_long_is_charged(tmp_path: Path) -> None:
         ScriptedServer(slow) as model,
         priced(tmp_path, model, "", "serve.timeout=0.4") as running,
     ):
-        made = running.ask(QUESTION)
-        assert made.status_code == 504
+        reply = running.ask(QUESTION)
+        assert reply.status_code == 504
         assert eventually_spent(running) > 10
 
 
@@ -124,8 +124,8 @@ def test_every_call_of_an_answer_is_charged_once_and_stored_replies_never(tmp_pa
                 {"role": "assistant", "content": "A sensor."},
                 {"role": "user", "content": "And APP_w305?"},
             ]
-            made = running.http.post("/v1/chat/completions", json={"messages": turns})
-            assert made.status_code == 200, made.text
+            reply = running.http.post("/v1/chat/completions", json={"messages": turns})
+            assert reply.status_code == 200, reply.text
             calls = len(model.requests)
             assert calls >= 3, "condensed, rewritten, answered"
             assert tokens(running) == 15 * calls
@@ -143,8 +143,8 @@ def test_all_kinds_of_requests_are_charged(tmp_path: Path, kind: str) -> None:
         rewriting = f"retrieve: {{query: {{methods: [rewrite], model: {writer}}}}}\n"
         more = {"retrieve": rewriting, "score": f"judge: {{model: {writer}}}\n"}
         with priced(tmp_path, model, more.get(kind, "")) as running:
-            made = sent(running, kind)
-            assert made.status_code == 200, made.text
+            reply = sent(running, kind)
+            assert reply.status_code == 200, reply.text
             assert eventually_spent(running) > 0
 
 
@@ -181,15 +181,17 @@ def test_embeddings_are_charged_and_belong_to_their_tenant(tmp_path: Path) -> No
         )
         with Workbench.open(folder) as bench:
             bench.ingest()
-        one, two = (key(tmp_path, name, filters=(f"tenant={name}",)) for name in ("one", "two"))
+        first_key, two = (
+            key(tmp_path, name, filters=(f"tenant={name}",)) for name in ("one", "two")
+        )
         owner = key(tmp_path, "owner", role="owner")
         with served(folder) as running:
             running.http = running.client(owner)
             body = {"input": "a secret", "input_type": "query"}
             before = len(model.requests)
-            for secret in (one, one, two):
-                made = running.client(secret).post("/v1/embeddings", json=body)
-                assert made.status_code == 200, made.text
+            for secret in (first_key, first_key, two):
+                reply = running.client(secret).post("/v1/embeddings", json=body)
+                assert reply.status_code == 200, reply.text
             assert len(model.requests) == before + 2, "a vector is reused by its own tenant alone"
             assert eventually_spent(running) > 0
 
@@ -220,8 +222,8 @@ def test_the_budget_is_looked_at_again_after_the_wait_for_a_turn(tmp_path: Path)
         states: list[int] = []
 
         def ask(text: str) -> None:
-            made = running.client(secret).post("/v1/chat/completions", json=asks(text))
-            states.append(made.status_code)
+            reply = running.client(secret).post("/v1/chat/completions", json=asks(text))
+            states.append(reply.status_code)
 
         threads = [threading.Thread(target=ask, args=(f"{QUESTION} {n}",)) for n in range(3)]
         for thread in threads:
@@ -277,13 +279,13 @@ def test_the_time_of_a_request_runs_while_it_waits_for_its_turn(tmp_path: Path) 
 
         def ask(text: str) -> None:
             begun = time.monotonic()
-            made = httpx2.post(
+            reply = httpx2.post(
                 f"{running.address}/v1/chat/completions",
                 json=asks(text),
                 headers=running.http.headers,
                 timeout=20,
             )
-            assert made.status_code == 504
+            assert reply.status_code == 504
             times.append(time.monotonic() - begun)
 
         threads = [threading.Thread(target=ask, args=(f"{QUESTION} {n}",)) for n in range(3)]

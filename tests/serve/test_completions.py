@@ -65,19 +65,19 @@ def chatting(tmp_path: Path, server: ScriptedServer) -> Path:
 
 
 def asked(running: Running, **more: object) -> openai.types.chat.ChatCompletion:
-    made = running.openai().chat.completions.create(
+    reply = running.openai().chat.completions.create(
         model="handbook/engineer",
         messages=[{"role": "user", "content": QUESTION}],
         **more,  # type: ignore[call-overload]
     )
-    assert isinstance(made, openai.types.chat.ChatCompletion)
-    return made
+    assert isinstance(reply, openai.types.chat.ChatCompletion)
+    return reply
 
 
 def test_models_are_configurations_and_personas(offline: Path) -> None:
     with served(offline) as running:
         api = running.openai()
-        ids = [one.id for one in api.models.list()]
+        ids = [model.id for model in api.models.list()]
         assert api.models.retrieve("handbook/marketing").id == "handbook/marketing"
         with pytest.raises(openai.NotFoundError, match="did you mean 'handbook/marketing'"):
             api.models.retrieve("handbook/marketin")
@@ -86,10 +86,10 @@ def test_models_are_configurations_and_personas(offline: Path) -> None:
 
 def test_an_offline_answer_has_one_map_from_number_to_span(offline: Path) -> None:
     with served(offline) as running:
-        made = asked(running)
-        message = made.choices[0].message
+        reply = asked(running)
+        message = reply.choices[0].message
         [note, *_] = message.annotations or []
-        details = made.model_extra["ragwright"]  # type: ignore[index]
+        details = reply.model_extra["ragwright"]  # type: ignore[index]
         page = running.http.get(note.url_citation.url)
     assert message.content is not None
     assert "every two years. [1]" in message.content
@@ -99,37 +99,37 @@ def test_an_offline_answer_has_one_map_from_number_to_span(offline: Path) -> Non
     quote = details["citations"][0]["quote"]
     assert quote == "The brake fluid must be changed every two years."
     assert f'<mark id="passage">{quote}</mark>' in page.text
-    assert made.usage is not None
-    assert made.usage.total_tokens == 0
+    assert reply.usage is not None
+    assert reply.usage.total_tokens == 0
 
 
 def test_each_quoted_sentence_has_a_number_of_its_own(offline: Path) -> None:
     with served(offline) as running:
-        made = running.http.post(
+        reply = running.http.post(
             "/v1/chat/completions",
             json={
                 "model": "handbook/engineer",
                 "messages": [{"role": "user", "content": BOTH}],
             },
         )
-    body = made.json()
+    body = reply.json()
     text = body["choices"][0]["message"]["content"]
     cited = body["ragwright"]["citations"]
     assert len(cited) > 1
-    assert [one["number"] for one in cited] == list(range(1, len(cited) + 1))
-    for one in cited:
-        assert f"{one['quote']} [{one['number']}]" in text
+    assert [place["number"] for place in cited] == list(range(1, len(cited) + 1))
+    for place in cited:
+        assert f"{place['quote']} [{place['number']}]" in text
 
 
 def test_marks_of_a_model_are_numbered_by_first_use_and_wrong_ones_left_out(chatting: Path) -> None:
     with served(chatting) as running:
-        made = asked(running)
-    cited = made.model_extra["ragwright"]["citations"]  # type: ignore[index]
-    assert made.choices[0].message.content == "Every two years [1]. See too [1][2]."
-    assert [one["number"] for one in cited] == [1, 2]
-    assert len({one["url"] for one in cited}) == 2
-    assert made.usage is not None
-    assert made.usage.completion_tokens > 0
+        reply = asked(running)
+    cited = reply.model_extra["ragwright"]["citations"]  # type: ignore[index]
+    assert reply.choices[0].message.content == "Every two years [1]. See too [1][2]."
+    assert [place["number"] for place in cited] == [1, 2]
+    assert len({place["url"] for place in cited}) == 2
+    assert reply.usage is not None
+    assert reply.usage.completion_tokens > 0
 
 
 def test_a_stream_gives_the_same_text_marks_and_usage(
@@ -184,10 +184,10 @@ def test_a_follow_up_is_made_to_stand_alone(offline: Path) -> None:
         {"role": "user", "content": [{"type": "text", "text": "And what about APP_w305?"}]},
     ]
     with served(offline) as running:
-        made = running.http.post(
+        reply = running.http.post(
             "/v1/chat/completions", json={"model": "handbook", "messages": turns}
         )
-    body = made.json()
+    body = reply.json()
     assert "brake light switch" in body["choices"][0]["message"]["content"]
     assert any("read as" in note for note in body["ragwright"]["notes"])
 
@@ -213,9 +213,9 @@ def test_a_follow_up_is_made_to_stand_alone(offline: Path) -> None:
 )
 def test_titles_tags_and_follow_ups_skip_retrieval(offline: Path, prompt: str, key: str) -> None:
     with served(offline) as running:
-        made = asked_with(running, prompt)
-    assert f'"{key}"' in made["choices"][0]["message"]["content"]
-    assert "ragwright" not in made
+        reply = asked_with(running, prompt)
+    assert f'"{key}"' in reply["choices"][0]["message"]["content"]
+    assert "ragwright" not in reply
     with Workbench.open(offline) as bench:
         assert bench.outputs.count() == 0
 
@@ -235,12 +235,12 @@ def test_a_question_that_looks_like_such_a_request_is_answered(
     offline: Path, question: str
 ) -> None:
     with served(offline) as running:
-        made = asked_with(running, question)
-    assert made["ragwright"]["route"] == "index"  # type: ignore[call-overload]
+        reply = asked_with(running, question)
+    assert reply["ragwright"]["route"] == "index"  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(
-    ("said", "reply"),
+    ("message", "reply"),
     [
         ("Thanks!", "You are welcome."),
         ("Bye!", "Goodbye."),
@@ -251,39 +251,39 @@ def test_a_question_that_looks_like_such_a_request_is_answered(
 )
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_courtesy_is_answered_politely_without_a_search(
-    offline: Path, said: str, reply: str, stream: bool
+    offline: Path, message: str, reply: str, stream: bool
 ) -> None:
     turns = [
         {"role": "user", "content": QUESTION},
         {"role": "assistant", "content": "Every two years [1]."},
-        {"role": "user", "content": said},
+        {"role": "user", "content": message},
     ]
     with served(offline) as running:
-        made = running.http.post(
+        response = running.http.post(
             "/v1/chat/completions", json={"messages": turns, "stream": stream}
         ).text
-    assert reply in made
-    assert '"route": "none"' in made.replace('":"', '": "')
-    assert "url_citation" not in made
+    assert reply in response
+    assert '"route": "none"' in response.replace('":"', '": "')
+    assert "url_citation" not in response
 
 
 @pytest.mark.parametrize(
-    "said", ["Thanks. What does APP_w304 mean?", "Thanks for that; and the coolant?", "Yes"]
+    "question", ["Thanks. What does APP_w304 mean?", "Thanks for that; and the coolant?", "Yes"]
 )
-def test_a_question_behind_a_courtesy_is_looked_up(offline: Path, said: str) -> None:
+def test_a_question_behind_a_courtesy_is_looked_up(offline: Path, question: str) -> None:
     with served(offline) as running:
-        made = running.ask(said).json()
-    assert made["ragwright"]["route"] == "index"
+        reply = running.ask(question).json()
+    assert reply["ragwright"]["route"] == "index"
 
 
 def asked_with(running: Running, prompt: str) -> dict[str, list[dict[str, dict[str, str]]]]:
-    made = running.http.post(
+    reply = running.http.post(
         "/v1/chat/completions",
         json={"model": "handbook", "messages": [{"role": "user", "content": prompt}]},
     )
-    assert made.status_code == 200, made.text
-    found: dict[str, list[dict[str, dict[str, str]]]] = made.json()
-    return found
+    assert reply.status_code == 200, reply.text
+    completion: dict[str, list[dict[str, dict[str, str]]]] = reply.json()
+    return completion
 
 
 def test_a_title_goes_to_the_model_as_it_is(chatting: Path, server: ScriptedServer) -> None:
@@ -296,17 +296,17 @@ def test_a_title_goes_to_the_model_as_it_is(chatting: Path, server: ScriptedServ
 
 def test_answers_are_stored_with_feedback(offline: Path) -> None:
     with served(offline) as running:
-        made = asked(running)
-        said = running.http.post(
-            "/v1/feedback", json={"id": made.id, "verdict": "rejected", "note": "too short"}
+        reply = asked(running)
+        response = running.http.post(
+            "/v1/feedback", json={"id": reply.id, "verdict": "rejected", "note": "too short"}
         )
-        assert said.status_code == 200, said.text
+        assert response.status_code == 200, response.text
         missing = running.http.post("/v1/feedback", json={"id": "nobody", "score": 1})
     assert missing.status_code == 404
     with Workbench.open(offline) as bench:
-        [text] = [one for one in bench.outputs.find() if one.kind == "text"]
+        [text] = [output for output in bench.outputs.find() if output.kind == "text"]
         assert text.verdict == "rejected"
-        assert text.text == made.choices[0].message.content
+        assert text.text == reply.choices[0].message.content
         assert text.request["question"] == QUESTION
         assert [hit.text for hit in bench.outputs.used(text.id)]
 
@@ -314,10 +314,10 @@ def test_answers_are_stored_with_feedback(offline: Path) -> None:
 @pytest.mark.slow
 def test_links_are_added_where_asked_for(offline: Path) -> None:
     with served(offline) as running:
-        made = asked(running, extra_body={"ragwright": {"source_links": True}})
-    content = made.choices[0].message.content or ""
-    cited = made.model_extra["ragwright"]["citations"]  # type: ignore[index]
-    assert all(f"]({one['url']})" in content for one in cited)
+        reply = asked(running, extra_body={"ragwright": {"source_links": True}})
+    content = reply.choices[0].message.content or ""
+    cited = reply.model_extra["ragwright"]["citations"]  # type: ignore[index]
+    assert all(f"]({place['url']})" in content for place in cited)
     assert content.endswith(f"]({cited[-1]['url']})")
 
 
@@ -344,7 +344,7 @@ def test_filters_of_a_request_narrow_it(offline: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "param", "said"),
+    ("body", "param", "fault"),
     [
         ({"messages": []}, "messages", "at least 1"),
         ({"messages": [{"role": "user", "content": "a"}], "n": 2}, "n", "one answer at a time"),
@@ -370,15 +370,15 @@ def test_filters_of_a_request_narrow_it(offline: Path) -> None:
     ],
 )
 def test_bad_requests_are_answered_in_openais_shape(
-    offline: Path, body: dict[str, object], param: str, said: str
+    offline: Path, body: dict[str, object], param: str, fault: str
 ) -> None:
     with served(offline) as running:
-        made = running.http.post("/v1/chat/completions", json=body)
-    error = made.json()["error"]
-    assert made.status_code == (404 if param == "model" else 400)
+        reply = running.http.post("/v1/chat/completions", json=body)
+    error = reply.json()["error"]
+    assert reply.status_code == (404 if param == "model" else 400)
     assert error["param"] == param
-    assert said in error["message"]
-    assert made.headers["x-should-retry"] == "false"
+    assert fault in error["message"]
+    assert reply.headers["x-should-retry"] == "false"
 
 
 def test_malformed_json_and_long_bodies_are_refused(offline: Path) -> None:
@@ -412,12 +412,12 @@ def test_a_model_that_fails_is_an_error_with_its_status(tmp_path: Path, stream: 
         with Workbench.open(folder) as bench:
             bench.ingest()
         with served(folder) as running:
-            made = running.http.post(
+            reply = running.http.post(
                 "/v1/chat/completions",
                 json={"messages": [{"role": "user", "content": QUESTION}], "stream": stream},
             )
-    assert made.status_code == 502
-    assert made.json()["error"]["type"] == "server_error"
+    assert reply.status_code == 502
+    assert reply.json()["error"]["type"] == "server_error"
 
 
 @pytest.mark.slow
@@ -460,11 +460,11 @@ def test_nothing_ingested_is_said_and_then_cured(tmp_path: Path) -> None:
         http = running.http
         assert http.get("/healthz").text == "ok"
         assert http.get("/readyz").status_code == 503
-        made = http.post(
+        reply = http.post(
             "/v1/chat/completions", json={"messages": [{"role": "user", "content": "a"}]}
         )
-        assert made.status_code == 400
-        assert "ingest" in made.json()["error"]["message"]
+        assert reply.status_code == 400
+        assert "ingest" in reply.json()["error"]["message"]
         with Workbench.open(folder) as bench:
             bench.ingest()
         for _ in range(400):
@@ -472,8 +472,8 @@ def test_nothing_ingested_is_said_and_then_cured(tmp_path: Path) -> None:
                 break
         else:
             pytest.fail("the index was not noticed")
-        made = http.post(
+        reply = http.post(
             "/v1/chat/completions",
             json={"messages": [{"role": "user", "content": "What does APP_w304 mean?"}]},
         )
-        assert "accelerator pedal" in made.json()["choices"][0]["message"]["content"]
+        assert "accelerator pedal" in reply.json()["choices"][0]["message"]["content"]

@@ -28,18 +28,18 @@ ONLY_CODES = ("source=docs/codes.md",)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = MakeProject(tmp_path_factory.mktemp("talks"))("serve: {name: handbook}\n")
-    with Workbench.open(made) as bench:
+    project = MakeProject(tmp_path_factory.mktemp("talks"))("serve: {name: handbook}\n")
+    with Workbench.open(project) as bench:
         bench.ingest()
-    return made
+    return project
 
 
 @pytest.fixture(scope="module")
 def keys(folder: Path) -> dict[str, str]:
     kept = ServeKeys(ProjectFolder(folder))
     rights = {"ann": (), "ben": (), "eve": ONLY_CODES, "eva": ONLY_CODES}
-    made = {name: kept.add(ServeKey(name, filters=filters)) for name, filters in rights.items()}
-    return {**made, "boss": kept.add(ServeKey("boss", "owner"))}
+    secrets = {name: kept.add(ServeKey(name, filters=filters)) for name, filters in rights.items()}
+    return {**secrets, "boss": kept.add(ServeKey("boss", "owner"))}
 
 
 @pytest.fixture(scope="module")
@@ -170,8 +170,8 @@ def test_the_history_is_searched_and_exported(running: Running, keys: dict[str, 
     assert CODES in http.get("/history").text
     assert name in http.get("/history", params={"find": "ACCELERATOR pedal"}).text
     assert "No conversation contains" in http.get("/history", params={"find": "zebra"}).text
-    [one] = http.get("/history/export").json()["conversations"]
-    assert one["turns"][0]["question"] == CODES
+    [conversation] = http.get("/history/export").json()["conversations"]
+    assert conversation["turns"][0]["question"] == CODES
     foreign = {"host": "other.example"}  # whoever asks may send any name of the server
     named = ask(http, CODES, headers=foreign)
     assert "other.example" not in http.get(f"/c/{named}/export", params={"form": "json"}).text

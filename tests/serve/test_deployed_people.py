@@ -193,7 +193,8 @@ def test_three_people_ask_correct_and_upload_and_see_only_theirs(browser: Any, s
         questions = [QUESTIONS[name] for name in (group, *hidden)]
         questions += ["When must the tyres be changed?"] * (len(listed) - len(questions))
         assert sorted(listed) == sorted(questions)
-        page.get_by_role("button", name=f"Sign out ({NAMES[login]})").click()
+        page.get_by_label(f"Account of {NAMES[login]}").click()
+        page.get_by_role("button", name="Sign out").click()
         page.goto(f"{site.running.address}/sources")
         page.wait_for_url("**/login?next=**")
         context.close()

@@ -104,8 +104,8 @@ def test_texts_are_drafted_checked_kept_and_discarded(running: Running, outreach
     with Workbench.open(outreach) as bench:
         kept = bench.outputs.find(OutputQuery(verdict="accepted", scope=None))
         gone = bench.outputs.find(OutputQuery(verdict="rejected", scope=None))
-        assert [one.id for one in kept] == [f"{number}.1"], "as `ragwright outputs` sees it"
-        assert [one.id for one in gone] == [f"{number}.3"]
+        assert [output.id for output in kept] == [f"{number}.1"], "as `ragwright outputs` sees it"
+        assert [output.id for output in gone] == [f"{number}.3"]
     assert running.http.get("/drafts/999").status_code == 404
 
 
@@ -159,7 +159,7 @@ def test_a_draft_goes_by_keyboard(browser: Any, running: Running) -> None:
         page.set_viewport_size({"width": width, "height": 800})
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
-            found = axe.Axe().run(page)
-            assert found.violations_count == 0, found.generate_report()
+            report = axe.Axe().run(page)
+            assert report.violations_count == 0, report.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     page.close()

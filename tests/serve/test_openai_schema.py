@@ -56,10 +56,10 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.mark.parametrize("question", [QUESTION, "What is the capital of Peru?"])
 def test_a_response_is_one_of_the_specification(running: Running, question: str) -> None:
-    made = running.http.post("/v1/responses", json={"input": question, **RESULTS}).json()
-    assert faults("Response", made) == []
-    assert [item["type"] for item in made["output"]] == ["file_search_call", "message"]
-    after = {"input": "And the coolant?", "previous_response_id": made["id"]}
+    reply = running.http.post("/v1/responses", json={"input": question, **RESULTS}).json()
+    assert faults("Response", reply) == []
+    assert [item["type"] for item in reply["output"]] == ["file_search_call", "message"]
+    after = {"input": "And the coolant?", "previous_response_id": reply["id"]}
     assert faults("Response", running.http.post("/v1/responses", json=after).json()) == []
 
 
@@ -85,14 +85,14 @@ def test_an_event_of_a_failure_is_one_of_the_specification(tmp_path: Path) -> No
 
 def test_a_search_of_a_vector_store_is_one_of_the_specification(running: Running) -> None:
     for query in (QUESTION, [QUESTION, "coolant"]):
-        found = running.http.post("/v1/vector_stores/handbook/search", json={"query": query})
-        assert faults("VectorStoreSearchResultsPage", found.json()) == []
-        assert found.json()["data"]
+        reply = running.http.post("/v1/vector_stores/handbook/search", json={"query": query})
+        assert faults("VectorStoreSearchResultsPage", reply.json()) == []
+        assert reply.json()["data"]
 
 
 def test_the_schema_refuses_what_is_wrong(running: Running) -> None:
-    made = running.http.post("/v1/responses", json={"input": QUESTION}).json()
-    assert faults("Response", {**made, "status": "done"})
-    assert faults("Response", {name: made[name] for name in made if name != "output"})
+    reply = running.http.post("/v1/responses", json={"input": QUESTION}).json()
+    assert faults("Response", {**reply, "status": "done"})
+    assert faults("Response", {name: reply[name] for name in reply if name != "output"})
     [event, *_] = written(running)
     assert faults("ResponseStreamEvent", {**event, "type": "response.unknown"})

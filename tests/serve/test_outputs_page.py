@@ -122,15 +122,15 @@ def test_texts_have_scores_the_worst_come_first_and_pages_hold_each_once(running
     assert len(values) == 50
     assert values == sorted(values)
     assert values[0] < 0.5
-    found, address = list[str](), "/outputs"
+    names, address = list[str](), "/outputs"
     while address:
         page = shown(running, address)
-        found += re.findall(r'<th scope="row"><a href="/outputs/([\d.]+)">', page)
+        names += re.findall(r'<th scope="row"><a href="/outputs/([\d.]+)">', page)
         following = re.search(r'href="([^"]+)">Next</a>', page)
         address = html.unescape(following[1]) if following else ""
-    assert len(found) == len(set(found)) > 50
+    assert len(names) == len(set(names)) > 50
     [total] = re.findall(r"([\d,]+) texts", first)
-    assert len(found) == int(total.replace(",", ""))
+    assert len(names) == int(total.replace(",", ""))
     assert running.http.get("/outputs?worst=Nonsense").status_code == 400
     assert running.http.get("/outputs?day=soon").status_code == 400
 
@@ -138,11 +138,11 @@ def test_texts_have_scores_the_worst_come_first_and_pages_hold_each_once(running
 def test_a_point_of_drift_leads_to_its_answers(running: Running) -> None:
     page = shown(running)
     points = re.findall(r'<a href="([^"]+)" aria-label="([^"]+): its answers"><circle', page)
-    address, said = points[-1]
-    count = int(said.rpartition(" of ")[2])
+    address, label = points[-1]
+    count = int(label.rpartition(" of ")[2])
     answers = shown(running, html.unescape(address))
     assert len(re.findall(r'<th scope="row"><a href="/outputs/[\d.]+">', answers)) == count
-    assert f"{count} texts of {said.partition(':')[0]}" in answers
+    assert f"{count} texts of {label.partition(':')[0]}" in answers
     assert html.unescape(address) in html.unescape(page[page.index("Days as a table") :])
 
 
@@ -159,28 +159,28 @@ def test_an_empty_page_says_the_next_step(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
 @pytest.mark.parametrize(
-    "how",
+    "look",
     [
         {"viewport": {"width": 1280, "height": 900}},
         {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark"},
     ],
 )
-def test_axe_finds_nothing_and_the_plot_fits(running: Running, how: dict[str, Any]) -> None:
+def test_axe_finds_nothing_and_the_plot_fits(running: Running, look: dict[str, Any]) -> None:
     play = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     faults: list[str] = []
     with play.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page = browser.new_page(bypass_csp=True, **how)
+        page = browser.new_page(bypass_csp=True, **look)
         page.on("console", lambda message: faults.append(message.text))
         page.goto(f"{running.address}/outputs")
-        found = axe.Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
+        report = axe.Axe().run(page)
+        assert report.violations_count == 0, report.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         assert page.locator("svg.drift circle.dot").count() == DAYS
         box = page.locator("svg.drift").bounding_box()
         assert box["x"] >= 0
-        assert box["x"] + box["width"] <= how["viewport"]["width"]
+        assert box["x"] + box["width"] <= look["viewport"]["width"]
         page.locator("summary", has_text="Days as a table").click()
         assert page.locator("details[open] tbody tr").count() == DAYS
         browser.close()

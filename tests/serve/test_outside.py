@@ -39,11 +39,11 @@ def project(tmp_path: Path) -> Path:
 def test_below_a_path_every_link_keeps_it(project: Path, setting: str, removed: bool) -> None:
     with served(project, setting) as running:
         prefix = "" if removed else "/ragwright"
-        made = running.http.post(
+        reply = running.http.post(
             f"{prefix}/v1/chat/completions",
             json={"messages": [{"role": "user", "content": QUESTION}]},
         ).json()
-        [cited, *_] = made["ragwright"]["citations"]
+        [cited, *_] = reply["ragwright"]["citations"]
         assert urlsplit(cited["url"]).path == "/ragwright/source"
         for path in ("/", f"/?q={QUESTION}", "/sources", "/outputs", "/settings", "/login"):
             page = running.http.get(prefix + path)
@@ -92,9 +92,9 @@ def test_pages_of_the_named_origins_may_call_the_api(project: Path) -> None:
         assert "access-control-allow-credentials" not in allowed.headers
         body = {"messages": [{"role": "user", "content": QUESTION}]}
         key = {"authorization": f"Bearer {secret}", "origin": ORIGIN}
-        made = running.http.post(path, json=body, headers=key)
-        assert made.status_code == 200
-        assert made.headers["access-control-allow-origin"] == ORIGIN
+        reply = running.http.post(path, json=body, headers=key)
+        assert reply.status_code == 200
+        assert reply.headers["access-control-allow-origin"] == ORIGIN
         refused = running.http.post(path, json=body, headers={"origin": ORIGIN})
         assert refused.status_code == 401
         assert refused.headers["access-control-allow-origin"] == ORIGIN, "the page may read why"
@@ -107,12 +107,12 @@ def test_without_the_setting_no_other_origin_may(project: Path) -> None:
     with served(project) as running:
         answered = running.http.options("/v1/chat/completions", headers=preflight())
         assert "access-control-allow-origin" not in answered.headers
-        made = running.http.post("/v1/retrieve", json={"query": "a"}, headers={"origin": ORIGIN})
-        assert made.status_code == 403
+        reply = running.http.post("/v1/retrieve", json={"query": "a"}, headers={"origin": ORIGIN})
+        assert reply.status_code == 403
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "fault"),
     [
         ("serve.root_path=ragwright", "is not a path"),
         ("serve.root_path=/ragwright/", "is not a path"),
@@ -120,6 +120,6 @@ def test_without_the_setting_no_other_origin_may(project: Path) -> None:
         ("serve.cors=['https://app.example.org/x']", "is not an origin"),
     ],
 )
-def test_what_is_no_path_or_origin_is_refused(project: Path, setting: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_what_is_no_path_or_origin_is_refused(project: Path, setting: str, fault: str) -> None:
+    with pytest.raises(ConfigError, match=fault):
         load_settings(project / "ragwright.yaml", (setting,))

@@ -51,8 +51,8 @@ def command(project: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str],
         while not address:
             line = process.stderr.readline()
             assert line, "it ended"
-            found = re.search(r"http://127\.0\.0\.1:\d+", line)
-            address = found[0] if found else ""
+            match = re.search(r"http://127\.0\.0\.1:\d+", line)
+            address = match[0] if match else ""
         yield process, address
     finally:
         process.terminate()
@@ -86,8 +86,8 @@ def test_llm_lists_the_models_and_asks_one(project: Path, tmp_path: Path) -> Non
 def test_workers_share_a_project_and_add_up_their_numbers(project: Path) -> None:
     with command(project, "--workers", "2") as (_, address):
         for _ in range(20):  # each by a connection of its own, so that both workers are met
-            made = httpx2.post(f"{address}/v1/retrieve", json={"query": QUESTION}, timeout=30)
-            assert made.status_code == 200, made.text
+            reply = httpx2.post(f"{address}/v1/retrieve", json={"query": QUESTION}, timeout=30)
+            assert reply.status_code == 200, reply.text
         metrics = httpx2.get(f"{address}/metrics").text
     counted = re.search(
         r'ragwright_requests_total\{route="/v1/retrieve",status="200"\} (\S+)', metrics
@@ -98,12 +98,12 @@ def test_workers_share_a_project_and_add_up_their_numbers(project: Path) -> None
 
 def test_it_ends_by_a_signal_after_the_answers_under_way(project: Path) -> None:
     with command(project) as (process, address):
-        made = httpx2.post(
+        reply = httpx2.post(
             f"{address}/v1/chat/completions",
             json={"messages": [{"role": "user", "content": QUESTION}]},
             timeout=30,
         )
-        assert json.loads(made.text)["choices"]
+        assert json.loads(reply.text)["choices"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0, "a service manager counts anything else as a failure"
 
@@ -173,13 +173,13 @@ def test_restart_and_new_index_under_load_cost_a_retry_at_most(project: Path) ->
         while not stop.is_set():
             for _ in range(600):
                 try:
-                    made = http.post("/v1/retrieve", json={"query": QUESTION})
+                    reply = http.post("/v1/retrieve", json={"query": QUESTION})
                 except httpx2.TransportError:  # between two processes: what a retry cures
                     time.sleep(0.05)
                     continue
-                found = made.json().get("hits", [])
-                whole = any("every two years" in hit["text"] for hit in found)
-                states.append(made.status_code if whole else -1)
+                hits = reply.json().get("hits", [])
+                whole = any("every two years" in hit["text"] for hit in hits)
+                states.append(reply.status_code if whole else -1)
                 break
             else:
                 states.append(0)
@@ -211,8 +211,8 @@ def test_restart_and_new_index_under_load_cost_a_retry_at_most(project: Path) ->
 def free_port() -> int:
     with socket.socket() as link:
         link.bind(("127.0.0.1", 0))
-        found: int = link.getsockname()[1]
-        return found
+        port: int = link.getsockname()[1]
+        return port
 
 
 def test_a_worker_that_was_killed_is_replaced_and_its_open_requests_are_forgotten(
@@ -250,19 +250,19 @@ def test_a_worker_that_was_killed_is_replaced_and_its_open_requests_are_forgotte
 def open_requests(address: str) -> float:
     with suppress(httpx2.TransportError):
         text = httpx2.get(f"{address}/metrics", timeout=10).text
-        found = re.search(r"^ragwright_requests_open (\S+)$", text, re.MULTILINE)
-        return float(found[1]) if found else -1
+        match = re.search(r"^ragwright_requests_open (\S+)$", text, re.MULTILINE)
+        return float(match[1]) if match else -1
     return -1
 
 
 def children(process: int) -> list[int]:
     """Worker processes; the one that tracks resources is none of them."""
-    found = []
+    processes = []
     for task in Path(f"/proc/{process}/task").iterdir():
         for child in map(int, (task / "children").read_text().split()):
             if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
-                found.append(child)
-    return found
+                processes.append(child)
+    return processes
 
 
 @pytest.mark.slow

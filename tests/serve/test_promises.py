@@ -26,13 +26,13 @@ def test_every_door_of_the_server_keeps_the_promise(tmp_path: Path) -> None:
         certificate = bench.promise(Promising("testsets/set.jsonl")).certificate
     assert certificate is not None
     with served(folder) as running:
-        given = running.ask(KNOWN).json()["ragwright"]
+        known_answer = running.ask(KNOWN).json()["ragwright"]
         withheld = running.ask(UNKNOWN).json()
         streamed = running.ask(UNKNOWN, stream=True).text
         page = running.http.post("/", data={"q": KNOWN}).text
-    assert given["promise"]["line"] == certificate.line()
-    assert given["promise"]["score"] >= certificate.threshold
-    assert not given["abstained"]
+    assert known_answer["promise"]["line"] == certificate.line()
+    assert known_answer["promise"]["score"] >= certificate.threshold
+    assert not known_answer["abstained"]
     assert withheld["ragwright"]["abstained"]
     assert withheld["ragwright"]["closest"]
     assert "watts" not in withheld["choices"][0]["message"]["content"]
@@ -40,7 +40,7 @@ def test_every_door_of_the_server_keeps_the_promise(tmp_path: Path) -> None:
     assert certificate.line() in page
     with Workbench.open(folder) as bench:
         [first, *_] = bench.outputs.find(OutputQuery(kind="text", scope=None))
-        assert first.details["promise"] == given["promise"]
+        assert first.details["promise"] == known_answer["promise"]
         bench.outputs.respond(first.id, by="user", verdict="rejected")
         watching = watch_promise(bench.project)
     assert watching is not None

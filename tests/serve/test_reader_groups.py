@@ -40,8 +40,8 @@ def grouped(folder: Path, settings: str = "") -> Path:
 
 def key(folder: Path, name: str, *groups: str, role: str = "reader") -> str:
     """A key of these groups."""
-    made = ServeKey(name, role, groups=groups)  # type: ignore[arg-type]
-    return ServeKeys(ProjectFolder(folder)).add(made)
+    serve_key = ServeKey(name, role, groups=groups)  # type: ignore[arg-type]
+    return ServeKeys(ProjectFolder(folder)).add(serve_key)
 
 
 def test_a_reader_sees_what_its_groups_see(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_shared_conversation_shows_what_its_reader_could_be_answered(tmp_path:
             page = http.post("/", data={"q": question}).text
             place = "/c/" + re.findall(r'name="conversation" value="([^"]+)"', page)[-1]
             assert http.post(f"{place}/share", data={"shared": "true"}).status_code == 303
-            statuses.append([running.client(one).get(place).status_code for one in readers])
+            statuses.append([running.client(reader).get(place).status_code for reader in readers])
     counted, quoted = statuses
     assert counted == [404, 404, 404], "it counts documents that they may not see"
     assert quoted == [404, 404, 200]

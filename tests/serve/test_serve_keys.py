@@ -40,13 +40,13 @@ def key(project: Path, name: str, **rights: object) -> str:
 
 
 def content(running: Running, secret: str, **more: object) -> str:
-    made = running.client(secret).post(
+    reply = running.client(secret).post(
         "/v1/chat/completions",
         json={"messages": [{"role": "user", "content": QUESTION}], **more},
     )
-    assert made.status_code == 200, made.text
-    found: str = made.json()["choices"][0]["message"]["content"]
-    return found
+    assert reply.status_code == 200, reply.text
+    content: str = reply.json()["choices"][0]["message"]["content"]
+    return content
 
 
 @pytest.mark.slow
@@ -97,12 +97,12 @@ def test_feedback_reaches_answers_of_the_own_tenant_alone(project: Path) -> None
     acme = key(project, "acme", filters=("tenant=acme",))
     zeta = key(project, "zeta", filters=("tenant=zeta",))
     with served(project) as running:
-        made = running.client(acme).post(
+        reply = running.client(acme).post(
             "/v1/chat/completions", json={"messages": [{"role": "user", "content": QUESTION}]}
         )
-        said = {"id": made.json()["id"], "verdict": "accepted"}
-        assert running.client(zeta).post("/v1/feedback", json=said).status_code == 404
-        assert running.client(acme).post("/v1/feedback", json=said).status_code == 200
+        rating = {"id": reply.json()["id"], "verdict": "accepted"}
+        assert running.client(zeta).post("/v1/feedback", json=rating).status_code == 404
+        assert running.client(acme).post("/v1/feedback", json=rating).status_code == 200
     with Workbench.open(project) as bench:
         assert bench.outputs.count() == 0, "a tenant's outputs are not among those of nobody"
         assert bench.forget_tenant("tenant=acme")["outputs"] == 2
@@ -112,12 +112,12 @@ def test_feedback_reaches_answers_of_the_own_tenant_alone(project: Path) -> None
 def test_a_key_sees_its_configurations_alone(project: Path) -> None:
     secret = key(project, "short", configurations=("short",))
     with served(project) as running:
-        ids = [one.id for one in running.openai(secret).models.list()]
+        ids = [model.id for model in running.openai(secret).models.list()]
         assert ids == ["short", "short/engineer", "short/marketing"]
-        made = running.client(secret).post(
+        reply = running.client(secret).post(
             "/v1/retrieve", json={"query": QUESTION, "model": "short"}
         )
-        assert len(made.json()["hits"]) == 1
+        assert len(reply.json()["hits"]) == 1
         other = running.client(secret).post("/v1/retrieve", json={"query": "a", "model": "prices"})
         assert other.status_code == 404
 
@@ -128,7 +128,7 @@ def test_a_key_has_a_rate_and_is_told_when_to_come_back(project: Path) -> None:
     with served(project) as running:
         http = running.client(secret)
         states = [http.post("/v1/retrieve", json={"query": QUESTION}) for _ in range(3)]
-    assert [one.status_code for one in states] in ([200, 200, 429], [200, 200, 200])
+    assert [state.status_code for state in states] in ([200, 200, 429], [200, 200, 200])
     if states[-1].status_code == 429:  # else the minute ended in between
         assert 1 <= int(states[-1].headers["retry-after"]) <= 60
 
@@ -175,9 +175,9 @@ def test_keys_that_cannot_be_read_let_nobody_in(project: Path) -> None:
         secret = key(project, "reader")
         with closing(sqlite3.connect(ProjectFolder(project).ledger)) as ledger:
             ledger.execute("DROP TABLE serve_keys")
-        made = running.client(secret).get("/v1/models")
-    assert made.status_code == 500
-    assert "damaged" in made.json()["error"]["message"]
+        reply = running.client(secret).get("/v1/models")
+    assert reply.status_code == 500
+    assert "damaged" in reply.json()["error"]["message"]
     file = ProjectFolder(project).data / "serve" / "keys.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("{", "utf-8")  # of an older version
@@ -208,7 +208,7 @@ def test_a_daily_budget_needs_prices_and_ends_the_day(project: Path) -> None:
                 )
                 for q in ("What is a bolt's price in euros?", "What does a bolt cost?")
             ]
-    assert [one.status_code for one in states] == [200, 429]
+    assert [state.status_code for state in states] == [200, 429]
     assert states[1].json()["error"]["code"] == "insufficient_quota"
 
 
@@ -249,24 +249,24 @@ def test_a_page_of_another_site_cannot_ask(project: Path) -> None:
             "/outputs/1.1",
             "/testsets/a.jsonl/decide",
         ):
-            for said in ({"origin": "http://elsewhere.example"}, crossed):
-                assert running.http.post(path, data={}, headers=said).status_code == 403, path
+            for headers in ({"origin": "http://elsewhere.example"}, crossed):
+                assert running.http.post(path, data={}, headers=headers).status_code == 403, path
         odd = running.http.post("/v1/retrieve", json={"query": "a"}, headers={"origin": "http://["})
         assert odd.status_code == 403
 
 
 @pytest.mark.slow
 def test_a_reader_rates_its_own_answers_alone(project: Path) -> None:
-    one, other = key(project, "one"), key(project, "other")
+    first_key, other = key(project, "one"), key(project, "other")
     owner = key(project, "owner", role="owner")
     with served(project) as running:
-        made = running.client(one).post(
+        reply = running.client(first_key).post(
             "/v1/chat/completions", json={"messages": [{"role": "user", "content": QUESTION}]}
         )
-        name = made.json()["id"]
+        name = reply.json()["id"]
         for guess in (name, "1.1"):
-            said = {"id": guess, "verdict": "rejected"}
-            assert running.client(other).post("/v1/feedback", json=said).status_code == 404
-        said = {"id": name, "verdict": "accepted"}
-        assert running.client(one).post("/v1/feedback", json=said).status_code == 200
-        assert running.client(owner).post("/v1/feedback", json=said).status_code == 200
+            rating = {"id": guess, "verdict": "rejected"}
+            assert running.client(other).post("/v1/feedback", json=rating).status_code == 404
+        rating = {"id": name, "verdict": "accepted"}
+        assert running.client(first_key).post("/v1/feedback", json=rating).status_code == 200
+        assert running.client(owner).post("/v1/feedback", json=rating).status_code == 200

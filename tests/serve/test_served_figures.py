@@ -47,10 +47,10 @@ def test_figures_are_shown_with_citations_to_those_who_may_see_them(tmp_path: Pa
         [figure] = reply["ragwright"]["citations"][0]["figures"]
         assert figure["caption"] == "Figure 2. Shaft of acme"
         assert (figure["page"], figure["box"], figure["width"]) == (None, None, 160)
-        found = client.post("/v1/retrieve", json={"query": "pump", "top_k": 5}).json()["hits"]
+        hits = client.post("/v1/retrieve", json={"query": "pump", "top_k": 5}).json()["hits"]
         urls = {
             hit["document_id"].rpartition("/")[2]: hit["figures"][0]["url"]
-            for hit in found
+            for hit in hits
             if hit["figures"]
         }
         assert set(urls) == {"acme.html", "zeta.html"}

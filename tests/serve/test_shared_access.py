@@ -47,22 +47,22 @@ def keys(folder: Path) -> ServeKeys:
 def test_rights_sessions_and_rates_hold_on_both_machines(tmp_path: Path, address: str) -> None:
     here, there = machines(tmp_path, address)
     ann, slow = keys(here).add(ServeKey("ann")), keys(here).add(ServeKey("slow", per_minute=4))
-    with served(here) as one, served(there) as two:
-        for running in (one, two):
+    with served(here) as entry, served(there) as two:
+        for running in (entry, two):
             assert running.client(ann).get("/v1/models").status_code == 200
             assert running.http.get("/v1/models").status_code == 401
-        cookie = one.client().post("/login", data={"key": ann}).headers["set-cookie"]
+        cookie = entry.client().post("/login", data={"key": ann}).headers["set-cookie"]
         signed = {"cookie": cookie.partition(";")[0]}
         assert two.client().get("/sources", headers=signed).status_code == 200
         asked = [
             running.client(slow).post("/v1/retrieve", json={"query": QUESTION}).status_code
             for _ in range(4)
-            for running in (one, two)
+            for running in (entry, two)
         ]
         assert 4 <= asked.count(200) <= 8  # more only if a minute ended in between
         assert asked.count(429) or asked.count(200) == 8
         keys(there).revoke("ann")
-        for running in (one, two):
+        for running in (entry, two):
             assert running.client(ann).get("/v1/models").status_code == 401
             assert running.client().get("/sources", headers=signed).status_code == 401
 
@@ -76,10 +76,10 @@ def test_a_budget_holds_over_both_machines(tmp_path: Path, address: str) -> None
         )
         here, there = machines(tmp_path, settings)
         paid = keys(here).add(ServeKey("paid", daily_budget=1.0))
-        with served(here) as one, served(there) as two:
+        with served(here) as entry, served(there) as two:
 
             def ask(at: int) -> int:
-                running = (one, two)[at % 2]
+                running = (entry, two)[at % 2]
                 body = {"messages": [{"role": "user", "content": f"{QUESTION} {at}"}]}
                 sent = running.client(paid).post("/v1/chat/completions", json=body)
                 return sent.status_code
@@ -101,10 +101,10 @@ def test_requests_under_way_hold_money_on_both_machines(tmp_path: Path, address:
         )
         here, there = machines(tmp_path, settings)
         probe = keys(here).add(ServeKey("paid", daily_budget=1e9))
-        with served(here) as one, served(there) as two:
+        with served(here) as entry, served(there) as two:
 
             def ask(at: int, secret: str) -> int:
-                running = (one, two)[at % 2]
+                running = (entry, two)[at % 2]
                 body = {"messages": [{"role": "user", "content": f"{QUESTION} {at}"}]}
                 return running.client(secret).post("/v1/chat/completions", json=body).status_code
 

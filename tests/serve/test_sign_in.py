@@ -79,7 +79,7 @@ def test_people_come_in_with_the_role_of_their_groups(site: Site) -> None:
         http = site.signed_in(login)
         pages = ("/sources", "/testsets", "/settings")
         seen[login] = [http.get(page).status_code for page in pages]
-        assert f"Sign out ({login.title()} Example)" in http.get("/sources").text
+        assert f"Account of {login.title()} Example" in http.get("/sources").text
     assert seen == {
         "ann": [200, 403, 403],
         "rex": [200, 200, 403],
@@ -233,7 +233,8 @@ def test_a_person_signs_in_and_out_in_a_browser(browser: Any, site: Site) -> Non
     [cookie] = [kept for kept in context.cookies() if kept["name"] == "ragwright_session"]
     assert cookie["httpOnly"]
     assert cookie["sameSite"] == "Strict"
-    page.get_by_role("button", name="Sign out (Rex Example)").click()
+    page.get_by_label("Account of Rex Example").click()
+    page.get_by_role("button", name="Sign out").click()
     page.wait_for_url(f"{site.issuer}/**")
     page.goto(f"{site.running.address}/sources")
     page.wait_for_url("**/login?next=**")

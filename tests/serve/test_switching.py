@@ -38,9 +38,9 @@ def promoted(project: Path, top_k: int) -> None:
     file = project / "ragwright.yaml"
     lines = [line for line in file.read_text("utf-8").splitlines() if "top_k" not in line]
     file.write_text("\n".join([*lines, f"retrieve: {{top_k: {top_k}}}"]) + "\n", "utf-8")
-    how, least = Evaluating(answers=True), GateOptions(least=1)
+    options, least = Evaluating(answers=True), GateOptions(least=1)
     with Workbench.open(project) as bench:
-        _, run = bench.evaluate(str(project / "testsets/main.jsonl"), "TokenF1", how)
+        _, run = bench.evaluate(str(project / "testsets/main.jsonl"), "TokenF1", options)
         bench.promote(run.run, ["TokenF1>=0.001"], Promoting(Gating(least), rules_alone=True))
 
 
@@ -52,9 +52,9 @@ def eventually(true: Callable[[], bool], seconds: float = 10.0) -> None:
 
 
 def hits(running: Running) -> int:
-    made = running.http.post("/v1/retrieve", json={"query": QUESTION})
-    assert made.status_code == 200, made.text
-    return len(made.json()["hits"])
+    reply = running.http.post("/v1/retrieve", json={"query": QUESTION})
+    assert reply.status_code == 200, reply.text
+    return len(reply.json()["hits"])
 
 
 @contextmanager
@@ -147,11 +147,11 @@ def test_promote_and_rollback_while_streams_run(tmp_path: Path) -> None:
                     with Workbench.open(folder) as bench:
                         bench.promote_back("too long")
                     eventually(lambda: hits(running) == 1)
-            made = [(first.system_fingerprint, list(rest)) for first, rest in begun]
-    for fingerprint, pieces in made:
+            answers = [(first.system_fingerprint, list(rest)) for first, rest in begun]
+    for fingerprint, pieces in answers:
         assert pieces[-1].choices[0].finish_reason == "stop"
         assert {piece.system_fingerprint for piece in pieces} == {fingerprint}
-    first, second, third = (fingerprint for fingerprint, _ in made)
+    first, second, third = (fingerprint for fingerprint, _ in answers)
     assert first == third != second, "each ends under the configuration it began with"
 
 
@@ -179,8 +179,8 @@ def test_readers_see_the_old_index_until_the_new_one_is_whole(project: Path) -> 
         query = {"query": "How long do tyres last?"}
 
         def sees_tyres() -> bool:
-            found = running.http.post("/v1/retrieve", json=query).json()["hits"]
-            return any("Tyres last" in hit["text"] for hit in found)
+            passages = running.http.post("/v1/retrieve", json=query).json()["hits"]
+            return any("Tyres last" in hit["text"] for hit in passages)
 
         time.sleep(1.3)
         assert not sees_tyres(), "an ingest goes on"
@@ -204,7 +204,7 @@ def test_a_new_persona_is_served_after_its_file_is_written(project: Path) -> Non
         (project / "personas").mkdir()
         (project / "personas/novice.yaml").write_text("name: novice\nmax_words: 9\n", "utf-8")
         api = running.openai()
-        eventually(lambda: "handbook/novice" in [one.id for one in api.models.list()])
+        eventually(lambda: "handbook/novice" in [model.id for model in api.models.list()])
 
 
 @pytest.mark.slow
@@ -222,11 +222,11 @@ def test_what_is_asked_at_once_is_bounded(tmp_path: Path) -> None:
             states: list[int] = []
 
             def ask(number: int) -> None:
-                made = running.client().post(
+                reply = running.client().post(
                     "/v1/chat/completions",
                     json={"messages": [{"role": "user", "content": f"{QUESTION} {number}"}]},
                 )
-                states.append(made.status_code)
+                states.append(reply.status_code)
 
             threads = [threading.Thread(target=ask, args=(number,)) for number in range(5)]
             for thread in threads:
@@ -264,10 +264,10 @@ def test_changed_limits_are_followed(tmp_path: Path) -> None:
         with served(folder) as running:
 
             def states(text: str) -> list[int]:
-                found: list[int] = []
+                statuses: list[int] = []
                 threads = [
                     threading.Thread(
-                        target=lambda n=n: found.append(
+                        target=lambda n=n: statuses.append(
                             running.client()
                             .post(
                                 "/v1/chat/completions",
@@ -282,7 +282,7 @@ def test_changed_limits_are_followed(tmp_path: Path) -> None:
                     thread.start()
                 for thread in threads:
                     thread.join()
-                return sorted(found)
+                return sorted(statuses)
 
             assert states("before") == [200, 503, 503]
             file = folder / "ragwright.yaml"

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command_line import ragwright
 from served import Running, served
 from test_reader_groups import key
-from tests.app.command_line import ragwright
 
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer, ServerRequest

@@ -62,10 +62,10 @@ def project(tmp_path: Path, model: str) -> Path:
 def attributes(span: Any) -> dict[str, Any]:
     kinds = ("string_value", "int_value", "double_value", "bool_value")
     return {
-        one.key: getattr(
-            one.value, next((k for k in kinds if one.value.HasField(k)), "array_value")
+        attribute.key: getattr(
+            attribute.value, next((k for k in kinds if attribute.value.HasField(k)), "array_value")
         )
-        for one in span.attributes
+        for attribute in span.attributes
     }
 
 
@@ -80,12 +80,12 @@ def test_a_span_for_each_request_below_the_one_of_the_answer(
         ScriptedServer("Every two years [1].") as model,
         served(project(tmp_path, model.url)) as running,
     ):
-        made = running.http.post(
+        reply = running.http.post(
             "/v1/chat/completions",
             json={"messages": [{"role": "user", "content": QUESTION}]},
             headers={"traceparent": parent},
         )
-        assert made.status_code == 200
+        assert reply.status_code == 200
     named = {span.name.split()[0]: span for span in spans}
     assert {"chat", "retrieval", "lookup"} <= set(named)
     [root] = [span for span in spans if span.parent_span_id.hex() == "b7ad6b7169203331"]
@@ -94,9 +94,9 @@ def test_a_span_for_each_request_below_the_one_of_the_answer(
     assert {span.parent_span_id for span in below} == {root.span_id}
     assert {span.trace_id.hex() for span in spans} == {"0af7651916cd43dd8448eb211c80319c"}
     [call] = [span for span in below if span.name.startswith("chat")]
-    told = attributes(call)
-    assert told["gen_ai.operation.name"] == "chat"
-    assert told["gen_ai.usage.output_tokens"] > 0
+    facts = attributes(call)
+    assert facts["gen_ai.operation.name"] == "chat"
+    assert facts["gen_ai.usage.output_tokens"] > 0
     assert call.end_time_unix_nano > call.start_time_unix_nano
     assert QUESTION not in str(spans), "texts are left out unless asked for"
 

@@ -26,7 +26,7 @@ _BASE = {
     "measures": "List the measures: the fields each needs, its range, direction and source.",
     "cache": "The store of paid replies: show its size, clear it.",
     "shared": "The PostgreSQL database that machines share: fill it, migrate it.",
-    "forget": "Delete a document or a tenant from the store, tables, replies, runs and outputs.",
+    "forget": "Delete a document, a tenant or a person from everything that is stored.",
     "models": "List the models that the project names and those in the cache, with memory and "
     "speed.",
     "doctor": "Show what is configured, what is missing and what would cost money.",

@@ -9,11 +9,11 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from typer import BadParameter, Option
+from typer import BadParameter, Context, Option
 
-from .. import workbench
-from ..core import group_names
-from ..project import Session
+from .. import operations, workbench
+from ..core import ConfigError, group_names
+from ..project import ProjectFolder, Session, load_settings
 from ._console import Console, reported
 
 if TYPE_CHECKING:
@@ -172,6 +172,22 @@ class Flags:
             return ()
         return (bench.project.settings.groups.right(group_names(self.as_groups)),)
 
+    def note_export(self, command: str, path: Path) -> None:
+        """Add the event of a command that writes to a file, where the audit log is kept.
+
+        Raises:
+            StoreError: It cannot be stored; then nothing is written.
+        """
+        folder = ProjectFolder(self.project)
+        if self.dry_run or not folder.opened:
+            return
+        try:
+            settings = load_settings(folder.settings, self.settings)
+        except ConfigError:
+            return  # the command says so, or does without them
+        action = command.removeprefix("ragwright ")
+        operations.record(folder, settings, operations.owner_event("exported", action, path.name))
+
     def open(self, session: Session | None = None) -> Workbench:
         """Open the project with a session; with that of the flags by default."""
         return workbench.Workbench.open(self.project, session or self.session)
@@ -193,6 +209,8 @@ def takes(shared: str = "") -> Callable[[Callable[..., int | None]], Callable[..
 
     def decorate(run: Callable[..., int | None]) -> Callable[..., None]:
         own: list[Parameter] = []
+        if {"project", "output"} <= {*shared.split()}:
+            own.append(Parameter(_CONTEXT, Parameter.KEYWORD_ONLY, annotation=Context))
         spread: dict[str, tuple[Any, list[Parameter]]] = {}
         for parameter in signature(run, eval_str=True).parameters.values():
             record: Any = parameter.annotation
@@ -203,8 +221,11 @@ def takes(shared: str = "") -> Callable[[Callable[..., int | None]], Callable[..
 
         @functools.wraps(run)
         def called(**words: Any) -> int | None:
+            context = words.pop(_CONTEXT, None)
             for name, (record, options) in spread.items():
                 words[name] = record(**{option.name: words.pop(option.name) for option in options})
+                if context is not None and record is Flags and words[name].output is not None:
+                    words[name].note_export(context.command_path, words[name].output)
             return run(**words)
 
         options = [option for _, options in spread.values() for option in options]
@@ -212,6 +233,9 @@ def takes(shared: str = "") -> Callable[[Callable[..., int | None]], Callable[..
         return reported(called)
 
     return decorate
+
+
+_CONTEXT = "called_as"
 
 
 def _options(record: Any, shared: Sequence[str]) -> list[Parameter]:

@@ -236,6 +236,7 @@ def outputs_evaluate(
             )
     if labels is not None:
         judged = [row for row in sampled.rows if row.metadata.keys() & _LABELS]
+        flags.note_export("outputs evaluate", labels)
         console.make_folder_of(labels)
         write_rows(judged, labels)
         console.remark(

@@ -210,6 +210,7 @@ def export(
             raise ConfigError(
                 "--delta exports all tables and takes no table and no -o", where="records export"
             )
+        flags.note_export("records export", delta)
         with flags.open() as bench:
             counts = bench.records.export_delta(delta, version)
             tables = bench.records.tables.folder
@@ -229,6 +230,7 @@ def export(
             where="records export",
         )
     console = flags.console
+    flags.note_export("records export", output)
     with flags.open() as bench:
         console.make_folder_of(output)
         count = bench.records.export(table, output, version)

@@ -20,6 +20,7 @@ from ._console import Console
 from ._flags import Flags, takes
 
 _SHOWN_SIZE = 15.0
+_PAGE = Path("report.html")
 _SUFFIXES = (".html", ".htm", ".json", ".csv")
 
 
@@ -56,6 +57,8 @@ def command(
         options = Reporting(tuple(trials or ()), flags.seed)
         subject = report_subject(bench.project.folder, bench.project.runs, names, options)
         report = Report(subject, size, PassageFigures(bench.project))
+        if flags.output is None:
+            flags.note_export("report", pictures or _PAGE)
         if pictures is not None:
             count = sum(1 for kind in ("png", "svg") for _ in report.pictures(pictures, kind))
             console.remark(f"{count} pictures written to {pictures}")
@@ -65,7 +68,7 @@ def command(
             console.result(report.csv().rstrip("\n"))
             console.remark("a line for each run and measure; rows: ragwright score RUN -o rows.csv")
         else:
-            _write(console, report, flags.output or Path("report.html"))
+            _write(console, report, flags.output or _PAGE)
 
 
 def _of_passport(flags: Flags, path: Path) -> None:

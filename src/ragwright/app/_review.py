@@ -59,6 +59,8 @@ def command(
             where="ragwright review",
             hint="give a testset, or --feedback for what readers voted on",
         )
+    if feedback or sheet is not None or measures:
+        flags.note_export("review", sheet or (output if measures else Path(names[0])))
     if not measures:
         return review_testset(console, only_testset(names), sheet=sheet, filled=filled, by=by)
     missing = not output.parent.is_dir()

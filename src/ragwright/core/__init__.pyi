@@ -116,7 +116,11 @@ from ._parts import (
     require as require,
     spawning as spawning,
 )
-from ._people import current_user as current_user
+from ._people import (
+    current_user as current_user,
+    erased_name as erased_name,
+    person_source as person_source,
+)
 from ._plain import plain as plain
 from ._records import (
     Answer as Answer,
@@ -169,6 +173,7 @@ from ._text import (
     counted as counted,
     late_pattern as late_pattern,
     text_hash as text_hash,
+    utc_minute as utc_minute,
     value_hash as value_hash,
     values_hash as values_hash,
     well_formed as well_formed,

@@ -22,7 +22,9 @@ from ._drafting import (
 from ._find import DraftPlan as DraftPlan, Example as Example, Pool as Pool, find_pool as find_pool
 from ._forgetting import (
     forget_document as forget_document,
+    forget_person as forget_person,
     forget_tenant as forget_tenant,
+    kept_of as kept_of,
     scope_name as scope_name,
 )
 from ._moving import migrate_shared as migrate_shared, move_to_shared as move_to_shared
@@ -78,6 +80,7 @@ from .outputs import (
     moment as moment,
     output_row as output_row,
     sample_outputs as sample_outputs,
+    served_row as served_row,
     turns_of as turns_of,
     voted_answers as voted_answers,
 )

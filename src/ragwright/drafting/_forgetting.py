@@ -1,15 +1,17 @@
-"""Purging a document or a tenant from everything that a project stores."""
+"""Purging a document, a tenant or a person from everything that a project stores."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ..answer import CONVERSATION
+from ..core import person_source
 from ..index import forget_sheets
-from ..ledger import ADDED, Ledger, forget, forget_backups, one_to_forget
+from ..ledger import ADDED, Ledger, forget, forget_backups, kept_of_person, one_to_forget
 from ..project import (
     clear_sheets,
     clear_spools,
@@ -19,6 +21,8 @@ from ..project import (
     kept_tables,
 )
 from ..testsets import forget_feedback
+from ._saving import project_outputs
+from .outputs import served_row
 from .tables import ProjectRecords
 
 if TYPE_CHECKING:
@@ -65,7 +69,7 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         StoreBusyError: Other processes work on the project and could store the text again; the
             message names them, and nothing was forgotten.
     """
-    one_to_forget(document_id, None)
+    one_to_forget(document_id)
     with _erasing_alone(project, document_id), _ledgers(project) as ledgers:
         document = project.store.document(document_id)
         names = {document_id, CONVERSATION} | ({document.source} if document else set())
@@ -109,7 +113,7 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
         StoreError: The name is empty.
         StoreBusyError: As :func:`forget_document`.
     """
-    one_to_forget(None, scope)
+    one_to_forget(scope=scope)
     with _erasing_alone(project, scope_name(scope)), _ledgers(project) as ledgers:
         counts = _forget_rows(project, ledgers, scope=scope)
         replies = project.replies.forget(scope=scope)
@@ -121,6 +125,99 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
             **({"feedback rows": candidates} if candidates else {}),
             **_added_count(counts),
         }
+
+
+def forget_person(project: Project, person: str) -> Mapping[str, int]:
+    """Purge everything that is stored under the name of a key or person; return the counts.
+
+    Conversations with their links, answers and drafts with all feedback on them, feedback and
+    corrections that the person gave, sessions, the key, counts of requests and replies to what they
+    asked are deleted, as are rows of runs and of feedback that hold their questions. Events of the
+    audit log and promotions stay, with a hash in place of the name; the day's spend stays without
+    one.
+
+    Raises:
+        StoreError: The name is empty.
+        StoreBusyError: As :func:`forget_document`.
+    """
+    one_to_forget(person=person)
+    source = person_source(person)
+    with _erasing_alone(project, source), _ledgers(project) as ledgers:
+        asked = project_outputs(project).of_person(person)
+        rows = sum(_question_rows(ledger, asked) for ledger in ledgers)
+        candidates = forget_feedback(project.folder.testsets, outputs=[text[0] for text in asked])
+        counts = _forget_rows(project, ledgers, person=person)
+        return _counts_of_person(counts, project.replies.forget(source=source), rows, candidates)
+
+
+def kept_of(project: Project, person: str) -> Mapping[str, int]:
+    """Count what :func:`forget_person` would delete or rename; nothing is changed.
+
+    Raises:
+        StoreError: The name is empty.
+    """
+    one_to_forget(person=person)
+    counts: dict[str, int] = {}
+    with _ledgers(project) as ledgers:
+        asked = project_outputs(project).of_person(person)
+        rows = sum(_question_rows(ledger, asked, dry_run=True) for ledger in ledgers)
+        for ledger in ledgers:
+            _add_counts(counts, ledger, kept_of_person(ledger.database, person))
+    outputs = [text[0] for text in asked]
+    candidates = forget_feedback(project.folder.testsets, outputs=outputs, dry_run=True)
+    return _counts_of_person(
+        counts, project.replies.number_of(person_source(person)), rows, candidates
+    )
+
+
+def _counts_of_person(
+    counts: Mapping[str, int], replies: int, rows: int, candidates: int
+) -> Mapping[str, int]:
+    # what other packages and jobs keep goes with any person: it says nothing of this one
+    named = {name: number for name, number in counts.items() if name not in ("jobs", "added")}
+    return {**named, "replies": replies, "rows": rows, "feedback rows": candidates}
+
+
+_AT_ONCE = 500
+"""Ids of rows that are looked up by one statement."""
+
+
+def _question_rows(
+    ledger: Ledger, asked: Sequence[tuple[str, str, str]], *, dry_run: bool = False
+) -> int:
+    """Delete, or count, the rows of runs that hold what a person asked.
+
+    Args:
+        ledger: The ledger.
+        asked: Id of each text, question and persona.
+        dry_run: Count them only.
+    """
+    if ledger.database.tables.name.startswith(ADDED):
+        return 0
+    questions = {row: question for row, question, _ in asked if question}
+    again = {served_row(question, persona) for _, question, persona in asked if question}
+    names, lost = sorted({*questions, *again}), []
+    for at in range(0, len(names), _AT_ONCE):
+        some = names[at : at + _AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        for run, row, body in ledger.select(
+            f"SELECT run, row, body FROM rows WHERE row IN ({marks})",  # noqa: S608
+            some,
+        ):
+            # rows of a test set may have ids like those of outputs
+            if row in again or _holds_text(str(body), questions[row]):
+                lost.append((run, row))
+    if lost and not dry_run:
+        with ledger.database.transaction() as connection:
+            for table in ("rows", "row_sources"):
+                deletion = f"DELETE FROM {table} WHERE run = ? AND row = ?"  # noqa: S608
+                connection.executemany(deletion, lost)
+    return len(lost)
+
+
+def _holds_text(body: str, text: str) -> bool:
+    """True if a JSON text holds a text, however its characters are escaped."""
+    return any(json.dumps(text, ensure_ascii=plain)[1:-1] in body for plain in (True, False))
 
 
 def _added_count(counts: Mapping[str, int]) -> dict[str, int]:
@@ -149,11 +246,16 @@ def _ledgers(project: Project) -> Iterator[Sequence[Ledger]]:
 
 
 def _forget_rows(project: Project, ledgers: Sequence[Ledger], **target: str) -> Mapping[str, int]:
-    """Purge a document (``source``) or a ``scope`` from ledgers and backups; returns the counts."""
+    """Purge a ``source``, a ``scope`` or a ``person`` from ledgers and backups; returns counts."""
     counts: dict[str, int] = {}
     for ledger in ledgers:
-        gone = forget(ledger.database, **target)
-        added = ledger.database.tables.name.startswith(ADDED)
-        counts.update({"added": counts.get("added", 0) + sum(gone.values())} if added else gone)
+        _add_counts(counts, ledger, forget(ledger.database, **target))
     forget_backups(project.folder.data)  # opening a ledger may have made one
     return counts
+
+
+def _add_counts(counts: dict[str, int], ledger: Ledger, gone: Mapping[str, int]) -> None:
+    added = ledger.database.tables.name.startswith(ADDED)
+    for name, number in gone.items():
+        key = "added" if added else name
+        counts[key] = counts.get(key, 0) + number

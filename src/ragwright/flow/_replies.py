@@ -331,6 +331,12 @@ class Replies:
         self._database.scrub(self._reader)
         return count
 
+    def number_of(self, source: str) -> int:
+        """Number of the stored replies of a source."""
+        query = "SELECT count(*) FROM reply_sources WHERE source = ?"
+        with self._database.explained():
+            return int(self._reader.execute(query, (source,)).fetchone()[0])
+
     def drop(self, source: str) -> int:
         """Delete the replies of a source that are no longer needed; returns their number.
 

@@ -27,10 +27,11 @@ _JOBS = (
 """Runs of jobs, their steps, ends and notices; schedules and since when they are served."""
 
 _JOBS_FORGET = (
-    # what a step has printed may quote any document
+    # what a step has printed may quote any document and name anybody
     Forgets(
         "job_steps",
         f"output NOT IN ('', '{FORGOTTEN}')",
+        person=f"output NOT IN ('', '{FORGOTTEN}')",
         counts="jobs",
         becomes=f"output = '{FORGOTTEN}'",
         local=True,

@@ -14,7 +14,7 @@ from ._database import (
     Work as Work,
     one_to_forget as one_to_forget,
 )
-from ._forgetting import forget as forget
+from ._forgetting import forget as forget, kept_of_person as kept_of_person
 from ._kept_files import (
     Erasures as Erasures,
     back_up as back_up,
@@ -34,6 +34,7 @@ from ._locks import (
 )
 from ._opening import (
     Ledger as Ledger,
+    check_shared as check_shared,
     copy_rows as copy_rows,
     open_cache as open_cache,
     open_database as open_database,
@@ -41,6 +42,13 @@ from ._opening import (
 from ._output_tables import EARLIER as EARLIER
 from ._postgres import PostgresDatabase as PostgresDatabase
 from ._sqlite import SqliteDatabase as SqliteDatabase, sqlite_version as sqlite_version
+from ._switching import (
+    LOGS as LOGS,
+    SWITCHING as SWITCHING,
+    FileSwitch as FileSwitch,
+    file_switch as file_switch,
+    finish_switch as finish_switch,
+)
 from ._tables import (
     REPLY_TABLES as REPLY_TABLES,
     STAMP_TABLES as STAMP_TABLES,

@@ -97,4 +97,13 @@ FORMER_ACCESS = tuple(
     )
 )
 
-ACCESS_FORGETS = (Forgets("last_ingest", "? != ''", local=True),)  # it may name any document
+ACCESS_FORGETS = (
+    Forgets("last_ingest", "? != ''", local=True),  # it may name any document
+    Forgets(
+        "served_changes",
+        person='"by" = :name',
+        becomes='"by" = :erased',
+        counts="promotions",
+        local=True,
+    ),
+)

@@ -56,12 +56,14 @@ C = TypeVar("C", bound=Connection)
 
 @dataclass(frozen=True, slots=True)
 class Forgets:
-    """Which rows of a table go with a document or a scope; ``?`` is its name.
+    """Which rows of a table go with a document, a scope or a person; ``?`` is its name.
 
     Attributes:
         table: The table.
         document: Condition of the rows that go with a document; empty if none do.
         scope: Condition of the rows that go with a scope; empty if none do.
+        person: Condition of the rows that go with a person; empty if none do. Here and in
+            ``becomes``, ``:name`` is the person's name, ``:erased`` the hash that stands for it.
         counts: What these rows are in the counts of ``ragwright forget``; empty: not counted.
         becomes: What is set in such rows instead of deleting them; ``?`` as in the conditions.
         local: True for a table of SQLite files alone.
@@ -70,6 +72,7 @@ class Forgets:
     table: str
     document: str = ""
     scope: str = ""
+    person: str = ""
     counts: str = ""
     becomes: str = ""
     local: bool = False
@@ -150,7 +153,7 @@ class Tables:
         numbered: Table that gives numbers -> its number, then the columns by which rows of the same
             number are the same.
         renumbered: Table -> its number, which rows get anew where they are copied to.
-        forgets: What goes with a document or a scope, in the order of deleting.
+        forgets: What goes with a document, a scope or a person, in the order of deleting.
         former: What an older ragwright kept these rows in.
         kept: Table of another package from which nothing goes with a document -> why.
         appended: Tables whose rows never change.
@@ -293,18 +296,23 @@ class Database(ABC):
         return
 
 
-def one_to_forget(source: str | None, scope: str | None) -> None:
-    """Refuse to forget everything, two things at once, or an empty name.
+def one_to_forget(
+    source: str | None = None, scope: str | None = None, person: str | None = None
+) -> str:
+    """Return the name to forget: that of a document, a scope or a person.
 
     Raises:
-        StoreError: Neither or both are named, or the name is empty: that would select everything
-            without a tenant.
+        StoreError: Not exactly one is named, or the name is empty: that would select everything
+            without a tenant, or without a key.
     """
-    if (source is None) == (scope is None):
-        raise StoreError("name either a document or a scope to forget")
-    if not (source if source is not None else scope or "").strip():
+    names = {"document": source, "tenant": scope, "person": person}
+    named = {kind: name for kind, name in names.items() if name is not None}
+    if len(named) != 1:
+        raise StoreError("name one document, scope or person to forget")
+    ((kind, name),) = named.items()
+    if not name.strip():
         raise StoreError(
-            f"the name of the {'document' if source is not None else 'tenant'} is empty; nothing "
-            "was forgotten",
-            hint="an empty name would match everything without a tenant; check the variable",
+            f"the name of the {kind} is empty; nothing was forgotten",
+            hint="an empty name would match everything that belongs to nobody; check the variable",
         )
+    return name

@@ -100,7 +100,7 @@ _FORMER = (
 _OWN = Tables(
     "ledger",
     (*_RUNS, *OUTPUT_STATEMENTS, *_SPENDING),
-    4,
+    5,
     local=(*ACCESS_STATEMENTS, _TAKEN_OVER),
     damaged="restore it from a backup, or move it away: runs, outputs, feedback, what was spent, "
     "the history of jobs, keys of the server and promotions begin anew",

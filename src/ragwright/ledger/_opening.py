@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from .. import ledger  # PostgreSQL loads where a database is shared
 from ..core import SchemaVersionError, StoreDamagedError, StoreError
-from ._database import Connection, Database, Place, Tables
+from ._database import Connection, Database, Place, SharedPlace, Tables
 from ._kept_files import discard, file_error
 from ._ledger_tables import ledger_tables
 from ._sqlite import SqliteDatabase, former_files
@@ -129,6 +129,15 @@ def open_database(
     if isinstance(place, Path):
         return SqliteDatabase(place, tables, power_safe, keep=True)
     return ledger.PostgresDatabase(place, tables, upgrade=upgrade)
+
+
+def check_shared(place: SharedPlace, tables: Tables) -> None:
+    """Check the tables of a shared database; nothing is made where there are none.
+
+    Raises:
+        StoreError: As :func:`open_database`.
+    """
+    ledger.PostgresDatabase(place, tables, make=False).close()
 
 
 class Ledger:

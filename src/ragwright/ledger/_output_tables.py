@@ -185,6 +185,8 @@ _USED = (
     f"(SELECT batch, kind, position FROM uses WHERE document_id = ?) OR {_FOLLOWS})"
 )
 _OF_SCOPE = "batch IN (SELECT batch FROM batches WHERE scope = ?)"
+_OF_PERSON = 'batch IN (SELECT batch FROM output_names WHERE "by" = :name)'
+_BY_PERSON = f'("by" = :name OR {_OF_PERSON})'
 OUTPUTS_FORGET = (
     Forgets("items", _USED, _OF_SCOPE, counts="outputs"),
     Forgets(
@@ -205,6 +207,16 @@ OUTPUTS_FORGET = (
     ),
     Forgets("hits", "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = hits.batch)"),
     Forgets("uses", "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = uses.batch)"),
+    # a batch is what one person asked for, and goes whole
+    Forgets(
+        "corrections",
+        person=f"number IN (SELECT number FROM feedback WHERE {_BY_PERSON})",  # noqa: S608
+        counts="corrections",
+    ),
+    Forgets("feedback", person=_BY_PERSON, counts="feedback"),
+    *(Forgets(table, person=_OF_PERSON) for table in ("scores", "uses", "hits", "items")),
+    Forgets("batches", person=_OF_PERSON, counts="answers"),
+    Forgets("output_names", person=_OF_PERSON),
 )
 
 FORMER_OUTPUTS = Former(

@@ -72,6 +72,7 @@ class PostgresDatabase(Database):
         place: The database.
         tables: What it holds.
         upgrade: Migrate tables of an older version rather than refuse them.
+        make: Make the tables where there are none; else it can only be checked.
 
     Attributes:
         patience: Seconds to wait for a server that is away, once it has been reached. They count
@@ -86,7 +87,9 @@ class PostgresDatabase(Database):
 
     remote = True
 
-    def __init__(self, place: SharedPlace, tables: Tables, *, upgrade: bool = False) -> None:
+    def __init__(
+        self, place: SharedPlace, tables: Tables, *, upgrade: bool = False, make: bool = True
+    ) -> None:
         self.tables = tables
         self._prefix = place.schema
         self.schema = f"{place.schema}_{tables.name}"
@@ -105,7 +108,7 @@ class PostgresDatabase(Database):
         self._closed = False
         try:
             with self.explained():
-                self._prepare(upgrade)
+                self._prepare(upgrade, make)
         except BaseException:
             self.close()
             raise
@@ -270,7 +273,7 @@ class PostgresDatabase(Database):
 
     # -- making ----------------------------------------------------------------------------
 
-    def _prepare(self, upgrade: bool) -> None:
+    def _prepare(self, upgrade: bool, make: bool) -> None:
         connection = self.connect()
         try:
             version = self._stored_version(connection)
@@ -292,7 +295,7 @@ class PostgresDatabase(Database):
             if version is None and not upgrade:
                 for former in former_schemas(connection, self._prefix, self.tables):
                     raise refuse_former(self.where, self.name, self._prefix, former)
-            if version != self.tables.version:
+            if version != self.tables.version and make:
                 self._make(connection)
         finally:
             connection.close()

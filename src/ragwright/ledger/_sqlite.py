@@ -507,9 +507,11 @@ def _statements(tables: Tables) -> Iterator[str]:
     for rule in tables.appended:
         refusal = f"BEGIN SELECT RAISE(ABORT, '{rule.table} is append-only'); END"
         for event, allowed in (("UPDATE", rule.change), ("DELETE", rule.removal)):
+            name = f"{rule.table}_{event.lower()}"
+            yield f"DROP TRIGGER IF EXISTS {name}"  # that of an older version allows less
             yield (
-                f"CREATE TRIGGER IF NOT EXISTS {rule.table}_{event.lower()} BEFORE {event} "
-                f"ON {rule.table} WHEN NOT ({allowed}) {refusal}"
+                f"CREATE TRIGGER {name} BEFORE {event} ON {rule.table} WHEN NOT ({allowed}) "
+                f"{refusal}"
             )
 
 

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core import RagwrightError, StoreError
+from ..core import RagwrightError, StoreError, erased_name
 from ..ledger import Connection, Ledger, Place, committed
 from ._audit_tables import EVENT_COLUMNS
-from ._events import Event, erased_name, owner_event
+from ._events import Event, owner_event
 from ._options import AuditOptions, audit_options
 from ._telemetry import EventExport
 
@@ -37,7 +38,7 @@ class EventQuery:
 
     Attributes:
         kind: Of this kind; all where empty.
-        who: Of this name.
+        who: Of this name, also after it was erased.
         document: About this document.
         request: Of the request with this id.
         since: From this time on, ISO 8601 in UTC or the beginning of it.
@@ -188,15 +189,16 @@ def _event(row: Sequence[Any]) -> Event:
 
 def _condition(query: EventQuery) -> tuple[str, list[Any]]:
     tests = {
-        "kind = ?": query.kind,
-        "who = ?": query.who,
-        "request = ?": query.request,
-        "at >= ?": query.since,
-        "at < ?": query.until,
-        "instr(documents, '\n' || ? || '\n') > 0": _on_one_line(query.document),
+        "kind = ?": (query.kind,),
+        "who IN (?, ?)": (query.who, erased_name(query.who)) if query.who else ("",),
+        "request = ?": (query.request,),
+        "at >= ?": (query.since,),
+        "at < ?": (query.until,),
+        "instr(documents, '\n' || ? || '\n') > 0": (_on_one_line(query.document),),
     }
-    used = {test: value for test, value in tests.items() if value}
-    return f" WHERE {' AND '.join(used)}" if used else "", [*used.values()]
+    used = {test: values for test, values in tests.items() if values[0]}
+    values = [value for group in used.values() for value in group]
+    return f" WHERE {' AND '.join(used)}" if used else "", values
 
 
 def audit_log(folder: ProjectFolder, settings: Settings) -> AuditLog:
@@ -224,7 +226,9 @@ def record(
         StoreError: It cannot be stored.
     """
     options = audit_options(settings)
-    if options.keep == "never":
+    file = settings.shared.place(folder.ledger)
+    unused = isinstance(file, Path) and not file.exists() and options.keep == "auto"
+    if options.keep == "never" or (unused and not begins):
         return
     with closing(audit_log(folder, settings)) as log:
         if begins or options.keep == "always" or log.begun:

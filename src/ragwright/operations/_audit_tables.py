@@ -41,13 +41,13 @@ _NAME = f"{_LINE_END} || replace(?, {_LINE_END}, ' ') || {_LINE_END}"
 _NAMED = f"instr(documents, {_NAME}) > 0"
 _WITHOUT_NAME = f"documents = replace(documents, {_NAME}, {_LINE_END} || '{ERASED}' || {_LINE_END})"
 
-_CHANGEABLE = ("subject", "documents", "question", "scope")
+_CHANGEABLE = ("who", "origin", "subject", "documents", "question", "scope")
 _FIXED = " AND ".join(
     f"NEW.{name} = OLD.{name}" for name in ("number", *EVENT_COLUMNS) if name not in _CHANGEABLE
 )
 _ERASING = " AND ".join(
     f"(NEW.{name} = OLD.{name} OR NEW.{name} IN ('', '{ERASED}') "
-    f"OR instr(NEW.{name}, '{_end}{ERASED}{_end}') > 0)"
+    f"OR NEW.{name} LIKE 'sha256:%' OR instr(NEW.{name}, '{_end}{ERASED}{_end}') > 0)"
     for name, _end in ((name, "\n") for name in _CHANGEABLE)
 )
 
@@ -62,6 +62,18 @@ OPERATION_TABLES = Tables(
             "audit_events",
             scope="scope = ?",
             becomes=f"question = '', documents = '', scope = '{ERASED}'",
+        ),
+        Forgets(
+            "audit_events",
+            person="who = :name",
+            becomes="who = :erased, origin = '', question = ''",
+            counts="events",
+        ),
+        Forgets(
+            "audit_events",
+            person="subject = :name",
+            becomes="subject = :erased",
+            counts="events",
         ),
     ),
     appended=(

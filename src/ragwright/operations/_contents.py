@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core import StoreBusyError
+from ..ledger import LOGS, SWITCHING
 
 if TYPE_CHECKING:
     from ..project import ProjectFolder, Settings
@@ -31,10 +32,7 @@ COMMITS = frozenset({"_versions", "_delta_log", "_refs", "_transactions", "manif
 BEFORE = "before-restore-"
 """Beginning of the names of folders with what a restore has replaced."""
 
-LOGS = ("-wal", "-shm", "-journal")
-"""Ends of the names of SQLite's logs, which belong to one state of their file."""
-
-_PASSING_FOLDERS = (".backup-", ".restore-", BEFORE)
+_PASSING_FOLDERS = (".backup-", SWITCHING, BEFORE)
 _TRIES = 40
 _PAUSE = 0.1
 

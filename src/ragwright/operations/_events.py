@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -80,11 +79,6 @@ def owner_event(kind: EventKind, action: str, subject: str = "", outcome: str = 
         subject=subject,
         outcome=outcome,
     )
-
-
-def erased_name(name: str) -> str:
-    """The hash that an event holds in place of an erased name, which it must not repeat."""
-    return f"sha256:{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def event_json(number: int, event: Event) -> Mapping[str, Any]:

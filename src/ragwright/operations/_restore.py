@@ -6,7 +6,6 @@ import hashlib
 import re
 import shutil
 import stat
-import tempfile
 import time
 import zipfile
 import zlib
@@ -25,10 +24,10 @@ from ..core import (
     StoreFullError,
 )
 from ..index import STORE_VERSION
-from ..ledger import WorkLock, file_error, in_use, ledger_tables
+from ..ledger import FileSwitch, WorkLock, file_error, file_switch, in_use, ledger_tables
 from ..project import AnswersUnderWay, ProjectFolder
 from ._backup import FORMAT, MANIFEST, PREFIX, BackupManifest, CopyProgress
-from ._contents import BEFORE, COMMENT, COMMITS, LOGS
+from ._contents import BEFORE, COMMENT, COMMITS
 
 _BLOCK = 1 << 20
 _MOST_MANIFEST = 200_000_000
@@ -139,6 +138,7 @@ def restore_project(
     counted = progress or CopyProgress()
     if not source.is_file():
         raise ConfigError("no such file", where=str(source), hint="name a backup")
+    folder = ProjectFolder(root)
     occupied = root.exists() and any(root.iterdir())
     if occupied and not replace:
         raise ConfigError(
@@ -153,12 +153,9 @@ def restore_project(
             counted.total = manifest.size
             root.mkdir(parents=True, exist_ok=True)
             _require_room(root, manifest.size)
-            staging = Path(tempfile.mkdtemp(prefix=".restore-", dir=root))
-            try:
-                _unpack(archive, manifest, staging, str(source), counted)
-                before = _put_in_place(staging, root, manifest, occupied)
-            finally:
-                shutil.rmtree(staging, ignore_errors=True)
+            with file_switch(root) as switch:
+                _unpack(archive, manifest, switch.files, str(source), counted)
+                before = _put_in_place(switch, folder, manifest, occupied)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise _damaged(str(source), str(error)) from error
     except OSError as error:
@@ -223,25 +220,25 @@ def _safe_name(name: str) -> bool:
 
 
 def _put_in_place(
-    staging: Path, root: Path, manifest: BackupManifest, occupied: bool
+    switch: FileSwitch, folder: ProjectFolder, manifest: BackupManifest, occupied: bool
 ) -> Path | None:
     """Move what was unpacked into the folder, and aside what it replaces."""
+    names = [name.as_posix() for name in _replaced(switch.files, switch.files)]
     if not occupied:
-        _move(staging, root, None)
+        switch.switch(names, "")
         return None
-    folder = ProjectFolder(root)
-    if AnswersUnderWay(folder.data).any() or _open_elsewhere(root, manifest):
+    if AnswersUnderWay(folder.data).any() or _open_elsewhere(folder.root, manifest):
         raise StoreBusyError(
             "another process uses this project",
-            where=str(root),
+            where=str(folder.root),
             hint="stop its server and other commands, then restore again; nothing was changed",
         )
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    before = root / f"{BEFORE}{stamp}"
+    before = f"{BEFORE}{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}"
+    if (folder.root / before).exists():
+        raise ConfigError("there is such a folder already", where=before, hint="try again")
     with WorkLock(folder.data / "work").alone("restore"):
-        before.mkdir()
-        _move(staging, root, before)
-    return before
+        switch.switch(names, before)
+    return folder.root / before
 
 
 def _open_elsewhere(root: Path, manifest: BackupManifest) -> bool:
@@ -249,30 +246,6 @@ def _open_elsewhere(root: Path, manifest: BackupManifest) -> bool:
     own = (root / ".ragwright").rglob("*.sqlite")
     listed = (root / name for name in manifest.versions)
     return any(in_use(path) for path in sorted({*own, *listed}) if path.is_file())
-
-
-def _move(staging: Path, root: Path, before: Path | None) -> None:
-    """Replace what was unpacked; if that fails, everything is moved back."""
-    moved: list[tuple[Path, Path]] = []
-
-    def move(path: Path, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        path.rename(target)
-        moved.append((path, target))
-
-    try:
-        for name in _replaced(staging, staging):
-            for end in ("", *LOGS):  # a log belongs to the database that goes
-                there = Path(f"{root / name}{end}")
-                if before is not None and (there.exists() or there.is_symlink()):
-                    move(there, Path(f"{before / name}{end}"))
-            move(staging / name, root / name)
-    except OSError:
-        for path, target in reversed(moved):
-            target.rename(path)
-        if before is not None:
-            shutil.rmtree(before)  # empty folders
-        raise
 
 
 def _replaced(folder: Path, staging: Path) -> Iterator[Path]:

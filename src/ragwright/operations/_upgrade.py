@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from ..core import ConfigError, MissingExtraError, SchemaVersionError, StoreError
 from ..index import STORE_VERSION
-from ..ledger import REPLY_TABLES, Ledger, SharedPlace, held_files, ledger_tables
+from ..ledger import (
+    REPLY_TABLES,
+    Ledger,
+    SharedPlace,
+    check_shared,
+    held_files,
+    ledger_tables,
+)
 from ..project import Project, ProjectFolder, index_findings, load_settings
 
 if TYPE_CHECKING:
@@ -124,12 +131,14 @@ def _schema(manifest: Path) -> int:
 def _shared_steps(folder: ProjectFolder, settings: Settings) -> Iterator[UpgradeStep]:
     place = settings.shared.place(folder.ledger)
     assert isinstance(place, SharedPlace)
-    try:
-        Ledger(place).close()
-    except SchemaVersionError as error:
-        yield UpgradeStep("shared database", error.what, f"run: {error.hint}", automatic=False)
-    except (StoreError, MissingExtraError) as error:
-        yield UpgradeStep("shared database", error.what, error.hint or "", automatic=False)
+    for tables in (ledger_tables(), REPLY_TABLES):
+        try:
+            check_shared(place, tables)
+        except SchemaVersionError as error:
+            yield UpgradeStep("shared database", error.what, f"run: {error.hint}", automatic=False)
+        except (StoreError, MissingExtraError) as error:
+            yield UpgradeStep("shared database", error.what, error.hint or "", automatic=False)
+            return
 
 
 def _index_steps(folder: ProjectFolder) -> Iterator[UpgradeStep]:

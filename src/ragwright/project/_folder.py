@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core import ConfigError
+from ..ledger import finish_switch
 
 PROJECT_FILE = "ragwright.yaml"
 
@@ -79,6 +80,15 @@ class ProjectFolder:
 
     root: Path
     frozen: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Finish a restore that was killed.
+
+        Raises:
+            StoreBusyError: A restore is going on.
+            StoreError: It cannot be finished.
+        """
+        finish_switch(self.root)
 
     @property
     def parts(self) -> Path:

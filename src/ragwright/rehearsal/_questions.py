@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..core import ConfigError, Row, StoreError, counted, value_hash
-from ..drafting import OutputQuery, moment, project_outputs
+from ..core import ConfigError, Row, StoreError, counted
+from ..drafting import OutputQuery, moment, project_outputs, served_row
 from ..experiment import unanswered
 from ..testsets import project_testset
 from ._records import RehearsedQuestion
@@ -73,7 +73,7 @@ def _served_questions(
             if before is not None:
                 before = replace(before, asked=before.asked + 1, served=output.text)
             else:
-                row = Row(f"served-{value_hash([text, persona])[:12]}", text, persona_name=persona)
+                row = Row(served_row(text, persona), text, persona_name=persona)
                 before = RehearsedQuestion(row, served=output.text)
             known[text, persona] = before
     except StoreError:

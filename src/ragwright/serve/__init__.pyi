@@ -5,6 +5,7 @@ from ._options import ServeOptions as ServeOptions
 from ._serve_tables import SERVE_TABLES as SERVE_TABLES
 from ._server import (
     Listening as Listening,
+    audited_routes as audited_routes,
     make_app as make_app,
     serve as serve,
     worker_app as worker_app,

@@ -164,8 +164,8 @@ class Admitted:
     def refuse_erased(self, asking: Asking, hits: Sequence[Hit]) -> None:
         """Refuse to show or store an answer if what it was made from was erased meanwhile.
 
-        That is a passage's document or the key's tenant; any erasure where it is not known what
-        the answer was made from, or where earlier answers were part of it.
+        That is a passage's document, the person or their tenant; any erasure where it is not known
+        what the answer was made from, or where earlier answers were part of it.
 
         Raises:
             ApiError: 503; asked again, it is answered from what is left.
@@ -173,8 +173,8 @@ class Admitted:
         erasures = self.bench.project.erasures
         if erasures.position == self.erased:
             return
-        unknown = not hits or bool(asking.sources)
-        names = [scope_name(asking.scope), *(hit.document_id for hit in hits)]
+        unknown = not hits or asking.quotes_answers
+        names = [scope_name(asking.scope), *asking.sources, *(hit.document_id for hit in hits)]
         if unknown or erasures.touch(self.erased, names):
             raise ApiError(
                 503,

@@ -158,7 +158,7 @@ def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> Ne
     if questions:
         request["asked_before"] = questions
     details = answer_details(done)
-    known = asking.earlier if asking.sources else None
+    known = asking.earlier if asking.quotes_answers else None
     return NewBatch("answer", request, outputs, answer.hits, client, paid, details, known)
 
 

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import TypeAdapter, ValidationError
 
-from ..core import near
+from ..core import near, person_source
 from ..drafting import DraftRequest, Feedback
 from ..flow import embed
 from ..monitoring import brief_model
@@ -136,7 +136,10 @@ async def embeddings(
             )
         texts = [body.input] if isinstance(body.input, str) else body.input
         flow = embed(model, texts, body.input_type)
-        vectors = await work.result(project.runner.arun(flow, scope=work.scope, trace=work.trace))
+        sources = (person_source(caller.name),) if caller.name else ()
+        vectors = await work.result(
+            project.runner.arun(flow, scope=work.scope, trace=work.trace, sources=sources)
+        )
         tokens = sum(await asyncio.to_thread(_token_counts, project.count, texts))
     length = int(vectors.shape[1])
     if body.dimensions not in (None, length):

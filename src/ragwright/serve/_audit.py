@@ -5,9 +5,10 @@ from __future__ import annotations
 import ipaddress
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import RagwrightError, StoreError
@@ -41,9 +42,12 @@ _KINDS: Mapping[tuple[str, str], EventKind] = {
     ),
     **dict.fromkeys(
         (
+            ("GET", "/added/{name}"),
+            ("GET", "/ask/welcome"),
             ("GET", "/c/{name}"),
             ("GET", "/compare"),
             ("GET", "/compare/row"),
+            ("GET", "/drafts"),
             ("GET", "/drafts/{number}"),
             ("GET", "/experiments/{run}"),
             ("GET", "/experiments/{run}/report"),
@@ -51,8 +55,10 @@ _KINDS: Mapping[tuple[str, str], EventKind] = {
             ("GET", "/outputs"),
             ("GET", "/outputs/{name}"),
             ("GET", "/history"),
+            ("GET", "/sessions"),
             ("GET", "/source"),
             ("GET", "/source/beside"),
+            ("GET", "/sources"),
             ("GET", "/testsets/{name}"),
         ),
         "saw",
@@ -60,6 +66,27 @@ _KINDS: Mapping[tuple[str, str], EventKind] = {
     **dict.fromkeys((("GET", "/c/{name}/export"), ("GET", "/history/export")), "exported"),
 }
 """What a request to a route does; any other that is not read by GET changes something."""
+
+_NO_EVENT: Mapping[str, str] = {
+    "/": "a form, and the titles of the caller's own conversations",
+    "/experiments": "names of runs, and their figures",
+    "/healthz": "whether the process runs",
+    "/login": "a form",
+    "/login/provider": "leads to the provider; the way back is an event",
+    "/metrics": "counters",
+    "/openapi.json": "describes the interface",
+    "/readyz": "whether it can answer",
+    "/session": "whether this browser is signed in",
+    "/settings": "settings, without documents and questions",
+    "/sources/adding": "names and progress of what an owner adds",
+    "/static/{name}": "files of the program",
+    "/testsets": "names of test sets, and counts",
+    "/v1/models": "names of configurations and personas",
+    "/v1/models/{name:path}": "a name",
+    "/.well-known/oauth-protected-resource": "where programs sign in",
+    "/.well-known/oauth-protected-resource/{path:path}": "where programs sign in",
+}
+"""Routes that are read without an event -> what they show, which is no stored text."""
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -71,6 +98,33 @@ _SAID_INSIDE = frozenset({"/login", "/login/return", "/login/ended", "/logout", 
 
 _NO_RIGHT = frozenset({401, 403, 404, 421})
 _STREAM = b"text/event-stream"
+
+
+def route_events(app: Starlette) -> dict[str, str]:
+    """What each route of an app leaves in the audit log: method and route -> kind, or why nothing.
+
+    It is empty for a route of which nobody has decided it.
+    """
+    events = {}
+    for route in _flat(app.routes):
+        path = getattr(route, "path", "")
+        for method in sorted(getattr(route, "methods", None) or ("GET",)):
+            if path == _TOOLS or path in _SAID_INSIDE:
+                kind: str | None = "as its handler says"
+            elif method in _READING:
+                kind = _KINDS.get((method, path)) or _NO_EVENT.get(path)
+            else:
+                kind = _KINDS.get((method, path), "changed")
+            if method != "HEAD":
+                events[f"{method} {path}"] = kind or ""
+    return events
+
+
+def _flat(routes: Iterable[Any]) -> Iterator[Any]:
+    """Routes with those of included routers, which have no prefix here."""
+    for route in routes:
+        included = getattr(route, "original_router", None)
+        yield from (route,) if included is None else _flat(included.routes)
 
 
 class Flood:

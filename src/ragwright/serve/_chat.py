@@ -146,7 +146,12 @@ async def _auxiliary_response(completion: Completion, purpose: Purpose) -> Respo
     flow = auxiliary_reply(messages, purpose, answering(work.bench, work.persona))
     runner = work.bench.project.runner
     reply: AuxiliaryReply = await work.result(
-        runner.arun(flow, scope=asking.scope, trace=asking.trace, sources=(CONVERSATION,))
+        runner.arun(
+            flow,
+            scope=asking.scope,
+            trace=asking.trace,
+            sources=(*asking.sources, CONVERSATION),
+        )
     )
     usage = usage_json(reply.usage)
     if not completion.body.stream:

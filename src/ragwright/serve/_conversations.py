@@ -114,7 +114,8 @@ class Conversations:
             answer: Name of the stored answer.
 
         Raises:
-            ApiError: 404, it belongs to another person; 409, there is no turn to follow.
+            ApiError: 404, it belongs to another person; 409, there is no turn to follow; 503, the
+                answer was erased.
             StoreError: It cannot be stored.
         """
         self._ledger.write(partial(_add_turn, conversation, turn, asking, answer))
@@ -150,6 +151,9 @@ def _add_turn(
     conversation: Conversation, turn: int, asking: str, answer: str, connection: Connection
 ) -> None:
     name, now = conversation.id, datetime.now(UTC).isoformat(timespec="milliseconds")
+    stored = connection.execute("SELECT 1 FROM output_names WHERE name = ?", (answer,))
+    if stored.fetchone() is None:  # erased since it was stored
+        raise ApiError(503, "this answer has been deleted meanwhile; ask again", "erased")
     connection.execute(
         f"INSERT INTO conversations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, 0) "  # noqa: S608
         "ON CONFLICT (id) DO NOTHING",

@@ -100,4 +100,4 @@ class Opened:
         if grouped or not self.ungrouped:
             right = identity.right(ungrouped=self.ungrouped)
             filters = filters if right is None else (right, *filters)
-        return Asking(scope=identity.scope, filters=filters, target=target)
+        return Asking(scope=identity.scope, person=identity.name, filters=filters, target=target)

@@ -118,6 +118,43 @@ def _checked_text(value: object) -> str:
     return value
 
 
+_PERSON_FORGETS = (
+    Forgets(
+        "conversation_turns",
+        person="conversation IN (SELECT id FROM conversations WHERE person = :name)",
+    ),
+    Forgets("conversations", person="person = :name", counts="conversations"),
+    Forgets(
+        "serve_sessions",
+        person="key IN (SELECT hash FROM serve_keys WHERE name = :name)",
+        counts="sessions",
+    ),
+    Forgets("serve_signed_in", person="person = :name", counts="sessions"),
+    Forgets("serve_keys", person="name = :name", counts="keys"),
+    # access tokens that were issued until now stay refused
+    Forgets(
+        "serve_people",
+        person="name = :erased AND EXISTS (SELECT 1 FROM serve_people p WHERE p.name = :name)",
+    ),
+    Forgets(
+        "serve_people",
+        person="name = :name",
+        becomes="name = :erased, label = '', refused_before = clock_seconds()",
+        counts="people",
+    ),
+    Forgets("served_minutes", person="key = :name", counts="limits"),
+    Forgets("served_reserved", person="key = :name", becomes="key = '(erased)'", counts="limits"),
+    # the day's spend still counts for the budget of the server
+    Forgets(
+        "served_calls",
+        person="key = :name",
+        becomes="key = '(erased) ' || (SELECT count(*) FROM served_calls other "
+        "WHERE other.day = served_calls.day AND other.key LIKE '(erased)%')",
+        counts="limits",
+    ),
+)
+"""What goes with a person, or is kept without the name."""
+
 SERVE_TABLES = Tables(
     "serve",
     (*_ACCESS, *_SERVED, *_CONVERSATIONS),
@@ -136,6 +173,7 @@ SERVE_TABLES = Tables(
             scope="conversation IN (SELECT id FROM conversations WHERE scope = ?)",
         ),
         Forgets("conversations", scope="scope = ?"),
+        *_PERSON_FORGETS,
     ),
     former=(
         Former(

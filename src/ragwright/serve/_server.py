@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI, Response
+from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import PlainTextResponse
 from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
@@ -26,7 +26,7 @@ from uvicorn.supervisors import Multiprocess
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
 from . import _api, _figures, _mcp, _metrics
-from ._audit import Audited
+from ._audit import Audited, route_events
 from ._door import Door
 from ._errors import documented, install_errors
 from ._identity import is_loopback
@@ -100,22 +100,41 @@ def make_app(serving: Serving) -> ASGIApp:
     )
     app.state.service = service
     install_errors(app)
-    app.include_router(_api.router)
-    app.include_router(interface_routes())
-    app.include_router(_figures.router)
-    app.include_router(page_routes())
-    app.include_router(resource_router)
-
-    @app.get("/metrics", response_class=PlainTextResponse, responses=documented())
-    async def show_metrics(caller: _api.Calls) -> Response:
-        """Show counters in the text format of Prometheus."""
-        caller.require_owner()
-        body, media_type = metrics.page()
-        return Response(body, media_type=media_type)
-
+    _include_routes(app)
     app.mount("/mcp", agents)
     door = OtherOrigins(Door(app, service), service)
     return Logged(Audited(_metrics.Measured(BelowPath(door, service), metrics), service))
+
+
+_metrics_router = APIRouter()
+
+
+@_metrics_router.get("/metrics", response_class=PlainTextResponse, responses=documented())
+async def show_metrics(service: _api.Serves, caller: _api.Calls) -> Response:
+    """Show counters in the text format of Prometheus."""
+    caller.require_owner()
+    assert service.metrics is not None
+    body, media_type = service.metrics.page()
+    return Response(body, media_type=media_type)
+
+
+def _include_routes(app: FastAPI) -> None:
+    for router in (
+        _api.router,
+        interface_routes(),
+        _figures.router,
+        page_routes(),
+        resource_router,
+        _metrics_router,
+    ):
+        app.include_router(router)
+
+
+def audited_routes() -> dict[str, str]:
+    """What each route leaves in the audit log: method and route -> kind, or why nothing."""
+    app = FastAPI(docs_url=None, redoc_url=None)
+    _include_routes(app)
+    return route_events(app)
 
 
 def serve(serving: Serving, listening: Listening) -> None:

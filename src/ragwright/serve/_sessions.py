@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ..core import ConfigError, near
+from ..core import ConfigError, erased_name, near
 from ..ledger import Connection, Ledger, Place
 from ._identity import PERSON
 from ._keys import ServeKey, ServeKeys, hashed
@@ -193,9 +193,10 @@ class Sessions:
     def refused_before(self, person: str) -> float:
         """When the tokens of a person were revoked last, in seconds since 1970; else 0."""
         rows = self._ledger.select(
-            "SELECT refused_before FROM serve_people WHERE name = ?", (person,)
+            "SELECT max(refused_before) FROM serve_people WHERE name IN (?, ?)",
+            (person, erased_name(person)),
         )
-        return float(rows[0][0]) if rows else 0.0
+        return float(rows[0][0] or 0.0)
 
     # -- sign-in under way -----------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from ._feedback_rows import (
     CandidateCounts as CandidateCounts,
     VoteAgreement as VoteAgreement,
     feedback_notes as feedback_notes,
+    files_naming as files_naming,
     forget_feedback as forget_feedback,
     rows_so_far as rows_so_far,
     store_candidates as store_candidates,

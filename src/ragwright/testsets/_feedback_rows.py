@@ -7,6 +7,7 @@ person accepts it, it is left out of every measurement.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -221,15 +222,24 @@ def answer_right(row: Row, decision: Decision) -> bool:
     return bool({str(number) for number in gold} & set(feedback_words(row, "feedback_cited")))
 
 
-def forget_feedback(folder: Path, document_id: str = "", scope: str = "") -> int:
-    """Delete the rows from feedback that hold text of a document, or belong to a scope.
+def forget_feedback(
+    folder: Path,
+    document_id: str = "",
+    scope: str = "",
+    outputs: Collection[str] = (),
+    *,
+    dry_run: bool = False,
+) -> int:
+    """Delete the rows from feedback that hold text of a document, or belong to a scope or person.
 
     Also their lines in the logs of reviews: a correction may quote the document.
 
     Args:
         folder: Folder of testsets.
-        document_id: The document; empty if a scope is forgotten.
-        scope: The scope; empty if a document is forgotten.
+        document_id: The document, if one is forgotten.
+        scope: The scope, if one is forgotten.
+        outputs: Ids of the outputs that a person asked for or rated, if one is forgotten.
+        dry_run: Count them only.
 
     Returns:
         The number of rows.
@@ -244,18 +254,32 @@ def forget_feedback(folder: Path, document_id: str = "", scope: str = "") -> int
             continue  # most files; some of them are no testsets
         with folder_locked(folder, "the erasure"):
             rows = read_rows(path)
-            lost = {row.id for row in rows if is_feedback(row) and _of(row, document_id, scope)}
-            if not lost:
-                continue
-            ReviewLog(path).forget(lost)
-            _replace_rows([row for row in rows if row.id not in lost], path)
+            feedback = [row for row in rows if is_feedback(row)]
+            lost = {row.id for row in feedback if _of(row, document_id, scope, outputs)}
             gone += len(lost)
+            if lost and not dry_run:
+                ReviewLog(path).forget(lost)
+                _replace_rows([row for row in rows if row.id not in lost], path)
     return gone
 
 
-def _of(row: Row, document_id: str, scope: str) -> bool:
+def files_naming(folder: Path, person: str) -> list[Path]:
+    """Files of test sets, reviews and labels that name a person, as a JSON text.
+
+    Args:
+        folder: Folder of testsets.
+        person: The name.
+    """
+    named = json.dumps(person, ensure_ascii=False)
+    files = sorted(folder.rglob("*.jsonl")) if folder.is_dir() else []
+    return [path for path in files if named in path.read_text("utf-8", "replace")]
+
+
+def _of(row: Row, document_id: str, scope: str, outputs: Collection[str]) -> bool:
     if scope:
         return row.metadata.get("feedback_scope") == scope
+    if not document_id:
+        return not set(outputs).isdisjoint(feedback_words(row, "feedback_outputs"))
     spans = (*row.retrieved_spans, *row.reference_spans)
     named: Mapping[str, None] = dict.fromkeys(feedback_words(row, "feedback_documents"))
     return document_id in named or any(span.document_id == document_id for span in spans)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .. import answer, retrieve
-from ..core import ConfigError, Filter, narrows, rights_first
+from ..core import ConfigError, Filter, narrows, person_source, rights_first
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,6 +30,7 @@ class Asking:
     Attributes:
         history: Earlier turns, oldest first; the question is then made to stand alone.
         scope: Who may see the replies (tenant, permissions).
+        person: Name of the key or person who asks, with which the replies are forgotten.
         sink: Gets the pieces of an answer that is streamed.
         trace: Gets an entry for each request.
         filters: Hard filters beside the project's own. A question under them is never sent to a
@@ -43,6 +44,7 @@ class Asking:
 
     history: tuple[Message, ...] = ()
     scope: str = ""
+    person: str = ""
     sink: Callable[[str], None] | None = None
     trace: list[TraceEntry] | None = None
     filters: tuple[Filter, ...] = ()
@@ -52,11 +54,15 @@ class Asking:
     earlier: tuple[str, ...] | None = None
 
     @property
+    def quotes_answers(self) -> bool:
+        """True where earlier answers, which may quote any document, are part of the prompt."""
+        return any(turn.role == "assistant" for turn in self.history)
+
+    @property
     def sources(self) -> tuple[str, ...]:
-        """The sources of replies beside passages: a conversation whose answers quoted some."""
-        return (
-            (answer.CONVERSATION,) if any(turn.role == "assistant" for turn in self.history) else ()
-        )
+        """The sources of replies beside passages: the person, and earlier answers."""
+        person = (person_source(self.person),) if self.person else ()
+        return (*person, answer.CONVERSATION) if self.quotes_answers else person
 
     def searching(self, options: RetrieveOptions) -> RetrieveOptions:
         """Options of a search with these filters beside their own."""
@@ -253,7 +259,9 @@ class AsyncVerbs(ABC):
         asking = options or Asking()
         project = self.project
         flow = partial(self.retrieve_flow, query, k, asking)
-        retrieval = await project.runner.arun(flow, scope=asking.scope, trace=asking.trace)
+        retrieval = await project.runner.arun(
+            flow, scope=asking.scope, trace=asking.trace, sources=asking.sources
+        )
         return replace(
             retrieval, notes=(*project.partial_note(), *retrieval.notes, *project.replies.notes)
         )

@@ -22,6 +22,7 @@ from .. import (
     workbench,
 )
 from ._asking import Asking, AsyncVerbs, checked_count, checked_filters, checked_text
+from ._erasing import ErasingVerbs
 from ._tuning import TuningVerbs
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
     )
 
 
-class Workbench(TuningVerbs, AsyncVerbs):
+class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
     """An opened project folder. Use it as a context manager, or call :meth:`close`.
 
     Nothing is opened before it is needed: reading settings touches neither store nor model.
@@ -580,19 +581,3 @@ class Workbench(TuningVerbs, AsyncVerbs):
         if not self.project.folder.figures.is_file():
             return {}
         return opened.figures_by_chunk(self.project, hits)
-
-    # -- forgetting ------------------------------------------------------------------------
-
-    def clear_replies(self) -> int:
-        """Delete every stored reply; returns their number, 0 if their file was damaged."""
-        return self.project.clear_replies()
-
-    def forget(self, document_id: str) -> Mapping[str, int]:
-        """Purge a document from all that is stored; see ``ragwright.drafting.forget_document``."""
-        with operations.recorded_erasure(self.project, "forget document", document_id):
-            return drafting.forget_document(self.project, document_id)
-
-    def forget_tenant(self, scope: str) -> Mapping[str, int]:
-        """Purge what was made in a visibility scope; see ``ragwright.drafting.forget_tenant``."""
-        with operations.recorded_erasure(self.project, "forget tenant", scope):
-            return drafting.forget_tenant(self.project, scope)

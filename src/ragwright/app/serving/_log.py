@@ -53,7 +53,7 @@ def command(
     query = EventQuery(kind, who, document, request, since, until, most)
     folder = ProjectFolder(flags.project).require()
     settings = load_settings(folder.settings, flags.settings)
-    if exported:
+    if exported and flags.output is None:  # else that is noted for every command
         record(folder, settings, owner_event("exported", "log", "audit log"))
     with closing(audit_log(folder, settings)) as log:
         if lines or (flags.output is not None and flags.output.suffix == ".jsonl"):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
 from typer import Argument
 
-from ...core import counted
-from ...project import ProjectFolder
+from ...core import counted, utc_minute
+from ...operations import owner_event, record
+from ...project import ProjectFolder, load_settings
 from ...serve import ServeKeys, Sessions, access_place
 from .._console import table
 from .._flags import Flags, takes
@@ -30,7 +30,8 @@ def show(flags: Flags) -> None:
     known = _sessions(flags.project).all()
     rows = [["session", "name", "shown as", "began", "ends"]]
     for session in known:
-        times = [_printed_time(session.began), _printed_time(session.ends)]
+        began = "" if session.began is None else utc_minute(session.began)
+        times = [began, utc_minute(session.ends)]
         rows.append([session.id, session.name, session.label, *times])
     flags.console.show(
         lambda: {"sessions": [asdict(session) for session in known]},
@@ -47,6 +48,9 @@ def revoke(flags: Flags, whom: str = _WHOM) -> None:
     the identity provider can come back: remove them there first.
     """
     ended = _sessions(flags.project).revoke(whom)
+    folder = ProjectFolder(flags.project)
+    event = owner_event("changed", "sessions revoke", whom)
+    record(folder, load_settings(folder.settings), event)
     flags.console.result(f"revoked {counted(ended, 'session')} of {whom}")
 
 
@@ -54,9 +58,3 @@ def _sessions(project: Path) -> Sessions:
     folder = ProjectFolder(project).require()
     place = access_place(folder)
     return Sessions(place, ServeKeys(folder, place))
-
-
-def _printed_time(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "minutes").removesuffix("+00:00")

@@ -147,6 +147,29 @@ class Outputs(OutputTable):
                     exchanges[name] = Exchange(batch, at_time, question, text)
         return exchanges
 
+    def of_person(self, person: str) -> list[tuple[str, str, str]]:
+        """Return what a person asked for or rated: id of the text, question and persona.
+
+        The question is empty for a draft, and for an answer that another person asked for.
+        """
+        own = 'EXISTS (SELECT 1 FROM output_names n WHERE n.batch = b.batch AND n."by" = ?)'
+        rated = (
+            "EXISTS (SELECT 1 FROM feedback f WHERE f.batch = i.batch AND f.kind = i.kind "
+            'AND f.position = i.position AND f."by" = ?)'
+        )
+        with self.reading() as db:
+            rows = db.execute(
+                f"SELECT i.batch, i.position, b.request, {own} FROM items i "  # noqa: S608
+                f"JOIN batches b ON b.batch = i.batch WHERE i.kind = 'text' AND ({own} OR {rated})",
+                (person,) * 3,
+            ).fetchall()
+        asked = []
+        for batch, position, request, mine in rows:
+            texts = json.loads(request) if mine else {}
+            question, persona = (str(texts.get(name) or "") for name in ("question", "persona"))
+            asked.append((f"{batch}.{position}", question, persona))
+        return asked
+
     def remove(self, names: Sequence[str]) -> int:
         """Delete the batches of named answers, with their feedback and scores; return how many.
 

@@ -220,7 +220,7 @@ async def _written(
         yield frames.failure(error)
         return
     [card] = await cards_of(work.bench, work.caller, [delivered_answer(done)])
-    html = fragment(work.service, "card.html", {"one": card, "kept": kept, "open": True})
+    html = fragment(work.service, "card.html", {"answer": card, "kept": kept, "open": True})
     place = f"/c/{thread.conversation.id}" if kept else ""
     yield sse_frame({"card": html, "place": place, "text": done.marks.text})
 

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup, escape
 
 from ...core import RagwrightError, StoreError
 from ...report import formatting, stylesheet
@@ -29,6 +30,14 @@ T = TypeVar("T")
 
 _BLANK = 32
 """Code of the first character that is not a control character."""
+
+_FAULTS: Mapping[int, str] = {
+    403: "You may not do this here",
+    404: "This was not found",
+    429: "Too many requests",
+    503: "Not available now",
+}
+"""Status -> title of the page of an error."""
 
 VERDICTS: Mapping[str, FeedbackVerdict] = {"accepted": "accepted", "rejected": "rejected", "": ""}
 """Verdicts that a form may give on a text."""
@@ -59,9 +68,24 @@ _INSIDE = {"compare": "/experiments", "source": "/sources", "c": "/", "history":
 
 @cache
 def _template_environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(_DATA), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    environment.filters |= {"headings": _headings, "plain": _plain}
+    return environment
+
+
+_HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
+
+
+def _headings(text: str) -> Markup:
+    """A text whose headings in Markdown are bold, everything escaped."""
+    return Markup(_HEADING.sub(r"<b>\1</b>", str(escape(text))))  # noqa: S704
+
+
+def _plain(text: str) -> str:
+    """A text on one line, without the marks of headings."""
+    return " ".join(_HEADING.sub(r"\1.", text).split())
 
 
 @cache
@@ -140,7 +164,9 @@ def _below_root(service: Service, html: str) -> str:
 def error_page(request: Request, error: Exception) -> HTMLResponse:
     """An error for a reader."""
     reply = api_error(error, caller_of(request))
-    values = {"title": "That did not work", "message": reply.message, "status": reply.status}
+    message = f"{reply.message[:1].upper()}{reply.message[1:]}"
+    title = _FAULTS.get(reply.status, "That did not work")
+    values = {"title": title, "message": message, "status": reply.status}
     return page(request, "error.html", values, status=reply.status)
 
 

@@ -140,7 +140,7 @@ def _verdict_line(entry: Comparison, span: tuple[float, float] | None) -> dict[s
     counts_text = f"{counted(entry.wins, 'row')} better, {entry.ties} equal, {entry.losses} worse"
     parts = (("wins", entry.wins), ("ties", entry.ties), ("losses", entry.losses))
     return {
-        "one": entry,
+        "comparison": entry,
         "strip": strip(entry.difference, entry.low, entry.high, span),
         "shares": shares(parts, counts_text),
         "counted": counts_text,

@@ -40,7 +40,7 @@ _LONGEST = 4_000
 _Several = Annotated[list[str], Field(max_length=50)]
 
 
-class Given(BaseModel):
+class DraftForm(BaseModel):
     """A request as it comes from the form."""
 
     client: Annotated[str, Field(max_length=_LONGEST)] = ""
@@ -71,29 +71,29 @@ class Given(BaseModel):
 @router.get("/drafts", response_class=HTMLResponse)
 async def drafts(request: Request) -> HTMLResponse:
     """Show the form and the newest drafts."""
-    return await _drafts_page(request, Given(), {})
+    return await _drafts_page(request, DraftForm(), {})
 
 
 @router.post("/drafts", response_class=HTMLResponse)
-async def draft(request: Request, given: Annotated[Given, Form()]) -> Response:
+async def draft(request: Request, form: Annotated[DraftForm, Form()]) -> Response:
     """Write texts, show the prompts, or say what it would cost."""
     service, caller = service_of(request), caller_of(request)
     try:
         caller.require_owner()
         wanted = Wanted("", "drafts", "drafts", request)
         async with admitted(service, caller, wanted) as work:
-            preview = given.action == "preview"
-            options = drafting(work, _chosen_models(work.opened, given.models), preview=preview)
-            bench, draft_request = work.bench, given.request()
-            if given.action == "price":
+            preview = form.action == "preview"
+            options = drafting(work, _chosen_models(work.opened, form.models), preview=preview)
+            bench, draft_request = work.bench, form.request()
+            if form.action == "price":
                 forecast = await service.aside(lambda: bench.forecast_draft(draft_request, options))
-                return await _drafts_page(request, given, {"forecast": forecast})
+                return await _drafts_page(request, form, {"forecast": forecast})
             batch = await drafted(work, draft_request, options)
     except (RagwrightError, ApiError, TimeoutError, ClientGoneError) as error:
         reply = api_error(error, caller)
-        return await _drafts_page(request, given, {"fault": reply.message}, status=reply.status)
-    if given.action == "preview":
-        return await _drafts_page(request, given, {"preview": _preview_values(batch)})
+        return await _drafts_page(request, form, {"fault": reply.message}, status=reply.status)
+    if form.action == "preview":
+        return await _drafts_page(request, form, {"preview": _preview_values(batch)})
     return RedirectResponse(f"/drafts/{batch.number}", 303)
 
 
@@ -111,7 +111,7 @@ def _chat_model_names(bench: Workbench) -> list[str]:
 
 
 async def _drafts_page(
-    request: Request, form: Given, more: dict[str, Any], *, status: int = 200
+    request: Request, form: DraftForm, more: dict[str, Any], *, status: int = 200
 ) -> HTMLResponse:
     service, caller = service_of(request), caller_of(request)
     try:
@@ -127,7 +127,7 @@ async def _drafts_page(
     return page(
         request,
         "drafts.html",
-        {"title": "Drafts", "given": form, "budget": budget, **values, **defaults},
+        {"title": "Drafts", "form": form, "budget": budget, **values, **defaults},
         status=status,
     )
 

@@ -16,7 +16,7 @@ from fastapi.responses import (
     Response,
 )
 
-from ...core import RagwrightError, shortened
+from ...core import RagwrightError, counted, shortened
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from ._base import PRIVATE, error_page, page
@@ -40,7 +40,10 @@ _LISTED = 50
 """Conversations on a page."""
 
 _SEARCHED = 2_000
-"""Conversations that are searched and exported, the last changed first."""
+"""Conversations that are searched, the last changed first."""
+
+_ALL = 10_000_000
+"""More conversations than a person has."""
 
 _TITLE = 80
 
@@ -159,7 +162,7 @@ def _stored_answers(bench: Workbench, names: Sequence[str]) -> list[ShownAnswer]
 async def export_all(request: Request) -> Response:
     """Every conversation of a caller, as JSON."""
     service, caller = service_of(request), caller_of(request)
-    known = await asyncio.to_thread(service.conversations.of_person, caller.name, _SEARCHED)
+    known = await asyncio.to_thread(service.conversations.of_person, caller.name, _ALL)
     try:
         threads = [await _thread(service, caller, conversation) for conversation in known]
     except (RagwrightError, ApiError) as error:
@@ -263,6 +266,25 @@ async def delete(request: Request, name: str) -> Response:
     return RedirectResponse("/history", 303)
 
 
+@router.post("/history/delete")
+async def delete_all(request: Request, sure: bool = Form(False)) -> Response:
+    """Delete every conversation of a caller, and their answers from the outputs."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        if not sure:
+            raise ApiError(400, "tick the box to delete all your conversations", "invalid_value")
+        opened, _ = service.find("", caller.identity)
+        async with service.using(opened) as bench:
+            known = await asyncio.to_thread(service.conversations.of_person, caller.name, _ALL)
+            caller.note.subject = counted(len(known), "conversation")
+            await service.for_page(
+                _remove, service, bench, *(conversation.id for conversation in known)
+            )
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
+    return RedirectResponse("/history", 303)
+
+
 async def _mine(service: Service, caller: Caller, name: str) -> Conversation:
     """A conversation of the caller.
 
@@ -275,6 +297,7 @@ async def _mine(service: Service, caller: Caller, name: str) -> Conversation:
     return known
 
 
-def _remove(service: Service, bench: Workbench, name: str) -> None:
-    bench.outputs.remove(service.conversations.answers(name))
-    service.conversations.remove(name)
+def _remove(service: Service, bench: Workbench, *names: str) -> None:
+    answers = [answer for name in names for answer in service.conversations.answers(name)]
+    bench.outputs.remove(answers)
+    service.conversations.remove(*names)

@@ -13,6 +13,7 @@ from . import (
     _drafts,
     _experiments,
     _history,
+    _open_sessions,
     _outputs,
     _settings,
     _sign_in,
@@ -34,6 +35,7 @@ _PAGES = (
     _outputs,
     _settings,
     _added,
+    _open_sessions,
     _sign_in,
 )
 

@@ -56,7 +56,15 @@ async def log_in(request: Request, key: str = Form(""), next: str = Form("/")) -
     serve_key = await asyncio.to_thread(service.keys.find, key.strip())
     if serve_key is None:
         _note(request, "refused", "key", reason="unknown key")
-        return login_page(request, next, ApiError(401, "This key is unknown.", "invalid_api_key"))
+        return login_page(
+            request,
+            next,
+            ApiError(
+                401,
+                "This key is unknown. Check that all of it was copied: keys begin with rw_.",
+                "invalid_api_key",
+            ),
+        )
     session = await asyncio.to_thread(service.sessions.begin, serve_key.hash)
     _note(request, "signed in", "key", serve_key)
     reply = RedirectResponse(local_path(next), 303)

@@ -103,8 +103,8 @@ async def testsets(request: Request) -> HTMLResponse:
         )
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
-    said = request.query_params.get("said", "")[:200]
-    values = {"title": "Testsets", "testsets": lines, "said": said, "owner": caller.owner}
+    outcome = request.query_params.get("outcome", "")[:200]
+    values = {"title": "Testsets", "testsets": lines, "outcome": outcome, "owner": caller.owner}
     return page(request, "testsets.html", values)
 
 
@@ -159,11 +159,11 @@ async def collect(
         return error_page(request, error)
     if not collected.path.exists():
         return RedirectResponse(
-            f"/testsets?{urlencode({'said': 'No answer has feedback yet.'})}", 303
+            f"/testsets?{urlencode({'outcome': 'No answer has feedback yet.'})}", 303
         )
-    said = " · ".join((collected.text, *collected.notes))
+    outcome = " · ".join((collected.text, *collected.notes))
     queue = _Queue(collected.path.name, _reviewer_name(request))
-    return RedirectResponse(queue.address(said=said), 303)
+    return RedirectResponse(queue.address(outcome=outcome), 303)
 
 
 @router.post("/testsets/reviewer")
@@ -178,11 +178,11 @@ async def reviewer(request: Request, by: str = Form(""), next: str = Form("/test
 
 @router.get("/testsets/{name}", response_class=HTMLResponse)
 async def review(
-    request: Request, name: str, row: str = "", only: str = "open", said: str = ""
+    request: Request, name: str, row: str = "", only: str = "open", outcome: str = ""
 ) -> HTMLResponse:
     """Show a row of a testset, and what can be decided."""
     queue = _Queue(name, _reviewer_name(request), only if only in _QUEUES else "open", row)
-    return await _review_page(request, queue, {"said": said[:800]})
+    return await _review_page(request, queue, {"outcome": outcome[:800]})
 
 
 async def _review_page(request: Request, queue: _Queue, more: dict[str, Any]) -> HTMLResponse:
@@ -195,7 +195,7 @@ async def _review_page(request: Request, queue: _Queue, more: dict[str, Any]) ->
             values = await service.for_page(_review_values, bench, path, queue)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
-    defaults = {"conflict": "", "kept": {}, "said": "", **more}
+    defaults = {"conflict": "", "kept": {}, "outcome": "", **more}
     # htmx shows only pages that went well; the page itself says what did not.
     status = 409 if defaults["conflict"] and "HX-Request" not in request.headers else 200
     fixed = bool(caller.name)
@@ -379,7 +379,7 @@ async def decide(request: Request, name: str, form: Annotated[Decision, Form()])
         return await _review_page(request, queue, {"conflict": problem, "kept": edited})
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
-    return RedirectResponse(queue.address(following, said=f"{form.row}: {outcome}"), 303)
+    return RedirectResponse(queue.address(following, outcome=f"{form.row}: {outcome}"), 303)
 
 
 def _store_decision(path: Path, queue: _Queue, form: Decision) -> tuple[str, str]:
@@ -427,6 +427,6 @@ async def undo(request: Request, name: str, only: str = Form("open")) -> Respons
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     if restored is None:
-        return RedirectResponse(queue.address(said="there is no decision of yours to undo"), 303)
+        return RedirectResponse(queue.address(outcome="there is no decision of yours to undo"), 303)
     message = f"{restored.id}: your decision is undone"
-    return RedirectResponse(queue.address(restored.id, said=message), 303)
+    return RedirectResponse(queue.address(restored.id, outcome=message), 303)

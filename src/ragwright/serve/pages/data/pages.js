@@ -9,15 +9,15 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
 
 // Markdown of documents: whole passages by blocks, short quotes and texts with links by the line.
 const format = (within) => {
-  for (const found of within.querySelectorAll(".md")) {
-    found.classList.remove("md");
-    if (found.matches("p.text:not(.answer)")) {
+  for (const element of within.querySelectorAll(".md")) {
+    element.classList.remove("md");
+    if (element.matches("p.text:not(.answer)")) {
       const box = document.createElement("div");
-      box.className = found.className;
-      box.append(formatted.block(found.textContent));
-      found.replaceWith(box);
+      box.className = element.className;
+      box.append(formatted.block(element.textContent));
+      element.replaceWith(box);
     } else {
-      for (const piece of [...found.childNodes])
+      for (const piece of [...element.childNodes])
         if (piece.nodeType === Node.TEXT_NODE) piece.replaceWith(formatted.inline(piece.data));
     }
   }
@@ -40,10 +40,10 @@ document.addEventListener("htmx:load", (event) => {
   let abort = null;
 
   const element = (name, text, attributes = {}) => {
-    const made = document.createElement(name);
-    if (text) made.textContent = text;
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    return made;
+    const created = document.createElement(name);
+    if (text) created.textContent = text;
+    for (const [key, value] of Object.entries(attributes)) created.setAttribute(key, value);
+    return created;
   };
 
   // Text and links alone: what a model writes is never read as HTML.
@@ -112,7 +112,7 @@ document.addEventListener("htmx:load", (event) => {
     if (abort) abort.abort();
     const mine = abort = new AbortController();
     const data = new FormData(form), persona = data.get("persona") || "";
-    const choices = [...form.querySelectorAll("[type=radio][name=persona]")].map((one) => one.value);
+    const choices = [...form.querySelectorAll("[type=radio][name=persona]")].map((radio) => radio.value);
     const personas = persona === "*" ? choices.filter((name) => name !== "*") : [persona];
     for (const old of box.querySelectorAll(".turn")) if (Number(old.dataset.turn) >= number) old.remove();
     earlier.length = Math.min(earlier.length, number - 1);
@@ -127,7 +127,7 @@ document.addEventListener("htmx:load", (event) => {
     box.setAttribute("aria-busy", "true");
     stop.hidden = false;
     turn.scrollIntoView({ block: "start" });
-    const asking = [...crypto.getRandomValues(new Uint32Array(3))].map((one) => one.toString(36)).join("");
+    const asking = [...crypto.getRandomValues(new Uint32Array(3))].map((number) => number.toString(36)).join("");
     const results = personas.map((name) => {
       const card = element("section", "", { class: "card", "aria-label": `Answer for ${name || "everyone"}` });
       if (name) card.append(element("h3", name));
@@ -184,7 +184,7 @@ document.addEventListener("htmx:load", (event) => {
   const rate = async (rated, button) => {
     const verdict = button.value || rated.dataset.verdict || "";
     const note = rated.elements.note.value.trim(), correction = rated.elements.correction.value.trim();
-    const passages = [...rated.querySelectorAll("[name=passages]:checked")].map((one) => Number(one.value));
+    const passages = [...rated.querySelectorAll("[name=passages]:checked")].map((box) => Number(box.value));
     if (!verdict && !note && !correction && !passages.length) return;
     const reply = await fetch(root + "/v1/feedback", {
       method: "POST",
@@ -195,9 +195,9 @@ document.addEventListener("htmx:load", (event) => {
     for (const thumb of rated.querySelectorAll(".thumb"))
       thumb.setAttribute("aria-pressed", String(reply?.ok && thumb.value === verdict));
     if (button.value === "rejected") rated.querySelector("details").open = true;
-    let told = rated.querySelector("[role=status]");
-    if (!told) rated.append((told = element("span", "", { role: "status", class: "note" })));
-    told.textContent = reply?.ok ? "Stored, thank you." : "This could not be stored.";
+    let status = rated.querySelector("[role=status]");
+    if (!status) rated.append((status = element("span", "", { role: "status", class: "note" })));
+    status.textContent = reply?.ok ? "Stored, thank you." : "This could not be stored.";
   };
 
   const enter = (event) => {
@@ -243,7 +243,7 @@ document.addEventListener("htmx:load", (event) => {
 
 // Review by keyboard. Keys do nothing while a field has the focus, and can be switched off.
 (() => {
-  const shortcuts = document.getElementById("shortcuts"), said = document.getElementById("said");
+  const shortcuts = document.getElementById("shortcuts"), spoken = document.getElementById("spoken");
   if (!shortcuts) return;
   const find = (id) => document.getElementById(id);
   try { shortcuts.checked = localStorage.getItem("ragwright-keys") !== "off"; } catch { /* no storage */ }
@@ -278,10 +278,10 @@ document.addEventListener("htmx:load", (event) => {
     if (press(event.key)) event.preventDefault();
   });
 
-  // The next row has the focus, and is said to those who do not see it.
+  // The next row has the focus, and is read to those who do not see it.
   document.body.addEventListener("htmx:afterSettle", () => {
     const review = find("review");
-    said.textContent = review.dataset.said;
+    spoken.textContent = review.dataset.spoken;
     (find("edit")?.open ? find("question") : find("row") || review).focus({ preventScroll: false });
   });
 })();
@@ -300,7 +300,7 @@ for (const button of document.querySelectorAll(".copy")) {
 (() => {
   const next = document.getElementById("next");
   if (!next || !window.fetch || document.getElementById("wrong")) return;
-  fetch(root + "/session").then((reply) => reply.json()).then((found) => {
-    if (found.signed_in) location.replace(root + next.value);
+  fetch(root + "/session").then((reply) => reply.json()).then((session) => {
+    if (session.signed_in) location.replace(root + next.value);
   });
 })();

@@ -1,0 +1,154 @@
+"""Every door that shows or exports stored text has an event in the audit log, or a reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import ragwright
+from served import served
+from small_project import MakeProject
+from typer.main import get_command
+
+from ragwright import Workbench
+from ragwright.app import command_line
+from ragwright.project import ProjectFolder
+from ragwright.serve import ServeKey, ServeKeys, audited_routes
+
+pytest.importorskip("fastapi")
+
+HERE = "prints for the user of the machine, who can read the files of the project"
+WRITES = "works on files of the project, which the user of the machine can read"
+
+EVENTS = {
+    **dict.fromkeys(
+        (
+            *("ablate", "action", "ask", "audit", "baseline", "calibrate", "compare", "confirm"),
+            *("diagnose", "draft", "eval", "gate", "ingest", "log", "passport", "promise"),
+            *("records check", "records refresh", "rehearse", "report", "retrieve", "score"),
+            *("suite curves", "suite make", "suite security", "sweep"),
+            *("outputs evaluate", "outputs export", "records export", "review", "backup"),
+        ),
+        "exported",  # where they write to a file outside the folder of the program
+    ),
+    **dict.fromkeys(
+        ("keys add", "keys revoke", "sessions revoke", "restore", "upgrade"), "changed"
+    ),
+    "forget": "erased",
+    "promote": "promoted",
+    "serve": "those of its routes",
+    "mcp": "asked and saw, by the tools that are called",
+}
+
+WITHOUT_EVENT = {
+    **dict.fromkeys(
+        (
+            *("doctor", "models", "measures", "cache show", "job list", "job history"),
+            *("snapshots list", "snapshots diff", "keys list", "sessions list"),
+            *("records show", "records lookup", "records history"),
+            *("outputs list", "outputs show", "outputs feedback", "outputs drift"),
+        ),
+        HERE,
+    ),
+    **dict.fromkeys(
+        (
+            *("init", "demo", "maintain", "synth", "outputs measure", "snapshots restore"),
+            *("records restore", "records release", "cache clear", "shared move"),
+            *("shared migrate", "tune adapter", "tune ranker", "tune embedder", "tune reranker"),
+            *("tune sparse", "tune late"),
+        ),
+        WRITES,
+    ),
+    **dict.fromkeys(("job run", "job step", "job serve", "job test-notice"), "runs commands"),
+}
+
+
+def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[str]:
+    """The names of a command's own commands, or its own."""
+    if hasattr(command, "commands"):
+        for name, inner in command.commands.items():
+            yield from commands(inner, (*words, name))
+    else:
+        yield " ".join(words)
+
+
+def test_every_command_has_an_event_or_a_reason() -> None:
+    own = {*commands(get_command(command_line()))}
+    assert own == EVENTS.keys() | WITHOUT_EVENT.keys(), (
+        "a new command that exports stored text adds an event, any other one a reason here"
+    )
+    assert not EVENTS.keys() & WITHOUT_EVENT.keys()
+
+
+def test_every_route_has_an_event_or_a_reason() -> None:
+    routes = audited_routes()
+    assert len(routes) > 60
+    undecided = [route for route, event in routes.items() if not event]
+    assert undecided == [], "name its event in _KINDS of serve/_audit.py, or why it has none"
+    exports = [route for route, event in routes.items() if event == "exported"]
+    assert exports == ["GET /history/export", "GET /c/{name}/export"]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = MakeProject(tmp_path)()
+    rows = [{"id": "a", "user_input": "When is it changed?", "reference": "every two years"}]
+    (folder / "set.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    return folder
+
+
+def exported(folder: Path) -> list[tuple[str, str]]:
+    lines = ragwright(folder, "log", "--kind", "exported", "--lines").stdout.splitlines()
+    events = [json.loads(line) for line in lines]
+    return [(e["action"], e["subject"]) for e in events if e["subject"] != "audit log"]
+
+
+def test_what_commands_write_to_files_is_in_the_log(project: Path) -> None:
+    ServeKeys(ProjectFolder(project)).add(ServeKey("ann"))
+    ragwright(project, "keys", "add", "ben")
+    ragwright(project, "eval", "--testset", "set.jsonl", "--measures", "TokenF1", "-o", "run.json")
+    written = (
+        ("records export", ("gold", "-o", "gold.csv"), "gold.csv"),
+        ("records export", ("--delta", "delta"), "delta"),
+        ("report", (), "report.html"),
+        ("report", ("-o", "other.html"), "other.html"),
+        ("report", ("--json",), "report.html"),
+        ("score", ("latest", "-o", "rows.csv"), "rows.csv"),
+        ("retrieve", ("brakes", "-o", "hits.json"), "hits.json"),
+        ("review", ("set.jsonl", "--csv", "sheet.csv"), "sheet.csv"),
+        ("outputs export", ("-o", "all.jsonl"), "all.jsonl"),
+        ("log", ("-o", "log.jsonl"), "log.jsonl"),
+    )
+    for command, words, _ in written:
+        ragwright(project, *command.split(), *words, code=None)  # it has no records
+    expected = [("eval", "run.json"), *((command, name) for command, _, name in written)]
+    assert exported(project) == expected
+    ragwright(project, "score", "latest", "-o", "dry.csv", "--dry-run", code=None)
+    assert exported(project) == expected, "a dry run writes nothing"
+
+
+def test_without_keys_no_log_is_begun(project: Path) -> None:
+    ragwright(project, "retrieve", "brakes", "-o", "hits.json")
+    assert exported(project) == []
+
+
+def test_pages_of_packages_and_lists_are_in_the_log(project: Path) -> None:
+    owner = ServeKeys(ProjectFolder(project)).add(ServeKey("boss", "owner"))
+    with served(project) as running:
+        http = running.client(owner)
+        for path in ("/sources", "/ask/welcome", "/sessions", "/drafts", "/added/none"):
+            http.get(path)
+    lines = ragwright(project, "log", "--lines").stdout.splitlines()
+    events = [json.loads(line) for line in lines]
+    assert [(e["kind"], e["action"], e["subject"]) for e in events[:5]] == [
+        ("saw", "GET /sources", ""),
+        ("saw", "GET /ask/welcome", ""),
+        ("saw", "GET /sessions", ""),
+        ("saw", "GET /drafts", ""),
+        ("saw", "GET /added/{name}", "none"),
+    ]
