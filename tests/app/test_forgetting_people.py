@@ -15,7 +15,7 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.project import ProjectFolder
-from ragwright.serve import ServeKey, ServeKeys
+from ragwright.serve import Role, ServeKey, ServeKeys
 
 pytest.importorskip("fastapi")
 
@@ -29,7 +29,7 @@ def make_project(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     with Workbench.open(folder) as bench:
         bench.ingest()
     kept = ServeKeys(ProjectFolder(folder))
-    roles = {"ann.example": "reader", "ben": "reader", "boss": "owner"}
+    roles: dict[str, Role] = {"ann.example": "reader", "ben": "reader", "boss": "owner"}
     return folder, {name: kept.add(ServeKey(name, role)) for name, role in roles.items()}
 
 
