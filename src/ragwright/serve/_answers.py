@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..answer import Marks, marks_of_answer
 from ..core import GROUPS, Answer, RagwrightError, Usage
@@ -259,26 +259,29 @@ def hits_for(hits: Sequence[Hit], caller: Caller) -> list[Hit]:
     ]
 
 
-async def earlier_turns(
-    work: Admitted, name: str
-) -> tuple[tuple[Message, ...], tuple[str, ...] | None]:
-    """The turns of a conversation up to an answer that was served before, and their documents.
+Passages: TypeAlias = tuple[tuple[str, str], ...]
+"""Document and chunk of each passage."""
 
-    Of answers before the last one only the questions are stored. The documents are None where
+
+async def earlier_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], Passages | None]:
+    """The turns of a conversation up to an answer that was served before, and their passages.
+
+    Of answers before the last one only the questions are stored. The passages are None where
     nobody knows those of all turns.
 
     Raises:
         ApiError: The caller was not served such an answer, or may no longer see a document that it
             or an answer before it was made from.
     """
-    turns, documents, known = await asyncio.to_thread(_stored_turns, work, name)
+    turns, passages, known = await asyncio.to_thread(_stored_turns, work, name)
+    documents = sorted({document for document, _ in passages})
     if not await all_visible(work.bench, work.asking(), documents):
         raise ApiError(404, "the answer that this question follows is not stored", "not_found")
-    return turns, documents if known else None
+    return turns, passages if known else None
 
 
-def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], tuple[str, ...], bool]:
-    """The turns up to a stored answer of the caller, their documents, and whether these are all."""
+def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], Passages, bool]:
+    """The turns up to a stored answer of the caller, their passages, and whether these are all."""
     outputs, caller = work.bench.outputs, work.caller
     stored = outputs.named(name)
     if stored is None or (not caller.owner and stored[1] != caller.name):
@@ -290,9 +293,9 @@ def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], tuple
     questions = [*before, output.request["question"]]
     turns = (*(Message("user", text) for text in questions), Message("assistant", output.text))
     earlier = outputs.earlier(stored[0])
-    used = (hit.document_id for hit in outputs.used(stored[0]))
-    documents = tuple(sorted({*used, *(earlier or ())}))
-    return turns, documents, not before or earlier is not None
+    used = ((hit.document_id, hit.chunk_id) for hit in outputs.used(stored[0]))
+    passages = tuple(sorted({*used, *(earlier or ())}))
+    return turns, passages, not before or earlier is not None
 
 
 _READ_AS = re.compile(r"read as: (.*) \([^()]*\)", re.DOTALL)
