@@ -171,8 +171,8 @@ OUTPUTS_MOVED = dict.fromkeys(
 )
 
 EARLIER = "earlier"
-"""Kind of the rows of ``uses`` with the documents that earlier answers of a conversation used; the
-id is empty where there were none."""
+"""Kind of the rows of ``uses`` with the passages that earlier answers of a conversation used; the
+ids are empty where there were none."""
 
 _FOLLOWS = (
     f"batch IN (SELECT batch FROM uses WHERE kind = '{EARLIER}' AND document_id = ?) "  # noqa: S608

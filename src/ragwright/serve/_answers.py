@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..answer import Marks, marks_of_answer
 from ..core import GROUPS, Answer, RagwrightError, Usage
@@ -259,12 +259,14 @@ def hits_for(hits: Sequence[Hit], caller: Caller) -> list[Hit]:
     ]
 
 
-async def earlier_turns(
-    work: Admitted, name: str
-) -> tuple[tuple[Message, ...], tuple[str, ...] | None]:
-    """The turns of a conversation up to an answer that was served before, and their documents.
+Passages: TypeAlias = tuple[tuple[str, str], ...]
+"""Document and chunk of each passage."""
 
-    Of answers before the last one only the questions are stored. The documents are None where
+
+async def earlier_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], Passages | None]:
+    """The turns of a conversation up to an answer that was served before, and their passages.
+
+    Of answers before the last one only the questions are stored. The passages are None where
     nobody knows those of all turns.
 
     Raises:
@@ -275,18 +277,11 @@ async def earlier_turns(
     seen = await visible_passages(work.bench, work.asking(), passages)
     if not all(chunk in seen for _, chunk in passages):
         raise ApiError(404, "the answer that this question follows is not stored", "not_found")
-    documents = tuple(sorted({document for document, _ in passages}))
-    return turns, documents if known else None
+    return turns, passages if known else None
 
 
-def _stored_turns(
-    work: Admitted, name: str
-) -> tuple[tuple[Message, ...], frozenset[tuple[str, str]], bool]:
-    """The turns up to a stored answer of the caller, its passages, and whether these are all.
-
-    Passages are (document, chunk). Those of earlier answers are not stored, only their documents:
-    each stands in for its chunk, so that all of it must be visible.
-    """
+def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], Passages, bool]:
+    """The turns up to a stored answer of the caller, their passages, and whether these are all."""
     outputs, caller = work.bench.outputs, work.caller
     stored = outputs.named(name)
     if stored is None or (not caller.owner and stored[1] != caller.name):
@@ -297,10 +292,10 @@ def _stored_turns(
     before = output.request.get("asked_before", ())
     questions = [*before, output.request["question"]]
     turns = (*(Message("user", text) for text in questions), Message("assistant", output.text))
-    used = {(hit.document_id, hit.chunk_id) for hit in outputs.used(stored[0])}
     earlier = outputs.earlier(stored[0])
-    used |= {(document, document) for document in earlier or ()}
-    return turns, frozenset(used), not before or earlier is not None
+    used = ((hit.document_id, hit.chunk_id) for hit in outputs.used(stored[0]))
+    passages = tuple(sorted({*used, *(earlier or ())}))
+    return turns, passages, not before or earlier is not None
 
 
 _READ_AS = re.compile(r"read as: (.*) \([^()]*\)", re.DOTALL)

@@ -78,8 +78,8 @@ class NewBatch:
         client: Its client, empty if there is none.
         usage: The sum over its prompts.
         details: Further data, JSON-able.
-        earlier: Documents that earlier answers of its conversation were made from; None where
-            there were none, or where nobody knows.
+        earlier: Document and chunk of the passages that earlier answers of its conversation were
+            made from; None where there were none, or where nobody knows.
     """
 
     kind: str
@@ -89,7 +89,7 @@ class NewBatch:
     client: str = ""
     usage: Usage = Usage()
     details: Mapping[str, Any] = field(default_factory=dict)
-    earlier: tuple[str, ...] | None = None
+    earlier: tuple[tuple[str, str], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

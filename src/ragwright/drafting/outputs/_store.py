@@ -96,10 +96,10 @@ class Outputs(OutputTable):
                 [_hit_values(number, hit) for hit in batch.hits],
             )
             if batch.earlier is not None:
-                rows = enumerate(dict.fromkeys(batch.earlier or ("",)))
+                passages = enumerate(batch.earlier or (("", ""),))
                 db.executemany(
-                    "INSERT INTO uses VALUES (?, ?, ?, 0, ?, '')",
-                    [(document, number, EARLIER, ordinal) for ordinal, document in rows],
+                    "INSERT INTO uses VALUES (?, ?, ?, 0, ?, ?)",
+                    [(document, number, EARLIER, n, chunk) for n, (document, chunk) in passages],
                 )
         return number
 
@@ -330,14 +330,14 @@ class Outputs(OutputTable):
             )
             return tuple(map(_hit_of_row, rows.fetchall()))
 
-    def earlier(self, output: str) -> tuple[str, ...] | None:
-        """Documents that earlier answers of its conversation were made from; None: not known."""
+    def earlier(self, output: str) -> tuple[tuple[str, str], ...] | None:
+        """Document and chunk of the passages of earlier answers; None where they are not known."""
         with self.reading() as db:
             rows = db.execute(
-                "SELECT document_id FROM uses WHERE batch = ? AND kind = ?",
+                "SELECT document_id, chunk_id FROM uses WHERE batch = ? AND kind = ?",
                 (self._output_key(output, db)[0], EARLIER),
             ).fetchall()
-        return tuple(document for (document,) in rows if document) if rows else None
+        return tuple((name, chunk) for name, chunk in rows if name) if rows else None
 
     def batch(self, number: int) -> OutputBatch:
         """Return a complete batch.

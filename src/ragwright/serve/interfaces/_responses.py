@@ -28,6 +28,7 @@ from ._passages import attributes, narrowed, unit_scores
 
 if TYPE_CHECKING:
     from .._admission import Caller
+    from .._answers import Passages
     from .._service import Service
     from ._responses_wire import ResponsesRequest
 
@@ -52,11 +53,11 @@ async def response(
                 "invalid_value",
                 param="tools",
             )
-        earlier: tuple[str, ...] | None = None
+        earlier: Passages | None = None
         if body.previous_response_id:
-            before, documents = await earlier_turns(work, body.previous_response_id)
+            before, passages = await earlier_turns(work, body.previous_response_id)
             sent_answers = any(turn.role == "assistant" for turn in history)
-            earlier = None if sent_answers else documents
+            earlier = None if sent_answers else passages
             history = (*before, *history)
         asking = replace(work.asking(body.ragwright, history), earlier=earlier)
         if tool is not None:

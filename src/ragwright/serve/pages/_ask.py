@@ -238,7 +238,7 @@ async def _thread_before(work: Admitted, form: Asked) -> Thread:
 def _asking(work: Admitted, thread: Thread, form: Asked, persona: str) -> Asking:
     """How a question of the form is asked: after the turns before it."""
     asking = work.asking(history=_history(thread, form, persona))
-    return replace(asking, earlier=thread.documents if thread.turns else None)
+    return replace(asking, earlier=thread.passages if thread.turns else None)
 
 
 def _history(thread: Thread, form: Asked, persona: str) -> tuple[Message, ...]:

@@ -61,10 +61,10 @@ class Thread:
         return self.turns[-1].number + 1 if self.turns else 1
 
     @property
-    def documents(self) -> tuple[str, ...]:
-        """The documents that its answers were made from."""
+    def passages(self) -> tuple[tuple[str, str], ...]:
+        """Document and chunk of each passage that its answers were made from."""
         answers = (answer for turn in self.turns for answer in turn.answers)
-        return tuple(sorted({document for answer in answers for document, _ in answer.places}))
+        return tuple(sorted({place for answer in answers for place in answer.places}))
 
     def before(self, number: int) -> Thread:
         """The thread up to a turn, which is asked again or new.
