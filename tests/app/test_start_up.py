@@ -79,7 +79,7 @@ own = sorted(name for name in sys.modules if name.partition(".")[0] == "ragwrigh
 print(json.dumps({"modules": own, "built": sorted(built), "files": sorted(files)}))
 """
 
-MOST_MODULES = 142
+MOST_MODULES = 145
 """Modules of ours that a question to the demo project may load."""
 
 MOST_FILES = 73

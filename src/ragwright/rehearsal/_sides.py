@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core import ConfigError, Document, read_yaml
+from ..core import ConfigError, Document, Filter, read_yaml
 from ..experiment import best_trial_run, find_run
 from ..project import (
     Configuration,
@@ -213,3 +213,8 @@ def _sections_of(project: Project, config: str) -> Mapping[str, Any]:
     if wrong := changed_files(project.folder.parts, configuration):
         raise not_reproducible(run, wrong)
     return configuration.sections
+
+
+def rights(project: Project, groups: Sequence[str] | None) -> tuple[Filter, ...]:
+    """What readers of some groups may read of a project, as a filter; none for None."""
+    return () if groups is None else (project.settings.groups.right(groups),)
