@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import operator
 import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from postgres_server import running_server
 from small_project import MakeProject
 
 from ragwright import Workbench
-from ragwright.ledger import Ledger
+from ragwright.ledger import Connection, Ledger
 from ragwright.project import ProjectFolder
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
@@ -206,6 +206,10 @@ def test_a_dry_run_of_an_upgrade_makes_nothing_in_an_empty_database(
     assert schemas() > 0
 
 
+def insert(statement: str, connection: Connection) -> int:
+    return connection.execute(statement).rowcount
+
+
 def test_a_person_is_erased_from_the_shared_database(tmp_path: Path, address: str) -> None:
     psycopg = pytest.importorskip("psycopg")
     schema = f"person{next(NUMBERS)}"
@@ -222,7 +226,7 @@ def test_a_person_is_erased_from_the_shared_database(tmp_path: Path, address: st
                 "INSERT INTO serve_people VALUES ('ann.example', 'Ann', 0)",
                 "INSERT INTO serve_people VALUES ('other', 'Ben', 0)",
             ):
-                ledger.write(operator.methodcaller("execute", statement))
+                ledger.write(partial(insert, statement))
     listed = json.loads(
         ragwright(folder, "forget", "--person", "ann.example", "--dry-run", "--json").stdout
     )
