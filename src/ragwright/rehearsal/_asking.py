@@ -15,8 +15,8 @@ from ..measure import Measure, MeasureSetup, default_measures, parse_measures, r
 from ..project import configuration_of
 from ..retrieve import Target, retrieve
 from ..testsets import Testset, with_current_gold
-from ._readers import rights
 from ._records import Passage, RehearsedQuestion, SideAnswer
+from ._rights import rights
 
 if TYPE_CHECKING:
     from ..project import Project

@@ -10,9 +10,9 @@ from ..core import Filter, RagwrightError, rights_first
 from ..flow import Flow
 from ..retrieve import parse_filter, retrieve
 from ._records import ChangedDocument, GroupView, ReaderGroup
+from ._rights import rights
 
 if TYPE_CHECKING:
-    from ..project import Project
     from ._asking import Rows
     from ._options import Rehearsing
     from ._sides import Side, Sides
@@ -52,11 +52,6 @@ def seen_documents(sides: Sides, options: Rehearsing) -> tuple[ChangedDocument, 
     for side in (sides.before, sides.after):
         seen |= visible_documents(side, rights(side.project, options.groups))
     return tuple(change for change in sides.documents if change.document_id in seen)
-
-
-def rights(project: Project, groups: Sequence[str] | None) -> tuple[Filter, ...]:
-    """What readers of some groups may read of a project, as a filter; none for None."""
-    return () if groups is None else (project.settings.groups.right(groups),)
 
 
 def visible_documents(side: Side, filters: Sequence[Filter]) -> set[str]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import RagwrightError, rights_first
 from ..project import setting_text
-from ._readers import rights
 from ._records import Passage, Reason, ReasonKind, SideAnswer
+from ._rights import rights
 
 if TYPE_CHECKING:
     from ._sides import Side, Sides
