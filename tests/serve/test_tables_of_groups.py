@@ -220,6 +220,22 @@ def test_a_table_that_is_closed_is_closed_at_the_next_ingest(tmp_path: Path) -> 
         assert "9303" not in asked(running, secret, "What is the total salary?")[1]
 
 
+def test_tables_of_a_file_that_names_no_groups_are_the_owners_alone(tmp_path: Path) -> None:
+    """A file from before groups is written anew by the next ingest."""
+    folder = project(tmp_path)
+    made = keys(folder)
+    with sqlite3.connect(folder / ".ragwright/data/sheets.sqlite") as connection:
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    question = "What is the total amount?"
+    with served(folder) as running:
+        assert "200 EUR" in asked(running, made["owner"], question)[0]
+        assert "200 EUR" not in asked(running, made["both"], question)[0]
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        assert "200 EUR" in asked(running, made["both"], question)[0]
+
+
 def shop(folder: Path) -> None:
     """Two databases."""
     for name, value in (("till", 31), ("vault", 77001)):
@@ -306,13 +322,3 @@ def test_an_answer_from_tables_goes_on_while_they_may_be_asked(tmp_path: Path) -
                     break
                 time.sleep(0.05)
             assert codes == [404, 404]
-
-
-def test_the_command_line_shows_what_groups_get(tmp_path: Path) -> None:
-    """`--as-groups` is a right to read, so tables are asked behind it too."""
-    folder = project(tmp_path)
-    question = "What is the total salary?"
-    assert "9303" in ragwright(folder, "ask", question, "--as-groups", "hr").stdout
-    done = ragwright(folder, "ask", question, "--as-groups", "everyone", "--json")
-    assert "9303" not in done.stdout
-    assert "Salary" not in done.stdout
