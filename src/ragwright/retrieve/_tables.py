@@ -54,6 +54,7 @@ class Sheet:
         columns: Its columns.
         largest: True for the table of its document with the most rows.
         leads: True for the table of its sheet with the most rows.
+        doubt: Why its rows may be others than these; empty where they are certain.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Sheet:
     columns: tuple[SheetColumn, ...]
     largest: bool = True
     leads: bool = True
+    doubt: str = ""
 
     @property
     def called(self) -> str:

@@ -15,7 +15,7 @@ from .._store import IndexSpec, Store
 from ._columns import folded, singular
 from ._grid import SheetTable, tables_of
 
-_VERSION = 2
+_VERSION = 3
 _SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".csv", ".tsv")
 _MOST_COLUMNS = 500
 _MOST_VALUES = 50_000
@@ -26,7 +26,7 @@ CREATE TABLE _documents (id TEXT PRIMARY KEY, hash TEXT NOT NULL);
 CREATE TABLE _tables (
     name TEXT PRIMARY KEY, document TEXT NOT NULL, source TEXT NOT NULL, title TEXT NOT NULL,
     sheet TEXT NOT NULL, notes TEXT NOT NULL, page INTEGER, header INTEGER NOT NULL,
-    rows INTEGER NOT NULL, totals TEXT NOT NULL, columns TEXT NOT NULL);
+    rows INTEGER NOT NULL, totals TEXT NOT NULL, columns TEXT NOT NULL, doubt TEXT NOT NULL);
 CREATE TABLE _values (
     "table" TEXT NOT NULL, "column" TEXT NOT NULL, value TEXT NOT NULL,
     folded TEXT NOT NULL, singular TEXT NOT NULL);
@@ -169,11 +169,11 @@ def _write(connection: sqlite3.Connection, document: Document | None, table: She
                 )
         described.append(entry)
     connection.execute(
-        "INSERT INTO _tables VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO _tables VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             name, document.id, document.source, document.title, table.sheet, table.title,
             table.page, table.header, len(table.rows), json.dumps(table.totals),
-            json.dumps(described, ensure_ascii=False),
+            json.dumps(described, ensure_ascii=False), table.doubt,
         ),
     )  # fmt: skip
 

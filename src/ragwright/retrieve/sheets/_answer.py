@@ -297,6 +297,8 @@ class _Wording:
         if query.form == "value":
             position = 3 + evidence_columns(query).index(target.name)
             values = {row[position] for row in self._rows}
+            if values == {None}:
+                raise NotReadError(f"{rows} of {place} match{self._where}, without {target.name}")
             if len(values) > 1:
                 raise NotReadError(
                     f"{rows} of {place} match{self._where}, with different values of {target.name}"

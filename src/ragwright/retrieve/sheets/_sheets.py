@@ -11,7 +11,7 @@ from .._sqlite import SqliteReader
 from .._tables import Column, Sheet, Table
 
 _LISTED = (
-    "SELECT name, document, source, title, sheet, notes, page, header, rows, totals, columns "
+    "SELECT name, document, source, title, sheet, notes, page, header, rows, totals, columns, doubt "
     "FROM _tables ORDER BY rowid"
 )
 
@@ -28,17 +28,17 @@ class SheetReader(SqliteReader):
         with self._opened() as connection:
             listed = connection.execute(_LISTED).fetchall()
         most: dict[tuple[str, ...], int] = {}
-        for _, document, _, _, sheet, *_, rows, _, _ in listed:
+        for _, document, _, _, sheet, *_, rows, _, _, _ in listed:
             for key in ((document,), (document, sheet)):
                 most[key] = max(rows, most.get(key, 0))
         return tuple(
             Sheet(
                 name, document, source, title, sheet, notes, page, header, rows,
                 tuple(json.loads(totals)), _columns(columns), rows == most[document,],
-                rows == most[document, sheet],
+                rows == most[document, sheet], doubt,
             )
-            for name, document, source, title, sheet, notes, page, header, rows, totals, columns
-            in listed
+            for name, document, source, title, sheet, notes, page, header, rows, totals, columns,
+            doubt in listed
         )  # fmt: skip
 
     def schema(self) -> tuple[Table, ...]:
@@ -57,7 +57,7 @@ class SheetReader(SqliteReader):
 
 def _columns(text: str) -> tuple[SheetColumn, ...]:
     entries: list[dict[str, Any]] = json.loads(text)
-    lists = ("left_out", "units")
+    lists = ("left_out", "units", "yes")
     return tuple(
         SheetColumn(**{**entry, **{name: tuple(entry[name]) for name in lists}})
         for entry in entries
