@@ -74,14 +74,9 @@ class _Division:
             kind = self._kind(at, row, filled)
             if kind == "total":
                 self._made.totals.append(at)
-            elif width > 2 and len(filled) == 1 and row[0] and _is_note(row[0]):
-                continue
-            elif len(filled) == 2 and row[0] and _NOTE.match(row[0]) and not _typed(filled):
-                continue
-            else:
+            elif not (row[0] and _notes(filled, width)):
                 self._made.data.append(at)
-                if kind:
-                    self._made.doubt = self._made.doubt or kind
+                self._made.doubt = self._made.doubt or kind
         self._made.doubt = self._made.doubt or self._inner_header()
         return self._made
 
@@ -130,8 +125,10 @@ class _Division:
             return ""
         self._checked += 1
         named = sum(bool(self.cells[i][0]) for i in self._made.data)
-        if self._checked > _MOST_CHECKED or len(self._made.data) < 2 or 2 * named < len(
-            self._made.data
+        if (
+            self._checked > _MOST_CHECKED
+            or len(self._made.data) < 2
+            or 2 * named < len(self._made.data)
         ):
             return ""
         if self._adds_up(row):
@@ -212,6 +209,10 @@ def _is_text(cell: str) -> bool:
     return not is_missing(cell) and not looks_typed(cell)
 
 
-def _is_note(text: str) -> bool:
-    """True for a footnote: a mark, a word such as "source", or more words than a name has."""
-    return bool(_NOTE.match(text)) or len(text.split()) > 5
+def _notes(filled: Sequence[str], width: int) -> bool:
+    """True for a footnote: a mark or a word such as "source", or more words than a name has."""
+    text, *others = filled
+    marked = bool(_NOTE.match(text))
+    if others:
+        return marked and len(others) == 1 and not _typed(filled)
+    return width > 2 and (marked or len(text.split()) > 5)

@@ -100,7 +100,9 @@ def tables_of(document: Document) -> list[SheetTable]:
         elif at is not None:
             parts.append(_Part(block, at))
             if above is not None and _all_texts(above) and _all_texts(parts[-1]):
-                doubt = f"rows from {block.first_row} on may be a table of their own or belong above"
+                doubt = (
+                    f"rows from {block.first_row} on may be a table of their own or belong above"
+                )
                 above.doubt = parts[-1].doubt = doubt
     tables = (_table(part, document) for part in parts)
     return [table for table in tables if table is not None]
@@ -127,9 +129,7 @@ def _join(part: _Part, block: _Block) -> None:
     gap = block.first_row - earlier.first_row - len(earlier.cells)
     start = block.first_column - earlier.first_column
     width = len(earlier.cells[0])
-    rows = [
-        [*[""] * start, *row, *[""] * (width - start - len(row))] for row in block.cells
-    ]
+    rows = [[*[""] * start, *row, *[""] * (width - start - len(row))] for row in block.cells]
     if gap > _GAP or not _fit(part, rows):
         if any(sum(map(bool, row)) > 1 for row in rows):
             part.doubt = part.doubt or f"rows from {block.first_row} on may belong to it"
@@ -357,9 +357,7 @@ def _table(part: _Part, document: Document) -> SheetTable | None:
         taken.add(unique.casefold())
         letter = _letter(block.first_column + position)
         below = column.type == "text" and may_stand_below(cells, first=not position)
-        columns.append(
-            replace(column, header=column.name, name=unique, letter=letter, below=below)
-        )
+        columns.append(replace(column, header=column.name, name=unique, letter=letter, below=below))
         values.append(held)
     above = [cell for row in block.cells[:at] for cell in dict.fromkeys(row) if cell]
     title = " ".join([*block.notes, *above[:3]]) if at else " ".join(block.notes)

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from ...index import SheetColumn, folded, singular
 from .._tables import Sheet
 from ._read import Item
-from ._walk import Condition, NotReadError, Parts, parts_of
+from ._walk import Condition, NotReadError, Parts, numbers_rows, parts_of
 from ._words import QUANTITIES
 
 Form: TypeAlias = Literal[
@@ -79,12 +79,7 @@ class _Former:
         raise NotReadError(f"{item.text!r} may mean the columns {', '.join(item.value)}")
 
     def query(self) -> Query:
-        if "kinds" in self._words:
-            if not self._columns or self._columns[0].distinct:
-                raise NotReadError("no column says of which kinds the rows are")
-            self._words = (self._words - {"kinds"}) | {"distinct"}
-        if "dated" in self._words:
-            self._words = self._dated()
+        self._settle_words()
         computed = self._words - {"list", "value", "much"}
         numbers = any(column.type == "number" for column in self._columns)
         if "count" in computed and computed - {"count", "sum", "distinct"} and numbers:
@@ -118,6 +113,8 @@ class _Former:
     def _number(self) -> SheetColumn:
         """The only column of numbers that is named, beside names of things."""
         numbers = [column for column in self._columns if column.type == "number"]
+        amounts = [column for column in numbers if not numbers_rows(column, self._sheet)]
+        numbers = amounts or numbers
         others = [
             column
             for item, column in zip(self._parts.targets, self._columns, strict=True)
@@ -128,6 +125,8 @@ class _Former:
         if len(set(numbers)) != 1 or others:
             named = ", ".join(column.name for column in self._columns) or "none"
             raise NotReadError(f"one column of numbers must be named (named: {named})")
+        if numbers_rows(numbers[0], self._sheet):
+            raise NotReadError(f"{numbers[0].name} holds names of rows, not amounts")
         return numbers[0]
 
     def _is_noun(self, item: Item, column: SheetColumn) -> bool:
@@ -157,13 +156,7 @@ class _Former:
         if "%" in self._parts.units:
             raise NotReadError("it asks for a share")
         if not self._columns:
-            if self._parts.units:
-                return self._made("sum", target=self._number())
-            if distinct and not self._sheet.columns[0].distinct:
-                raise NotReadError("it is not clear in what the rows differ")
-            if not (self._parts.rows or self._parts.tables):
-                raise NotReadError("it is not clear what is counted")
-            return self._made("rows")
+            return self._counted_rows(distinct=distinct)
         if distinct and len(set(self._columns)) > 1:  # values of a column, "of the orders"
             key = self._sheet.columns[0]
             self._columns = [column for column in self._columns if column != key]
@@ -178,9 +171,20 @@ class _Former:
             if pieces or "sum" in self._words:
                 return self._made("sum", target=column)
             raise NotReadError(f"it is not clear whether {column.name} is counted or added up")
+        if column.yes and not distinct:
+            raise NotReadError(f"{column.name} says yes or no: it is not clear what is counted")
         if column.distinct and not distinct:
             return self._made("rows")
         return self._made("distinct", target=column)
+
+    def _counted_rows(self, *, distinct: bool) -> Query:
+        if self._parts.units:
+            return self._made("sum", target=self._number())
+        if distinct and not self._sheet.columns[0].distinct:
+            raise NotReadError("it is not clear in what the rows differ")
+        if not (self._parts.rows or self._parts.tables):
+            raise NotReadError("it is not clear what is counted")
+        return self._made("rows")
 
     def _grouped(self, computed: set[str]) -> Query:
         if len(self._parts.groups) != 1:
@@ -217,8 +221,8 @@ class _Former:
             attached is None or numbers[0].name not in attached.value
         ):
             raise NotReadError(f"it is not clear of what the {way} is meant")
-        if numbers[0] == self._sheet.columns[0] and numbers[0].distinct and names:
-            raise NotReadError(f"{numbers[0].name} names the rows")
+        if numbers_rows(numbers[0], self._sheet):
+            raise NotReadError(f"{numbers[0].name} holds names of rows, not amounts")
         shown = names[0] if names else None
         if shown is None and "list" in self._words:
             shown = self._sheet.columns[0]
@@ -229,17 +233,22 @@ class _Former:
             self._check_group(shown)
         return self._made(way, target=numbers[0], shown=shown)
 
-    def _dated(self) -> set[str]:
-        """The words without "dated", which asks for the first or last date.
+    def _settle_words(self) -> None:
+        """Read "kinds of" as different values, and "latest" as the highest date.
 
         Raises:
-            NotReadError: No date is named behind it.
+            NotReadError: There is no column of kinds, or no date behind "latest".
         """
-        attached = self._parts.attached
-        columns = [self._sheet.column(name) for name in attached.value] if attached else []
-        if not columns or any(column.type != "date" for column in columns):
-            raise NotReadError("no date is named whose first or last one is meant")
-        return self._words - {"dated"}
+        if "kinds" in self._words:
+            if not self._columns or self._columns[0].distinct:
+                raise NotReadError("no column says of which kinds the rows are")
+            self._words = (self._words - {"kinds"}) | {"distinct"}
+        if "dated" in self._words:
+            attached = self._parts.attached
+            columns = [self._sheet.column(name) for name in attached.value] if attached else []
+            if not columns or any(column.type != "date" for column in columns):
+                raise NotReadError("no date is named whose first or last one is meant")
+            self._words = self._words - {"dated"}
 
     def _check_group(self, shown: SheetColumn) -> None:
         """Refuse "which region has the highest sales": one row, or all of the region together."""

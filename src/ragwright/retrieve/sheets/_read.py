@@ -13,7 +13,15 @@ from ...core import late_pattern
 from ...index import folded, month_number, named_unit, read_date, singular
 from .._tables import Sheet
 from ._words import (
-    AGGREGATES, COMPARISONS, DESCRIBING, FILLERS, GROUPS, NEGATIONS, OF_DATES, ROWS, WEAK,
+    AGGREGATES,
+    COMPARISONS,
+    DESCRIBING,
+    FILLERS,
+    GROUPS,
+    NEGATIONS,
+    OF_DATES,
+    ROWS,
+    WEAK,
 )  # fmt: skip
 
 ItemKind: TypeAlias = Literal[

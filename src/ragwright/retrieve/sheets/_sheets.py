@@ -11,8 +11,8 @@ from .._sqlite import SqliteReader
 from .._tables import Column, Sheet, Table
 
 _LISTED = (
-    "SELECT name, document, source, title, sheet, notes, page, header, rows, totals, columns, doubt "
-    "FROM _tables ORDER BY rowid"
+    "SELECT name, document, source, title, sheet, notes, page, header, rows, totals, columns, "
+    "doubt FROM _tables ORDER BY rowid"
 )
 
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...index import SheetColumn, folded
+from ...index import SheetColumn, folded, singular
 from .._tables import Sheet
 from ._read import Item
 from ._words import OF_TIME
-
 
 _NOUNS = frozenset(["column", "table", "rows"])
 """Kinds of items that name what is asked for."""
@@ -64,6 +63,17 @@ class Parts:
     conditions: list[Condition] = field(default_factory=list)
     tables: int = 0
     rows: bool = False
+
+
+_NUMBERED = frozenset(["id", "no", "nr", "number", "num", "code", "key", "index", "ref", "record"])
+
+
+def numbers_rows(column: SheetColumn, sheet: Sheet) -> bool:
+    """True for numbers that are names of rows, such as 1001 in the column "Order" of orders."""
+    if column != sheet.columns[0] or column.type != "number" or not column.distinct or column.unit:
+        return False
+    called = singular(folded(f"{sheet.called} {sheet.notes}")).split()
+    return bool(set(singular(folded(column.name)).split()) & {*_NUMBERED, *called})
 
 
 def parts_of(items: Sequence[Item], sheet: Sheet) -> Parts:
@@ -271,7 +281,7 @@ class _Walk:
             self._compared(item.value, None)
 
     def _from_date(self) -> None:
-        """ "From 2023 to 2024" is a span, "from 2024" what is dated so, and a day is neither."""
+        """A span in "from 2023 to 2024", a date in "from 2024"; a single day may be either."""
         ended = self._kind(1) == "comparison" and self._kind(2) == "date"
         first, last = self._items[self._at].value
         if not ended and first == last:
@@ -299,6 +309,9 @@ class _Walk:
         unit = units.pop() if units else ""
         if column is None and kind == "number" and not unit:
             self._refuse_year(bounds)
+            self._refuse_count()
+        elif column is not None and mark != "=" and numbers_rows(column, self._sheet):
+            raise NotReadError(f"{column.name} holds names of rows, not amounts")
         if column is None:
             column, kind = self._compared_column(kind, unit, mark)
         self._add_comparison(column, kind, mark, [value for _, value, _ in bounds])
@@ -312,6 +325,16 @@ class _Walk:
         dated = [c for c in self._sheet.columns if c.type == "date" or _of_years(c)]
         if years and dated:
             raise NotReadError(f"it is not clear whether {years[0]} is a year")
+
+    def _refuse_count(self) -> None:
+        """Refuse "more than one order", which counts the rows of a group."""
+        following = self._peek()
+        if following is None or following.kind not in _NOUNS:
+            return
+        columns = [self._sheet.column(name) for name in following.value or ()]
+        measured = [c for c in columns if c.type == "number" and not numbers_rows(c, self._sheet)]
+        if following.kind != "column" or not measured:
+            raise NotReadError(f"it is not clear how {following.text!r} is counted")
 
     def _operand(self) -> tuple[str, Any, str]:
         """Kind, value and unit of the number or date that is next."""
@@ -409,5 +432,3 @@ def _merged_conditions(conditions: Sequence[Condition]) -> list[Condition]:
             mark = "in" if condition.mark == "=" else condition.mark
             merged[same] = Condition(condition.column, mark, tuple(dict.fromkeys(values)))
     return merged
-
-

@@ -64,7 +64,8 @@ OF_DATES = frozenset(
 NEGATIONS = frozenset(
     [
         "not", "without", "except", "except for", "excluding", "other than", "outside",
-        "outside of", "apart from", "out of", "no", "never", "isn t", "aren t", "wasn t", "weren t", "non",
+        "outside of", "apart from", "out of", "no", "never",
+        "isn t", "aren t", "wasn t", "weren t", "non",
     ]
 )  # fmt: skip
 
@@ -112,13 +113,12 @@ complete respective corresponding one ones associated date dates
 FILLERS = frozenset(_FILLERS.split())
 """Words that add no condition."""
 
-DESCRIBING = frozenset(
-    """
-    given listed recorded registered shown contained included located situated based placed found
-    existing marked labelled labeled classified categorised categorized tagged entire whole full
-    complete respective corresponding associated
-    """.split()
-)
+_DESCRIBING = """
+given listed recorded registered shown contained included located situated based placed found
+existing marked labelled labeled classified categorised categorized tagged entire whole full
+complete respective corresponding associated
+"""
+DESCRIBING = frozenset(_DESCRIBING.split())
 """Fillers that may be a condition right before the name of the rows: "complete orders"."""
 
 OF_TIME = frozenset(["latest", "newest", "most recent", "last", "earliest", "oldest", "first"])
