@@ -70,6 +70,17 @@ def test_a_description_is_searched_and_shown_and_never_text(
         assert server.count == 2  # nothing of it was kept
 
 
+def test_control_characters_of_a_reply_are_left_out(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    server.play("A red\x00 \x1b[31mvalve\x07 of\u200f steel.\ud800")
+    folder = make_project(settings(server), **{"pump.html": page(drawing(90))})
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+        (figure,) = figures(bench)
+    assert figure["description"] == "A red [31mvalve of steel.\ufffd"
+
+
 def test_an_index_of_the_same_figures_asks_nothing_again(
     make_project: MakeProject, server: ScriptedServer
 ) -> None:

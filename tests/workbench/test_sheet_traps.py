@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragwright import Workbench
+from ragwright import Session, Workbench
 
 xlsxwriter = pytest.importorskip("xlsxwriter")
 
@@ -232,3 +233,37 @@ def test_it_abstains(bench: Workbench, question: str, reason: str) -> None:
 def test_rows_of_csv_are_numbered_as_a_spreadsheet_shows_them(bench: Workbench) -> None:
     answer = bench.ask("How many visitors are at the Dam?")
     assert "Rows 2, 5." in answer.text
+
+
+PARSER = """
+from ragwright.ingest import Parser
+
+
+class Other(Parser):
+    kinds = frozenset({"sheet"})
+
+    def parse(self, data, name, kind):
+        return ["# Elsewhere"]
+"""
+
+
+def test_tables_follow_the_parser_of_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_sheets.py").write_text(PARSER)
+    monkeypatch.syspath_prepend(tmp_path)
+    book = xlsxwriter.Workbook(str(tmp_path / "crates.xlsx"))
+    sheet = book.add_worksheet("Crates")
+    for number, row in enumerate([("Crate", "Load (kg)"), ("C1", 3), ("C2", 4)]):
+        sheet.write_row(number, 0, row)
+    book.close()
+    (tmp_path / "ragwright.yaml").write_text("sources: [crates.xlsx]\n")
+    with Workbench.open(tmp_path) as opened:
+        opened.ingest()
+    with Workbench.open(tmp_path, Session(("ingest.parser=own_sheets:Other",))) as other:
+        assert other.ingest().failures == ()
+        assert other.ask("What is the total load?").abstained
+    with Workbench.open(tmp_path) as opened:
+        opened.project.folder.sheets.unlink(missing_ok=True)
+        opened.ingest()
+        assert opened.ask("What is the total load?").text.startswith("The sum of Load is 7 kg")

@@ -61,13 +61,13 @@ def keep_sheets(store: Store, pair: IndexSpec, file: Path) -> int:
     file.touch(mode=0o600)
     try:
         try:
-            return _updated(store, wanted, file)
+            return _updated(store, pair, wanted, file)
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
             file.unlink()  # damaged, or made by another version: it follows from the documents
             file.touch(mode=0o600)
-            return _updated(store, wanted, file)
+            return _updated(store, pair, wanted, file)
     except (sqlite3.Error, OSError) as error:
         raise StoreError(
             f"the tables of spreadsheets cannot be written: {error}",
@@ -105,7 +105,7 @@ def forget_sheets(file: Path, documents: Sequence[str]) -> None:
             ) from error
 
 
-def _updated(store: Store, wanted: dict[str, str], file: Path) -> int:
+def _updated(store: Store, pair: IndexSpec, wanted: dict[str, str], file: Path) -> int:
     with closing(sqlite3.connect(file, timeout=60.0, isolation_level=None)) as connection:
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("BEGIN IMMEDIATE")
@@ -123,6 +123,9 @@ def _updated(store: Store, wanted: dict[str, str], file: Path) -> int:
             if kept.get(name) == content:
                 continue
             document = store.document(name)
+            if document is not None and document.content_hash() != content:
+                # an index of another parser holds another version
+                document = next((d for d in store.documents(pair) if d.id == name), None)
             for table in tables_of(document) if document is not None else ():
                 _write(connection, document, table)
             connection.execute("INSERT INTO _documents VALUES (?, ?)", (name, content))

@@ -30,7 +30,7 @@ from ...flow import (
     send,
     sorted_params,
 )
-from ...ingest import Failure, media_type, png_file
+from ...ingest import Failure, media_type, normalise, png_file
 from ._contexts import FATAL, concerns_text
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class FigureTexts:
         reply = yield from send(request, ChatReply)
         if reply.finish == "content_filter":
             raise ModelRefusedError("the model refused to describe it", where=self.model)
-        text = " ".join(reply.text.split())[:_LONGEST]
+        text = " ".join(normalise(reply.text).split())[:_LONGEST]
         yield from reading(self.model, "" if text else "the reply is empty")
         if not text:
             raise ModelReplyError("the reply is empty", where=self.model)
