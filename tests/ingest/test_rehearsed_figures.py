@@ -18,8 +18,8 @@ pytest.importorskip("selectolax")
 
 NEW = "A photo of the osmium valve VX-2."
 ROWS = (
-    '{"user_input": "zirconium gasket", "reference_document_ids": ["docs/a.html"]}\n'
-    '{"user_input": "osmium valve", "reference_document_ids": ["docs/b.html"]}\n'
+    '{"user_input": "zirconium gasket", "reference_ids": ["docs/a.html"]}\n'
+    '{"user_input": "osmium valve", "reference_ids": ["docs/b.html"]}\n'
 )
 
 

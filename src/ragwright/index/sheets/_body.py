@@ -61,7 +61,7 @@ class _Division:
     first: int
     header: Sequence[str]
     row: int
-    _made: Body = field(default_factory=Body)
+    _result: Body = field(default_factory=Body)
     _checked: int = 0
 
     def body(self) -> Body:
@@ -73,12 +73,12 @@ class _Division:
                 continue
             kind = self._kind(at, row, filled)
             if kind == "total":
-                self._made.totals.append(at)
+                self._result.totals.append(at)
             elif not (row[0] and _notes(filled, width)):
-                self._made.data.append(at)
-                self._made.doubt = self._made.doubt or kind
-        self._made.doubt = self._made.doubt or self._inner_header()
-        return self._made
+                self._result.data.append(at)
+                self._result.doubt = self._result.doubt or kind
+        self._result.doubt = self._result.doubt or self._inner_header()
+        return self._result
 
     def _kind(self, at: int, row: Sequence[str], filled: Sequence[str]) -> str:
         """``total``, a doubt in words, or empty for a row of data."""
@@ -124,35 +124,35 @@ class _Division:
         if row[0] or any(cell and not looks_typed(cell) for cell in row):
             return ""
         self._checked += 1
-        named = sum(bool(self.cells[i][0]) for i in self._made.data)
+        named = sum(bool(self.cells[i][0]) for i in self._result.data)
         if (
             self._checked > _MOST_CHECKED
-            or len(self._made.data) < 2
-            or 2 * named < len(self._made.data)
+            or len(self._result.data) < 2
+            or 2 * named < len(self._result.data)
         ):
             return ""
         if self._adds_up(row):
             return "total"
-        texts = any(_is_text(self.cells[i][0]) for i in self._made.data)
+        texts = any(_is_text(self.cells[i][0]) for i in self._result.data)
         return f"row {self.row + at} has numbers and no name" if texts else ""
 
     def _names_the_last(self, row: Sequence[str], named: re.Match[str]) -> bool:
         """True for "West Total" below a single row of the West."""
         rest = (named["before"] or named["after"] or "").casefold()
         position = next(at for at, cell in enumerate(row) if cell)
-        last = self.cells[self._made.data[-1]] if self._made.data else ()
+        last = self.cells[self._result.data[-1]] if self._result.data else ()
         return bool(rest and last) and last[position].casefold() == rest
 
     def _has_more_texts(self, row: Sequence[str]) -> bool:
         """True where most rows of data have more texts than their name."""
-        several = sum(sum(map(_is_text, self.cells[i])) > 1 for i in self._made.data)
-        return 2 * several > len(self._made.data)
+        several = sum(sum(map(_is_text, self.cells[i])) > 1 for i in self._result.data)
+        return 2 * several > len(self._result.data)
 
     def _numbers(self, position: int, cell: str) -> list[float] | None:
         """The numbers of a column above a cell, and its own; None where they are none."""
         if not cell or not looks_typed(cell):
             return None
-        column = [self.cells[i][position] for i in self._made.data]
+        column = [self.cells[i][position] for i in self._result.data]
         above = [text for text in column if not is_missing(text)]
         _, numbers = typed_column("", [*above, cell], range(len(above) + 1), computed=True)
         if len(numbers) < 3 or not all(isinstance(n, int | float) for n in numbers):
@@ -176,20 +176,20 @@ class _Division:
     @cached_property
     def _numeric(self) -> list[int]:
         """Positions of the columns in which most cells are numbers or dates."""
-        found = []
+        positions = []
         for position in range(len(self.header)):
-            column = [self.cells[i][position] for i in self._made.data[:500]]
+            column = [self.cells[i][position] for i in self._result.data[:500]]
             filled = [text for text in column if not is_missing(text)]
             typed = sum(map(looks_typed, filled))
             if typed > 1 and 2 * typed >= len(filled):
-                found.append(position)
-        return found
+                positions.append(position)
+        return positions
 
     def _inner_header(self) -> str:
         """A doubt where a row has texts in all columns of numbers: the header of another table."""
         if len(self._numeric) < 2:
             return ""
-        for at in self._made.data:
+        for at in self._result.data:
             texts = [self.cells[at][position] for position in self._numeric]
             if all(map(_is_text, texts)) and len(set(texts)) > 1:
                 return f"row {self.row + at} looks like the header of another table"

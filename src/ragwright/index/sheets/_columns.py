@@ -188,10 +188,10 @@ def _units_of(header: str, held: Sequence[tuple[int, str]]) -> tuple[str, ...]:
 def _yes_cells(values: Sequence[Value]) -> tuple[str, ...]:
     """The cells that say yes; empty where there are others than yes and no, or empty ones."""
     different = {value for value in values if isinstance(value, str)}
-    said = {value: value.casefold() for value in different}
-    if None in values or not different or not all(w in _YES | _NO for w in said.values()):
+    words = {value: value.casefold() for value in different}
+    if None in values or not different or not all(w in _YES | _NO for w in words.values()):
         return ()
-    return tuple(sorted(value for value, word in said.items() if word in _YES))
+    return tuple(sorted(value for value, word in words.items() if word in _YES))
 
 
 def may_stand_below(cells: Sequence[str], *, first: bool) -> bool:

@@ -236,7 +236,8 @@ class Ingest:
             if isinstance(path, Failure):
                 yield path, ""
             elif not self._as_it_was(path):
-                yield from self._documents_of_file(feed, reader, path)
+                stored = self._read_before(path)
+                yield from stored or self._documents_of_file(feed, reader, path)
 
     def _documents_of_file(
         self, feed: Feed, reader: Reader, path: SourceFile
@@ -278,6 +279,19 @@ class Ingest:
         self.progress.read += len(documents)
         self.progress.unchanged += len(documents)
         return True
+
+    def _read_before(self, path: SourceFile) -> list[tuple[Document | Failure, str]]:
+        """Documents of an unchanged file that an index of other settings holds; else none."""
+        known = None if self._stamps is None else self._stamps.documents(path)
+        documents: list[tuple[Document | Failure, str]] = []
+        for name, content in known[1] if known else ():
+            document = self._store.document(name)
+            if document is None or document.content_hash() != content:
+                return []
+            documents.append((document, content))
+        if known and documents:
+            self.progress.bytes_done += known[0]
+        return documents
 
     def _cut_if_new(self, document: Document, content: str) -> tuple[Chunk, ...] | None:
         """Chunks of a document, None if there is nothing to write."""
