@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,22 @@ def test_each_parser_of_all_sources_has_an_index_of_its_own_and_a_sweep_builds_i
     theirs = ragwright(project, "retrieve", "filter", "--set", "ingest.parser=own:Shout").stdout
     assert "FILTER" in theirs
     assert "FILTER" not in ragwright(project, "retrieve", "filter").stdout
+
+
+def test_another_index_by_the_same_parser_reads_no_unchanged_file_again(project: Path) -> None:
+    counted = 'open("calls.txt", "a").write("x")\n        return'
+    (project / "own.py").write_text(OWN.replace("return", counted))
+    time.sleep(2.1)  # a file that was written just now may change again under the same time
+    parser = ("--set", "ingest.parser=own:Shout")
+    ragwright(project, "ingest", *parser)
+    smaller = ("--set", "chunk.head.title=false")
+    done = ragwright(project, "ingest", *parser, *smaller, "--json")
+    assert json.loads(done.stdout)["documents"]["added"] == 1
+    assert "FILTER" in ragwright(project, "retrieve", "filter", *parser, *smaller).stdout
+    assert (project / "calls.txt").read_text() == "x"
+    (project / "docs" / "pump.pdf").write_bytes(pdf("Another page"))
+    ragwright(project, "ingest", *parser)
+    assert (project / "calls.txt").read_text() == "xx"
 
 
 def test_parsers_are_shown_side_by_side(project: Path) -> None:

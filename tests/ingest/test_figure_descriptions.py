@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import signal
@@ -11,41 +10,18 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from described_figures import TEXT, drawing, figures, images_of, page, settings
 from small_project import MakeProject
 
 from ragwright import Session, Workbench
 from ragwright.core import BudgetStopped, ConfigError, MissingKeyError
-from ragwright.ingest import image_size, png_file
+from ragwright.ingest import image_size
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("selectolax")
-
-TEXT = "A cutaway drawing of the zirconium gasket TX-4711."
-
-
-def drawing(shade: int) -> bytes:
-    return png_file(np.full((120, 160), shade, dtype=np.uint8))
-
-
-def page(*images: bytes) -> str:
-    figures = "".join(
-        f"<p>{'The pump is driven by a steel shaft. ' * 9} Part {number}.</p>"
-        f"<figure><img alt='Drawing {number}' "
-        f"src='data:image/png;base64,{base64.b64encode(image).decode()}'></figure>"
-        for number, image in enumerate(images, 1)
-    )
-    return f"<html><body><h1>Pumps</h1>{figures}</body></html>"
-
-
-def images_of(request: ServerRequest) -> list[bytes]:
-    """The images of a request."""
-    parts = request.body["messages"][-1]["content"]
-    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
-    return [base64.b64decode(url.partition("base64,")[2]) for url in urls]
 
 
 @pytest.fixture
@@ -57,19 +33,6 @@ def make_project(tmp_path: Path) -> MakeProject:
 def server() -> Iterator[ScriptedServer]:
     with ScriptedServer(TEXT) as running:
         yield running
-
-
-def settings(server: ScriptedServer, more: str = "") -> str:
-    model = f"{server.url}#eye"
-    return (
-        f"ingest: {{image_model: '{model}'}}\nbudget: {{concurrency: 1}}\n"
-        f"models: {{'{model}': {{price_in: 1000, price_out: 1000, timeout: 5}}}}\n{more}"
-    )
-
-
-def figures(bench: Workbench) -> list[dict[str, Any]]:
-    hits = bench.retrieve("pump shaft drawing", 50).hits
-    return [figure for group in bench.figures(hits).values() for figure in group]
 
 
 def test_a_description_is_searched_and_shown_and_never_text(
@@ -105,6 +68,17 @@ def test_a_description_is_searched_and_shown_and_never_text(
         assert not bench.project.replies.forget(source=document.id)
         bench.ingest()
         assert server.count == 2  # nothing of it was kept
+
+
+def test_control_characters_of_a_reply_are_left_out(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    server.play("A red\x00 \x1b[31mvalve\x07 of\u200f steel.\ud800")
+    folder = make_project(settings(server), **{"pump.html": page(drawing(90))})
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+        (figure,) = figures(bench)
+    assert figure["description"] == "A red [31mvalve of steel.\ufffd"
 
 
 def test_an_index_of_the_same_figures_asks_nothing_again(

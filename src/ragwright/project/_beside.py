@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ..core import Document, SourceError, value_hash
-from ..index import IndexedDocument, StoreOptions, chunk_key
+from ..index import Figures, StoreOptions
 from ..ingest import Reader, ScanProgress
 from ..ledger import FileLock
 from ._encoding import encode_missing
+from ._figures import figure_files
 from ._ingesting import feeds_of, fetch_by_runner
 from ._like import StoredDocuments, unfetched
 from ._make_ingest import make_ingest
@@ -24,6 +23,7 @@ from ._source_entries import entry_of_argument
 from .building import (
     Feed,
     FetchAhead,
+    FigureFiles,
     Ingest,
     IngestForecast,
     IngestReport,
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 _FOLDER = "trial"
 """Folder in the cache with the store of a trial."""
-
-_BATCH = 64
-"""Documents that are copied at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +83,8 @@ class _InPlace(Reader):
 def _moved(name: str, heads: Mapping[str, str], home: Path) -> str:
     """A name with its head replaced; relative and absolute spellings are known."""
     for new, old in heads.items():
-        spellings = {new, str(Path(new).absolute())}
-        if Path(new).absolute().is_relative_to(home):
-            spellings.add(Path(new).absolute().relative_to(home).as_posix())
-        for head in spellings:
+        whole = Path(new).absolute()
+        for head in {new, str(whole), Path(os.path.relpath(whole, home)).as_posix()}:
             if name == head or name.startswith((f"{head}/", f"{head}#")):
                 return old + name[len(head) :]
     return name
@@ -145,12 +140,12 @@ def build_beside(trial: Project, base: Project, sources: TrialSources) -> Ingest
         RagwrightError: None of the sources could be read.
     """
     pair = trial.settled_spec()
-    _copy(trial, base)
     reader = StoredDocuments(base.store, base.pair)
     kept = [Feed(source, (reader,)) for source in reader.sources]
-    make_ingest(trial, Ingest).run(kept, unfetched)  # those whose vectors are not known
-    feeds, pruned = _trial_feeds(trial, base, sources)
-    work = make_ingest(trial, Ingest)
+    _trial_ingest(trial, base).run(kept, unfetched)
+    feeds, moved = _trial_feeds(trial, base, sources)
+    pruned = sources.prune or bool(moved)
+    work = _trial_ingest(trial, base, _files_read(trial, moved))
     with FetchAhead(fetch_by_runner(trial), web_pages(feeds)) as fetch_page:
         report = work.run(feeds, fetch_page, prune=pruned)
     if report.failures and (report.nothing_read or not trial.store.holds(pair)):
@@ -161,8 +156,34 @@ def build_beside(trial: Project, base: Project, sources: TrialSources) -> Ingest
 
 def forecast_beside(project: Project, sources: TrialSources) -> IngestForecast:
     """Forecast what :func:`build_beside` would embed; write nothing, call no model."""
-    feeds, _ = _trial_feeds(project, project, sources)
-    return make_ingest(project, Ingest).forecast(feeds, fetch_by_runner(project))
+    feeds, moved = _trial_feeds(project, project, sources)
+    work = make_ingest(project, Ingest)
+    if work.figures is not None:
+        work.figures = replace(work.figures, files=_files_read(project, moved))
+    return work.forecast(feeds, fetch_by_runner(project))
+
+
+def _trial_ingest(trial: Project, base: Project, files: FigureFiles | None = None) -> Ingest:
+    """An ingest into a trial's store that uses vectors and figures of the project."""
+    work = make_ingest(trial, Ingest)
+    work.others = base.store
+    if work.figures is not None:
+        place = Path(trial.settings.store.path).parent / trial.folder.figures.name
+        own = Figures(place, work.figures.model)
+        work.figures = replace(work.figures, figures=own, files=files, others=base.figures)
+    return work
+
+
+def _files_read(project: Project, moved: Mapping[str, str]) -> FigureFiles:
+    """The files of documents; of those read in place of others, the files that were read.
+
+    Args:
+        project: The project.
+        moved: Old source -> the one that is read in its place.
+    """
+    home = project.folder.root.absolute()
+    heads = {old.rstrip("/"): str(Path(new).absolute()) for old, new in moved.items()}
+    return replace(figure_files(project), place=lambda source: _moved(source, heads, home))
 
 
 def forecast_like(project: Project, other: Project) -> IngestForecast | None:
@@ -175,8 +196,10 @@ def forecast_like(project: Project, other: Project) -> IngestForecast | None:
     )
 
 
-def _trial_feeds(trial: Project, base: Project, sources: TrialSources) -> tuple[list[Feed], bool]:
-    """The sources with their readers; whether what they lack is removed.
+def _trial_feeds(
+    trial: Project, base: Project, sources: TrialSources
+) -> tuple[list[Feed], Mapping[str, str]]:
+    """The sources with their readers, and OLD -> NEW of those that take the place of others.
 
     Raises:
         SourceError: OLD of NEW=OLD was never ingested, or plain sources are mixed with such.
@@ -208,34 +231,9 @@ def _trial_feeds(trial: Project, base: Project, sources: TrialSources) -> tuple[
             placed.append(Feed(old, (_InPlace(feed, recipe, home),)))
         else:
             placed.append(feed)
-    return placed, sources.prune or any(old for _, old in pairs)
+    return placed, {old: new for new, old in pairs if old}
 
 
 def _replaces(name: str) -> bool:
     """True for NEW=OLD; a = within an address, or in the name of a file, is no such sign."""
     return "=" in name and "://" not in name and not Path(name).exists()
-
-
-def _copy(trial: Project, base: Project) -> None:
-    """Copy documents whose vectors are all known, without a model."""
-    source, target, pair = base.store, trial.store, trial.pair
-    roots = source.sources(base.pair)
-    known = target.content_hashes(pair)
-    wanted = (d for d in source.documents(base.pair) if known.get(d.id) is None)
-    while group := list(islice(wanted, _BATCH)):
-        by_root: dict[str, list[IndexedDocument]] = {}
-        for document in group:
-            chunks = tuple(trial.chunker.chunks(document))
-            keys = [chunk_key(chunk, document.title) for chunk in chunks]
-            matrix = None
-            if pair.embedder:
-                vectors = source.stored_vectors(pair.embedder, keys)
-                if len(set(keys)) != len(vectors):
-                    continue
-                rows = [vectors[key] for key in keys]
-                empty = np.zeros((0, pair.dimensions), dtype=np.float32)
-                matrix = np.stack(rows) if rows else empty
-            ready = IndexedDocument(document, chunks, matrix)
-            by_root.setdefault(roots[document.id], []).append(ready)
-        for root, ready_documents in by_root.items():
-            target.upsert(pair, ready_documents, root)

@@ -56,6 +56,7 @@ class Sheet:
         leads: True for the table of its sheet with the most rows.
         groups: Groups of readers that its document names; None where the file does not say.
         stamp: Hash of its document.
+        doubt: Why its rows may be others than these; empty where they are certain.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Sheet:
     leads: bool = True
     groups: tuple[str, ...] | None = ()
     stamp: str = ""
+    doubt: str = ""
 
     @property
     def called(self) -> str:

@@ -16,7 +16,7 @@ from ._columns import folded, singular
 from ._grid import SheetTable, tables_of
 
 _VERSION = 3
-"""Since 3 with the groups of documents."""
+"""Since 3 with the groups of documents and the doubts about tables."""
 _SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".csv", ".tsv")
 _MOST_COLUMNS = 500
 _MOST_VALUES = 50_000
@@ -27,7 +27,7 @@ CREATE TABLE _documents (id TEXT PRIMARY KEY, hash TEXT NOT NULL, groups TEXT NO
 CREATE TABLE _tables (
     name TEXT PRIMARY KEY, document TEXT NOT NULL, source TEXT NOT NULL, title TEXT NOT NULL,
     sheet TEXT NOT NULL, notes TEXT NOT NULL, page INTEGER, header INTEGER NOT NULL,
-    rows INTEGER NOT NULL, totals TEXT NOT NULL, columns TEXT NOT NULL);
+    rows INTEGER NOT NULL, totals TEXT NOT NULL, columns TEXT NOT NULL, doubt TEXT NOT NULL);
 CREATE TABLE _values (
     "table" TEXT NOT NULL, "column" TEXT NOT NULL, value TEXT NOT NULL,
     folded TEXT NOT NULL, singular TEXT NOT NULL);
@@ -62,13 +62,13 @@ def keep_sheets(store: Store, pair: IndexSpec, file: Path) -> int:
     file.touch(mode=0o600)
     try:
         try:
-            return _updated(store, wanted, file)
+            return _updated(store, pair, wanted, file)
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
             file.unlink()  # damaged, or made by another version: it follows from the documents
             file.touch(mode=0o600)
-            return _updated(store, wanted, file)
+            return _updated(store, pair, wanted, file)
     except (sqlite3.Error, OSError) as error:
         raise StoreError(
             f"the tables of spreadsheets cannot be written: {error}",
@@ -106,7 +106,7 @@ def forget_sheets(file: Path, documents: Sequence[str]) -> None:
             ) from error
 
 
-def _updated(store: Store, wanted: dict[str, str], file: Path) -> int:
+def _updated(store: Store, pair: IndexSpec, wanted: dict[str, str], file: Path) -> int:
     with closing(sqlite3.connect(file, timeout=60.0, isolation_level=None)) as connection:
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("BEGIN IMMEDIATE")
@@ -124,6 +124,9 @@ def _updated(store: Store, wanted: dict[str, str], file: Path) -> int:
             if kept.get(name) == content:
                 continue
             document = store.document(name)
+            if document is not None and document.content_hash() != content:
+                # an index of another parser holds another version
+                document = next((d for d in store.documents(pair) if d.id == name), None)
             for table in tables_of(document) if document is not None else ():
                 _write(connection, document, table)
             groups = groups_in(document) if document is not None else ()
@@ -173,11 +176,11 @@ def _write(connection: sqlite3.Connection, document: Document | None, table: She
                 )
         described.append(entry)
     connection.execute(
-        "INSERT INTO _tables VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO _tables VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             name, document.id, document.source, document.title, table.sheet, table.title,
             table.page, table.header, len(table.rows), json.dumps(table.totals),
-            json.dumps(described, ensure_ascii=False),
+            json.dumps(described, ensure_ascii=False), table.doubt,
         ),
     )  # fmt: skip
 

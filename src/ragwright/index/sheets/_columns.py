@@ -31,6 +31,8 @@ _DIGITS = re.compile(
     r"|\d{1,3}(?:['’\u00a0\u202f ]\d{3})+(?:[.,]\d+)?|\d{1,2}(?:,\d{2})*,\d{3}(?:\.\d+)?"
 )
 """Digits with marks where numbers have them; the last form is India's."""
+_WRITTEN = re.compile(r"\d+(?:\.\d*[1-9])?")
+"""Digits of a number as the reader of workbooks writes it."""
 _MONTHS = {
     name: number
     for number, names in enumerate(
@@ -58,6 +60,8 @@ _UNIT_HEADERS = frozenset({
 })  # fmt: skip
 """Words in headers of columns that hold the unit of each row."""
 _MOST_UNITS = 40
+_YES = frozenset(["true", "yes", "y", "ja", "oui", "sí", "si", "wahr", "vrai", "✓"])
+_NO = frozenset(["false", "no", "n", "nein", "non", "falsch", "faux", "✗"])
 _CODE = re.compile(r"[A-Z]{3}")
 
 
@@ -77,6 +81,9 @@ class SheetColumn:
         empty: Number of its cells without a value.
         searched: False where its values are too many to be found by the words of a question.
         units: The different units or currencies that a column of units holds, sorted.
+        header: Header without its unit, which further columns of the table may have.
+        below: True where an empty cell may stand for the value above it.
+        yes: Cells that say yes, of a column that holds only yes and no.
     """
 
     name: str
@@ -90,6 +97,9 @@ class SheetColumn:
     empty: int = 0
     searched: bool = True
     units: tuple[str, ...] = ()
+    header: str = ""
+    below: bool = False
+    yes: tuple[str, ...] = ()
 
 
 def folded(text: str) -> str:
@@ -151,7 +161,9 @@ def typed_column(
         column, values = _dates(name, held, cells)
     else:
         values = [None if is_missing(cell) else cell for cell in cells]
-        column = SheetColumn(" ".join(header.split()), units=_units_of(header, held))
+        column = SheetColumn(
+            " ".join(header.split()), units=_units_of(header, held), yes=_yes_cells(values)
+        )
         left_out = tuple(place for place in left_out if _ERROR.search(place))
     present = [value for value in values if value is not None]
     distinct = len(set(present)) == len(present) == len(cells)
@@ -171,6 +183,29 @@ def _units_of(header: str, held: Sequence[tuple[int, str]]) -> tuple[str, ...]:
     if headed or currencies or all(named.values()):
         return tuple(sorted({unit or cell for cell, unit in named.items()}))
     return ()
+
+
+def _yes_cells(values: Sequence[Value]) -> tuple[str, ...]:
+    """The cells that say yes; empty where there are others than yes and no, or empty ones."""
+    different = {value for value in values if isinstance(value, str)}
+    words = {value: value.casefold() for value in different}
+    if None in values or not different or not all(w in _YES | _NO for w in words.values()):
+        return ()
+    return tuple(sorted(value for value, word in words.items() if word in _YES))
+
+
+def may_stand_below(cells: Sequence[str], *, first: bool) -> bool:
+    """True where empty cells may stand for the value above: each value begins a group of rows.
+
+    Args:
+        cells: Cells of a column of texts.
+        first: It is the first column of its table.
+    """
+    held = [cell for cell in cells if cell]
+    empty = len(cells) - len(held)
+    if not empty or not cells[0] or len(set(held)) < len(held):
+        return False
+    return first or empty >= len(held)
 
 
 def _mostly(held: Sequence[tuple[int, str]], fits: Callable[[str], bool]) -> bool:
@@ -217,6 +252,8 @@ def _numbers(
 ) -> tuple[SheetColumn, list[Value]]:
     matches = {cell: _number(cell) for cell in {cell for _, cell in held}}
     digits = [match["digits"].strip() for match in matches.values() if match]
+    # a cell that a workbook would write otherwise holds text, as "2.500" of a German list
+    computed = computed and all(map(_WRITTEN.fullmatch, digits))
     comma = decimal_mark(digits, computed=computed)
     units = Counter(
         named_unit((match["before"] or match["after"] or "").strip())

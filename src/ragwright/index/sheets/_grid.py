@@ -8,15 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from ...core import Document
-from ._columns import SheetColumn, Value, is_missing, looks_typed, typed_column
+from ._body import body_of
+from ._columns import SheetColumn, Value, is_missing, looks_typed, may_stand_below, typed_column
+from ._units import named_unit
 
-_TOTAL = re.compile(
-    r"(?:grand[ -]|sub[- ]?)?totals?|sums?|overall|averages?|mean"
-    r"|gesamt(?:summe)?|summe|zwischensumme"
-    r"|total g[ée]n[ée]ral|sous-total|somme|moyenne|mittelwert|durchschnitt|suma|promedio",
-    re.IGNORECASE,
-)
-_NOTE = re.compile(r"\*|†|\d\)|(?:notes?|source|quelle|anmerkung|remarque|nota|fuente)\b", re.I)
 _HEADER_ROWS = 12
 """Rows in which the header is looked for."""
 
@@ -47,6 +42,7 @@ class SheetTable:
         rows: Rows of data, without header, notes and totals.
         values: Cells by column, one for each row.
         totals: Row numbers of totals, which are not data.
+        doubt: Why its rows may be others than these; empty where they are certain.
     """
 
     sheet: str
@@ -57,6 +53,7 @@ class SheetTable:
     rows: tuple[SheetRow, ...]
     values: tuple[list[Value], ...]
     totals: tuple[int, ...] = ()
+    doubt: str = ""
 
 
 @dataclass(slots=True)
@@ -72,47 +69,120 @@ class _Block:
     spans: list[tuple[int, int]]
 
 
+@dataclass(slots=True)
+class _Part:
+    """A block with its header, to which blocks below may be joined.
+
+    Attributes:
+        block: The block.
+        head: Position of the last row of its header.
+        doubt: Why rows below it may belong to it, or may not.
+    """
+
+    block: _Block
+    head: int
+    doubt: str = ""
+
+
 def tables_of(document: Document) -> list[SheetTable]:
     """Return the tables of a spreadsheet or CSV document, in the order of its text.
 
     Hidden sheets, blocks without a header, and those with fewer than one row of data are left out.
     """
-    tables: list[SheetTable] = []
-    before: tuple[_Block, int] | None = None
+    parts: list[_Part] = []
     for block in _blocks(document):
         width = max(map(len, block.cells))
         block.cells[:] = [row + [""] * (width - len(row)) for row in block.cells]
         at = _header_at(block.cells)
-        if at is None:
-            if before is not None and _continues(*before, block):
-                earlier, head = before
-                gap = block.first_row - earlier.first_row - len(earlier.cells)
-                filler = [""] * width
-                earlier.cells += [filler] * gap + block.cells
-                earlier.spans += [(0, 0)] * gap + block.spans
-                tables[-1] = _table(earlier, head, document) or tables[-1]
-            continue
-        table = _table(block, at, document)
-        if table is not None:
-            tables.append(table)
-            before = (block, at)
-    return tables
+        above = next((p for p in reversed(parts) if _lies_below(block, p.block)), None)
+        if above is not None and (at is None or _lacks_names(block, at, above)):
+            _join(above, block)
+        elif at is not None:
+            parts.append(_Part(block, at))
+            if above is not None and _all_texts(above) and _all_texts(parts[-1]):
+                doubt = (
+                    f"rows from {block.first_row} on may be a table of their own or belong above"
+                )
+                above.doubt = parts[-1].doubt = doubt
+    tables = (_table(part, document) for part in parts)
+    return [table for table in tables if table is not None]
 
 
-def _continues(earlier: _Block, head: int, block: _Block) -> bool:
-    """True for rows below a table, after an empty row, with the same columns."""
-    gap = block.first_row - earlier.first_row - len(earlier.cells)
+_GAP = 2
+"""Most empty rows within a table."""
+
+
+def _lies_below(block: _Block, earlier: _Block) -> bool:
+    """True for a block within the columns of an earlier one, below it."""
+    start = block.first_column - earlier.first_column
     return (
-        (earlier.sheet, earlier.first_column) == (block.sheet, block.first_column)
-        and len(earlier.cells[0]) == len(block.cells[0])
-        and 0 < gap <= 2
-        and len(earlier.cells) > head + 1
+        block.sheet == earlier.sheet
+        and block.first_row >= earlier.first_row + len(earlier.cells)
+        and 0 <= start <= len(earlier.cells[0]) - len(block.cells[0])
+        and len(block.cells[0]) > 1
+    )
+
+
+def _join(part: _Part, block: _Block) -> None:
+    """Add rows below a table to it, if they can be its own; else the table is in doubt."""
+    earlier = part.block
+    gap = block.first_row - earlier.first_row - len(earlier.cells)
+    start = block.first_column - earlier.first_column
+    width = len(earlier.cells[0])
+    rows = [[*[""] * start, *row, *[""] * (width - start - len(row))] for row in block.cells]
+    if gap > _GAP or not _fit(part, rows):
+        if any(sum(map(bool, row)) > 1 for row in rows):
+            part.doubt = part.doubt or f"rows from {block.first_row} on may belong to it"
+        return
+    earlier.cells += [[""] * width for _ in range(gap)] + rows
+    earlier.spans += [(0, 0)] * gap + block.spans
+
+
+def _fit(part: _Part, rows: Sequence[Sequence[str]]) -> bool:
+    """True where numbers and dates stand in columns that hold such, and texts in others."""
+    cells = part.block.cells
+    for position in range(len(cells[0])):
+        held = [row[position] for row in cells[part.head + 1 :][:_FITTED]]
+        typed = sum(map(looks_typed, held))
+        texts = sum(not is_missing(cell) for cell in held) - typed
+        for row in rows[:_FITTED]:
+            cell = row[position]
+            if is_missing(cell) or not (typed or texts):
+                continue
+            if looks_typed(cell) if not typed else (not texts and not looks_typed(cell)):
+                return False
+    return True
+
+
+_FITTED = 50
+"""Rows that are compared where rows below a table may belong to it."""
+
+
+def _lacks_names(block: _Block, at: int, above: _Part) -> bool:
+    """True for rows right below a table whose first one names fewer columns than have cells."""
+    names, width = block.cells[at], len(block.cells[0])
+    gap = block.first_row - above.block.first_row - len(above.block.cells)
+    if at or gap > _GAP or width != len(above.block.cells[0]):
+        return False
+    return any(
+        not names[position] and any(row[position] for row in block.cells[1:])
+        for position in range(width)
+        if above.block.cells[above.head][position]
+    )
+
+
+def _all_texts(part: _Part) -> bool:
+    """True for a table without a number or date."""
+    return not any(
+        looks_typed(cell) for row in part.block.cells[part.head + 1 :][:_FITTED] for cell in row
     )
 
 
 def _blocks(document: Document) -> Iterator[_Block]:
-    """Yield the Markdown tables of a text, with their places."""
+    """Yield the Markdown tables of a text, with their places; empty rows part those of CSV."""
     listed = document.metadata.get("tables", ())
+    empty = document.metadata.get("empty_rows", ())
+    empty_rows = frozenset(map(str, empty)) if isinstance(empty, tuple) else frozenset()
     places = list(listed) if isinstance(listed, tuple) else []
     flat = not document.pages
     stem = PurePosixPath(document.source.rpartition("#")[2] or document.source).stem
@@ -128,7 +198,8 @@ def _blocks(document: Document) -> Iterator[_Block]:
             sheet, row, column = _place(place) if place else (stem, 1, 1)
             if (flat or place) and not place.startswith("hidden:"):
                 page = None if flat else _page_at(document, lines[0][0])
-                yield _block(lines, sheet, page, notes, (row, column))
+                whole = _block(lines, sheet, page, notes, (row, column))
+                yield from _parted(whole, empty_rows) if flat else (whole,)
             notes, lines = [], []
         elif line.startswith("# "):
             notes = []
@@ -151,6 +222,30 @@ def _block(
     ]
     spans = [(start, start + len(line)) for start, line in kept]
     return _Block(sheet, page, notes, *corner, cells, spans)
+
+
+def _parted(block: _Block, empty_rows: frozenset[str]) -> Iterator[_Block]:
+    """Cut the rows of a CSV file where it has empty rows, whose numbers count."""
+    number, begin = 0, 0
+    numbers: list[int] = []
+    for _ in block.cells:
+        number += 1
+        while str(number) in empty_rows:
+            number += 1
+        numbers.append(number)
+    for at in range(1, len(numbers) + 1):
+        if at == len(numbers) or numbers[at] > numbers[at - 1] + 1:
+            cells, spans = block.cells[begin:at], block.spans[begin:at]
+            if begin or at < len(numbers):
+                width = max(len(row) - _empty_end(row) for row in cells)
+                cells = [row[:width] for row in cells]
+            yield replace(block, first_row=numbers[begin], cells=cells, spans=spans)
+            begin = at
+
+
+def _empty_end(row: Sequence[str]) -> int:
+    """Number of empty cells at the end of a row."""
+    return next((at for at, cell in enumerate(reversed(row)) if cell), len(row))
 
 
 def _place(text: str) -> tuple[str, int, int]:
@@ -225,18 +320,35 @@ def _header_names(cells: Sequence[Sequence[str]], at: int) -> list[str]:
     return names
 
 
-def _table(block: _Block, at: int, document: Document) -> SheetTable | None:
-    names = _header_names(block.cells, at)
-    body, totals = _body(block, at)
-    if not body:
+def _units_below(cells: Sequence[Sequence[str]], at: int) -> list[str] | None:
+    """The row below a header, if it holds nothing but units, above numbers; else None."""
+    if at + 2 >= len(cells):
         return None
-    rows = tuple(SheetRow(block.first_row + i, *block.spans[i]) for i in body)
+    row, below = cells[at + 1], cells[at + 2]
+    units = [cell.strip(" ()[]") for cell in row]
+    named = [position for position, unit in enumerate(units) if unit]
+    if not named or not all(named_unit(units[position]) for position in named):
+        return None
+    return units if any(looks_typed(below[position]) for position in named) else None
+
+
+def _table(part: _Part, document: Document) -> SheetTable | None:
+    block, at = part.block, part.head
+    names = _header_names(block.cells, at)
+    units = _units_below(block.cells, at)
+    if units is not None:
+        names = [f"{n} ({u})" if u else n for n, u in zip(names, units, strict=True)]
+    first = at + 1 + (units is not None)
+    body = body_of(block.cells, first, block.cells[at], block.first_row)
+    if not body.data:
+        return None
+    rows = tuple(SheetRow(block.first_row + i, *block.spans[i]) for i in body.data)
     numbers = [row.number for row in rows]
     columns: list[SheetColumn] = []
     values: list[list[Value]] = []
     taken = set(RESERVED)
     for position, name in enumerate(names):
-        cells = [block.cells[i][position] for i in body]
+        cells = [block.cells[i][position] for i in body.data]
         column, held = typed_column(name, cells, numbers, computed=block.page is not None)
         unique, number = column.name, 1
         while unique.casefold() in taken:
@@ -244,7 +356,8 @@ def _table(block: _Block, at: int, document: Document) -> SheetTable | None:
             unique = f"{column.name} ({number})"
         taken.add(unique.casefold())
         letter = _letter(block.first_column + position)
-        columns.append(replace(column, name=unique, letter=letter))
+        below = column.type == "text" and may_stand_below(cells, first=not position)
+        columns.append(replace(column, header=column.name, name=unique, letter=letter, below=below))
         values.append(held)
     above = [cell for row in block.cells[:at] for cell in dict.fromkeys(row) if cell]
     title = " ".join([*block.notes, *above[:3]]) if at else " ".join(block.notes)
@@ -256,7 +369,8 @@ def _table(block: _Block, at: int, document: Document) -> SheetTable | None:
         tuple(columns),
         rows,
         tuple(values),
-        tuple(block.first_row + i for i in totals),
+        tuple(block.first_row + i for i in body.totals),
+        part.doubt or body.doubt,
     )
 
 
@@ -266,54 +380,3 @@ def _letter(number: int) -> str:
         number, letter = divmod(number - 1, 26)
         name = chr(65 + letter) + name
     return name
-
-
-def _body(block: _Block, at: int) -> tuple[list[int], list[int]]:
-    """Positions of rows of data and of totals, without notes and repeated headers."""
-    header = block.cells[at]
-    data: list[int] = []
-    totals: list[int] = []
-    width = len(header)
-    for i in range(at + 1, len(block.cells)):
-        row = block.cells[i]
-        filled = [cell for cell in row if cell]
-        if not filled or row == header:
-            continue
-        label = filled[0].strip(" :.")
-        if looks_typed(label):
-            label = ""
-        match = _TOTAL.match(label)
-        if match and (len(match[0]) == len(label) or _adds_up(block.cells, data, row)):
-            totals.append(i)
-        elif width > 2 and len(filled) == 1 and row[0] and _is_note(row[0]):
-            continue
-        else:
-            data.append(i)
-    if len(data) > 2:
-        last = block.cells[data[-1]]
-        labels = [cell for cell in last if cell and not looks_typed(cell)]
-        if not labels and not last[0] and _adds_up(block.cells, data[:-1], last):
-            totals.append(data.pop())
-    return data, totals
-
-
-def _is_note(text: str) -> bool:
-    """True for a footnote: a mark, a word such as "source", or more words than a name has."""
-    return bool(_NOTE.match(text)) or len(text.split()) > 5
-
-
-def _adds_up(cells: Sequence[Sequence[str]], data: Sequence[int], row: Sequence[str]) -> bool:
-    """True where a number of the row is the sum of the numbers above it, of all or of the last."""
-    for position, cell in enumerate(row):
-        if not cell or not looks_typed(cell):
-            continue
-        above = [cells[i][position] for i in data if not is_missing(cells[i][position])]
-        _, numbers = typed_column("", [*above, cell], range(len(above) + 1), computed=True)
-        if not all(isinstance(number, int | float) for number in numbers) or len(numbers) < 3:
-            continue
-        total, sums = numbers[-1], 0.0
-        for number in reversed(numbers[:-1]):
-            sums += float(number or 0)
-            if abs(sums - float(total or 0)) < 1e-6 * max(1.0, abs(sums)) and number != total:
-                return True
-    return False

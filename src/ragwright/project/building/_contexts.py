@@ -20,7 +20,7 @@ from ...core import (
     counted,
 )
 from ...flow import Message, chat, gather, reading, run_in_pool
-from ...ingest import Failure
+from ...ingest import Failure, normalise
 
 if TYPE_CHECKING:
     from ...core import Chunk, Document
@@ -148,7 +148,7 @@ def _sentence(
     messages = (Message("system", _SYSTEM), Message("user", text))
     params = {"temperature": 0, "max_tokens": options.max_tokens * 2}
     reply = yield from chat(options.model, messages, params, sources=(document.id,))
-    line = " ".join(reply.text.split())
+    line = " ".join(normalise(reply.text).split())
     spans = tokenizer.spans(line)
     if len(spans) > options.max_tokens:
         line = line[: spans[options.max_tokens - 1].end]

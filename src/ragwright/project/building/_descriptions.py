@@ -30,7 +30,7 @@ from ...flow import (
     send,
     sorted_params,
 )
-from ...ingest import Failure, media_type, png_file
+from ...ingest import Failure, media_type, normalise, png_file
 from ._contexts import FATAL, concerns_text
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class FigureTexts:
         model: The vision model.
         figures: Figures that are kept, with their descriptions.
         files: The files that documents are read from; None where only kept figures are described.
+        others: Figures of another index that are only read; None for none.
         written: Images described so far.
         unread: Documents whose figures could not be read.
     """
@@ -101,6 +102,7 @@ class FigureTexts:
     model: str
     figures: Figures
     files: FigureFiles | None
+    others: Figures | None = None
     written: int = 0
     unread: set[str] = field(default_factory=set)
     _fault: ModelError | None = None
@@ -118,20 +120,36 @@ class FigureTexts:
             SourceError: They cannot be read from the file.
         """
         content = document.content_hash()
+        described: dict[str, str] = {}
         if self.figures.hashes(document.id).get(document.id) == content:
             figures = self.figures.of([document.id])
+        elif self.others and self.others.hashes(document.id).get(document.id) == content:
+            figures = self.others.of([document.id])
         elif self.files is None:
             figures = []
         else:
             images = self.files.images(document, source)
+            described = self._described(document.id)
             if keep:
                 self.figures.put(document.id, content, images)
                 figures = self.figures.of([document.id])
             else:
-                known = {f.image: f.description for f in self.figures.of([document.id])}
-                read = (image.figure for image in images)
-                figures = [replace(f, description=known.get(f.image, "")) for f in read]
-        return [figure for figure in figures if figure.placed]
+                figures = [image.figure for image in images]
+        return [
+            replace(figure, description=figure.description or described.get(figure.image, ""))
+            for figure in figures
+            if figure.placed
+        ]
+
+    def _described(self, document: str) -> dict[str, str]:
+        """Image -> its description, of the images that a document had so far."""
+        kept = (figures.of([document]) for figures in (self.others, self.figures) if figures)
+        return {f.image: f.description for group in kept for f in group if f.description}
+
+    def _file(self, image: str) -> tuple[str, bytes] | None:
+        """Media type and bytes of an image."""
+        file = self.figures.file(image)
+        return self.others.file(image) if file is None and self.others else file
 
     def known(self, documents: Sequence[Cut], source: str) -> tuple[list[Cut], list[Wanted]]:
         """Documents with the descriptions that are stored, and the figures that have none."""
@@ -203,7 +221,7 @@ class FigureTexts:
                 break
             size = _GROUP if self.written else 1
             group, waiting = waiting[:size], waiting[size:]
-            flows = (self._description(f, d, partial(self.figures.file, f.image)) for d, f in group)
+            flows = (self._description(f, d, partial(self._file, f.image)) for d, f in group)
             texts: list[Outcome] = yield from gather(flows, limit=_AT_ONCE, settle=True)
             for (document, figure), text in zip(group, texts, strict=True):
                 outcomes[document.id, figure.image] = text
@@ -262,7 +280,7 @@ class FigureTexts:
         reply = yield from send(request, ChatReply)
         if reply.finish == "content_filter":
             raise ModelRefusedError("the model refused to describe it", where=self.model)
-        text = " ".join(reply.text.split())[:_LONGEST]
+        text = " ".join(normalise(reply.text).split())[:_LONGEST]
         yield from reading(self.model, "" if text else "the reply is empty")
         if not text:
             raise ModelReplyError("the reply is empty", where=self.model)

@@ -38,7 +38,7 @@ from ...ingest import (
 if TYPE_CHECKING:
     from .._settings import SourceEntry
 
-_READING = 3
+_READING = 4
 """Incremented when readers change their results, so that files are read again."""
 
 

@@ -36,10 +36,12 @@ class FigureFiles:
     Attributes:
         root: Folder that relative sources start from.
         options: The settings of a source, by the name under which it was ingested.
+        place: The path of a file by the source of its document, relative to ``root``.
     """
 
     root: Path
     options: Callable[[str], SourceOptions]
+    place: Callable[[str], str] = str
 
     def images(self, document: Document, source: str) -> list[FigureImage]:
         """The figures of a document; none where it is not a file of its own.
@@ -51,7 +53,7 @@ class FigureFiles:
         Raises:
             SourceError: The file is damaged, or reading it takes more than the source allows.
         """
-        file = self.root / document.source
+        file = self.root / self.place(document.source)
         options = self.options(source)
         kind = FIGURE_KINDS.get(file.suffix.lower(), "")
         try:

@@ -50,6 +50,7 @@ class Ingest:
 
     Attributes:
         figures: Describes the figures of documents; None where no model does.
+        others: Another store whose vectors are used too; None for none.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Ingest:
         self._chunker = chunker
         self._heads = chunker if isinstance(chunker, HeadedChunker) else None
         self.figures: FigureTexts | None = None
+        self.others: Store | None = None
         self._calls_models = False
         self._model, self._local = embedding
         self._runner = runner
@@ -234,7 +236,8 @@ class Ingest:
             if isinstance(path, Failure):
                 yield path, ""
             elif not self._as_it_was(path):
-                yield from self._documents_of_file(feed, reader, path)
+                stored = self._read_before(path)
+                yield from stored or self._documents_of_file(feed, reader, path)
 
     def _documents_of_file(
         self, feed: Feed, reader: Reader, path: SourceFile
@@ -276,6 +279,19 @@ class Ingest:
         self.progress.read += len(documents)
         self.progress.unchanged += len(documents)
         return True
+
+    def _read_before(self, path: SourceFile) -> list[tuple[Document | Failure, str]]:
+        """Documents of an unchanged file that an index of other settings holds; else none."""
+        known = None if self._stamps is None else self._stamps.documents(path)
+        documents: list[tuple[Document | Failure, str]] = []
+        for name, content in known[1] if known else ():
+            document = self._store.document(name)
+            if document is None or document.content_hash() != content:
+                return []
+            documents.append((document, content))
+        if known and documents:
+            self.progress.bytes_done += known[0]
+        return documents
 
     def _cut_if_new(self, document: Document, content: str) -> tuple[Chunk, ...] | None:
         """Chunks of a document, None if there is nothing to write."""
@@ -396,7 +412,7 @@ class Ingest:
                 for document, chunks in batch.documents
                 for chunk in chunks
             }
-            stored = self._store.stored_vectors(self._pair.embedder, list(texts))
+            stored = self._stored_vectors(list(texts))
             batch.vectors = {key: row for key, row in stored.items() if self._sound(key, row)}
             batch.replaced = stored.keys() - batch.vectors.keys()
             for key, text in texts.items():
@@ -407,6 +423,15 @@ class Ingest:
             self._flying |= batch.missing.keys()
             self.progress.texts += len(batch.missing)
         return batch
+
+    def _stored_vectors(self, keys: Sequence[str]) -> Mapping[str, Matrix]:
+        """Vectors by key that the store holds, or the other one."""
+        stored = self._store.stored_vectors(self._pair.embedder, keys)
+        if self.others is None or len(stored) == len(keys):
+            return stored
+        missing = [key for key in keys if key not in stored]
+        further = self.others.stored_vectors(self._pair.embedder, missing)
+        return {**further, **stored}
 
     def _sound(self, key: str, vector: Matrix) -> bool:
         """True if a stored vector may be used for a text."""
@@ -449,7 +474,7 @@ class Ingest:
 
     def _collect_vectors(self, batch: Batch) -> None:
         """Use vectors of an earlier batch; embed the texts that it left out."""
-        stored = self._store.stored_vectors(self._pair.embedder, list(batch.waiting))
+        stored = self._stored_vectors(list(batch.waiting))
         batch.vectors.update((key, row) for key, row in stored.items() if self._sound(key, row))
         lost = {k: t for k, t in batch.waiting.items() if k not in batch.vectors}
         if lost:

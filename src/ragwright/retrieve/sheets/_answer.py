@@ -11,10 +11,11 @@ from ...flow import Flow, SqlReply, sql
 from ...index import SheetColumn, folded, singular
 from .._tables import Sheet
 from ._cite import MOST_ROWS, range_hit, rows_text, sheet_hits
-from ._meaning import Condition, NotReadError, Query, query_of
+from ._meaning import Query, query_of
 from ._read import Question, items_of
 from ._sheets import SHEETS
 from ._statements import computed_statement, evidence_columns, evidence_statement, literal
+from ._walk import Condition, NotReadError
 from ._words import AGGREGATES, FILLERS
 
 if TYPE_CHECKING:
@@ -301,6 +302,8 @@ class _Wording:
         if query.form == "value":
             position = 3 + evidence_columns(query).index(target.name)
             values = {row[position] for row in self._rows}
+            if values == {None}:
+                raise NotReadError(f"{rows} of {place} match{self._where}, without {target.name}")
             if len(values) > 1:
                 raise NotReadError(
                     f"{rows} of {place} match{self._where}, with different values of {target.name}"

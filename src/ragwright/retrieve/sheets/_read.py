@@ -12,7 +12,17 @@ from typing import Any, Literal, TypeAlias
 from ...core import late_pattern
 from ...index import folded, month_number, named_unit, read_date, singular
 from .._tables import Sheet
-from ._words import AGGREGATES, COMPARISONS, FILLERS, GROUPS, NEGATIONS, OF_DATES, ROWS, WEAK
+from ._words import (
+    AGGREGATES,
+    COMPARISONS,
+    DESCRIBING,
+    FILLERS,
+    GROUPS,
+    NEGATIONS,
+    OF_DATES,
+    ROWS,
+    WEAK,
+)  # fmt: skip
 
 ItemKind: TypeAlias = Literal[
     "aggregate", "column", "value", "table", "unit", "number", "date", "comparison", "negation",
@@ -111,7 +121,15 @@ def items_of(question: Question, sheet: Sheet, found: Found) -> list[Item]:
     while at < len(question.words):
         item, at = reader.item_at(at)
         items.append(item)
-    return [_as_number(item, items[at - 1 : at], items[at + 1 :]) for at, item in enumerate(items)]
+    items = [_as_number(item, items[at - 1 : at], items[at + 1 :]) for at, item in enumerate(items)]
+    return [_as_condition(item, items[at + 1 :]) for at, item in enumerate(items)]
+
+
+def _as_condition(item: Item, after: Sequence[Item]) -> Item:
+    """Read no filler in "complete orders", which may be some of them only."""
+    noun = bool(after) and after[0].kind in {"column", "table", "rows"}
+    describes = item.kind == "filler" and item.text.casefold() in DESCRIBING
+    return Item("unknown", item.text) if noun and describes else item
 
 
 def _as_number(item: Item, before: Sequence[Item], after: Sequence[Item]) -> Item:
@@ -131,11 +149,17 @@ class _ItemReader:
     def __init__(self, question: Question, sheet: Sheet, found: Found) -> None:
         self._question = question
         self._found = found
-        self._names = {singular(folded(column.name)): column.name for column in sheet.columns}
+        self._names: dict[str, list[str]] = {}
         self._parts: dict[str, list[str]] = {}
-        for name, column in self._names.items():
-            for part in _sub_runs(name.split()):
-                self._parts.setdefault(part, []).append(column)
+        for column in sheet.columns:
+            for name in dict.fromkeys((column.header or column.name, column.name)):
+                self._names.setdefault(singular(folded(name)), []).append(column.name)
+            for part in _sub_runs(singular(folded(column.name)).split()):
+                self._parts.setdefault(part, []).append(column.name)
+        for name, columns in list(self._names.items()):  # "night flow" of Flow, Night
+            turned = " ".join(reversed(name.split()))
+            if len(name.split()) == 2 and turned not in self._names:
+                self._names[turned] = columns
         self._dates = {
             word: [c.name for c in sheet.columns if c.type == "date" and word in _words(c.name)]
             for c in sheet.columns
@@ -169,10 +193,10 @@ class _ItemReader:
         values = self._found.get(form)
         if values and (not keyword or _emphasised(self._question.words[at])):
             return Item("value", text, values)
-        column = self._names.get(whole)
+        columns = self._names.get(whole)
         opening = at == 0 and form in AGGREGATES
-        if column is not None and not opening and form not in {"in", "on", "of", "by", "to"}:
-            return Item("column", text, (column,))
+        if columns and not opening and form not in {"in", "on", "of", "by", "to"}:
+            return Item("column", text, tuple(columns))
         phrase = _phrase_item(text, form)
         if phrase is not None and not (single and self._is_number(at)):
             return phrase

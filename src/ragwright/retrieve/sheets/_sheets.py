@@ -14,12 +14,12 @@ from .._tables import Column, Sheet, Table
 
 _LISTED = (
     "SELECT name, document, source, title, sheet, notes, page, header, rows, totals, columns, "
-    "_documents.hash, {groups} FROM _tables JOIN _documents ON _documents.id = document "
-    "ORDER BY _tables.rowid"
+    "_documents.hash, {groups}, {doubt} FROM _tables "
+    "JOIN _documents ON _documents.id = document ORDER BY _tables.rowid"
 )
 _STAMPS = "SELECT name, hash FROM _tables JOIN _documents ON _documents.id = document"
 _GROUPED = 3
-"""Version of the file since which it holds the groups of documents."""
+"""Version of the file since which it holds groups of documents and doubts about tables."""
 
 
 class SheetReader(SqliteReader):
@@ -33,8 +33,10 @@ class SheetReader(SqliteReader):
         """
         with self._opened() as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            groups = "groups" if version >= _GROUPED else "'null'"
-            listed = connection.execute(_LISTED.format(groups=groups)).fetchall()
+            known = version >= _GROUPED
+            groups, doubt = ("groups", "doubt") if known else ("'null'", "''")
+            statement = _LISTED.format(groups=groups, doubt=doubt)
+            listed = connection.execute(statement).fetchall()
         most: dict[tuple[str, ...], int] = {}
         for _, document, _, _, sheet, _, _, _, rows, *_ in listed:
             for key in ((document,), (document, sheet)):
@@ -43,10 +45,10 @@ class SheetReader(SqliteReader):
             Sheet(
                 name, document, source, title, sheet, notes, page, header, rows,
                 tuple(json.loads(totals)), _columns(columns), rows == most[document,],
-                rows == most[document, sheet], _names(groups), stamp,
+                rows == most[document, sheet], _names(groups), stamp, doubt,
             )
             for name, document, source, title, sheet, notes, page, header, rows, totals, columns,
-            stamp, groups in listed
+            stamp, groups, doubt in listed
         )  # fmt: skip
 
     def read_within(
@@ -96,7 +98,7 @@ def _names(text: str) -> tuple[str, ...] | None:
 
 def _columns(text: str) -> tuple[SheetColumn, ...]:
     entries: list[dict[str, Any]] = json.loads(text)
-    lists = ("left_out", "units")
+    lists = ("left_out", "units", "yes")
     return tuple(
         SheetColumn(**{**entry, **{name: tuple(entry[name]) for name in lists}})
         for entry in entries

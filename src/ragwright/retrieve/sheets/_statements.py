@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...index import quoted
-from ._meaning import Condition, Query
+from ._meaning import Query
+from ._walk import Condition
 
 _MARKS = {"in": "IN", "not in": "NOT IN"}
 

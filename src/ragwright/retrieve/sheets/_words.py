@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 Aggregate: TypeAlias = Literal[
-    "count", "sum", "average", "median", "highest", "lowest", "distinct", "list", "value", "much"
-]
+    "count", "sum", "average", "median", "highest", "lowest", "distinct", "list", "value", "much",
+    "kinds",
+]  # fmt: skip
 
 _PHRASES: tuple[tuple[Aggregate, str], ...] = (
     ("count", "how many|number of|the number|count|count of|total number of|how many times"),
@@ -20,6 +21,7 @@ _PHRASES: tuple[tuple[Aggregate, str], ...] = (
     ("lowest", "lowest|smallest|minimum|min|least|fewest|shortest|earliest|oldest|the least"
                "|the fewest|first"),
     ("distinct", "different|distinct|unique"),
+    ("kinds", "kinds of|types of|sorts of|categories of|kind of|type of|sort of|category of"),
     ("list", "which|list|show|name|who|give me|find|enumerate|what are|show me|display|names of"
              "|name all|list all|identify"),
     ("value", "what is|what was|what|give|tell me|what were|state|report"),
@@ -62,7 +64,8 @@ OF_DATES = frozenset(
 NEGATIONS = frozenset(
     [
         "not", "without", "except", "except for", "excluding", "other than", "outside",
-        "outside of", "apart from", "no", "never", "isn t", "aren t", "wasn t", "weren t", "non",
+        "outside of", "apart from", "out of", "no", "never",
+        "isn t", "aren t", "wasn t", "weren t", "non",
     ]
 )  # fmt: skip
 
@@ -104,11 +107,22 @@ situated based placed found existing exist exists contain contains come comes ca
 belongs belonging get gets got make makes made go goes stand stands amount amounts figure
 figures sheet spreadsheet table file workbook data dataset column columns value values overall
 according tell know want need calculate compute work out find give us marked labelled labeled
-classified categorised categorized tagged type types kind kinds category altogether across
-within among entire whole full complete respective corresponding one ones associated date dates
+classified categorised categorized tagged altogether across within among entire whole full
+complete respective corresponding one ones associated date dates
 """
 FILLERS = frozenset(_FILLERS.split())
 """Words that add no condition."""
+
+_DESCRIBING = """
+given listed recorded registered shown contained included located situated based placed found
+existing marked labelled labeled classified categorised categorized tagged entire whole full
+complete respective corresponding associated
+"""
+DESCRIBING = frozenset(_DESCRIBING.split())
+"""Fillers that may be a condition right before the name of the rows: "complete orders"."""
+
+OF_TIME = frozenset(["latest", "newest", "most recent", "last", "earliest", "oldest", "first"])
+"""Words for the highest or lowest date, not number."""
 
 _QUANTITIES = """
 unit units quantity qty piece pieces stock hours visitors items copies seats tickets points
