@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import printed
 from postgres_server import running_server
 
 pytestmark = pytest.mark.slow
@@ -34,19 +35,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(installed: Path, tmp_path: Path) -> Run:
-    """Calls a program with the plug-in installed, in a copy of its project."""
+    """Runs a command with the plug-in installed, in a copy of its project."""
     shutil.copytree(PLUGIN / "desk", tmp_path / "desk")
-    path = os.pathsep.join(filter(None, (str(installed), os.environ.get("PYTHONPATH", ""))))
 
-    def call(*words: str, module: str = "ragwright") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", module, *words],
-            cwd=tmp_path / "desk",
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
-        )
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        return printed(tmp_path / "desk", words, {**os.environ, "COLUMNS": "200"}, [installed])
 
     return call
 
@@ -57,9 +50,18 @@ def document(done: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(done.stdout)
 
 
-def test_it_passes_the_conformance_suites(run: Run) -> None:
+def test_it_passes_the_conformance_suites(run: Run, installed: Path, tmp_path: Path) -> None:
+    path = os.pathsep.join(filter(None, (str(installed), os.environ.get("PYTHONPATH", ""))))
     suites = str(PLUGIN / "tests")
-    done = run(suites, "-q", "-p", "no:cacheprovider", "--rootdir", suites, module="pytest")
+    words = [suites, "-q", "-p", "no:cacheprovider", "--rootdir", suites]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words],
+        cwd=tmp_path / "desk",
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
     assert done.returncode == 0, done.stdout
     assert "[100%]" in done.stdout
 
