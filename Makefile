@@ -1,9 +1,9 @@
 # Two commands to know: `make demo` and `make test`. Each sets up all it needs in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-# Each worker takes its share in order, so that what a file's tests share is made once; a worker
-# that has ended its share takes half of what another one has left, so that none waits for a file.
-PARALLEL := -n auto --dist worksteal
+# A file's tests stay together, so that what they share is made once; tests/conftest.py puts the
+# files with the most slow tests first, so that no worker begins a long one when the others end.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 # A third of the time tests wait for processes and servers of their own: one worker more than cores.
 export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Tests run side by side, so the libraries of each take one thread.

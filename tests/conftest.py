@@ -7,6 +7,7 @@ import importlib.util
 import os
 import random
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(absent)
         if getattr(item, "originalname", "") in SLOW_IN_SUITES:
             item.add_marker(pytest.mark.slow)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+        items.sort(key=lambda item: -slow[item.path])  # files are begun in this order
 
 
 def pytest_collection_finish() -> None:
