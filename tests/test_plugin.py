@@ -34,14 +34,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(installed: Path, tmp_path: Path) -> Run:
+def environment(installed: Path) -> dict[str, str]:
+    """The variables of a program that finds the plug-in."""
+    path = os.pathsep.join(filter(None, (str(installed), os.environ.get("PYTHONPATH", ""))))
+    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
+
+
+@pytest.fixture
+def run(environment: dict[str, str], tmp_path: Path) -> Run:
     """Runs a command with the plug-in installed, in a copy of its project."""
     shutil.copytree(PLUGIN / "desk", tmp_path / "desk")
-
-    def call(*words: str) -> subprocess.CompletedProcess[str]:
-        return printed(tmp_path / "desk", words, {**os.environ, "COLUMNS": "200"}, [installed])
-
-    return call
+    return lambda *words: printed(tmp_path / "desk", words, environment)
 
 
 def document(done: subprocess.CompletedProcess[str]) -> Any:
@@ -50,17 +53,16 @@ def document(done: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(done.stdout)
 
 
-def test_it_passes_the_conformance_suites(run: Run, installed: Path, tmp_path: Path) -> None:
-    path = os.pathsep.join(filter(None, (str(installed), os.environ.get("PYTHONPATH", ""))))
+def test_it_passes_the_conformance_suites(environment: dict[str, str], tmp_path: Path) -> None:
     suites = str(PLUGIN / "tests")
     words = [suites, "-q", "-p", "no:cacheprovider", "--rootdir", suites]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words],
-        cwd=tmp_path / "desk",
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": path},
+        env=environment,
     )
     assert done.returncode == 0, done.stdout
     assert "[100%]" in done.stdout

@@ -68,7 +68,7 @@ def command(folder: Path, *words: str) -> None:
 
 
 def printed(
-    folder: Path, words: Sequence[str], environment: Mapping[str, str], path: Sequence[Path] = ()
+    folder: Path, words: Sequence[str], environment: Mapping[str, str]
 ) -> CompletedProcess[str]:
     """What ``python -m ragwright WORDS`` prints in a folder, without the time of its imports.
 
@@ -76,11 +76,10 @@ def printed(
         folder: Where it is run.
         words: The command and its arguments.
         environment: All its variables.
-        path: Further folders with packages.
     """
     with TemporaryDirectory() as place:
         files = [Path(place) / name for name in ("stdout", "stderr")]
-        process = started(_printing, folder, words, environment, path, files)
+        process = started(_printing, folder, words, {**environment}, files)
         process.join()
         texts = [file.read_text("utf-8") for file in files]
     assert process.exitcode is not None
@@ -88,17 +87,14 @@ def printed(
 
 
 def _printing(
-    folder: Path,
-    words: Sequence[str],
-    environment: Mapping[str, str],
-    path: Sequence[Path],
-    files: Sequence[Path],
+    folder: Path, words: Sequence[str], environment: Mapping[str, str], files: Sequence[Path]
 ) -> None:
     for number, file in enumerate(files, 1):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), number)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    sys.path[:0] = [str(folder), *map(str, path)]
+    path = environment.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [str(folder), *filter(None, path)]
     sys.argv = ["ragwright", *words]
     main()
