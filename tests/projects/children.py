@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import runpy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
@@ -95,6 +96,6 @@ def _printing(
     os.environ.update(environment)
     os.chdir(folder)
     path = environment.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:0] = [str(folder), *filter(None, path)]
+    sys.path[:0] = [str(Path.cwd()), *filter(None, path)]  # as `-m` puts them there
     sys.argv = ["ragwright", *words]
-    main()
+    runpy.run_module("ragwright", run_name="__main__", alter_sys=True)
