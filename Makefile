@@ -1,8 +1,9 @@
 # Two commands to know: `make demo` and `make test`. Each sets up all it needs in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-# A file's tests stay together, so that what they share is made once.
-PARALLEL := -n auto --dist loadfile
+# A file's tests stay together, so that what they share is made once; tests/conftest.py puts the
+# files with the most slow tests first, so that no worker begins a long one when the others end.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 # A third of the time tests wait for processes and servers of their own: one worker more than cores.
 export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Tests run side by side, so the libraries of each take one thread.
@@ -15,7 +16,7 @@ EXTRAS := delta,docs,embed,jobs,lance,measures,ocr,otel,pg,records,serve,viz
 # Compiled files are kept: without them, collecting the tests takes twice the time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test quick coverage check docs site bench lock dist release-check clean
+.PHONY: install demo test quick coverage check lint pages docs site bench lock dist release-check clean
 
 install: .venv/.all
 
@@ -54,10 +55,14 @@ coverage: .venv/.all
 	@mkdir -p build/coverage
 	$(BIN)/python -m pytest $(PARALLEL) --cov --cov-report=term --cov-report=html $(PYTEST)
 
-check: .venv/.all
+check: lint pages
+
+lint: .venv/.all
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+pages: .venv/.all
 	$(BIN)/python -m pytest -n auto tests/test_house.py tests/test_architecture.py tests/test_docs.py
 	$(BIN)/python docs/reference.py --check
 	$(BIN)/python docs/architecture.py --check

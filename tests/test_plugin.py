@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import printed
 from postgres_server import running_server
 
 pytestmark = pytest.mark.slow
@@ -33,22 +34,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(installed: Path, tmp_path: Path) -> Run:
-    """Calls a program with the plug-in installed, in a copy of its project."""
-    shutil.copytree(PLUGIN / "desk", tmp_path / "desk")
+def environment(installed: Path) -> dict[str, str]:
+    """The variables of a program that finds the plug-in."""
     path = os.pathsep.join(filter(None, (str(installed), os.environ.get("PYTHONPATH", ""))))
+    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
 
-    def call(*words: str, module: str = "ragwright") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", module, *words],
-            cwd=tmp_path / "desk",
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
-        )
 
-    return call
+@pytest.fixture
+def run(environment: dict[str, str], tmp_path: Path) -> Run:
+    """Runs a command with the plug-in installed, in a copy of its project."""
+    shutil.copytree(PLUGIN / "desk", tmp_path / "desk")
+    return lambda *words: printed(tmp_path / "desk", words, environment)
 
 
 def document(done: subprocess.CompletedProcess[str]) -> Any:
@@ -57,9 +53,17 @@ def document(done: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(done.stdout)
 
 
-def test_it_passes_the_conformance_suites(run: Run) -> None:
+def test_it_passes_the_conformance_suites(environment: dict[str, str], tmp_path: Path) -> None:
     suites = str(PLUGIN / "tests")
-    done = run(suites, "-q", "-p", "no:cacheprovider", "--rootdir", suites, module="pytest")
+    words = [suites, "-q", "-p", "no:cacheprovider", "--rootdir", suites]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
     assert done.returncode == 0, done.stdout
     assert "[100%]" in done.stdout
 

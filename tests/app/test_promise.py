@@ -31,6 +31,12 @@ def folder(tmp_path: Path) -> Path:
     return certified_project(MakeProject(tmp_path))
 
 
+@pytest.fixture
+def promised(tmp_path: Path) -> Path:
+    """The project after the default promise was made."""
+    return certified_project(MakeProject(tmp_path), promised=True)
+
+
 def promise_in(folder: Path, how: Promising | None = None, answer: str = "") -> str:
     """Make a promise and return its line."""
     with Workbench.open(folder) as bench:
@@ -95,17 +101,17 @@ def test_a_served_answer_scores_as_its_stored_row_did(folder: Path, score: str) 
     assert len(given) == certificate.answered <= certificate.asked
 
 
-def test_the_confirm_split_is_opened_once_for_an_equal_promise(folder: Path) -> None:
-    first = promise_in(folder)
-    log = Openings.of(folder / "testsets" / "openings.jsonl")
-    with Workbench.open(folder) as bench:
+def test_the_confirm_split_is_opened_once_for_an_equal_promise(promised: Path) -> None:
+    log = Openings.of(promised / "testsets" / "openings.jsonl")
+    with Workbench.open(promised) as bench:
+        [first] = certificates(bench.project.folder)
         repeated = bench.promise(Promising("testsets/set.jsonl"))
     assert repeated.again
     assert repeated.certificate is not None
-    assert repeated.certificate.line() == first
-    assert Openings.of(folder / "testsets" / "openings.jsonl") == log
+    assert repeated.certificate.line() == first.line()
+    assert Openings.of(promised / "testsets" / "openings.jsonl") == log
     assert [opening.purpose for opening in log] == ["promise: at most 5 % of answers wrong"]
-    assert len(certificates_in(folder)) == 1
+    assert len(certificates_in(promised)) == 1
 
 
 def certificates_in(folder: Path) -> list[str]:
@@ -113,10 +119,9 @@ def certificates_in(folder: Path) -> list[str]:
         return [certificate.number for certificate in certificates(bench.project.folder)]
 
 
-def test_every_further_opening_halves_the_level(folder: Path) -> None:
-    promise_in(folder)
-    promise_in(folder, Promising("testsets/set.jsonl", risk=0.1))
-    with Workbench.open(folder) as bench:
+def test_every_further_opening_halves_the_level(promised: Path) -> None:
+    promise_in(promised, Promising("testsets/set.jsonl", risk=0.1))
+    with Workbench.open(promised) as bench:
         first, second = certificates(bench.project.folder)
         standing = standing_of(bench.project.folder)
     assert (first.opening, second.opening) == (1, 2)
@@ -136,12 +141,11 @@ def test_every_further_opening_halves_the_level(folder: Path) -> None:
         ("prompt", "the prompt changed"),
     ],
 )
-def test_a_change_suspends_it_and_again_renews_it(folder: Path, change: str, reason: str) -> None:
-    promise_in(folder)
-    file = folder / "ragwright.yaml"
+def test_a_change_suspends_it_and_again_renews_it(promised: Path, change: str, reason: str) -> None:
+    file = promised / "ragwright.yaml"
     if change == "documents":
-        (folder / "docs" / "new.md").write_text("# New\n\nThe saw is blue.\n", "utf-8")
-        ragwright(folder, "ingest", "--quiet")
+        (promised / "docs" / "new.md").write_text("# New\n\nThe saw is blue.\n", "utf-8")
+        ragwright(promised, "ingest", "--quiet")
     elif change == "settings":
         file.write_text(file.read_text("utf-8") + "retrieve: {top_k: 3}\n", "utf-8")
     elif change == "prompt":
@@ -150,28 +154,27 @@ def test_a_change_suspends_it_and_again_renews_it(folder: Path, change: str, rea
         with ScriptedServer("100 watts [1].") as server:
             override = f"answer.model={server.url}#m"
             words = ("ask", KNOWN, "--json", "--set", override)
-            [answer] = json.loads(ragwright(folder, *words).stdout)["answers"]
+            [answer] = json.loads(ragwright(promised, *words).stdout)["answers"]
         assert reason in answer["promise"]["line"]
         return
-    [answer] = json.loads(ragwright(folder, "ask", UNKNOWN, "--json").stdout)["answers"]
+    [answer] = json.loads(ragwright(promised, "ask", UNKNOWN, "--json").stdout)["answers"]
     assert answer["promise"]["line"] == (
         f"The promise of at most 5 % of answers wrong is suspended: {reason}; "
         "run `ragwright promise --again`"
     )
     assert answer["promise"]["holds"] is False
     assert answer["abstained"], "the threshold stays in force"
-    status = ragwright(folder, "promise", "--status", code=100)
+    status = ragwright(promised, "promise", "--status", code=100)
     assert f"suspended: {reason}" in status.stdout
-    ragwright(folder, "promise", "--again", "--quiet")
-    [answer] = json.loads(ragwright(folder, "ask", KNOWN, "--json").stdout)["answers"]
+    ragwright(promised, "promise", "--again", "--quiet")
+    [answer] = json.loads(ragwright(promised, "ask", KNOWN, "--json").stdout)["answers"]
     assert answer["promise"]["holds"] is True
     assert answer["promise"]["certificate"] == "0002"
 
 
-def test_what_no_certified_question_was_like_is_not_covered(folder: Path) -> None:
-    promise_in(folder)
+def test_what_no_certified_question_was_like_is_not_covered(promised: Path) -> None:
     turns = (Message("user", KNOWN), Message("assistant", "100 watts [1]."))
-    with Workbench.open(folder) as bench:
+    with Workbench.open(promised) as bench:
         follow_up = bench.ask_all(KNOWN, [""], Asking(history=turns))[0].promise
         narrow = Asking(filters=(parse_filter("source!=docs/none.md"),))
         filtered = bench.ask_all(KNOWN, [""], narrow)[0].promise
@@ -184,34 +187,31 @@ def test_what_no_certified_question_was_like_is_not_covered(folder: Path) -> Non
     assert "does not cover answers for the persona 'engineer'" in persona.line
 
 
-def test_a_courtesy_gets_its_reply(folder: Path) -> None:
+def test_a_courtesy_gets_its_reply(promised: Path) -> None:
     """Nothing is asked, so that nothing can be wrong or withheld."""
-    promise_in(folder)
-    with Workbench.open(folder) as bench:
+    with Workbench.open(promised) as bench:
         answer = bench.ask("Thanks!")
     assert answer.route == "none"
     assert answer.promise is None
     assert not any(note.startswith("withheld") for note in answer.notes)
 
 
-def test_studies_measure_the_settings_themselves(folder: Path) -> None:
+def test_studies_measure_the_settings_themselves(promised: Path) -> None:
     """A trial has other settings; the threshold was not chosen for them."""
-    promise_in(folder)
-    with Workbench.open(folder) as bench:
+    with Workbench.open(promised) as bench:
         assert bench.project.plan().guard is not None
         variant = bench.project.variant(bench.project.settings)
         assert variant.plan().guard is None
 
 
-def test_withdrawing_keeps_the_certificates(folder: Path) -> None:
-    promise_in(folder)
-    assert "withdrawn" in ragwright(folder, "promise", "--withdraw").stdout
-    assert "no promise" in ragwright(folder, "promise", "--withdraw").stdout
-    [answer] = json.loads(ragwright(folder, "ask", KNOWN, "--json").stdout)["answers"]
+def test_withdrawing_keeps_the_certificates(promised: Path) -> None:
+    assert "withdrawn" in ragwright(promised, "promise", "--withdraw").stdout
+    assert "no promise" in ragwright(promised, "promise", "--withdraw").stdout
+    [answer] = json.loads(ragwright(promised, "ask", KNOWN, "--json").stdout)["answers"]
     assert "promise" not in answer
-    assert certificates_in(folder) == ["0001"]
-    promise_in(folder)
-    assert certificates_in(folder) == ["0001"], "the stored certificate is in force again"
+    assert certificates_in(promised) == ["0001"]
+    promise_in(promised)
+    assert certificates_in(promised) == ["0001"], "the stored certificate is in force again"
 
 
 def test_a_dry_run_opens_nothing(folder: Path) -> None:
@@ -347,25 +347,25 @@ def test_without_a_promise_there_is_nothing_to_renew_or_show(folder: Path) -> No
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"certificate": "9999"}'])
-def test_a_damaged_promise_withholds_everything_until_it_is_mended(folder: Path, text: str) -> None:
-    promise_in(folder)
-    (folder / "promise.json").write_text(text, "utf-8")
-    done = ragwright(folder, "ask", KNOWN, code=1)
+def test_a_damaged_promise_withholds_everything_until_it_is_mended(
+    promised: Path, text: str
+) -> None:
+    (promised / "promise.json").write_text(text, "utf-8")
+    done = ragwright(promised, "ask", KNOWN, code=1)
     assert "damaged" in done.stderr
     assert "promise --withdraw" in done.stderr
-    ragwright(folder, "promise", "--withdraw")
-    assert "100 watts" in ragwright(folder, "ask", KNOWN).stdout
+    ragwright(promised, "promise", "--withdraw")
+    assert "100 watts" in ragwright(promised, "ask", KNOWN).stdout
 
 
-def test_a_damaged_or_edited_certificate_is_refused(folder: Path) -> None:
-    promise_in(folder)
-    path = folder / "promises" / "0001.json"
+def test_a_damaged_or_edited_certificate_is_refused(promised: Path) -> None:
+    path = promised / "promises" / "0001.json"
     body = json.loads(path.read_text("utf-8"))
     for changed in ({**body, "threshold": 0.0}, {**body, "risk": 2}, {"number": "0001"}):
         path.write_text(json.dumps(changed), "utf-8")
-        assert "damaged" in ragwright(folder, "ask", KNOWN, code=1).stderr
+        assert "damaged" in ragwright(promised, "ask", KNOWN, code=1).stderr
     path.unlink()
-    assert "the certificate in force is missing" in ragwright(folder, "ask", KNOWN, code=1).stderr
+    assert "the certificate in force is missing" in ragwright(promised, "ask", KNOWN, code=1).stderr
 
 
 def test_two_processes_do_not_change_the_promise_at_once(folder: Path) -> None:

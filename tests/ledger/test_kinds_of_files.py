@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from children import printed
 from served import served
 
 from ragwright import Session, Workbench
@@ -41,9 +41,7 @@ def kind_of(path: str) -> str:
 
 
 def command(folder: Path, *words: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "ragwright", *words], cwd=folder, capture_output=True, text=True
-    )
+    done = printed(folder, words, os.environ)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

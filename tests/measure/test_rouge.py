@@ -9,7 +9,7 @@ from itertools import combinations
 
 import pytest
 from benchmarks.data_sets import DATA
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from ragwright.core import MeasureError, Row
@@ -121,8 +121,13 @@ def slow_weighted(response: list[str], reference: list[str], power: float) -> fl
     return 2 * common / (len(response) + len(reference)) if common else 0.0
 
 
+EQUAL = ["the", "cat", "the", "the", "the", "cat", "the"]
+"""Whose weighted length is rounded up."""
+
+
 @settings(deadline=None)
 @given(WORDS.filter(bool), WORDS.filter(bool), st.sampled_from([1.0, 1.2, 2.0]), st.booleans())
+@example(EQUAL, EQUAL, 1.2, False)
 def test_weighted_rows_are_the_cells_of_the_paper(
     response: list[str], reference: list[str], power: float, dense: bool
 ) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from children import printed
 from hub_server import HubServer, commit_of, hub_server
 
 from ragwright.models import Models
@@ -74,14 +75,7 @@ def run(hub: HubServer, project: Path) -> Run:
         offline = ("HF_", "TRANSFORMERS_")
         kept = {k: value for k, value in os.environ.items() if not k.startswith(offline)}
         home = {"HF_HOME": str(project / "cache"), "HF_ENDPOINT": hub.url}
-        done = subprocess.run(
-            [sys.executable, "-c", "from ragwright.app import main; main()", *words],
-            cwd=project,
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**kept, **home, "COLUMNS": "200", **environment},
-        )
+        done = printed(project, words, {**kept, **home, "COLUMNS": "200", **environment})
         assert done.returncode == code, done.stdout + done.stderr
         return done
 

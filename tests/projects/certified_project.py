@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 from small_project import MakeProject
 
 from ragwright import Workbench
+from ragwright.promise import Promising
 
 _FIRST = ("Amber", "Birch", "Cedar", "Dover", "Elmwood", "Falcon", "Garnet", "Harbour", "Ivory")
 _SECOND = ("lamp", "kettle", "radio", "bicycle", "camera", "heater", "printer", "toaster", "drill")
@@ -50,13 +55,47 @@ def write_rows(folder: Path, rows: list[dict[str, object]], name: str = "set.jso
     return path
 
 
-def certified_project(make: MakeProject, settings: str = "") -> Path:
-    """An ingested project with a test set of which most questions are answered rightly."""
+def certified_project(make: MakeProject, settings: str = "", *, promised: bool = False) -> Path:
+    """An ingested project with a test set of which most questions are answered rightly.
+
+    It is a copy of one that each process of the tests makes once.
+
+    Args:
+        make: Writes its files.
+        settings: Lines of the project file.
+        promised: Whether the default promise was made with the default settings.
+    """
+    folder = make(settings, **_files())
+    source = _promised() if promised else _ingested()
+    own = shutil.ignore_patterns("docs", "ragwright.yaml")
+    return Path(shutil.copytree(source, folder, ignore=own, dirs_exist_ok=True))
+
+
+def _files() -> dict[str, str]:
     sentences = [f"The {name} needs {100 + n} watts." for n, name in enumerate(things())]
-    files = {f"part-{n}.md": f"# Part {n}\n\n{text}\n" for n, text in enumerate(sentences)}
-    folder = make(settings, **files)
+    return {f"part-{n}.md": f"# Part {n}\n\n{text}\n" for n, text in enumerate(sentences)}
+
+
+def _parent() -> Path:
+    """A folder that is removed when the process ends."""
+    parent = Path(mkdtemp(prefix="certified-"))
+    atexit.register(shutil.rmtree, parent)
+    return parent
+
+
+@cache
+def _ingested() -> Path:
+    folder = MakeProject(_parent())("", **_files())
     with Workbench.open(folder) as bench:
         bench.ingest()
     tune = certified_rows("tune", known=81, unknown=40)
     write_rows(folder, [*tune, *certified_rows("confirm", known=81, unknown=40)])
+    return folder
+
+
+@cache
+def _promised() -> Path:
+    folder = certified_project(MakeProject(_parent()))
+    with Workbench.open(folder) as bench:
+        assert bench.promise(Promising("testsets/set.jsonl")).certificate is not None
     return folder

@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import runpy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from subprocess import CompletedProcess
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
@@ -63,3 +66,36 @@ def command(folder: Path, *words: str) -> None:
         os.dup2(printed.fileno(), 1)
         sys.argv = ["ragwright", *words]
         main()
+
+
+def printed(
+    folder: Path, words: Sequence[str], environment: Mapping[str, str]
+) -> CompletedProcess[str]:
+    """What ``python -m ragwright WORDS`` prints in a folder, without the time of its imports.
+
+    Args:
+        folder: Where it is run.
+        words: The command and its arguments.
+        environment: All its variables.
+    """
+    with TemporaryDirectory() as place:
+        files = [Path(place) / name for name in ("stdout", "stderr")]
+        process = started(_printing, folder, words, {**environment}, files)
+        process.join()
+        texts = [file.read_text("utf-8") for file in files]
+    assert process.exitcode is not None
+    return CompletedProcess([*words], process.exitcode, *texts)
+
+
+def _printing(
+    folder: Path, words: Sequence[str], environment: Mapping[str, str], files: Sequence[Path]
+) -> None:
+    for number, file in enumerate(files, 1):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), number)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    path = environment.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [str(Path.cwd()), *filter(None, path)]  # as `-m` puts them there
+    sys.argv = ["ragwright", *words]
+    runpy.run_module("ragwright", run_name="__main__", alter_sys=True)

@@ -20,10 +20,7 @@ KNOWN = f"How many watts does the {things()[0]} need?"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    folder = certified_project(MakeProject(tmp_path))
-    with Workbench.open(folder) as bench:
-        assert bench.promise(Promising("testsets/set.jsonl")).certificate is not None
-    return folder
+    return certified_project(MakeProject(tmp_path), promised=True)
 
 
 def serve(bench: Workbench, score: float, *, holds: bool = True, number: str = "0001") -> str:
@@ -134,9 +131,8 @@ def test_a_broken_promise_sends_one_notice(tmp_path: Path) -> None:
     pytest.importorskip("apprise")
     with web_hook() as hook:
         alert = f"serve: {{measure: {{alert: {{notify: ['{hook.address}']}}}}}}\n"
-        folder = certified_project(MakeProject(tmp_path), alert)
+        folder = certified_project(MakeProject(tmp_path), alert, promised=True)
         with Workbench.open(folder) as bench:
-            bench.promise(Promising("testsets/set.jsonl"))
             assert bench.send_alerts() == ()
             labelled(bench, [(serve(bench, 1e6), False) for _ in range(12)])
             assert [notice.sent for notice in bench.send_alerts()] == [True]

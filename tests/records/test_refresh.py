@@ -347,7 +347,7 @@ STEPS = st.tuples(
 
 @pytest.mark.slow
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(STEPS)
 def test_step_by_step_ends_where_a_refresh_from_nothing_ends(

@@ -11,7 +11,7 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.drafting import OutputQuery
-from ragwright.promise import Promising, watch_promise
+from ragwright.promise import certificates, watch_promise
 
 pytest.importorskip("fastapi")
 
@@ -21,10 +21,9 @@ UNKNOWN = "Who designed the Quartz kettle?"
 
 @pytest.mark.slow
 def test_every_door_of_the_server_keeps_the_promise(tmp_path: Path) -> None:
-    folder = certified_project(MakeProject(tmp_path))
+    folder = certified_project(MakeProject(tmp_path), promised=True)
     with Workbench.open(folder) as bench:
-        certificate = bench.promise(Promising("testsets/set.jsonl")).certificate
-    assert certificate is not None
+        [certificate] = certificates(bench.project.folder)
     with served(folder) as running:
         known_answer = running.ask(KNOWN).json()["ragwright"]
         withheld = running.ask(UNKNOWN).json()

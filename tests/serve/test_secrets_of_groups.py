@@ -30,9 +30,6 @@ pytestmark = pytest.mark.slow
 ABSENT = "Qabsent99zx"
 """Looks like a secret, and is none."""
 
-EACH = 9
-"""One secret in so many is named at a door."""
-
 QUESTIONS = (
     "What is the door code?",
     "How many documents are there?",
@@ -190,10 +187,10 @@ def test_no_door_shows_a_secret_of_another_group(
 def test_what_other_groups_hold_is_as_if_it_did_not_exist(site: Site, group: str) -> None:
     """A request that names a secret is answered as one that names nothing stored."""
     tokens = [t for other in GROUPS if other != group for t in site.secrets[other].values()]
-    for door, send in DOORS.items():
+    for number, (door, send) in enumerate(DOORS.items()):
         absent = _steady(send(site, group, ABSENT), ABSENT)
-        # another one at each door, so that all of them are named somewhere
-        for token in tokens[len(door) % EACH :: EACH]:
+        # others at each door, so that each of them is named at one
+        for token in tokens[number :: len(DOORS)]:
             shown = _steady(send(site, group, token), token)
             site.check(group, shown, door)
             assert shown == absent, (door, token)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import pwd
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -61,16 +63,30 @@ def start_server(folder: str) -> None:
     call([*start, "-l", str(place / "log"), "start"], place)
 
 
+def empty_folder() -> Path:
+    """A folder of the user that the server runs as."""
+    folder, user = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp")), plain_user()
+    if user:
+        shutil.chown(folder, user)
+    return folder
+
+
+@cache
+def fresh_cluster() -> Path:
+    """The data of a new cluster, which each process of the tests makes once."""
+    folder = empty_folder()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    data = str(folder / "data")
+    call([f"{binaries()}/initdb", "-D", data, "-U", "admin", "-A", "trust", "-N"], folder)
+    return folder / "data"
+
+
 @contextmanager
 def running_server() -> Iterator[str]:
     """The folder of the socket of a server with superuser ``admin`` and trust on the socket."""
-    programs, user = binaries(), plain_user()
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
-    if user:
-        shutil.chown(folder, user)
-    data = folder / "data"
+    cluster, folder = fresh_cluster(), empty_folder()
     try:
-        call([f"{programs}/initdb", "-D", str(data), "-U", "admin", "-A", "trust", "-N"], folder)
+        call(["cp", "-a", str(cluster), str(folder / "data")], folder)
         start_server(str(folder))
         try:
             yield str(folder)

@@ -77,7 +77,8 @@ def weighted(response: Words, reference: Words, power: float = RUN_POWER) -> Ove
         best[at + 1], runs[at + 1] = met, run + 1
         _fill_maximum(best, at + 1)
     common = float(best[-1] ** (1 / power))
-    return common, len(response), len(reference)
+    # Rounding may take the root of equal texts past their length, and a score past 1.
+    return min(common, len(response), len(reference)), len(response), len(reference)
 
 
 def _positions(words: Words) -> dict[str, NDArray[np.int64]]:

@@ -148,40 +148,40 @@ class EncodedTests:
             raise
         return store
 
-    @pytest.mark.parametrize("encoder", [_SPARSE, _LATE])
-    def test_encoded_channels_score_as_naively(self, coded: Store, encoder: str) -> None:
+    def test_encoded_channels_score_as_naively(self, coded: Store) -> None:
         """Every chunk, the first few, under filters, and among named chunks."""
-        everything = _naive(encoder, _ids(range(40)))
-        _assert_ranked(_search(coded, encoder), everything)
-        _assert_ranked(_search(coded, encoder, 5), everything[:5])
-        odd = _ids(range(1, 40, 2))
-        half = (Filter("half", (1,)),)
-        _assert_ranked(_search(coded, encoder, filters=half), _naive(encoder, odd))
-        tenth = (Filter("tenth", (7,)),)
-        _assert_ranked(_search(coded, encoder, 3, filters=tenth),
-                       _naive(encoder, _ids((7, 17, 27, 37)))[:3])  # fmt: skip
-        names = ("d003:1", "d030:0", "d020:0", "d011:1")
-        _assert_ranked(_search(coded, encoder, among=names), _naive(encoder, names))
-        named_odd = _naive(encoder, ("d003:1", "d011:1"))
-        _assert_ranked(_search(coded, encoder, among=names, filters=half), named_odd)
-        with pytest.raises(RetrieveError, match="no chunk has the id"):
-            _search(coded, encoder, among=("d003:1", "nowhere"))
+        for encoder in (_SPARSE, _LATE):
+            everything = _naive(encoder, _ids(range(40)))
+            _assert_ranked(_search(coded, encoder), everything)
+            _assert_ranked(_search(coded, encoder, 5), everything[:5])
+            odd = _ids(range(1, 40, 2))
+            half = (Filter("half", (1,)),)
+            _assert_ranked(_search(coded, encoder, filters=half), _naive(encoder, odd))
+            tenth = (Filter("tenth", (7,)),)
+            _assert_ranked(_search(coded, encoder, 3, filters=tenth),
+                           _naive(encoder, _ids((7, 17, 27, 37)))[:3])  # fmt: skip
+            names = ("d003:1", "d030:0", "d020:0", "d011:1")
+            _assert_ranked(_search(coded, encoder, among=names), _naive(encoder, names))
+            named_odd = _naive(encoder, ("d003:1", "d011:1"))
+            _assert_ranked(_search(coded, encoder, among=names, filters=half), named_odd)
+            with pytest.raises(RetrieveError, match="no chunk has the id"):
+                _search(coded, encoder, among=("d003:1", "nowhere"))
 
-    @pytest.mark.parametrize("encoder", [_SPARSE, _LATE])
-    def test_soft_filters_rank_first_in_encoded_channels(self, coded: Store, encoder: str) -> None:
+    def test_soft_filters_rank_first_in_encoded_channels(self, coded: Store) -> None:
         """Also among named chunks, and with the number of chunks of each level."""
-        relax = Relaxation((SoftFilter(Filter("half", (1,)), 1.0),), None, True)
-        names = tuple(_ids((2, 3, 4, 5)))
-        reply = _search(coded, encoder, among=names, relax=relax)
-        odd, even = _naive(encoder, _ids((3, 5))), _naive(encoder, _ids((2, 4)))
-        _assert_ranked(reply, [*odd, *even])
-        assert reply.rungs == (1,) * len(odd) + (0,) * len(even)
-        whole = _search(coded, encoder, relax=relax)
-        odd = _naive(encoder, _ids(range(1, 40, 2)))
-        _assert_ranked(whole, [*odd, *_naive(encoder, _ids(range(0, 40, 2)))])
-        few = _search(coded, encoder, 3, relax=relax)
-        assert few.candidates == whole.candidates[:3]
-        assert dict(few.ladder)[1] == len(odd)
+        for encoder in (_SPARSE, _LATE):
+            relax = Relaxation((SoftFilter(Filter("half", (1,)), 1.0),), None, True)
+            names = tuple(_ids((2, 3, 4, 5)))
+            reply = _search(coded, encoder, among=names, relax=relax)
+            odd, even = _naive(encoder, _ids((3, 5))), _naive(encoder, _ids((2, 4)))
+            _assert_ranked(reply, [*odd, *even])
+            assert reply.rungs == (1,) * len(odd) + (0,) * len(even)
+            whole = _search(coded, encoder, relax=relax)
+            odd = _naive(encoder, _ids(range(1, 40, 2)))
+            _assert_ranked(whole, [*odd, *_naive(encoder, _ids(range(0, 40, 2)))])
+            few = _search(coded, encoder, 3, relax=relax)
+            assert few.candidates == whole.candidates[:3]
+            assert dict(few.ladder)[1] == len(odd)
 
     @pytest.mark.parametrize("encoder", [_SPARSE, _LATE])
     def test_encodings_follow_their_documents(self, coded: Store, encoder: str) -> None:

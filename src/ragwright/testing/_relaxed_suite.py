@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -106,13 +106,32 @@ def _looked_up(store: Store, request: Lookup) -> LookupReply:
     return reply
 
 
+def _remembering(ask: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, which is called once for each input, also where it refuses that."""
+
+    @cache
+    def outcome(*words: Any) -> Any:
+        try:
+            return ask(*words)
+        except FilterError as error:
+            return error
+
+    def again(*words: Any) -> Any:
+        reply = outcome(*words)
+        if isinstance(reply, FilterError):
+            raise reply.with_traceback(None)
+        return reply
+
+    return again
+
+
 class _Remembered:
     """A view that is asked each query once; the naive algorithm repeats them for every k."""
 
     def __init__(self, view: View) -> None:
         self.statistics = view.statistics
-        self._keyword = cache(view.keyword)
-        self._dense = cache(
+        self._keyword = _remembering(view.keyword)
+        self._dense = _remembering(
             lambda query, *rest: view.dense(np.frombuffer(query, "f4")[None], *rest)
         )
 
