@@ -44,6 +44,8 @@ class TrainingOptions:
         bfloat16: Multiply in 16 bits: about twice as fast on processors with support, less exact.
         threads: Threads of the CPU; 0 for ``OMP_NUM_THREADS``, else for all.
         seed: Seed of the order of the pairs and of dropout.
+        preserve: Weight of keeping the similarities that sentences of the passages had before
+            training; 0: they are free. For embedding models and the ranking loss.
     """
 
     loss: Loss = "ranking"
@@ -55,6 +57,7 @@ class TrainingOptions:
     bfloat16: bool = False
     threads: int = 0
     seed: int = 0
+    preserve: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
