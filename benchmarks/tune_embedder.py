@@ -137,7 +137,7 @@ def french() -> Case:
 
 def french_all() -> Case:
     """All questions of PIAF, in the hybrid search."""
-    training = TrainingOptions(tokens=96, epochs=3)
+    training = TrainingOptions(tokens=64, epochs=1, rate=1e-4)
     documents, mining = piaf().documents, Mining("none")
     return Case(
         "french_all", documents, _french_questions(), "MRR@10", training, mining, search="hybrid"
