@@ -111,7 +111,14 @@ class _EmbedderTeacher(Teacher):
             loss = preserving_loss(model, loss, before, self.options.training.preserve)
             columns["label"] = list(range(len(pairs)))
         evaluator = self._evaluator(model, unseen)
-        return Lesson(model, "SentenceTransformer", columns, loss, lambda m: _mrr_of(evaluator, m))
+        return Lesson(
+            model,
+            "SentenceTransformer",
+            columns,
+            loss,
+            lambda m: _mrr_of(evaluator, m),
+            whole="sentence" in columns,
+        )
 
     def _vectors(self, model: Any, columns: Sequence[Sequence[str]]) -> Any:
         """Return vectors of the model as it is, of shape (rows, columns, dimensions)."""
