@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from ..models import VectorRule, open_trainable
 from ..project import at_work
 from ._losses import make_loss
 from ._pairs import Pair, Unseen
+from ._preserving import kept_sentences, neighbours, preserving_loss, sentence_pairs
+from ._share import chosen_share, fuses_scores
 from ._teach import ModelTuning, Teacher, teach
 from ._trainer import Lesson, training_setup
 from ._tuned import Tuned
@@ -69,6 +72,12 @@ class _EmbedderTeacher(Teacher):
                 where="--negatives none",
                 hint="use --negatives hard or random, or --loss ranking",
             )
+        if options.training.loss == "cosine" and options.training.preserve:
+            raise ConfigError(
+                "the cosine loss cannot preserve similarities",
+                where="--preserve",
+                hint="use --loss ranking, or leave --preserve out",
+            )
         for key in ("adapter", "ranker"):
             if configured := getattr(project.settings.retrieve, key):
                 raise ConfigError(
@@ -87,15 +96,42 @@ class _EmbedderTeacher(Teacher):
 
     def lesson(self, model: Any, pairs: Sequence[Pair], unseen: Unseen) -> Lesson:
         prefixes = self._rule.prefixes
-        columns = {
+        columns: dict[str, Sequence[Any]] = {
             "anchor": [prefixes.query + pair.question for pair in pairs],
             "positive": [prefixes.passage + pair.positive for pair in pairs],
         }
         if all(pair.negatives for pair in pairs):
             columns["negative"] = [prefixes.passage + pair.negatives[0] for pair in pairs]
         loss = make_loss(self.options.training.loss, model, self._rule.similarity)
+        if sentences := kept_sentences(pairs) if self.options.training.preserve else []:
+            near = neighbours(self.project, sentences, pairs)
+            columns["neighbour"] = [prefixes.passage + text for text in near]
+            columns["sentence"] = [prefixes.query + sentence for sentence in sentences]
+            before = self._vectors(model, [*columns.values()][1:])
+            loss = preserving_loss(model, loss, before, self.options.training.preserve)
+            columns["label"] = list(range(len(pairs)))
         evaluator = self._evaluator(model, unseen)
-        return Lesson(model, "SentenceTransformer", columns, loss, lambda m: _mrr_of(evaluator, m))
+        return Lesson(
+            model,
+            "SentenceTransformer",
+            columns,
+            loss,
+            lambda m: _mrr_of(evaluator, m),
+            whole="sentence" in columns,
+        )
+
+    def _vectors(self, model: Any, columns: Sequence[Sequence[str]]) -> Any:
+        """Return vectors of the model as it is, of shape (rows, columns, dimensions)."""
+        torch = require("torch", "train", "training an embedding model")
+        size = self.options.training.batch
+        with training_setup(model, self.options.training):
+            encoded = [
+                model.encode(
+                    list(texts), batch_size=size, convert_to_tensor=True, show_progress_bar=False
+                )
+                for texts in columns
+            ]
+        return torch.stack(encoded, dim=1).clone()
 
     def mrr(self, model: Any, questions: Unseen) -> float:
         with training_setup(model, self.options.training):
@@ -118,6 +154,18 @@ class _EmbedderTeacher(Teacher):
             write_csv=False,
             score_functions={"model": model.similarity},
         )
+
+    def further_others(self, unseen: Sequence[Pair], most: int) -> list[Pair]:
+        """Return sentences of passages that are not trained on."""
+        return sentence_pairs(unseen, most)
+
+    def refit(self, variant: Project, tuned: Tuned, unseen: Sequence[Pair]) -> Tuned:
+        """Choose the share of the keyword channel again: it was set for the present vectors."""
+        if not fuses_scores(variant.settings.retrieve):
+            return tuned
+        changed, table = chosen_share(variant, unseen)
+        beside = {**tuned.beside, **changed}
+        return replace(tuned, beside=beside, tables=(*tuned.tables, table))
 
     def withdraw(self, variant: Project) -> None:
         store = self.project.store

@@ -55,7 +55,8 @@ def searched_pairs(project: Project, rows: Sequence[Row], mining: Mining) -> lis
         TestsetError: Fewer than 20 pairs.
     """
     target = replace(project.target(), ranker=None)
-    search = _plain_search(project.settings.retrieve)
+    options = project.settings.retrieve
+    search = plain_search(options, options.rerank.candidates)
 
     def searched(row: Row) -> Flow[_Searched]:
         gold = yield from gold_chunks(row, target)
@@ -77,11 +78,11 @@ def searched_pairs(project: Project, rows: Sequence[Row], mining: Mining) -> lis
     return enough(list(kept.values()), len(rows), len(answered))
 
 
-def _plain_search(options: RetrieveOptions) -> RetrieveOptions:
-    """Return the search whose hits a reranker orders."""
+def plain_search(options: RetrieveOptions, top_k: int) -> RetrieveOptions:
+    """Return the search without the stages after fusion, to a number of hits."""
     return replace(
         options,
-        top_k=options.rerank.candidates,
+        top_k=top_k,
         context_tokens=None,
         rerank=RerankOptions(),
         select=SelectOptions(),

@@ -7,6 +7,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,7 +18,7 @@ from ..models import export_onnx, folder_hash, save_trained
 from ..project import build_like, load_settings
 from ._merging import Merged, merge, weights_of
 from ._model_card import curve_rows, interval_text, write_card
-from ._pairs import Mining, Pair, Unseen, as_unseen, read_pairs, without_unseen
+from ._pairs import LEAST_PAIRS, Mining, Pair, Unseen, as_unseen, read_pairs, without_unseen
 from ._questions import Asking, Questions, other_questions, training_questions
 from ._trainer import (
     Lesson,
@@ -129,6 +130,15 @@ class Teacher(ABC):
         """Return the questions of pairs that are not trained on, and what they search."""
         return as_unseen(self.project, pairs)
 
+    def further_others(self, unseen: Sequence[Pair], most: int) -> list[Pair]:
+        """Return further questions of other kinds, where the documents yield few.
+
+        Args:
+            unseen: Pairs that are not trained on.
+            most: Most questions.
+        """
+        return []
+
     @property
     def mergeable(self) -> bool:
         """True if the weights before training are those of a model that can be used."""
@@ -157,6 +167,16 @@ class Teacher(ABC):
                 raise
             return (f"the folder has no ONNX file: {error}",)
         return ()
+
+    def refit(self, variant: Project, tuned: Tuned, unseen: Sequence[Pair]) -> Tuned:
+        """Choose settings of the search with the new model, and add them to the result.
+
+        Args:
+            variant: The project with the new model and its index.
+            tuned: The result so far.
+            unseen: Questions that the model was not trained on.
+        """
+        return tuned
 
     def withdraw(self, variant: Project) -> None:
         """Delete what the store holds for a model that is refused."""
@@ -202,7 +222,9 @@ def teach(teacher: Teacher, testset: str) -> Tuned:
         tuned = replace(tuned, notes=(*questions.notes, *tuned.notes))
         gained = trained.after > trained.before
         if gained or options.keep:
-            others = _other_kinds(teacher, questions) if options.merge and gained else None
+            others = None
+            if options.merge and gained:
+                others = _other_kinds(teacher, questions, unseen_pairs)
             if others is not None and teacher.mergeable:
                 kinds = (unseen, others)
                 tuned = _with_merged_weights(tuned, merge(model, start, kinds, teacher.mrr))
@@ -211,7 +233,9 @@ def teach(teacher: Teacher, testset: str) -> Tuned:
             trial = workplace.folder / "model"
             shutil.rmtree(trial, ignore_errors=True)
             save_trained(model, trial)
-            tuned = _compared_with_present(teacher, questions, trial, (tuned, trained))
+            tuned = _compared_with_present(
+                teacher, questions, trial, (tuned, trained, unseen_pairs)
+            )
         shutil.rmtree(workplace.folder, ignore_errors=True)
         return tuned
 
@@ -268,14 +292,15 @@ def _training_result(
     )
 
 
-def _other_kinds(teacher: Teacher, questions: Questions) -> Unseen | None:
+def _other_kinds(teacher: Teacher, questions: Questions, unseen: Sequence[Pair]) -> Unseen | None:
     """Return questions of kinds that are not trained on; None if the documents yield too few."""
     seed = teacher.options.training.seed
     rows = other_questions(teacher.project, questions, teacher.others, seed)
-    try:
-        return teacher.unseen(teacher.pairs(rows, Mining("none")))
-    except TestsetError:
-        return None
+    pairs: list[Pair] = []
+    with suppress(TestsetError):
+        pairs = teacher.pairs(rows, Mining("none"))
+    pairs += teacher.further_others(unseen, max(0, teacher.others - len(pairs)))
+    return teacher.unseen(pairs) if len(pairs) >= LEAST_PAIRS else None
 
 
 def _with_merged_weights(tuned: Tuned, merged: Merged) -> Tuned:
@@ -300,21 +325,21 @@ def _compared_with_present(
     teacher: Teacher,
     questions: Questions,
     trial: Path,
-    result_of_training: tuple[Tuned, Trained],
+    result_of_training: tuple[Tuned, Trained, Sequence[Pair]],
 ) -> Tuned:
     """Compare the search with the new model against the present one; move the model if it wins."""
     project, options = teacher.project, teacher.options
-    tuned, trained = result_of_training
+    tuned, trained, unseen_pairs = result_of_training
     # Before anything is encoded: it may complete the configuration, which identifies the model.
     exported = teacher.export(trial)
-    overrides = [
-        *teacher.settings(trial),
-        *(f"{_sibling(teacher.setting, key)}={value}" for key, value in tuned.beside.items()),
-    ]
     variant = project.variant(
-        load_settings(project.folder.file, (*project.session.overrides, *overrides))
+        load_settings(
+            project.folder.file, (*project.session.overrides, *_in_use(teacher, tuned, trial))
+        )
     )
     build_like(variant, project)
+    tuned = teacher.refit(variant, tuned, unseen_pairs)
+    overrides = _in_use(teacher, tuned, trial)
     comparisons: list[tuple[str, Comparison]] = []
     opened: tuple[str, ...] = ()
     rule = HoldOut(questions.held_out, options.measure, options.training.seed, options.cluster)
@@ -342,9 +367,14 @@ def _compared_with_present(
     return _moved_to_target(project, tuned, trial, teacher.provider, target)
 
 
-def _sibling(setting: str, key: str) -> str:
-    """Return a key of the section that holds another key."""
-    return f"{setting.rpartition('.')[0]}.{key}"
+def _in_use(teacher: Teacher, tuned: Tuned, trial: Path) -> list[str]:
+    """Return the settings as ``key=value`` that put the trained model to use."""
+    section = teacher.setting.rpartition(".")[0]
+    beside = (
+        f"{key if '.' in key else f'{section}.{key}'}={value}"
+        for key, value in tuned.beside.items()
+    )
+    return [*teacher.settings(trial), *beside]
 
 
 def _moved_to_target(

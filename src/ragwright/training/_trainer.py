@@ -44,6 +44,8 @@ class TrainingOptions:
         bfloat16: Multiply in 16 bits: about twice as fast on processors with support, less exact.
         threads: Threads of the CPU; 0 for ``OMP_NUM_THREADS``, else for all.
         seed: Seed of the order of the pairs and of dropout.
+        preserve: Weight of keeping the similarities that sentences of the passages had before
+            training; 0: they are free. For embedding models and the ranking loss.
     """
 
     loss: Loss = "ranking"
@@ -55,6 +57,7 @@ class TrainingOptions:
     bfloat16: bool = False
     threads: int = 0
     seed: int = 0
+    preserve: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,8 @@ class Lesson:
         further: Further arguments of its trainer.
         least: MRR@10 of the unseen questions without the model: a gain is one above it.
         fresh: True if the model cannot be used before training: then only ``least`` counts.
+        whole: True if it is trained to the last step, whose weights it has then: early ones may
+            answer the unseen questions as well, and have lost more of other kinds.
     """
 
     model: Any
@@ -128,6 +133,7 @@ class Lesson:
     further: Mapping[str, Any] = field(default_factory=dict)
     least: float = 0.0
     fresh: bool = False
+    whole: bool = False
 
 
 def check_bfloat16(options: TrainingOptions) -> None:
@@ -170,15 +176,16 @@ def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> Trained:
     watch = _step_watch(transformers, work.on_step)
     # A model that begins with random weights gains nothing at first.
     patience = max(options.patience, _EVALUATIONS) if lesson.fresh else options.patience
+    early = transformers.EarlyStoppingCallback(patience)
     with training_setup(model, options):
         arguments = partial(getattr(st, f"{lesson.kind}TrainingArguments"), **lesson.further)
         trainer = _trainer_class(getattr(st, f"{lesson.kind}Trainer"))(
             model=model,
-            args=_training_arguments(arguments, options, len(data), work.folder),
+            args=_training_arguments(arguments, options, lesson, work.folder),
             train_dataset=data,
             loss=lesson.loss,
             evaluator=_evaluator(lesson.measure),
-            callbacks=[transformers.EarlyStoppingCallback(patience), watch],
+            callbacks=[watch, *([] if lesson.whole else [early])],
         )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
@@ -194,6 +201,8 @@ def _training_outcome(state: Any, fault: str, options: TrainingOptions, lesson: 
     start = 0.0 if lesson.fresh else mrr_by_step.get(0, 0.0)
     before = max(start, lesson.least)
     step = 0 if state.best_model_checkpoint is None else state.best_global_step
+    if lesson.whole:
+        step = 0 if fault else state.global_step
     unseen = mrr_by_step.get(step, before)
     if unseen <= before:  # the trainer ignores the start
         step = 0
@@ -217,10 +226,13 @@ def _curve_points(history: Sequence[dict[str, Any]]) -> Iterator[Point]:
             yield Point(step, epoch, unseen=float(entry[f"eval_{_METRIC}"]))
 
 
-def _training_arguments(arguments: Any, options: TrainingOptions, pairs: int, folder: Path) -> Any:
+def _training_arguments(
+    arguments: Any, options: TrainingOptions, lesson: Lesson, folder: Path
+) -> Any:
     torch = require("torch", "train", _PURPOSE)
+    pairs = len(next(iter(lesson.columns.values())))
     steps = math.ceil(pairs / options.batch) * options.epochs
-    every = max(1, round(steps / _EVALUATIONS))
+    every = steps if lesson.whole else max(1, round(steps / _EVALUATIONS))
     return arguments(
         output_dir=str(folder),
         num_train_epochs=options.epochs,
@@ -240,7 +252,7 @@ def _training_arguments(arguments: Any, options: TrainingOptions, pairs: int, fo
         save_strategy="steps",
         save_steps=every,
         save_total_limit=2,
-        load_best_model_at_end=True,
+        load_best_model_at_end=not lesson.whole,
         metric_for_best_model=f"eval_{_METRIC}",
         greater_is_better=True,
         report_to="none",

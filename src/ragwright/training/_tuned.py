@@ -73,7 +73,8 @@ class Tuned:
         tables: Further tables.
         notes: What a reader should know.
         value: Value of the setting, if it is not the path; ``st:FOLDER`` for example.
-        beside: Further keys of the same section that it was measured with.
+        beside: Further keys that it was measured with: of the same section, or with their section,
+            as ``retrieve.keyword_share``.
     """
 
     part: str

@@ -103,7 +103,12 @@ class _Teaching:
     seed: Annotated[int, Option(min=0, help="Seed of order, folds, trees and intervals.")] = 0
 
     def tuning(
-        self, flags: Flags, steps: _Steps, base: str = "", loss: Loss = "ranking"
+        self,
+        flags: Flags,
+        steps: _Steps,
+        base: str = "",
+        loss: Loss = "ranking",
+        preserve: float = 0.0,
     ) -> ModelTuning:
         """Return the options of the training."""
         negatives: Negatives = self.negatives.value
@@ -122,6 +127,7 @@ class _Teaching:
                 self.tokens,
                 bfloat16=self.bfloat16,
                 seed=self.seed,
+                preserve=preserve,
             ),
             self.merge,
             flags.resume,
@@ -191,6 +197,11 @@ def embedder(
     flags: Flags,
     teaching: _Teaching,
     loss: _Loss = Option(_Loss.RANKING, help="Loss to minimise."),
+    preserve: float = Option(
+        _TRAIN.preserve,
+        min=0,
+        help="Weight of keeping the similarities of sentences that have no code; 0: none.",
+    ),
 ) -> int:
     """Fine-tune the embedding model on questions and the passages that answer them.
 
@@ -199,7 +210,7 @@ def embedder(
     then too, marked in its card, and the exit code stays 100.
     """
     steps = _Steps()
-    options = teaching.tuning(flags, steps, loss=loss.value)
+    options = teaching.tuning(flags, steps, loss=loss.value, preserve=preserve)
     return _tuned(flags, lambda bench: bench.tune_embedder(teaching.testset, options), steps)
 
 
