@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import ragwright
 from served import Running, served
 from test_reader_groups import key
 
