@@ -35,8 +35,8 @@ _AROUND = 15
 """Characters of a false statement on each side of the false fact."""
 
 
-def write_project(folder: Path, articles: int) -> list[TestRow]:
-    """Write paragraphs as documents of two groups; return their questions with gold spans."""
+def write_project(folder: Path, articles: int) -> list[tuple[str, TestRow]]:
+    """Write paragraphs as documents of two groups; return questions, each with its file."""
     data = json.loads((DATA / "xquad" / "xquad.en.json").read_text("utf-8"))["data"]
     docs = folder / "docs"
     docs.mkdir(parents=True)
@@ -47,25 +47,25 @@ def write_project(folder: Path, articles: int) -> list[TestRow]:
             name = f"{number:02}-{place:02}.md"
             (docs / name).write_text(f"{head}{paragraph['context']}\n", "utf-8")
             rows += [
-                TestRow(q["id"], q["question"], reference=answer["text"], reference_ids=(name,))
+                (name, TestRow(q["id"], q["question"], reference=answer["text"]))
                 for q in paragraph["qas"]
                 for answer in q["answers"][:1]
                 if re.search(r"\d", answer["text"])  # facts that can be falsified
             ]
     (folder / "ragwright.yaml").write_text("sources: [docs/]\n", "utf-8")
-    return sorted(rows, key=lambda row: row.reference_ids[0][3:])  # of all articles in turn
+    return sorted(rows, key=lambda pair: pair[0][3:])  # of all articles in turn
 
 
-def with_spans(bench: Workbench, rows: Iterable[TestRow], count: int) -> Testset:
+def with_spans(bench: Workbench, rows: Iterable[tuple[str, TestRow]], count: int) -> Testset:
     """The first questions whose answer stands once in their document."""
     texts = {Path(document.source).name: document for document in bench.documents()}
-    kept = []
-    for row in rows:
-        document, answer = texts[row.reference_ids[0]], row.reference
+    kept: list[TestRow] = []
+    for name, row in rows:
+        document, answer = texts[name], row.reference
         if len(kept) < count and answer and document.text.count(answer) == 1:
             at = document.text.index(answer)
             span = GoldSpan(document.id, at, at + len(answer), answer)
-            kept.append(replace(row, reference_ids=(), reference_spans=(span,)))
+            kept.append(replace(row, reference_spans=(span,)))
     return Testset("facts", tuple(kept))
 
 
