@@ -569,7 +569,7 @@ class IndexSuite(EncodedTests, RelaxedTests, RightsTests):
         wrong: list[str] = []
 
         def write() -> None:
-            for step in range(12):
+            for step in range(6):
                 store.upsert(PAIR, [make_indexed(make_document(step, seed=step + 500))])
                 store.remove([f"doc/{(step + 5) % 12:04d}"])
             done.set()
