@@ -282,13 +282,13 @@ def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, fl
                 continue
             with Project.open(root, Session((f"retrieve.search={search}",))) as project:
                 for questions, address in named.items():
-                    one, _ = held_out(project, use, HoldOut(address, case.measure))
+                    comparison, _ = held_out(project, use, HoldOut(address, case.measure))
                     label = {"dense": "vectors"}.get(search, search)
-                    rows.append(row(questions, label, "model", one))
+                    rows.append(row(questions, label, "model", comparison))
     minutes = (time.process_time() - started) / 60
     print(f"{case.name}: {minutes:.1f} minutes of one core")
-    for one in rows:
-        print("  ", one)
+    for printed in rows:
+        print("  ", printed)
     return rows, found, minutes
 
 

@@ -82,7 +82,7 @@ print(json.dumps({"modules": own, "built": sorted(built), "files": sorted(files)
 MOST_MODULES = 145
 """Modules of ours that a question to the demo project may load."""
 
-MOST_FILES = 73
+MOST_FILES = 75
 """Files of ours of which such a question may run a function; the aim is 70."""
 
 
