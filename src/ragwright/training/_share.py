@@ -61,11 +61,11 @@ def chosen_share(
         ]
         mrr = sum(1 / rank for rank in ranks if rank) / max(1, len(ranks))
         rows.append((fusion, share, mrr))
-    fusion, share, _ = max(rows, key=lambda row: row[2])
+    best_fusion, best_share, _ = max(rows, key=lambda row: row[2])
     changed: dict[str, float | str] = {}
-    if fusion != present.fusion:
-        changed["retrieve.fusion"] = fusion
-    if share != present.keyword_share:
-        changed["retrieve.keyword_share"] = share
+    if best_fusion != present.fusion:
+        changed["retrieve.fusion"] = best_fusion
+    if best_share != present.keyword_share:
+        changed["retrieve.keyword_share"] = best_share
     table = TunedTable("share", ("fusion", "keyword share", "unseen MRR@10"), tuple(rows))
     return changed, table
