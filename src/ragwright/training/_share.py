@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ..flow import gather
 from ..retrieve import retrieve
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ._pairs import Pair
 
 _SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-_FUSIONS = ("adaptive", "weighted")
+_FUSIONS: tuple[Literal["adaptive", "weighted"], ...] = ("adaptive", "weighted")
 _CUTOFF = 10
 
 
