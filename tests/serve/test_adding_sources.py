@@ -137,8 +137,8 @@ def test_only_owners_add_sources_and_only_where_it_is_allowed(tmp_path: Path) ->
         bounded = ("serve.uploads=docs/new", "serve.max_upload=90000", "serve.max_body=5000")
         with served(folder, *bounded) as other:
             large = ("long.md", b"a" * 9_000)
-            sent = [upload(other.client(secret), large) for secret in (reader, owner)]
-            assert [reply.status_code for reply in sent] == [413, 303], "only owners send files"
+            replies = [upload(other.client(secret), large) for secret in (reader, owner)]
+            assert [reply.status_code for reply in replies] == [413, 303], "only owners send files"
             ended(other.client(owner))
         assert upload(http, TYRES).status_code == 303
         assert "1 added" in ended(http)

@@ -129,9 +129,8 @@ async def thread_to_ask(
         ApiError: 404, it is another person's.
     """
     own = hashed(f"{caller.name}\n{name}")[:_ID_LENGTH]
-    known = None
-    for id_to_find in (name, own):
-        known = known or await asyncio.to_thread(service.conversations.find, id_to_find)
+    find = service.conversations.find
+    known = await asyncio.to_thread(find, name) or await asyncio.to_thread(find, own)
     if known is None:
         return Thread(_owned(caller, own, ""), mine=True)
     if known.person != caller.name:
