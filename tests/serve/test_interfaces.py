@@ -136,27 +136,29 @@ def test_a_conversation_of_another_tenant_does_not_go_on(running: Running, tmp_p
 
 def test_an_answer_after_one_that_was_closed_since_does_not_go_on(tmp_path: Path) -> None:
     """It may quote the earlier one, whose document its reader may no longer see."""
-    secret, other = "The pay rises by 7 percent.", "The office opens at eight for 7 percent of us."
-    docs = {"pay.md": f"---\ngroups: [hr]\n---\n{secret}\n", "hours.md": f"{other}\n"}
+    pay, hours = "The pay rises by 7 percent.", "The office opens at eight for 7 percent of us."
     only: Any = {"ragwright": {"filters": ["source=docs/hours.md"]}}
-    with ScriptedServer(f"{secret} [1]") as model:
-        folder = MakeProject(tmp_path)(f"answer: {{model: '{model.url}#writer'}}\n", **docs)
+    with ScriptedServer(f"{pay} [1]") as model:
+        folder = MakeProject(tmp_path)(
+            f"answer: {{model: '{model.url}#writer'}}\n", **{"pay.md": pay, "hours.md": hours}
+        )
         with Workbench.open(folder) as bench:
             bench.ingest()
-        keys = ServeKeys(ProjectFolder(folder))
-        ann = keys.add(ServeKey("ann", groups=("hr",)))
-        with served(folder) as server:
-            ask = server.openai(ann).responses.create
-            first = ask(model="", input="How much does the pay rise?")
-            last = ask(
-                model="", input="When does the office open?", previous_response_id=first.id,
-                extra_body=only,
-            )  # fmt: skip
-            assert secret in last.output_text
-            keys.revoke("ann")
-            ask = server.openai(keys.add(ServeKey("ann"))).responses.create
-            with pytest.raises(openai.NotFoundError, match="not stored"):
-                ask(model="", input="Say it again.", previous_response_id=last.id)
+            secret = ServeKeys(ProjectFolder(folder)).add(ServeKey("ann"))
+            with served(folder) as server:
+                ask = server.openai(secret).responses.create
+                first = ask(model="", input="How much does the pay rise?").id
+                last = ask(
+                    model="", input="When does the office open?", previous_response_id=first,
+                    extra_body=only,
+                )  # fmt: skip
+                assert pay in last.output_text
+                (folder / "docs/pay.md").write_text(f"---\ngroups: [hr]\n---\n{pay}\n", "utf-8")
+                bench.ingest()
+            with served(folder) as server:
+                ask = server.openai(secret).responses.create
+                with pytest.raises(openai.NotFoundError, match="not stored"):
+                    ask(model="", input="Say it again.", previous_response_id=last.id)
 
 
 @pytest.mark.parametrize(
