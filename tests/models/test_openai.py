@@ -257,7 +257,7 @@ def test_nobody_at_the_address() -> None:
         ("Retry-After", "7", 7, 7),
         ("Retry-After", "0.5", 0.5, 0.5),
         ("retry-after-ms", "250", 0.25, 0.25),
-        ("Retry-After", formatdate(time.time() + 3600, usegmt=True), 3000, 3600),
+        ("Retry-After", formatdate(time.time() + 86_400, usegmt=True), 3_600, 86_400),
         ("Retry-After", formatdate(time.time() - 60, usegmt=True), 0, 0),
     ],
     ids=["seconds", "part of a second", "milliseconds", "a date to come", "a date gone by"],

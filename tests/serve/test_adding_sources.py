@@ -103,7 +103,7 @@ def test_a_full_disk_is_said_and_leaves_no_part(
             patch.setattr("tempfile.mkstemp", full)
             reply = upload(running.http, TYRES)
         assert reply.status_code == 507
-        assert "the disk is full" in reply.text
+        assert "The disk is full" in reply.text
         assert upload(running.http, TYRES).status_code == 303
         assert "1 added" in ended(running.http)
 

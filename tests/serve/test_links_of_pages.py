@@ -27,7 +27,7 @@ QUESTION = "How often must the brake fluid be changed?"
 SECRET = "---\ngroups: [hr]\n---\n# Pay\n\nThe pay rises in May.\n"
 SPAN = {"document_id": "docs/service.md", "start": 30, "end": 80, "text": MANUAL[30:80]}
 ROW = {"id": "q1", "user_input": QUESTION, "reference": "two years", "reference_spans": [SPAN]}
-PAGES = {"reader": {"/", "/sources"}}
+PAGES = {"reader": {"/", "/sources", "/history", "/sessions"}}
 PAGES["hindered reviewer"] = PAGES["narrow reviewer"] = PAGES["reader"]
 PAGES["reviewer"] = {*PAGES["reader"], "/testsets"}
 PAGES["owner"] = {*PAGES["reviewer"], "/experiments", "/drafts", "/outputs", "/settings"}

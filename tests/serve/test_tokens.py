@@ -76,8 +76,8 @@ NOW = int(time.time())
     ("claims", "fault"),
     [
         ({"exp": NOW - 120}, "expired"),
-        ({"nbf": NOW + 1000}, "not yet valid"),
-        ({"iat": NOW + 1000}, "not yet valid"),
+        ({"nbf": NOW + 100_000}, "not yet valid"),
+        ({"iat": NOW + 100_000}, "not yet valid"),
         ({"exp": None}, "exp"),
         ({"iat": None}, "iat"),
         ({"sub": None}, "sub"),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core import ConfigError
-from ..ledger import finish_switch
 
 PROJECT_FILE = "ragwright.yaml"
 
@@ -88,6 +87,8 @@ class ProjectFolder:
             StoreBusyError: A restore is going on.
             StoreError: It cannot be finished.
         """
+        from ..ledger import finish_switch  # late: commands load it once they open a project
+
         finish_switch(self.root)
 
     @property

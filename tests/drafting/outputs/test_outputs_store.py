@@ -215,7 +215,7 @@ def test_a_tenant_is_forgotten_and_its_numbers_are_not_given_again(path: Path) -
     assert [o.text for o in outputs.find(OutputQuery(scope=None, kind="text"))] == ["Of a"]
     assert outputs.save(drafted()) == 3
     for wrong in ({}, {"source": "x", "scope": "y"}):
-        with pytest.raises(StoreError, match="either"):
+        with pytest.raises(StoreError, match="name one"):
             forget_at(path, **wrong)
     outputs.close()
 
