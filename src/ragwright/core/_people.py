@@ -1,4 +1,4 @@
-"""Names of people: that of the user, and what stands for one that was erased."""
+"""The name of the user, and the hash that replaces the name of an erased person."""
 
 from __future__ import annotations
 

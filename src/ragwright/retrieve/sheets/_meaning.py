@@ -237,7 +237,7 @@ class _Former:
         """Read "kinds of" as different values, and "latest" as the highest date.
 
         Raises:
-            NotReadError: There is no column of kinds, or no date behind "latest".
+            NotReadError: No column holds kinds, or "latest" has no date.
         """
         if "kinds" in self._words:
             if not self._columns or self._columns[0].distinct:

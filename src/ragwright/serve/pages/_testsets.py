@@ -427,6 +427,6 @@ async def undo(request: Request, name: str, only: str = Form("open")) -> Respons
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     if restored is None:
-        return RedirectResponse(queue.address(outcome="there is no decision of yours to undo"), 303)
+        return RedirectResponse(queue.address(outcome="you have no decision to undo"), 303)
     message = f"{restored.id}: your decision is undone"
     return RedirectResponse(queue.address(restored.id, outcome=message), 303)
