@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import ledger
 from ..core import ConfigError
 
 PROJECT_FILE = "ragwright.yaml"
@@ -87,9 +88,7 @@ class ProjectFolder:
             StoreBusyError: A restore is going on.
             StoreError: It cannot be finished.
         """
-        from ..ledger import finish_switch  # late: commands load it once they open a project
-
-        finish_switch(self.root)
+        ledger.finish_switch(self.root)
 
     @property
     def parts(self) -> Path:
