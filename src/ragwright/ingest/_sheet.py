@@ -9,7 +9,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError, counted, require
+from ..core import (
+    EmptySourceError,
+    EncryptedSourceError,
+    MalformedSourceError,
+    column_letters,
+    counted,
+    require,
+)
 from ._archive import Archive
 from ._extract import Extract, TextBuilder
 from ._language import guess_language
@@ -64,7 +71,7 @@ def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
                 else:
                     builder.table(values)
                     mark = "" if shown.get(name, True) else "hidden:"
-                    places.append(f"{mark}{name}!{_letters(int(block[0][1]))}{block[1][0]}")
+                    places.append(f"{mark}{name}!{column_letters(int(block[0][1]))}{block[1][0]}")
     except calamine.PasswordError as error:
         raise EncryptedSourceError(
             "the workbook is protected by a password",
@@ -116,15 +123,6 @@ def _column(letters: bytes) -> int:
     for letter in letters:
         number = number * 26 + letter - 64
     return number
-
-
-def _letters(number: int) -> str:
-    """Return the name of a column by its number from 1: A for 1, AA for 27."""
-    name = ""
-    while number:
-        number, letter = divmod(number - 1, 26)
-        name = chr(65 + letter) + name
-    return name
 
 
 def _placed(grid: Grid) -> Grid:

@@ -59,8 +59,10 @@ class Balance:
         if not self.held:
             # The unknown words do not matter then, and were not computed.
             return f"{shares}: the keyword channel found nothing that would change the weights"
+        # without an embedding model, only codes count as unknown
+        unknown = "is unknown to the embedding model" if "dense" in self.others else "is codes"
         return (
-            f"{shares}: {self.unknown:.0%} of the query is unknown to the embedding model, "
+            f"{shares}: {self.unknown:.0%} of the query {unknown}, "
             f"and the best chunk by keyword holds {self.held:.0%} of it"
         )
 

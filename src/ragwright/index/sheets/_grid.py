@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from ...core import Document
+from ...core import Document, column_letters
 from ._body import body_of
 from ._columns import SheetColumn, Value, is_missing, looks_typed, may_stand_below, typed_column
 from ._units import named_unit
@@ -355,7 +355,7 @@ def _table(part: _Part, document: Document) -> SheetTable | None:
             number += 1
             unique = f"{column.name} ({number})"
         taken.add(unique.casefold())
-        letter = _letter(block.first_column + position)
+        letter = column_letters(block.first_column + position)
         below = column.type == "text" and may_stand_below(cells, first=not position)
         columns.append(replace(column, header=column.name, name=unique, letter=letter, below=below))
         values.append(held)
@@ -372,11 +372,3 @@ def _table(part: _Part, document: Document) -> SheetTable | None:
         tuple(block.first_row + i for i in body.totals),
         part.doubt or body.doubt,
     )
-
-
-def _letter(number: int) -> str:
-    name = ""
-    while number:
-        number, letter = divmod(number - 1, 26)
-        name = chr(65 + letter) + name
-    return name
