@@ -87,6 +87,11 @@ OUTPUT_STATEMENTS = (
         position INTEGER NOT NULL,
         "by" TEXT NOT NULL               -- who asked for it
     ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS answer_texts (
+        text TEXT NOT NULL,              -- hash of a client and of an answer as it was sent to it
+        batch INTEGER NOT NULL,
+        PRIMARY KEY (text, batch)
+    ) WITHOUT ROWID""",
     """CREATE VIEW IF NOT EXISTS latest_feedback AS
         SELECT f.batch, f.kind, f.position,
             coalesce((SELECT v.verdict FROM feedback v WHERE v.batch = f.batch AND v.kind = f.kind
@@ -164,7 +169,7 @@ OUTPUT_STATEMENTS = (
 OUTPUTS_MOVED = dict.fromkeys(
     (
         *("configurations", "items", "hits", "uses", "feedback", "corrections"),
-        *("output_names", "scores"),
+        *("output_names", "answer_texts", "scores"),
         *("drawn", "measuring_days", "drifts", "batches"),  # last, as it names others
     ),
     "ON CONFLICT DO NOTHING",
@@ -207,6 +212,11 @@ OUTPUTS_FORGET = (
     ),
     Forgets("hits", "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = hits.batch)"),
     Forgets("uses", "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = uses.batch)"),
+    Forgets(
+        "answer_texts",
+        "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = answer_texts.batch)",
+        "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = answer_texts.batch)",
+    ),
     # a batch is what one person asked for, and goes whole
     Forgets(
         "corrections",
@@ -214,7 +224,10 @@ OUTPUTS_FORGET = (
         counts="corrections",
     ),
     Forgets("feedback", person=_BY_PERSON, counts="feedback"),
-    *(Forgets(table, person=_OF_PERSON) for table in ("scores", "uses", "hits", "items")),
+    *(
+        Forgets(table, person=_OF_PERSON)
+        for table in ("scores", "uses", "hits", "items", "answer_texts")
+    ),
     Forgets("batches", person=_OF_PERSON, counts="answers"),
     Forgets("output_names", person=_OF_PERSON),
 )
@@ -222,7 +235,11 @@ OUTPUTS_FORGET = (
 FORMER_OUTPUTS = Former(
     "outputs.sqlite",
     4,
-    {name: name for name in OUTPUTS_MOVED if name not in ("output_names", "corrections")}
+    {
+        name: name
+        for name in OUTPUTS_MOVED
+        if name not in ("output_names", "answer_texts", "corrections")
+    }
     | {"names": "output_names"},
     schema="outputs",
     views=("scored", "outputs", "latest_feedback"),

@@ -18,7 +18,7 @@ from ..flow import Message
 from ..monitoring import brief_model
 from ._errors import ApiError
 from ._figures import ChunkFigures, figures_of_answer
-from ._links import citation_json, closest_spans, linked, promise_json
+from ._links import citation_json, closest_spans, link_lines, linked, promise_json
 from ._reading import visible_passages
 
 if TYPE_CHECKING:
@@ -119,11 +119,13 @@ def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> str:
     snapshot = "" if asking.target is None else asking.target.snapshot
     origin = replace(work.opened.origin, snapshot=snapshot, scope=asking.scope)
     outputs = work.bench.outputs
+    batch = _answer_batch(done, asking, work.caller.name, work.opened.name)
+    if asking.quotes_answers and batch.earlier is None:
+        answers = [turn.content for turn in asking.history if turn.role == "assistant"]
+        batch = replace(batch, earlier=outputs.sources_of_texts(work.caller.name, answers))
     with work.bench.project.work.working("serve", brief=True):
         work.refuse_erased(asking, done.answer.hits)  # nobody can erase while it is stored
-        number = outputs.add(
-            _answer_batch(done, asking, work.caller.name, work.opened.name), origin
-        )
+        number = outputs.add(batch, origin)
         outputs.give_name(f"{number}.1", done.id, work.caller.name)
     return f"{number}.1"
 
@@ -159,7 +161,9 @@ def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> Ne
         request["asked_before"] = questions
     details = answer_details(done)
     known = asking.earlier if asking.quotes_answers else None
-    return NewBatch("answer", request, outputs, answer.hits, client, paid, details, known)
+    text, links = done.marks.text, link_lines(done.marks.spans)
+    sent = (text, text + links) if links else (text,)
+    return NewBatch("answer", request, outputs, answer.hits, client, paid, details, known, sent)
 
 
 def answer_details(done: Delivered) -> dict[str, Any]:

@@ -80,6 +80,7 @@ class NewBatch:
         details: Further data, JSON-able.
         earlier: Document and chunk of the passages that earlier answers of its conversation were
             made from; None where there were none, or where nobody knows.
+        sent: The answer as its client got it and may send it back with a follow-up question.
     """
 
     kind: str
@@ -90,6 +91,7 @@ class NewBatch:
     usage: Usage = Usage()
     details: Mapping[str, Any] = field(default_factory=dict)
     earlier: tuple[tuple[str, str], ...] | None = None
+    sent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

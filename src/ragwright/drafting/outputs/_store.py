@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from ...core import ConfigError, StoreError, Usage, canonical_json, well_formed
+from ...core import ConfigError, StoreError, Usage, canonical_json, value_hash, well_formed
 from ...ledger import EARLIER, Connection
 from ._records import (
     Exchange,
@@ -38,7 +38,10 @@ SCORES = (-1.0, 100.0)
 _AT_ONCE = 500
 """Names looked up by one statement."""
 
-_OF_A_BATCH = ("items", "feedback", "output_names", "scores", "uses", "hits", "batches")
+_OF_A_BATCH = (
+    *("items", "feedback", "output_names", "answer_texts", "scores", "uses", "hits"),
+    "batches",  # last, as others name it
+)
 """Tables with rows of a batch, in the order of deleting; ``corrections`` go with feedback."""
 
 _COLUMNS = (
@@ -101,6 +104,10 @@ class Outputs(OutputTable):
                     "INSERT INTO uses VALUES (?, ?, ?, 0, ?, ?)",
                     [(document, number, EARLIER, n, chunk) for n, (document, chunk) in passages],
                 )
+            db.executemany(
+                "INSERT INTO answer_texts VALUES (?, ?) ON CONFLICT DO NOTHING",
+                [(_sent_hash(batch.client, text), number) for text in batch.sent],
+            )
         return number
 
     def give_name(self, output: str, name: str, by: str) -> None:
@@ -339,6 +346,42 @@ class Outputs(OutputTable):
             ).fetchall()
         return tuple((name, chunk) for name, chunk in rows if name) if rows else None
 
+    def sources_of_texts(
+        self, client: str, texts: Sequence[str]
+    ) -> tuple[tuple[str, str], ...] | None:
+        """Document and chunk of the passages that answers to a client were made from.
+
+        Args:
+            client: The client.
+            texts: The answers as the client sends them back.
+
+        Returns:
+            Passages of all answers with these texts, those of the answers before them included;
+            None where nobody knows those of one of them.
+        """
+        passages: set[tuple[str, str]] = set()
+        for text in dict.fromkeys(texts):
+            with self.reading() as db:
+                batches = db.execute(
+                    "SELECT b.batch, b.request FROM answer_texts t JOIN batches b "
+                    "ON b.batch = t.batch WHERE t.text = ?",
+                    (_sent_hash(client, text),),
+                ).fetchall()
+                used = [
+                    db.execute(
+                        "SELECT kind, document_id, chunk_id FROM uses WHERE batch = ?", (batch,)
+                    ).fetchall()
+                    for batch, _ in batches
+                ]
+            for (_, request), rows in zip(batches, used, strict=True):
+                follows = "asked_before" in json.loads(request)
+                if follows and not any(kind == EARLIER for kind, _, _ in rows):
+                    return None
+                passages.update((document, chunk) for _, document, chunk in rows if document)
+            if not batches:
+                return None
+        return tuple(sorted(passages))
+
     def batch(self, number: int) -> OutputBatch:
         """Return a complete batch.
 
@@ -404,6 +447,11 @@ class Outputs(OutputTable):
             where=self._database.where,
             hint=f"{newest}; `ragwright outputs list` shows ids such as 12.3, 12.p1 for a prompt",
         )
+
+
+def _sent_hash(client: str, text: str) -> str:
+    """Clients may cut white space around an answer, and write line ends as they like."""
+    return value_hash([client, " ".join(text.split())])
 
 
 def _insert_batch(db: Connection, batch: NewBatch, origin: Origin, at: str) -> int:
