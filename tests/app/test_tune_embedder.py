@@ -293,15 +293,16 @@ def test_the_share_of_keywords_is_chosen_again_for_the_new_vectors(project: Path
     words = ("--testset", "testsets/right.jsonl", *TRAIN, "--keep", "-o", "models/shared")
     both = ("--set", "retrieve.search=hybrid", "--set", "retrieve.keyword_share=0")
     found = tuned(project, *words, *both, "--set", "retrieve.fusion=weighted", code=None)
-    best = max(row["unseen MRR@10"] for row in found["share"])
-    assert found["share"][0]["keyword share"] == 0
-    if best == found["share"][0]["unseen MRR@10"]:
-        assert not found["beside"]
-    else:
+    best, present = max(row["unseen MRR@10"] for row in found["share"]), found["share"][0]
+    assert present["keyword share"] == 0
+    if found["beside"]:
         share = found["beside"]["retrieve.keyword_share"]
         fusion = found["beside"].get("retrieve.fusion", "weighted")
         values = {(row["fusion"], row["keyword share"]): row for row in found["share"]}
-        assert values[fusion, share]["unseen MRR@10"] == best
+        assert values[fusion, share]["unseen MRR@10"] == best > present["unseen MRR@10"]
+    else:  # reciprocal ranks of n questions have a standard error of at most 0.5 / sqrt(n)
+        count = int(found["training"]["method"].split()[0])
+        assert best - present["unseen MRR@10"] <= 0.5 / count**0.5
 
 
 def test_a_loss_that_is_not_a_number_keeps_the_best_checkpoint(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..flow import gather
 from ..retrieve import retrieve
@@ -31,8 +35,9 @@ def chosen_share(
 ) -> tuple[Mapping[str, float | str], TunedTable]:
     """Choose ``retrieve.fusion`` and ``retrieve.keyword_share`` for the vectors of a project.
 
-    Each pair of the two values searches the questions; the best MRR@10 is chosen, of equal ones the
-    present setting.
+    Each pair of the two values searches the questions. The best MRR@10 is chosen if it is better
+    than that of the present setting by more than a standard error of the paired differences;
+    smaller gains are mostly noise and would be lost on other questions.
 
     Args:
         project: The project with the new model and its index; it sums scores.
@@ -49,19 +54,23 @@ def chosen_share(
             *((fusion, share) for fusion in _FUSIONS for share in _SHARES),
         ]
     )
-    rows: list[tuple[str, float, float]] = []
+    reciprocal: dict[tuple[str, float], NDArray[np.float64]] = {}
     for fusion, share in settings:
         options = replace(present, fusion=fusion, keyword_share=share)
         replies = project.runner.run(
             gather(retrieve(pair.question, target, options) for pair in pairs)
         )
-        ranks = [
-            next((hit.rank for hit in reply.hits if hit.chunk_id in pair.gold), 0)
-            for pair, reply in zip(pairs, replies, strict=True)
-        ]
-        mrr = sum(1 / rank for rank in ranks if rank) / max(1, len(ranks))
-        rows.append((fusion, share, mrr))
+        reciprocal[fusion, share] = np.array(
+            [
+                next((1 / hit.rank for hit in reply.hits if hit.chunk_id in pair.gold), 0.0)
+                for pair, reply in zip(pairs, replies, strict=True)
+            ]
+        )
+    rows = [(fusion, share, float(ranks.mean())) for (fusion, share), ranks in reciprocal.items()]
     best_fusion, best_share, _ = max(rows, key=lambda row: row[2])
+    gains = reciprocal[best_fusion, best_share] - reciprocal[present.fusion, present.keyword_share]
+    if gains.mean() <= gains.std() / math.sqrt(len(gains)):
+        best_fusion, best_share = present.fusion, present.keyword_share
     changed: dict[str, float | str] = {}
     if best_fusion != present.fusion:
         changed["retrieve.fusion"] = best_fusion
