@@ -37,7 +37,7 @@ def piaf(data: Path = DATA) -> Task:
             documents.append(Document(name, str(path), text, title=title, language="fr"))
             for asked in paragraph["qas"]:
                 gold.setdefault(asked["question"], set()).add(name)
-    right = {query: frozenset(found) for query, found in gold.items()}
+    right = {query: frozenset(names) for query, names in gold.items()}
     return Task("piaf", "piaf", tuple(documents), right)
 
 

@@ -226,18 +226,18 @@ def faulty(rows: Sequence[Row], latency: float, concurrency: int) -> list[dict[s
     """One line a scenario: what its faults cost, and the state of every score."""
     lines: list[dict[str, Cell]] = []
     for name, faults in SCENARIOS.items():
-        found = ours(rows, faults, latency, concurrency)
-        assert sum(found.states.values()) == len(rows) * len(MEASURES)
+        result = ours(rows, faults, latency, concurrency)
+        assert sum(result.states.values()) == len(rows) * len(MEASURES)
         lines.append(
             {
                 "faults": name,
-                "wall s": found.wall,
-                "x floor": found.wall / (found.calls * latency / concurrency),
-                "calls a row": found.calls / len(rows),
-                "HTTP retries": found.retries,
-                "in flight, most": found.in_flight,
-                "CPU ms a call": 1000 * found.cpu / found.calls,
-                "states": ", ".join(f"{state} {n}" for state, n in sorted(found.states.items())),
+                "wall s": result.wall,
+                "x floor": result.wall / (result.calls * latency / concurrency),
+                "calls a row": result.calls / len(rows),
+                "HTTP retries": result.retries,
+                "in flight, most": result.in_flight,
+                "CPU ms a call": 1000 * result.cpu / result.calls,
+                "states": ", ".join(f"{state} {n}" for state, n in sorted(result.states.items())),
             }
         )
     return lines

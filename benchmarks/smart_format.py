@@ -106,8 +106,8 @@ def _time(folder: Path) -> Collection:
 
     def blocks(name: str, mark: str) -> list[tuple[str, str]]:
         text = (folder / name).read_text("utf-8", errors="replace").partition("*STOP")[0]
-        found = (block.partition("\n") for block in text.split(mark)[1:])
-        return [(head.strip(), " ".join(body.split())) for head, _, body in found]
+        parts = (block.partition("\n") for block in text.split(mark)[1:])
+        return [(head.strip(), " ".join(body.split())) for head, _, body in parts]
 
     articles = blocks("TIME.ALL", "*TEXT")
     judged = [line.split() for line in (folder / "TIME.REL").read_text().splitlines()]

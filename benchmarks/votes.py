@@ -104,17 +104,17 @@ class Searched:
 
     gold: Sequence[str]
     right: Flags
-    found: Mapping[str, Sequence[Sequence[str]]]
+    rankings: Mapping[str, Sequence[Sequence[str]]]
 
     def served_by(self, configuration: str) -> Served:
         """The questions as readers of this configuration see them."""
-        shown = [names[:SHOWN] for names in self.found[configuration]]
+        shown = [names[:SHOWN] for names in self.rankings[configuration]]
         gold = [
             names.index(name) if name in names else -1
             for names, name in zip(shown, self.gold, strict=True)
         ]
         ranks = {}
-        for other, lists in self.found.items():
+        for other, lists in self.rankings.items():
             table = np.full((len(gold), SHOWN + 1), DEPTH, np.int64)
             for at, (names, name) in enumerate(zip(lists, self.gold, strict=True)):
                 for column, document in [*enumerate(shown[at]), (SHOWN, name)]:
@@ -135,8 +135,15 @@ def paragraphs() -> tuple[dict[str, str], list[tuple[TestRow, str]]]:
             name = f"{number:03}-{place}.txt"
             documents[name] = paragraph["context"]
             questions += [
-                (TestRow(one["id"], one["question"], reference=one["answers"][0]["text"]), name)
-                for one in paragraph["qas"]
+                (
+                    TestRow(
+                        question["id"],
+                        question["question"],
+                        reference=question["answers"][0]["text"],
+                    ),
+                    name,
+                )
+                for question in paragraph["qas"]
             ]
     return documents, questions
 
@@ -146,7 +153,7 @@ def search(count: int) -> Searched:
     documents, questions = paragraphs()
     order = np.random.default_rng(0).permutation(len(questions))[:count]
     asked = [questions[place] for place in order]
-    found: dict[str, list[list[str]]] = {}
+    rankings: dict[str, list[list[str]]] = {}
     right: list[bool] = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -157,7 +164,7 @@ def search(count: int) -> Searched:
         for configuration, settings in CONFIGURATIONS.items():
             with Workbench.open(folder, Session(settings)) as bench:
                 bench.ingest()
-                found[configuration] = [
+                rankings[configuration] = [
                     list(
                         dict.fromkeys(
                             Path(hit.document_id).name
@@ -168,7 +175,7 @@ def search(count: int) -> Searched:
                 ]
                 if not settings:
                     right = [holds(row, bench.ask(row.user_input).text) for row, _ in asked]
-    return Searched([name for _, name in asked], np.asarray(right), found)
+    return Searched([name for _, name in asked], np.asarray(right), rankings)
 
 
 def holds(row: TestRow, text: str) -> bool:

@@ -59,8 +59,8 @@ def bare_loop(
 
     def hybrid(query: str, k: int) -> list[str]:
         fused: dict[str, float] = {}
-        for found in (keyword(query, DEPTH), dense(query, DEPTH)):
-            for rank, key in enumerate(found, 1):
+        for ranking in (keyword(query, DEPTH), dense(query, DEPTH)):
+            for rank, key in enumerate(ranking, 1):
                 fused[key] = fused.get(key, 0.0) + 1 / (60 + rank)
         return sorted(fused, key=lambda key: -fused[key])[:k]
 
