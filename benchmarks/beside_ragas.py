@@ -1,13 +1,13 @@
-"""Judged measures beside those of ragas, both told the same by a scripted judge.
+"""Judged measures beside those of ragas, with the same scripted judge for both.
 
     python -m benchmarks.peers.install ragas     # once: ragas' own environment
     python -m benchmarks.beside_ragas [--publish]
 
-Both tools ask one HTTP server (:mod:`benchmarks.judge_script`), each with its own prompts; what
-the judge finds in a row is the same for both. So what is compared is what a tool makes of a
-judge's replies: which claims, which ratio, and what comes of a reply that cannot be used. Nothing
-is said of which prompts find more. ragas is asked in both of its ways: ``collections`` (what its
-documents recommend, ``ragas.metrics.collections``) and ``evaluate``.
+Both tools call one HTTP server (:mod:`benchmarks.judge_script`), each with its own prompts. The
+server returns the same judgment of a row to both. So the comparison covers how each tool computes
+its scores: the claims it reads, the ratio it takes, and how it handles a reply that it cannot use.
+It does not cover the quality of the prompts. ragas runs through both of its APIs: ``collections``
+(``ragas.metrics.collections``, which its documentation recommends) and ``evaluate``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure how much of what a document says the readers keep.
+"""Measure how much of a document's text the readers keep.
 
 Compares the text of every file of a folder with the Markdown expected for it, and prints a
 table: recall and precision over words, recall over table cells, milliseconds.

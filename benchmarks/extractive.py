@@ -1,4 +1,4 @@
-"""How good is the offline answerer? Answer-sentence hit rate and abstention, measured.
+"""Answer-sentence hit rate and abstention of the offline answerer.
 
     python -m benchmarks.extractive [--fit | --publish]
 
@@ -6,8 +6,8 @@ Data: ``squad2_subset`` (unanswerable questions written by people) and ``piaf`` 
 question is made unanswerable by removing its paragraph). Development: SQuAD's article
 Computational_complexity_theory and the half of PIAF's articles with an even title hash.
 Reported: SQuAD's Normans and Rhine, PIAF's other half, and XQuAD in four languages. ``--fit``
-fits the weights on the development part and prints them; nothing is ever fitted on the reported
-part. (One rule was written after a look at XQuAD's German: capitals mark no names there.)
+fits the weights on the development part and prints them; nothing is fitted on the reported part,
+except that one rule was written after reading XQuAD's German: capitals do not mark names there.
 ``--publish`` writes docs/results/.
 
 Columns: ``hit@1`` the best sentence holds a gold answer; ``hit@60w`` one of the sentences that

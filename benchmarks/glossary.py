@@ -1,4 +1,4 @@
-"""A glossary mined from a corpus: how many codes get a meaning, whether it is right, what it buys.
+"""A glossary mined from a corpus: coverage, correctness, and its effect on dense search.
 
     python -m benchmarks.glossary
 

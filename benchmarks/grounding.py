@@ -1,7 +1,7 @@
 """How the default measure of grounding was chosen, on halves of the sets that people judged.
 
-Articles, turns and claims are split by a hash of their name. What is compared was chosen on the
-development half alone; the other half was looked at once, after the choice.
+Articles, turns and claims are split by a hash of their name. The candidates were chosen on the
+development half alone; the other half was scored once, after the choice.
 """
 
 from __future__ import annotations

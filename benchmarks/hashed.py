@@ -1,4 +1,4 @@
-"""A vector for each text, from its hash alone: as if all vectors were given."""
+"""Random vectors seeded by the hash of each text, for benchmarks that do not measure embedding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heads of chunks: what search gains when a chunk is searched with what it stands under.
+"""Heads of chunks: what search gains when title and headings are indexed with each chunk.
 
     OMP_NUM_THREADS=1 python -m benchmarks.heads [guide wiki …]   # development questions
     OMP_NUM_THREADS=1 python -m benchmarks.heads --publish        # and the others -> docs/results/

@@ -1,4 +1,4 @@
-"""What ingest costs: beside raw embedding, when nothing changed, and in memory.
+"""Cost of ingest: time beside raw embedding, time when nothing changed, and peak memory.
 
     python -m benchmarks.ingest [--documents 300] [--rounds 3] [--megabytes 1000]
 

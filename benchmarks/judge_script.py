@@ -1,10 +1,10 @@
-"""One table of judgments, told to every tool in the form that it asks for.
+"""Scripted judgments, returned to each tool in the reply format that its prompts ask for.
 
 Questions, responses and gold answers are those of ``ragchecker_meta``; pieces of the other
-system's response stand for passages, which the data does not have. What the judge finds (claims,
-verdicts, questions, ratings) is drawn from a seed: only the arithmetic behind it is compared,
-never whether it is right. :class:`ScriptedJudge` knows what it is asked from the texts in the
-prompt; a request that it cannot place is answered 400, and nothing is scored from it.
+system's response stand for passages, which the data does not have. The judgments (claims,
+verdicts, questions, ratings) are drawn from a seed, so only the arithmetic of the tools is
+compared, not the quality of the judgments. :class:`ScriptedJudge` recognises a request by the texts
+in the prompt; a request that it cannot place is answered 400, and nothing is scored from it.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Judged measures against a slow server: wall time over its floor, and what faults cost.
+"""Judged measures on a slow model server: wall time relative to the floor, and cost of faults.
 
     python -m benchmarks.judges [--rows 200] [--rounds 3] [--concurrency 16] [--publish]
 
 Every row is scored by Faithfulness, AnswerRelevance and ContextRelevance. The server waits and
 runs in a process of its own. The floor is the calls it saw x latency / concurrency. Beside it, in
-turn, the shortest loop anyone would write over httpx2 sends the same bodies, reads nothing and
-keeps nothing. Faults are decided by a hash of the prompt: 5 % of the first replies malformed; the
+turn, a minimal loop over httpx2 sends the same bodies, and neither parses nor stores the
+replies. Faults are decided by a hash of the prompt: 5 % of the first replies malformed; the
 first attempt at 5 % of the prompts answered 500 or 429; 5 % of the rows refused, whatever is
 asked about them. A row takes three calls. A reply that cannot be used takes one more, and a failed
-call its own retries: six calls where every reply is malformed. Scores mean nothing here.
+call its own retries: six calls where every reply is malformed. The scores carry no meaning.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
     python -m benchmarks.lance_requests --rows 100000 --folder DIR [--publish]
 
-The folder is one that ``benchmarks.lance_scale`` filled. moto serves its files as they lie there.
-A first query is that of a newly opened store, whose caches are empty; later queries are other ones,
-after some. A query is a keyword search and a dense search for 100 candidates each, and the texts of
-10 chunks. Times are not shown: nothing here is as far away as an object store.
+The folder is one that ``benchmarks.lance_scale`` filled. moto serves its files in place. The first
+query is that of a newly opened store, whose caches are empty; later queries are different ones,
+after some warm-up queries. A query is a keyword search and a dense search for 100 candidates each,
+and the texts of 10 chunks. Times are not shown, since a local server lacks the latency of an
+object store.
 """
 
 from __future__ import annotations

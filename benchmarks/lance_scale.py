@@ -1,14 +1,14 @@
-"""An index past memory: the Lance store beside the view in memory and LanceDB's own hybrid search.
+"""A large index on disk: the Lance store beside the view in memory and LanceDB's hybrid search.
 
     OMP_NUM_THREADS=1 python -m benchmarks.lance_scale --rows 100000 --folder DIR [--publish]
 
-Chunks are 40 words sampled from SciFact abstracts, so words
-are as frequent as in real text; vectors are a mixture of Gaussians around a thousand centres, so
-that neighbours are near. Queries are no rows. Each engine answers in a process of its own, and its
-peak memory is that of the process. Hybrid is a keyword search and a dense search for 100 candidates
-each, one after the other, for LanceDB its hybrid search for 10 with its defaults. Filters keep a
-tenth, a hundredth and a thousandth of the chunks. Processor seconds tell of a step where other
-programs run beside it; the time of two cores is at least half of them.
+Chunks are 40 words sampled from SciFact abstracts, so words are as frequent as in real text;
+vectors are a mixture of Gaussians around a thousand centres, so that each has near neighbours. No
+query is a row of the index. Each engine answers in a process of its own, and its peak memory is
+that of the process. Hybrid is a keyword search and a dense search for 100 candidates each, one
+after the other; for LanceDB it is its hybrid search for 10 with its defaults. Filters keep a tenth,
+a hundredth and a thousandth of the chunks. Steps of building are also given in processor seconds,
+since other programs used the machine; on two cores, wall time is at least half of them.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ First two keys are compared in turn: one that sees every document because nothin
 one that sees every document through its rights (a hard filter, or groups of readers). Then the
 clients go on with rights while the documents are indexed again, a configuration is promoted, a
 worker is killed (-9) and PostgreSQL is stopped and started. A client repeats what fails with a lost
-connection or with status 502, 503 or 504, as Retry-After asks; all else that fails is a failure.
+connection or with status 502, 503 or 504, as Retry-After asks; every other error counts as a
+failure.
 One request in eight is a chat, whose answer is stored in PostgreSQL; the others are searches.
 """
 

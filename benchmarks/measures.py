@@ -1,4 +1,4 @@
-"""How well each measure that needs no judge follows people; writes docs/measures.md.
+"""How well each measure without a judge agrees with human labels; writes docs/measures.md.
 
     python -m benchmarks.measures [--rows 160] [--resamples 300] [--out docs/measures.md]
 

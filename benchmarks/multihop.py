@@ -1,4 +1,4 @@
-"""Questions that need several passages: one search against searching again, without a model.
+"""Questions that need several passages: single-shot against iterative search, without a model.
 
     OMP_NUM_THREADS=1 python -m benchmarks.multihop [hotpotqa musique 2wiki] [--keyword]
 
@@ -10,9 +10,9 @@ vectors and settings; the difference carries a paired bootstrap interval.
 Methods and constants of the iteration were chosen on the first 50 questions of HotpotQA and of
 MuSiQue alone; those are printed apart. Nothing was chosen on the others, nor on 2Wiki.
 
-2Wiki is also the set of four published runs (vdb, lightrag, nano, graph), whose top-8 titles are
-in the data. They searched only the passages of their own questions (about 800 chunks), we search
-all 6,119: their figures are for orientation, not a comparison.
+The data of 2Wiki holds the top-8 titles of four published runs (vdb, lightrag, nano, graph). They
+searched only the passages of their own questions (about 800 chunks), we search all 6,119, so their
+figures are not directly comparable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One hundred answers without a model, read by eye, and the counts of what the reader found.
+"""One hundred answers without a model, read one by one, and the counts of the verdicts.
 
     python -m benchmarks.offline_by_eye > answers.txt          # draws and prints the answers
     python -m benchmarks.offline_by_eye --publish VERDICTS     # counts them; writes docs/results/

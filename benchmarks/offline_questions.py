@@ -1,4 +1,4 @@
-"""Answers without a model to questions of every kind, judged by strings that must stand in them.
+"""Answers without a model to questions of many kinds, checked for strings that they must contain.
 
     python -m benchmarks.offline_questions [mixed] [guide] [unanswerable] [small]
         [--half development|second|held-out] [--mode keyword|hybrid] [--show] [--check] [--publish]

@@ -1,4 +1,4 @@
-"""Texts that people judged, as rows with a label each; read by path, copied nowhere.
+"""Texts that people judged, as rows with a label each, read from the data sets in place.
 
 The higher a label, the better people found the response. Rows of one cluster share an article, a
 turn or a question, and are resampled together.

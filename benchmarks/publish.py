@@ -5,7 +5,7 @@
 
 A benchmark hands its tables to :func:`publish`; they are kept as ``docs/results/NAME.json`` and
 every page is rendered anew from all files that name it. So a page can be rendered without the
-peers, the data sets or the models, and nobody writes a number by hand.
+peers, the data sets or the models, and no number is typed by hand.
 """
 
 from __future__ import annotations

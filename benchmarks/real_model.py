@@ -3,8 +3,8 @@
     python -m benchmarks.peers.install model     # once
     python -m benchmarks.real_model [--publish]  # a quarter of an hour and more
 
-The model (see `benchmarks.real_server`) is far too small to answer, judge or write questions well.
-So nothing here says how good a reply is. What is counted: requests that reached the server beside
+The model (see `benchmarks.real_server`) is far too small to answer, judge or write questions well,
+so the quality of replies is not measured. Counted are requests that reached the server beside
 those that the step needs, the most frequent of equal requests, tokens as ragwright counts them
 beside the server's own count, and the share of judgments that were invalid.
 """

@@ -5,15 +5,15 @@
     python -m benchmarks.report --keep report.html    # the file itself, to look at
     python -m benchmarks.report --publish             # writes docs/results/
 
-The study is made up, and written through the real run store: passages are cut from the guide at
-five sizes, a question finds the same passages at every top_k, prompts have the instructions of a
-real one, answers are sentences of the passages with words changed so that no two trials say quite
-the same, and two judges' measures give their reasons in words of the answer. Nothing is scored by
-a model: the file's size and speed are what is measured.
+The study is synthetic, and written through the real run store: passages are cut from the guide at
+five sizes, a question retrieves the same passages at every top_k, prompts have real instructions,
+answers are sentences of the passages with some words replaced so that trials differ, and two judged
+measures give reasons that quote the answer. No model scores anything; only the file's size and
+speed are measured.
 
 Opening is measured in Chromium (headless, a new profile each time, from disk, the middle of five):
 ``first paint`` and ``page ready`` are the browser's own marks; ``leaderboard`` is when its first
-line stands in the page and was painted; ``rows`` is when the list of rows is filled.
+line is in the page and painted; ``rows`` is when the list of rows is filled.
 """
 
 from __future__ import annotations

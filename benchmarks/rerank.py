@@ -2,14 +2,14 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.rerank [--timed 10]
 
-There is no cross-encoder on this machine, and no chat model: what is measured is the flow, with
-two models that are here. The offline ``extractive`` reranker; and all-MiniLM-L6-v2 by
-``embed:``, as a stand-in for "a larger embedding model" over a keyword search without vectors.
-Neither says what a real cross-encoder would gain.
+The flow is measured with two local models, since no cross-encoder and no chat model is installed
+here: the offline ``extractive`` reranker, and all-MiniLM-L6-v2 by ``embed:``, as a stand-in for "a
+larger embedding model" over a keyword search without vectors. Neither shows what a real
+cross-encoder would gain.
 
 Development data only: claims of SciFact's training part against abstracts, and PIAF's French
 questions against paragraphs. The extractive weights were fitted on this half of PIAF's articles
-(sentences within given paragraphs), so its figures there flatter it. ``+ search`` fuses the
+(sentences within given paragraphs), so its figures there are biased upwards. ``+ search`` fuses the
 reranker's order with the search's by ranks (``search_weight: 1``). Differences are paired over
 queries, with bootstrap intervals.
 

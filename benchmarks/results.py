@@ -6,7 +6,7 @@
     python -m benchmarks.results --beir DIR/SPLIT # any BEIR folder; prints, writes nothing
     python -m benchmarks.results --render         # the page again from the stored figures
 
-Everybody gets the same words (title and text) and the same MiniLM vectors; embedding is a look-up.
+All systems get the same text (title and body) and the same MiniLM vectors; embedding is a look-up.
 Ours runs through a runner on a stored project with the options a project has by default, lists
 100 deep; peers run in processes of their own (:mod:`benchmarks.peers.search`), one thread each.
 Their rankings are kept as TREC runs in the cache and made again when their input or script

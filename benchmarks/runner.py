@@ -1,11 +1,11 @@
-"""What the runner costs: beside the bare SDK on a slow server, beside bare calls on local work.
+"""Overhead of the runner: against the bare SDK on a slow server, and bare calls on local work.
 
     OPENBLAS_NUM_THREADS=1 python -m benchmarks.runner [--calls 4000] [--rounds 3]
 
 The server runs in a process of its own. Ways are interleaved and medians are printed; the
 targets are those of the specification: wall at most 1.15 of the floor, at most 0.5 ms of
-client CPU a call over the bare SDK loop. One thread for matrices, so that their threads are
-not what is measured.
+client CPU a call over the bare SDK loop. Matrices use one thread, so that their threads are not
+measured.
 """
 
 from __future__ import annotations

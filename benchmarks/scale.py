@@ -1,7 +1,7 @@
 """Rows and vectors of the benchmarks of large indexes, made block by block.
 
-Rows are made, written and forgotten block by block, so that memory tells of the store and not
-of the benchmark. Vectors are around a thousand centres.
+Rows are made, written and dropped block by block, so that peak memory is that of the store, not of
+the benchmark. Vectors are drawn around a thousand centres.
 """
 
 from __future__ import annotations

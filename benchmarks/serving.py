@@ -6,7 +6,7 @@
 
 Documents and vectors are those of `benchmarks.scale`; query vectors are made from the query's
 hash, so that no embedding model is measured. The client is a bare HTTP client on asyncio in a
-process of its own: on two cores it takes its share of them, on both sides of a comparison.
+process of its own; it shares the two cores with the server, on both sides of a comparison.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Cranfield, CISI, CACM, MEDLINE, ADI and TIME as BEIR folders.
 
-The collections come in the format of the SMART system; what each one means by its ids and
-grades is in the notes of the data's README. Writing them out as BEIR lets every figure be
-made by the same path that users take: ``beir:`` in, ``beir:`` out.
+The collections come in the format of the SMART system; the README of the data explains the ids
+and grades of each. They are written as BEIR folders so that the benchmarks read and write them the
+way users do, through ``beir:``.
 """
 
 from __future__ import annotations

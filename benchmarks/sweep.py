@@ -1,14 +1,14 @@
-"""A sweep beside the loop one would write by hand: calls, embedded texts, and wall time.
+"""A sweep beside a hand-written loop: calls, embedded texts, and wall time.
 
     python -m benchmarks.sweep [--questions 50] [--latency 0.1] [--concurrency 16] [--publish]
 
 4 chunk sizes x 3 top_k x 3 prompts x 2 generators over 50 questions about our own guide, and the
 project as it stands. Two generators and an embedding model are scripted servers that wait; the
 generators run in a process of their own and draw what they answer from the hash of the request, so
-that nothing is won by equal answers. The loop by hand cuts and embeds the corpus and the questions
-for every trial, searches by cosine, and asks with as many calls in flight as the sweep; it keeps
-nothing, scores nothing and knows no other trial. The floor is the distinct chat calls x latency /
-concurrency. Scores mean nothing here.
+that equal answers save no calls. The loop cuts and embeds the corpus and the questions for every
+trial, searches by cosine, and asks with as many calls in flight as the sweep; it stores and scores
+nothing, and shares nothing between trials. The floor is the distinct chat calls x latency /
+concurrency. The scores carry no meaning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""A ranker on three collections: what held-out questions gain, and where they do not.
+r"""Ranker training on three collections: the change on held-out questions.
 
     python -m benchmarks.tune_ranker [claims codes french] [--search S] [--publish] [--folder F]
 

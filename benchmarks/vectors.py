@@ -3,7 +3,7 @@
     python -m benchmarks.vectors COLLECTION…
 
 Uses sentence-transformers as it comes (256 tokens, mean pooling, length 1), so that peers and
-we are given the same numbers. Embedding is what costs time here: 5,183 abstracts take minutes.
+ragwright get the same vectors. Embedding is slow here: 5,183 abstracts take minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What votes are worth: simulated readers over real questions, passages and offline answers.
+"""What can be learned from votes: simulated readers of real questions, passages and answers.
 
     python -m benchmarks.votes [--questions 1000] [--draws 100] [--publish]
 
@@ -8,11 +8,11 @@ its five first passages. They vote on the answer and name the passage that they 
 one. The questions, rankings and answers are real; the readers are not.
 
 Every reader reads from the top. A *careful* reader reads all five passages, is wrong about the
-answer one time in twenty, and names a passage that is not the right one as often. One of the kind
-*20 % wrong* is wrong one time in five. A *position-biased* one is that, and goes on to the next
-passage six times in ten; whoever has not seen the right passage accepts the answer. A *lazy* one
-accepts without reading and names the first passage three times in ten, and is 20 % wrong
-otherwise. *All three* is a lazy one who reads with position bias. Nothing was fitted.
+answer in 5 % of cases, and names a wrong passage as often. A *20 % wrong* reader is wrong in 20 %
+of cases. A *position-biased* reader is 20 % wrong too, and goes on to the next passage with
+probability 0.6; a reader who has not seen the right passage accepts the answer. A *lazy* reader
+accepts without reading and names the first passage in 30 % of cases, and is 20 % wrong otherwise.
+*All three* is a lazy reader with position bias. No parameter was fitted.
 """
 
 from __future__ import annotations

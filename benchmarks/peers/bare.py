@@ -1,4 +1,4 @@
-"""The floor: what hybrid search costs, and finds, without any framework.
+"""Baseline: hybrid search without any framework.
 
 numpy, bm25s (Lucene's BM25, k1 1.2, b 0.75, English stemmer and stop words) and eight lines of
 reciprocal rank fusion, lists 100 deep. Runs in our environment and in that of the peers.

@@ -1,4 +1,4 @@
-"""A plain FastAPI service over LangChain's EnsembleRetriever: what one would write in an hour.
+"""A minimal FastAPI service over LangChain's EnsembleRetriever.
 
     python -m benchmarks.peers.ensemble_service FOLDER PORT
 
