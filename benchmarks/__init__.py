@@ -1,1 +1,1 @@
-"""Scripts that print ratios against peers in one run."""
+"""Benchmarks: each script measures ragwright beside other tools in the same run."""

@@ -1,4 +1,4 @@
-"""Every benchmark in turn: `make bench`. Those that lack a data set or a model say so."""
+"""Run the benchmarks one after another (`make bench`); a missing data set or model is reported."""
 
 from __future__ import annotations
 

@@ -52,12 +52,12 @@ def asked(http: httpx2.Client, kind: str, requests: int, clients: int) -> None:
     """Send requests, several at once."""
     path, body = REQUESTS[kind]
 
-    def one(_: int) -> None:
+    def send(_: int) -> None:
         reply = http.post(path, json=body)
         assert reply.status_code == 200, reply.text
 
     with ThreadPoolExecutor(clients) as pool:
-        list(pool.map(one, range(requests)))
+        list(pool.map(send, range(requests)))
 
 
 def compared(folder: Path, kind: str, side: str, requests: int, rounds: int) -> list[float]:

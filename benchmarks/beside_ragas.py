@@ -1,13 +1,13 @@
-"""Judged measures beside those of ragas, both told the same by a scripted judge.
+"""Judged measures beside those of ragas, with the same scripted judge for both.
 
     python -m benchmarks.peers.install ragas     # once: ragas' own environment
     python -m benchmarks.beside_ragas [--publish]
 
-Both tools ask one HTTP server (:mod:`benchmarks.judge_script`), each with its own prompts; what
-the judge finds in a row is the same for both. So what is compared is what a tool makes of a
-judge's replies: which claims, which ratio, and what comes of a reply that cannot be used. Nothing
-is said of which prompts find more. ragas is asked in both of its ways: ``collections`` (what its
-documents recommend, ``ragas.metrics.collections``) and ``evaluate``.
+Both tools call one HTTP server (:mod:`benchmarks.judge_script`), each with its own prompts. The
+server returns the same judgment of a row to both. So the comparison covers how each tool computes
+its scores: the claims it reads, the ratio it takes, and how it handles a reply that it cannot use.
+It does not cover the quality of the prompts. ragas runs through both of its APIs: ``collections``
+(``ragas.metrics.collections``, which its documentation recommends) and ``evaluate``.
 """
 
 from __future__ import annotations
@@ -63,22 +63,22 @@ class Relation:
     ours: str
     theirs: str
     says: str = ""
-    as_theirs: Callable[[Told, Scripted], float | None] = lambda told, scripted: told["value"]
+    as_theirs: Callable[[Told, Scripted], float | None] = lambda result, scripted: result["value"]
 
 
-def _zero_where_evasive(told: Told, scripted: Scripted) -> float | None:
-    return 0.0 if all(scripted.evasive) else told["value"]
+def _zero_where_evasive(result: Told, scripted: Scripted) -> float | None:
+    return 0.0 if all(scripted.evasive) else result["value"]
 
 
-def _average_precision(told: Told, scripted: Scripted) -> float | None:
+def _average_precision(result: Told, scripted: Scripted) -> float | None:
     """Mean of precision@rank over the ranks of useful passages, from the parts of our score."""
-    useful = [told["parts"][f"passage {n}"] for n in range(1, len(told["parts"]) + 1)]
+    useful = [result["parts"][f"passage {n}"] for n in range(1, len(result["parts"]) + 1)]
     at = [sum(useful[: n + 1]) / (n + 1) for n, held in enumerate(useful) if held]
     return sum(at) / len(at) if at else 0.0
 
 
-def _from_zero_to_one(told: Told, scripted: Scripted) -> float | None:
-    return (float(told["value"]) - 1) / 4
+def _from_zero_to_one(result: Told, scripted: Scripted) -> float | None:
+    return (float(result["value"]) - 1) / 4
 
 
 RELATIONS = (
@@ -142,21 +142,25 @@ def ours(table: Sequence[Scripted], measures: str = MEASURES) -> dict[str, dict[
     chosen = parse_measures(measures)
     with judge_server(table) as server, Runner(model_handlers(Models())) as runner:
         setup = MeasureSetup(model=f"{server.url}#scripted", embedder=f"{server.url}#scripted")
-        rows = [one.row for one in table]
+        rows = [scripted.row for scripted in table]
         scored = list(runner.map(score_row(row, chosen, setup) for row in rows))
-    found: dict[str, dict[str, Told]] = {str(measure): {} for measure in chosen}
+    results: dict[str, dict[str, Told]] = {str(measure): {} for measure in chosen}
     for row, scores in zip(rows, scored, strict=True):
         for score in scores:
-            found[score.measure][row.id] = _told(score)
-    return found
+            results[score.measure][row.id] = _told(score)
+    return results
 
 
 def _told(score: Score) -> Told:
-    told: dict[str, Any] = {"value": score.value, "ended": score.state, "parts": dict(score.parts)}
+    result: dict[str, Any] = {
+        "value": score.value,
+        "ended": score.state,
+        "parts": dict(score.parts),
+    }
     if score.measure == "Claims":
         lines = score.detail.splitlines()
-        told["claims"] = [line[2:].removesuffix(f" ({REASON})") for line in lines]
-    return told
+        result["claims"] = [line[2:].removesuffix(f" ({REASON})") for line in lines]
+    return result
 
 
 @dataclass(frozen=True)
@@ -182,13 +186,13 @@ def theirs(table: Sequence[Scripted], api: Api) -> Theirs:
     """
     rows = [
         {
-            "id": one.row.id,
-            "user_input": one.row.user_input,
-            "response": one.row.response,
-            "reference": one.row.reference,
-            "retrieved_contexts": list(one.row.retrieved_contexts),
+            "id": scripted.row.id,
+            "user_input": scripted.row.user_input,
+            "response": scripted.row.response,
+            "reference": scripted.row.reference,
+            "retrieved_contexts": list(scripted.row.retrieved_contexts),
         }
-        for one in table
+        for scripted in table
     ]
     with judge_server(table) as server, tempfile.TemporaryDirectory() as folder:
         given, out = Path(folder) / "in.json", Path(folder) / "out.json"
@@ -199,23 +203,23 @@ def theirs(table: Sequence[Scripted], api: Api) -> Theirs:
             check=True,
             capture_output=True,
         )
-        made = json.loads(out.read_text("utf-8"))
-        return Theirs(made["scores"], made["more"], made["versions"])
+        output = json.loads(out.read_text("utf-8"))
+        return Theirs(output["scores"], output["more"], output["versions"])
 
 
 def agreement(
-    table: Sequence[Scripted], mine: Scores, made: Mapping[Api, Theirs]
+    table: Sequence[Scripted], mine: Scores, by_api: Mapping[Api, Theirs]
 ) -> list[dict[str, Cell]]:
     """One line a relation and way of asking ragas, over the rows without a fault."""
-    clean = [one for one in table if not one.fault]
+    clean = [scripted for scripted in table if not scripted.fault]
     lines: list[dict[str, Cell]] = []
     for relation in RELATIONS:
-        for api, other in made.items():
+        for api, other in by_api.items():
             if relation.theirs not in other.scores:
                 continue
             apart = [
-                difference(relation, one, mine[relation.ours], other.scores[relation.theirs])
-                for one in clean
+                difference(relation, scripted, mine[relation.ours], other.scores[relation.theirs])
+                for scripted in clean
             ]
             known = [gap for gap in apart if gap is not None]
             lines.append(
@@ -233,73 +237,74 @@ def agreement(
 
 
 def difference(
-    relation: Relation, one: Scripted, mine: Mapping[str, Told], other: Mapping[str, Told]
+    relation: Relation, scripted: Scripted, mine: Mapping[str, Told], other: Mapping[str, Told]
 ) -> float | None:
     """How far two scores of a row are apart, None where one is missing."""
-    told, said = mine[one.row.id], other[one.row.id]["value"]
-    if told["value"] is None or said is None:
+    result, reported = mine[scripted.row.id], other[scripted.row.id]["value"]
+    if result["value"] is None or reported is None:
         return None
-    value = relation.as_theirs(told, one)
-    return None if value is None else abs(value - float(said))
+    value = relation.as_theirs(result, scripted)
+    return None if value is None else abs(value - float(reported))
 
 
 def same_claims(table: Sequence[Scripted], mine: Scores, other: Theirs) -> int:
     """On how many rows without a fault both hold the same claims, in one order."""
     return sum(
-        mine["Claims"][one.row.id]["claims"] == other.scores["faithfulness"][one.row.id]["claims"]
-        for one in table
-        if not one.fault
+        mine["Claims"][scripted.row.id]["claims"]
+        == other.scores["faithfulness"][scripted.row.id]["claims"]
+        for scripted in table
+        if not scripted.fault
     )
 
 
 def fault_lines(
-    table: Sequence[Scripted], mine: Scores, made: Mapping[Api, Theirs]
+    table: Sequence[Scripted], mine: Scores, by_api: Mapping[Api, Theirs]
 ) -> list[dict[str, Cell]]:
     """For each fault, how its rows ended; measures that ended alike share a line."""
     lines: list[dict[str, Cell]] = []
     for fault, touched in TOUCHED.items():
-        hit = [one.row.id for one in table if one.fault == fault]
+        hit = [scripted.row.id for scripted in table if scripted.fault == fault]
         together: dict[tuple[str, ...], list[str]] = {}
         for measure in touched:
             ends = [_ends([mine[measure][row] for row in hit], fault)]
-            for other in made.values():
-                told = other.scores.get(PARTNER[measure])
-                ends.append(_ends([told[row] for row in hit], fault) if told else "not there")
+            for other in by_api.values():
+                results = other.scores.get(PARTNER[measure])
+                ends.append(_ends([results[row] for row in hit], fault) if results else "not there")
             together.setdefault(tuple(ends), []).append(f"`{measure}`")
         for (ourself, *others), measures in together.items():
             line: dict[str, Cell] = {"replies": fault, "measure": ", ".join(measures)}
             line["ours"] = ourself
-            line |= {f"ragas, `{api}`": end for api, end in zip(made, others, strict=True)}
+            line |= {f"ragas, `{api}`": end for api, end in zip(by_api, others, strict=True)}
             lines.append(line)
     return lines
 
 
-def _ends(told: Sequence[Told], fault: str) -> str:
+def _ends(results: Sequence[Told], fault: str) -> str:
     """How rows ended; the values too where the reply was well formed and something was odd."""
-    ends = Counter(str(each["ended"]) for each in told)
+    ends = Counter(str(each["ended"]) for each in results)
     scored = ends.pop("scored", 0) + ends.pop("value", 0)
     parts = [f"`{end}` {n}" for end, n in sorted(ends.items())]
     if scored:
-        values = sorted(each["value"] for each in told if each["value"] is not None)
+        values = sorted(each["value"] for each in results if each["value"] is not None)
         shown = " (" + ", ".join(f"{value:.2f}" for value in values) + ")"
         parts.insert(0, f"scored {scored}{shown if fault in INSIDE else ''}")
     return ", ".join(parts)
 
 
-def section(table: Sequence[Scripted], mine: Scores, made: Mapping[Api, Theirs]) -> Section:
+def section(table: Sequence[Scripted], mine: Scores, by_api: Mapping[Api, Theirs]) -> Section:
     """All of it as a section of a page; no text of the data set goes into it."""
-    clean = sum(not one.fault for one in table)
-    claims = {api: same_claims(table, mine, other) for api, other in made.items()}
-    batch = made["collections"].more["batch"]
-    printed = made["evaluate"].more["printed"]["faithfulness"]
+    clean = sum(not scripted.fault for scripted in table)
+    claims = {api: same_claims(table, mine, other) for api, other in by_api.items()}
+    batch = by_api["collections"].more["batch"]
+    printed = by_api["evaluate"].more["printed"]["faithfulness"]
     scored = sum(
-        told["value"] is not None for told in made["evaluate"].scores["faithfulness"].values()
+        result["value"] is not None for result in by_api["evaluate"].scores["faithfulness"].values()
     )
     return Section(
         "Judged measures beside ragas",
         (
-            Table(agreement(table, mine, made), "Rows whose judge makes no fault"),
-            Table(fault_lines(table, mine, made), "Rows whose judge does, three for each fault"),
+            Table(agreement(table, mine, by_api), "Rows whose judge makes no fault"),
+            Table(fault_lines(table, mine, by_api), "Rows whose judge does, three for each fault"),
         ),
         notes=(
             "Equal is less than 0.000001 apart. Largest differences are of one row.",
@@ -321,12 +326,12 @@ def section(table: Sequence[Scripted], mine: Scores, made: Mapping[Api, Theirs])
         command=COMMAND,
         page="judging",
         order=20,
-        conditions={**made["collections"].versions, "rows": "ragchecker_meta, seed 4"},
+        conditions={**by_api["collections"].versions, "rows": "ragchecker_meta, seed 4"},
         data={
             "ours": {name: _kept(scores) for name, scores in mine.items()},
             **{
                 f"ragas {api}": {name: _kept(scores) for name, scores in other.scores.items()}
-                for api, other in made.items()
+                for api, other in by_api.items()
             },
             "same claims": claims,
         },
@@ -336,8 +341,8 @@ def section(table: Sequence[Scripted], mine: Scores, made: Mapping[Api, Theirs])
 def _kept(scores: Mapping[str, Told]) -> dict[str, float | str]:
     """A value or how it ended, by row."""
     return {
-        row: str(told["ended"]) if told["value"] is None else round(told["value"], 9)
-        for row, told in scores.items()
+        row: str(result["ended"]) if result["value"] is None else round(result["value"], 9)
+        for row, result in scores.items()
     }
 
 
@@ -350,11 +355,11 @@ def main() -> None:
         raise SystemExit("ragas is not installed: run python -m benchmarks.peers.install ragas")
     table = scripted_rows(CLEAN, EACH_FAULT)
     mine = ours(table)
-    made = {api: theirs(table, api) for api in APIS}
-    found = section(table, mine, made)
-    print("\n".join(section_lines(found)))
+    by_api = {api: theirs(table, api) for api in APIS}
+    report = section(table, mine, by_api)
+    print("\n".join(section_lines(report)))
     if given.publish:
-        print(publish("beside-ragas", found))
+        print(publish("beside-ragas", report))
 
 
 if __name__ == "__main__":

@@ -129,11 +129,13 @@ def sparse_parts(value: Any) -> tuple[Any, Any]:
 def ours(store: Store, corpus: Corpus, texts: Sequence[str], encoded: Encoded) -> Find:
     """A search of a ragwright store."""
     store.upsert(PAIR, corpus.documents)
-    made = dict(zip(texts, encoded.passages, strict=True))
+    encodings = dict(zip(texts, encoded.passages, strict=True))
     stamps = store.stamps_without(PAIR, ENCODER)
     for start in range(0, len(stamps), BLOCK):
         stamped = store.stamped_texts(PAIR, stamps[start : start + BLOCK])
-        store.put_encodings(ENCODER, {s: (form(encoded, made[t], False),) for s, [t] in stamped})
+        store.put_encodings(
+            ENCODER, {s: (form(encoded, encodings[t], False),) for s, [t] in stamped}
+        )
     store.settle(PAIR)
     view = store.view(PAIR)
     asked = [form(encoded, query, True) for query in encoded.queries]
@@ -222,9 +224,11 @@ def answered(find: Find, questions: int) -> tuple[list[Ranking], float]:
     return rankings, statistics.median(spent)
 
 
-def row(name: str, corpus: Corpus, made: tuple[list[Ranking], float], exact: list[Ranking]) -> Row:
+def row(
+    name: str, corpus: Corpus, result: tuple[list[Ranking], float], exact: list[Ranking]
+) -> Row:
     """Quality, agreement with the library's exact ranking, and time."""
-    rankings, spent = made
+    rankings, spent = result
     scores = [
         retrieval_scores(NDCG, [key for key, _ in ranking], asked.reference_ids)
         for ranking, asked in zip(rankings, corpus.testset.rows, strict=True)
@@ -251,7 +255,7 @@ def compared(name: str, channel: str, folder: Path) -> Table:
     names = [d.document.id for d in corpus.documents]
     questions = [asked.user_input for asked in corpus.testset.rows]
     encoded = (sparse_encoded if channel == "sparse" else late_encoded)(texts, questions)
-    made = {
+    results = {
         "sentence-transformers, every document": answered(library(names, encoded), len(questions)),
         "qdrant-client, local mode": answered(qdrant(names, encoded), len(questions)),
     }
@@ -261,12 +265,12 @@ def compared(name: str, channel: str, folder: Path) -> Table:
     }
     for kind, store in stores.items():
         find = ours(store, corpus, texts, encoded)
-        made[f"ragwright, {kind} store"] = answered(find, len(questions))
+        results[f"ragwright, {kind} store"] = answered(find, len(questions))
         store.close()
-    exact = next(iter(made.values()))[0]
+    exact = next(iter(results.values()))[0]
     titles = {"sparse": "Learned sparse search", "late": "Late interaction over every chunk"}
     caption = f"{titles[channel]}, {name}: {len(names):,} documents, {len(questions)} questions"
-    return Table([row(title, corpus, each, exact) for title, each in made.items()], caption)
+    return Table([row(title, corpus, each, exact) for title, each in results.items()], caption)
 
 
 NOTES = (

@@ -26,13 +26,13 @@ async def timed(
     """Name, wall seconds and CPU milliseconds a call, after as many calls as run side by side."""
     turn = asyncio.Semaphore(width)
 
-    async def one() -> None:
+    async def call_in_turn() -> None:
         async with turn:
             await call()
 
-    await asyncio.gather(*(one() for _ in range(width)))
+    await asyncio.gather(*(call_in_turn() for _ in range(width)))
     wall, cpu = time.perf_counter(), time.process_time()
-    await asyncio.gather(*(one() for _ in range(calls)))
+    await asyncio.gather(*(call_in_turn() for _ in range(calls)))
     return name, time.perf_counter() - wall, (time.process_time() - cpu) / calls * 1e3
 
 
@@ -69,12 +69,12 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64)
     given = parser.parse_args()
     with ScriptedServer.spawn(Reply("a short answer " * 10, delay=0.1)) as server:
-        found = asyncio.run(compare(server.url, given.calls, given.width))
+        timings = asyncio.run(compare(server.url, given.calls, given.width))
     floor = given.calls / given.width * 0.1
     print(f"{given.calls} calls, {given.width} at once, floor {floor:.2f} s")
-    for name, wall, cpu in found:
+    for name, wall, cpu in timings:
         print(f"  {name:38} {wall:6.2f} s wall   {cpu:6.3f} ms CPU a call")
-    print(f"  ratio of CPU, ours to the SDK's: {found[1][2] / found[0][2]:.2f}")
+    print(f"  ratio of CPU, ours to the SDK's: {timings[1][2] / timings[0][2]:.2f}")
 
 
 if __name__ == "__main__":

@@ -44,11 +44,11 @@ def sample_text(characters: int, seed: int = 0) -> str:
             words = draw.choices(vocabulary, k=draw.randint(4, 30))
             sentences.append(" ".join(words).capitalize() + ". ")
         paragraphs.append("".join(sentences).rstrip() + "\n\n")
-    made, size = [], 0
+    parts, size = [], 0
     while size < characters:
-        made.append(draw.choice(paragraphs))
-        size += len(made[-1])
-    return "".join(made)[:characters]
+        parts.append(draw.choice(paragraphs))
+        size += len(parts[-1])
+    return "".join(parts)[:characters]
 
 
 def naive(text: str, size: int, overlap: int) -> list[str]:

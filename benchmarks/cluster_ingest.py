@@ -143,9 +143,9 @@ def child(way: str, pages: Path, work: Path) -> None:
             read = report.counts.added
     seconds = time.perf_counter() - started
     used = resource.getrusage(resource.RUSAGE_SELF)
-    found = {"seconds": seconds, "peak": used.ru_maxrss * 1024, "pages": read}
-    found |= {"storing": sum(storing), "settling": sum(settling)}
-    print(json.dumps({**found, "processor": used.ru_utime + used.ru_stime}))
+    figures = {"seconds": seconds, "peak": used.ru_maxrss * 1024, "pages": read}
+    figures |= {"storing": sum(storing), "settling": sum(settling)}
+    print(json.dumps({**figures, "processor": used.ru_utime + used.ru_stime}))
 
 
 @contextlib.contextmanager
@@ -154,13 +154,13 @@ def cluster(nodes: int) -> Iterator[str]:
     from ray.cluster_utils import Cluster
 
     size = {"num_cpus": 1, "object_store_memory": 200_000_000}
-    made = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False})
+    ray_cluster = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False})
     try:
         for _ in range(nodes - 1):
-            made.add_node(**size)
-        yield str(made.address)
+            ray_cluster.add_node(**size)
+        yield str(ray_cluster.address)
     finally:
-        made.shutdown()
+        ray_cluster.shutdown()
 
 
 def measured(way: str, pages: Path, count: int) -> dict[str, float]:
@@ -181,10 +181,10 @@ def measured(way: str, pages: Path, count: int) -> dict[str, float]:
         )
         if done.returncode:
             raise SystemExit(f"{way} failed:\n{done.stderr[-3000:]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    if found["pages"] != count:
-        raise SystemExit(f"{way}: {found['pages']} pages of {count}")
-    return found
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    if figures["pages"] != count:
+        raise SystemExit(f"{way}: {figures['pages']} pages of {count}")
+    return figures
 
 
 def section(arguments: argparse.Namespace, work: Path) -> Section:
@@ -197,8 +197,8 @@ def section(arguments: argparse.Namespace, work: Path) -> Section:
         for way in ways:
             figures[way].append(measured(way, work / "pages", count))
             print(f"{way}: {figures[way][-1]}", file=sys.stderr, flush=True)
-    middle = {way: statistics.median(one["seconds"] for one in figures[way]) for way in ways}
-    processor = {way: statistics.median(one["processor"] for one in figures[way]) for way in ways}
+    middle = {way: statistics.median(run["seconds"] for run in figures[way]) for way in ways}
+    processor = {way: statistics.median(run["processor"] for run in figures[way]) for way in ways}
     ours = middle[WAYS[2]]
     rows: list[Mapping[str, Cell]] = [
         {
@@ -207,9 +207,9 @@ def section(arguments: argparse.Namespace, work: Path) -> Section:
             "pages per second": f"{count / middle[way]:.0f}",
             "of 2 nodes": f"{middle[way] / ours:.2f}",
             "driver processor seconds": f"{processor[way]:.1f}",
-            "storing": f"{statistics.median(one['storing'] for one in figures[way]):.1f}",
-            "indexing": f"{statistics.median(one['settling'] for one in figures[way]):.1f}",
-            "driver memory MB": f"{max(one['peak'] for one in figures[way]) / 1e6:.0f}",
+            "storing": f"{statistics.median(run['storing'] for run in figures[way]):.1f}",
+            "indexing": f"{statistics.median(run['settling'] for run in figures[way]):.1f}",
+            "driver memory MB": f"{max(run['peak'] for run in figures[way]) / 1e6:.0f}",
         }
         for way in ways
     ]
@@ -230,7 +230,7 @@ def section(arguments: argparse.Namespace, work: Path) -> Section:
         make_pages(work / "tenth", count // 10)
         tenth = measured(WAYS[2], work / "tenth", count // 10)
         figures["tenth"] = [tenth]
-        whole = max(one["peak"] for one in figures[WAYS[2]])
+        whole = max(run["peak"] for run in figures[WAYS[2]])
         notes.append(
             f"Memory of the driver: {tenth['peak'] / 1e6:.0f} MB at {count // 10:,} pages, "
             f"{whole / 1e6:.0f} MB at {count:,}."
@@ -277,12 +277,12 @@ def main() -> None:
         raise SystemExit(f"{CORPORA} is missing")
     work = Path(tempfile.mkdtemp())
     try:
-        found = section(arguments, work)
+        report = section(arguments, work)
     finally:
         shutil.rmtree(work)
-    print("\n".join(section_lines(found)))
+    print("\n".join(section_lines(report)))
     if arguments.publish:
-        publish(f"cluster-ingest-{arguments.pages}", found)
+        publish(f"cluster-ingest-{arguments.pages}", report)
 
 
 if __name__ == "__main__":

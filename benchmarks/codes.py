@@ -75,8 +75,8 @@ def msvc(headings: bool = True, data: Path = DATA) -> list[Task]:
             continue
         raw = path.read_text("utf-8", errors="replace")
         name = f"{path.parent.name}/{path.stem}"
-        found = re.match(r"\A\ufeff?---\n(.*?)\n---\n", raw, re.S)
-        front, body = (found[1], raw[found.end() :]) if found else ("", raw)
+        match = re.match(r"\A\ufeff?---\n(.*?)\n---\n", raw, re.S)
+        front, body = (match[1], raw[match.end() :]) if match else ("", raw)
         first = re.match(r"# (.*)", body.strip())
         title = first[1].strip() if first else ""
         if not headings:
@@ -87,8 +87,8 @@ def msvc(headings: bool = True, data: Path = DATA) -> list[Task]:
             pages.setdefault(code, set()).add(name)
     if not documents:
         raise FileNotFoundError(f"the data set msvc_error_reference is not there: no {root}")
-    codes = Counter(page for found in pages.values() for page in found)
-    own = sorted(c for c, found in pages.items() if any(codes[page] == 1 for page in found))
+    codes = Counter(page for names in pages.values() for page in names)
+    own = sorted(c for c, names in pages.items() if any(codes[page] == 1 for page in names))
     tasks = []
     for label, among in (("own page", own), ("any code", sorted(pages))):
         chosen = random.Random(SEED).sample(among, SAMPLE)
@@ -174,22 +174,22 @@ def rankings(
     task: Task, analysis: AnalyzerOptions | None = None
 ) -> dict[str, dict[str, list[str]]]:
     """Rankings of each of ours, by query."""
-    found = []
+    chunks = []
     for document in task.documents:
         size = len(document.text)
         chunk = Chunk(f"{document.id}:0-{size}", document.id, 0, Span(0, size), document.text)
-        found.append((document, chunk))
-    texts = [embedded_text(chunk, document.title) or "(empty)" for document, chunk in found]
-    made = vectors(task.cache, [*texts, *task.gold])
+        chunks.append((document, chunk))
+    texts = [embedded_text(chunk, document.title) or "(empty)" for document, chunk in chunks]
+    embedded = vectors(task.cache, [*texts, *task.gold])
     corpus = Corpus(
         Testset(task.name, ()),
         tuple(
             IndexedDocument(document, (chunk,), vector[None])
-            for (document, chunk), vector in zip(found, made[: len(texts)], strict=True)
+            for (document, chunk), vector in zip(chunks, embedded[: len(texts)], strict=True)
         ),
         tuple(texts),
-        made[: len(texts)],
-        dict(zip(task.gold, made[len(texts) :], strict=True)),
+        embedded[: len(texts)],
+        dict(zip(task.gold, embedded[len(texts) :], strict=True)),
     )
     runs = {}
     with (

@@ -101,9 +101,10 @@ def with_vectors(
 ) -> tuple[tuple[IndexedDocument, ...], QueryVectors]:
     """The documents with their vectors, and the vectors of everything that is searched for."""
     texts = [embedded_text(d.chunks[0], d.document.title) for d in documents]
-    made = vectors("mtrag", texts)
+    embedded = vectors("mtrag", texts)
     placed = tuple(
-        IndexedDocument(d.document, d.chunks, v[None]) for d, v in zip(documents, made, strict=True)
+        IndexedDocument(d.document, d.chunks, v[None])
+        for d, v in zip(documents, embedded, strict=True)
     )
     texts = [wording(row).text.strip() for row in rows for wording in WORDINGS.values()]
     asked = list(dict.fromkeys(texts))
@@ -179,8 +180,8 @@ def by_class(rows: Sequence[Row], by_wording: Mapping[str, Sequence[Row]]) -> li
     lines: list[Line] = []
     for name, ids in sorted(classes.items()):
         means = {
-            wording: figures([row for row in found if row.id in ids])["Recall@5"]
-            for wording, found in by_wording.items()
+            wording: figures([row for row in results if row.id in ids])["Recall@5"]
+            for wording, results in by_wording.items()
         }
         lines.append({"class": name, "turns": len(ids), **means})
     return [Table(lines, "Recall@5 of keyword search by class of turn")]

@@ -1,7 +1,7 @@
 """Data sets beside the checkout, turned into the layouts that ragwright reads.
 
-Nothing is copied into the repository: converters write where they are told, a temporary
-folder as a rule.
+Nothing is copied into the repository: converters write to the given folder, usually a temporary
+one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure how much of what a document says the readers keep.
+"""Measure how much of a document's text the readers keep.
 
 Compares the text of every file of a folder with the Markdown expected for it, and prints a
 table: recall and precision over words, recall over table cells, milliseconds.
@@ -49,18 +49,18 @@ class Kept:
 def words(markdown: str) -> list[str]:
     """Words of a text, Markdown's marks stripped."""
     text = _ESCAPE.sub(r"\1", _LINK.sub(r"\1", _COMMENT.sub(" ", html.unescape(markdown))))
-    found = re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
-    return [word for word in found if word.strip("_")]
+    tokens = re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
+    return [word for word in tokens if word.strip("_")]
 
 
 def cells(markdown: str) -> Counter[tuple[str, ...]]:
     """Words of each table cell that holds any."""
-    found: Counter[tuple[str, ...]] = Counter()
+    counts: Counter[tuple[str, ...]] = Counter()
     for line in markdown.split("\n"):
         match = _ROW.match(line)
         if match and not _RULE.fullmatch(line):
-            found.update(tuple(words(c)) for c in re.split(r"(?<!\\)\|", match[1]) if words(c))
-    return found
+            counts.update(tuple(words(c)) for c in re.split(r"(?<!\\)\|", match[1]) if words(c))
+    return counts
 
 
 def expected(folder: Path, source: Path) -> Path | None:
@@ -81,10 +81,10 @@ def compare(folder: Path) -> Iterator[Kept]:
     reader = FileReader(SourceOptions(ocr="never"), base=sources)
     for source in sorted(sources.iterdir()):
         start = time.perf_counter()
-        found = list(reader.read(source.name, no_network))
+        items = list(reader.read(source.name, no_network))
         spent = (time.perf_counter() - start) * 1000
-        failures = tuple(item for item in found if isinstance(item, Failure))
-        text = "\n\n".join(item.text for item in found if not isinstance(item, Failure))
+        failures = tuple(item for item in items if isinstance(item, Failure))
+        text = "\n\n".join(item.text for item in items if not isinstance(item, Failure))
         gold = expected(folder, source)
         if gold is None or not text:
             yield Kept(source.name, None, None, None, spent, failures, Counter())

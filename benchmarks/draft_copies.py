@@ -4,7 +4,7 @@
 
 Messages of the SMS Spam Collection, each text once (case and punctuation aside), 40 characters or
 more, split into two halves by a seeded shuffle. The size of n-grams and the threshold were chosen
-on the half `dev`; `test` was looked at once, afterwards. A copy is a message after an edit of a
+on the half `dev`; `test` was scored once, afterwards. A copy is a message after an edit of a
 kind named below; a false alarm is a message that is flagged against a pool of 30 other ones. Of
 the nearest of *all* others about one in twenty is a near copy in truth: spam comes from templates.
 """

@@ -62,8 +62,8 @@ class RandomEmbedder(Embedder):
         """A random unit vector a text, the same for the same text."""
         seeds = [int.from_bytes(text.encode()[-8:], "little") for text in texts]
         rows = [np.random.default_rng(s).standard_normal(DIMENSIONS, np.float32) for s in seeds]
-        made = np.stack(rows)
-        return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
+        matrix = np.stack(rows)
+        return np.asarray(matrix / np.linalg.norm(matrix, axis=1, keepdims=True), np.float32)
 
 
 def named(field: str, number: int) -> str:
@@ -104,11 +104,11 @@ def store_of(records: Records, folder: Path, pair: IndexSpec, spec: RecordsSpec)
         batch = []
         for row in range(start, min(start + 2000, len(records.vectors))):
             words = [f"w{n % 20_000}" for n in chance.zipf(1.3, 20)]
-            made = document(records, row, spec.format, words)
-            end = len(made.text)
-            chunk = Chunk(f"{made.id}:0-{end}", made.id, 0, Span(0, end), made.text)
+            record = document(records, row, spec.format, words)
+            end = len(record.text)
+            chunk = Chunk(f"{record.id}:0-{end}", record.id, 0, Span(0, end), record.text)
             vectors = records.vectors[row : row + 1] if pair.dimensions else None
-            batch.append(IndexedDocument(made, (chunk,), vectors))
+            batch.append(IndexedDocument(record, (chunk,), vectors))
         store.upsert(pair, batch)
     return store
 
@@ -141,9 +141,9 @@ def relaxation(request: DraftRequest) -> Relaxation:
 def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
     """What a call returns, its milliseconds, and those that this process worked."""
     start, worked = time.perf_counter(), time.process_time()
-    found = call()
+    result = call()
     ended = time.perf_counter()
-    return found, (ended - start) * 1e3, (time.process_time() - worked) * 1e3
+    return result, (ended - start) * 1e3, (time.process_time() - worked) * 1e3
 
 
 def measure(records: Records, folder: Path, search: str, count: int) -> dict[str, Any]:

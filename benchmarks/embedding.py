@@ -24,8 +24,8 @@ ROUNDS = 5
 
 def passages(text: str, words: int, count: int) -> list[str]:
     """The first ``count`` runs of so many words."""
-    found = text.split()
-    cut = [" ".join(found[i * words : (i + 1) * words]) for i in range(count)]
+    tokens = text.split()
+    cut = [" ".join(tokens[i * words : (i + 1) * words]) for i in range(count)]
     return [p for p in cut if p]
 
 
@@ -58,8 +58,8 @@ def report(name: str, texts: list[str], folder: Path, exported: Path) -> None:
     tokens = onnx.tokenizer()
     mean = sum(tokens.count(t) for t in texts) / len(texts)
     print(f"{name}: {len(texts)} texts of {mean:.0f} tokens, 1 thread, median of {ROUNDS}")
-    for way, found in times.items():
-        middle = float(np.median(found))
+    for way, taken in times.items():
+        middle = float(np.median(taken))
         print(f"  {way:46} {len(texts) / middle:8.1f} texts/s   x{base / middle:.2f}")
     apart = np.abs(onnx.embed_batch(texts) - ours.embed_batch(texts)).max()
     print(f"  largest difference of a component, onnx: to st: {apart:.1e}")

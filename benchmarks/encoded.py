@@ -1,4 +1,4 @@
-"""What the benchmarks of search channels share: a store of encoded chunks, look-ups, times."""
+"""Helpers for the benchmarks of search channels: a store of encoded chunks, look-ups, timing."""
 
 from __future__ import annotations
 

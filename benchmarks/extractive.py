@@ -1,4 +1,4 @@
-"""How good is the offline answerer? Answer-sentence hit rate and abstention, measured.
+"""Answer-sentence hit rate and abstention of the offline answerer.
 
     python -m benchmarks.extractive [--fit | --publish]
 
@@ -6,8 +6,8 @@ Data: ``squad2_subset`` (unanswerable questions written by people) and ``piaf`` 
 question is made unanswerable by removing its paragraph). Development: SQuAD's article
 Computational_complexity_theory and the half of PIAF's articles with an even title hash.
 Reported: SQuAD's Normans and Rhine, PIAF's other half, and XQuAD in four languages. ``--fit``
-fits the weights on the development part and prints them; nothing is ever fitted on the reported
-part. (One rule was written after a look at XQuAD's German: capitals mark no names there.)
+fits the weights on the development part and prints them; nothing is fitted on the reported part,
+except that one rule was written after reading XQuAD's German: capitals do not mark names there.
 ``--publish`` writes docs/results/.
 
 Columns: ``hit@1`` the best sentence holds a gold answer; ``hit@60w`` one of the sentences that
@@ -185,7 +185,7 @@ def cases(
     """
     index = BM25([f"{p.title}\n{p.text}" for p in paragraphs], analyzer)
     written = any(not q.answers for q in questions)
-    alone, found = [], []
+    alone, retrieved = [], []
     for number, question in enumerate(questions):
         scores = index.scores(question.text)
         order = [int(i) for i in np.argsort(-np.round(scores, 6), kind="stable")]
@@ -195,25 +195,27 @@ def cases(
         else:
             alone.append(Case(question, (question.paragraph,), bool(question.answers)))
         best = tuple(order[:k])
-        found.append(Case(question, best, bool(question.answers) and question.paragraph in best))
-    return alone, found
+        retrieved.append(
+            Case(question, best, bool(question.answers) and question.paragraph in best)
+        )
+    return alone, retrieved
 
 
 def sentences(case: Case, paragraphs: Sequence[Paragraph]) -> Sentences:
     """The sentences of a case's context in order."""
-    made = Sentences([], [], [])
+    units = Sentences([], [], [])
     for number in case.context:
         paragraph = paragraphs[number]
         spans = sentence_spans(paragraph.text)
         texts = [paragraph.text[s.start : s.end] for s in spans]
         for span, text in zip(spans, texts, strict=True):
-            made.texts.append(text)
-            made.packed.append(pack_sentence(text, heading=paragraph.title, chunk=str(number)))
-            made.gold.append(
+            units.texts.append(text)
+            units.packed.append(pack_sentence(text, heading=paragraph.title, chunk=str(number)))
+            units.gold.append(
                 number == case.question.paragraph
                 and any(span.start <= a and b <= span.end for a, b in case.question.answers)
             )
-    return made
+    return units
 
 
 def fit(
@@ -301,15 +303,15 @@ def answered(model: ExtractiveReranker, case: Case, paragraphs: Sequence[Paragra
             assert isinstance(request, Rerank)
             request = flow.send(RerankReply(tuple(model.score(request.query, request.passages))))
     except StopIteration as end:
-        made: Answer = end.value
-        return made
+        reply: Answer = end.value
+        return reply
 
 
-def holds(made: Answer, case: Case) -> bool:
+def holds(reply: Answer, case: Case) -> bool:
     """True where a cited span holds a gold answer."""
     return any(
         c.document_id == str(case.question.paragraph) and c.start <= start and end <= c.end
-        for c in made.citations
+        for c in reply.citations
         for start, end in case.question.answers
     )
 
@@ -367,10 +369,10 @@ def measure(model: ExtractiveReranker) -> tuple[list[Row], list[Row]]:
                     hits.setdefault(method, []).append(pair)
         labels = [case.answerable for case in chosen]
         for method, pairs in hits.items():
-            one, many = np.mean(np.array(pairs, dtype=np.float64), axis=0)
-            told = None if method == "first sentence" else auc(best[method], labels)
+            first, many = np.mean(np.array(pairs, dtype=np.float64), axis=0)
+            area = None if method == "first sentence" else auc(best[method], labels)
             row: Row = {"data": name, "context": context, "method": method, "n": len(pairs)}
-            scored.append({**row, "hit@1": float(one), "hit@60w": float(many), "AUC": told})
+            scored.append({**row, "hit@1": float(first), "hit@60w": float(many), "AUC": area})
             print(scored[-1], flush=True)
         flows.append({"data": name, "context": context, **flow(model, chosen, paragraphs)})
         print(flows[-1], flush=True)
@@ -381,14 +383,14 @@ def flow(model: ExtractiveReranker, chosen: Sequence[Case], paragraphs: Sequence
     """The row on the whole flow."""
     good = [(c, answered(model, c, paragraphs)) for c in chosen if c.answerable]
     bad = [answered(model, c, paragraphs) for c in chosen if not c.answerable]
-    given = [(c, made) for c, made in good if not made.abstained]
+    given = [(c, reply) for c, reply in good if not reply.abstained]
     return {
         "answerable": len(good),
         "answered": len(given) / len(good),
-        "of these with gold": float(np.mean([holds(made, c) for c, made in given])),
-        "words": round(np.mean([WordTokenizer().count(made.text) for _, made in given])),
+        "of these with gold": float(np.mean([holds(reply, c) for c, reply in given])),
+        "words": round(np.mean([WordTokenizer().count(reply.text) for _, reply in given])),
         "unanswerable": len(bad),
-        "refused": float(np.mean([made.abstained for made in bad])),
+        "refused": float(np.mean([reply.abstained for reply in bad])),
     }
 
 

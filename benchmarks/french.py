@@ -7,9 +7,9 @@
 French analyzer, and with the language left at ``auto``; beside them in the same run, on the
 same texts and vectors, rank_bm25 over words as LangChain's BM25Retriever cuts them by default
 (white space, nothing folded), and its equal rank fusion with the dense ranking. The embedding
-model is an English one, which is the point: fusion must notice.
+model is an English one, so dense search is weak here, and fusion has to give it less weight.
 
-PIAF is development data of ours: title weight and fusion were chosen on it, among others.
+PIAF is development data: title weight and fusion were chosen on it and on other sets.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def piaf(data: Path = DATA) -> Task:
             documents.append(Document(name, str(path), text, title=title, language="fr"))
             for asked in paragraph["qas"]:
                 gold.setdefault(asked["question"], set()).add(name)
-    right = {query: frozenset(found) for query, found in gold.items()}
+    right = {query: frozenset(names) for query, names in gold.items()}
     return Task("piaf", "piaf", tuple(documents), right)
 
 

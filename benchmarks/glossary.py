@@ -1,4 +1,4 @@
-"""A glossary mined from a corpus: how many codes get a meaning, whether it is right, what it buys.
+"""A glossary mined from a corpus: coverage, correctness, and its effect on dense search.
 
     python -m benchmarks.glossary
 
@@ -41,8 +41,8 @@ def right(task: Task, glossary: Glossary, reference: Glossary) -> str:
         covered += bool(used)
         if used:
             term, meaning = used[0]
-            said = [m.text for m in reference.entries.get(term, ()) if m.document_id in gold]
-            alike = any(overlap(meaning.text, text) >= 0.5 for text in said)
+            accepted = [m.text for m in reference.entries.get(term, ()) if m.document_id in gold]
+            alike = any(overlap(meaning.text, text) >= 0.5 for text in accepted)
             correct += alike or meaning.document_id in gold
     share = f"{correct / covered:.3f}" if covered else "none"
     return f"coverage {covered / len(task.gold):.3f}, of these right {share}  n={len(task.gold)}"
@@ -59,36 +59,38 @@ def agreement(glossary: Glossary) -> str:
     return f"{alike / both:.3f} of {both} codes" if both else "no code is explained twice"
 
 
-def overlap(one: str, other: str) -> float:
+def overlap(first: str, second: str) -> float:
     """F1 of the words of two texts, in small letters."""
-    a, b = (Counter(word.casefold() for word in words(text)) for text in (one, other))
+    a, b = (Counter(word.casefold() for word in words(text)) for text in (first, second))
     same = sum((a & b).values())
     return 2 * same / (a.total() + b.total()) if same else 0.0
 
 
 def dense(task: Task, glossary: Glossary, embedder: MiniLm) -> Mapping[str, Sequence[float]]:
     """Whether a gold document is first, and among the first five, by way of asking."""
-    ids = [one.id for one in task.documents if one.text]
+    ids = [document.id for document in task.documents if document.text]
     texts = [
-        embedded_text(Chunk("", one.id, 0, Span(0, len(one.text)), one.text), one.title)
-        for one in task.documents
-        if one.text
+        embedded_text(
+            Chunk("", document.id, 0, Span(0, len(document.text)), document.text), document.title
+        )
+        for document in task.documents
+        if document.text
     ]
     matrix = vectors(task.cache, texts)
-    found: dict[str, list[float]] = {"as asked": [], "with meanings": [], "both fused": []}
-    five: dict[str, list[float]] = {name: [] for name in found}
+    first: dict[str, list[float]] = {"as asked": [], "with meanings": [], "both fused": []}
+    five: dict[str, list[float]] = {name: [] for name in first}
     for query, gold in task.gold.items():
         plain = _ranking(matrix, ids, query, embedder)
         meant = [_ranking(matrix, ids, text, embedder) for text in glossary.expand(query).texts]
-        said = _fused(meant) if meant else plain
+        fused = _fused(meant) if meant else plain
         for name, ranking in (
             ("as asked", plain),
-            ("with meanings", said),
-            ("both fused", _fused([plain, said])),
+            ("with meanings", fused),
+            ("both fused", _fused([plain, fused])),
         ):
-            found[name].append(float(ranking[0] in gold))
+            first[name].append(float(ranking[0] in gold))
             five[name].append(float(bool(gold.intersection(ranking[:5]))))
-    return {name: (float(np.mean(found[name])), float(np.mean(five[name]))) for name in found}
+    return {name: (float(np.mean(first[name])), float(np.mean(five[name]))) for name in first}
 
 
 def _ranking(matrix: Matrix, ids: Sequence[str], text: str, embedder: MiniLm) -> list[str]:

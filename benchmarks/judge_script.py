@@ -1,10 +1,10 @@
-"""One table of judgments, told to every tool in the form that it asks for.
+"""Scripted judgments, returned to each tool in the reply format that its prompts ask for.
 
 Questions, responses and gold answers are those of ``ragchecker_meta``; pieces of the other
-system's response stand for passages, which the data does not have. What the judge finds (claims,
-verdicts, questions, ratings) is drawn from a seed: only the arithmetic behind it is compared,
-never whether it is right. :class:`ScriptedJudge` knows what it is asked from the texts in the
-prompt; a request that it cannot place is answered 400, and nothing is scored from it.
+system's response stand for passages, which the data does not have. The judgments (claims,
+verdicts, questions, ratings) are drawn from a seed, so only the arithmetic of the tools is
+compared, not the quality of the judgments. :class:`ScriptedJudge` recognises a request by the texts
+in the prompt; a request that it cannot place is answered 400, and nothing is scored from it.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def scripted_rows(clean: int, each_fault: int, data: Path = DATA) -> list[Script
         ValueError: It has fewer fit rows than asked for.
     """
     faults = [""] * clean + [f for f in (*EVERYWHERE, *INSIDE) for _ in range(each_fault)]
-    found: list[Scripted] = []
+    drawn: list[Scripted] = []
     seen: set[str] = set()
     for pair in ragchecker(data):
-        if len(found) == len(faults):
-            return found
+        if len(drawn) == len(faults):
+            return drawn
         row, response = pair.first, pair.first.said
         passages = _parts(pair.second.said, 8, 5)
         claims = _parts(response, 4, 6)
@@ -93,10 +93,10 @@ def scripted_rows(clean: int, each_fault: int, data: Path = DATA) -> list[Script
         if len(texts) < len(passages) + 2 or texts & seen:
             continue
         seen |= texts
-        found.append(_drawn(row, passages, claims, pieces, faults[len(found)]))
-    if len(found) < len(faults):
-        raise ValueError(f"{len(found)} fit rows, {len(faults)} are asked for")
-    return found
+        drawn.append(_drawn(row, passages, claims, pieces, faults[len(drawn)]))
+    if len(drawn) < len(faults):
+        raise ValueError(f"{len(drawn)} fit rows, {len(faults)} are asked for")
+    return drawn
 
 
 def plain(text: str) -> str:
@@ -164,12 +164,12 @@ class ScriptedJudge:
         self._lock = threading.Lock()
         self._times: Counter[tuple[str, str, str, int]] = Counter()
         self._by: dict[str, tuple[Scripted, int]] = {}
-        for one in table:
-            row = one.row
+        for scripted in table:
+            row = scripted.row
             for text in (row.user_input, row.response or "", "\n".join(row.retrieved_contexts)):
-                self._by[plain(text)] = (one, 0)
+                self._by[plain(text)] = (scripted, 0)
             for number, text in enumerate(row.retrieved_contexts):
-                self._by[plain(text)] = (one, number)
+                self._by[plain(text)] = (scripted, number)
 
     def __call__(self, request: ServerRequest) -> Reply:
         """The reply to one request."""
@@ -194,7 +194,7 @@ class ScriptedJudge:
         return self._theirs(first)
 
     def _ours(self, prompt: str, system: str) -> Asked:
-        texts = {found["name"]: found["text"] for found in _BLOCK.finditer(prompt)}
+        texts = {block["name"]: block["text"] for block in _BLOCK.finditer(prompt)}
         by = texts.get("question") or texts["answer"]
         kind = {
             '{"claims"': "claims",
@@ -204,10 +204,10 @@ class ScriptedJudge:
         }.get(prompt.rpartition("Reply with ")[2].partition(": ")[2].partition(":")[0], "")
         if kind:
             return Asked("ours", kind, self._by[plain(by)][0])
-        one, _ = self._by[plain(texts["question"])]
+        scripted, _ = self._by[plain(texts["question"])]
         if "from 0 to 1" in system:
-            return Asked("ours", "passage", one, self._by[plain(texts["passage 1"])][1])
-        return Asked("ours", "rating", one)
+            return Asked("ours", "passage", scripted, self._by[plain(texts["passage 1"])][1])
+        return Asked("ours", "rating", scripted)
 
     def _theirs(self, prompt: str, repair: int = 0) -> Asked:
         head, _, given = prompt.partition(_INPUT)  # the outermost, where a prompt is quoted
@@ -218,13 +218,15 @@ class ScriptedJudge:
         if names == {"context", "statements"}:
             return Asked("ragas", "verdicts", self._by[plain(fields["context"])][0], 0, repair)
         by = fields.get("question") or fields.get("user_input") or fields["response"]
-        one, _ = self._by[plain(by)]
+        scripted, _ = self._by[plain(by)]
         if names == {"question", "context", "answer"}:
             if "classifications" in head:
-                return Asked("ragas", "pieces", one, 0, repair)
-            return Asked("ragas", "passage", one, self._by[plain(fields["context"])][1], repair)
+                return Asked("ragas", "pieces", scripted, 0, repair)
+            return Asked(
+                "ragas", "passage", scripted, self._by[plain(fields["context"])][1], repair
+            )
         kinds = {"answer": "claims", "response": "questions", "context": "rating"}
-        return Asked("ragas", next(kinds[n] for n in kinds if n in names), one, 0, repair)
+        return Asked("ragas", next(kinds[n] for n in kinds if n in names), scripted, 0, repair)
 
 
 def _reply(asked: Asked, time: int) -> Reply:
@@ -248,23 +250,23 @@ def _reply(asked: Asked, time: int) -> Reply:
 
 
 def _claims(asked: Asked) -> list[str]:
-    one = asked.scripted
-    return [] if one.fault == "no claims" else [claim for claim, _ in one.claims]
+    scripted = asked.scripted
+    return [] if scripted.fault == "no claims" else [claim for claim, _ in scripted.claims]
 
 
 def _verdicts(asked: Asked) -> list[tuple[int, str, bool]]:
-    one = asked.scripted
-    found = [(number, claim, held) for number, (claim, held) in enumerate(one.claims, 1)]
-    return found[:-1] if one.fault == "verdict missing" else found
+    scripted = asked.scripted
+    verdicts = [(number, claim, held) for number, (claim, held) in enumerate(scripted.claims, 1)]
+    return verdicts[:-1] if scripted.fault == "verdict missing" else verdicts
 
 
 def _questions(asked: Asked) -> tuple[str, str, str]:
-    one = asked.scripted
-    if one.fault == "no question":
+    scripted = asked.scripted
+    if scripted.fault == "no question":
         return ("", "", "")
-    if one.fault == "one question":
-        return (one.questions[0],) * 3
-    return one.questions
+    if scripted.fault == "one question":
+        return (scripted.questions[0],) * 3
+    return scripted.questions
 
 
 def _binary(asked: Asked, held: bool) -> int:

@@ -1,14 +1,14 @@
-"""Judged measures against a slow server: wall time over its floor, and what faults cost.
+"""Judged measures on a slow model server: wall time relative to the floor, and cost of faults.
 
     python -m benchmarks.judges [--rows 200] [--rounds 3] [--concurrency 16] [--publish]
 
 Every row is scored by Faithfulness, AnswerRelevance and ContextRelevance. The server waits and
 runs in a process of its own. The floor is the calls it saw x latency / concurrency. Beside it, in
-turn, the shortest loop anyone would write over httpx2 sends the same bodies, reads nothing and
-keeps nothing. Faults are decided by a hash of the prompt: 5 % of the first replies malformed; the
+turn, a minimal loop over httpx2 sends the same bodies, and neither parses nor stores the
+replies. Faults are decided by a hash of the prompt: 5 % of the first replies malformed; the
 first attempt at 5 % of the prompts answered 500 or 429; 5 % of the rows refused, whatever is
 asked about them. A row takes three calls. A reply that cannot be used takes one more, and a failed
-call its own retries: six calls where every reply is malformed. Scores mean nothing here.
+call its own retries: six calls where every reply is malformed. The scores carry no meaning.
 """
 
 from __future__ import annotations
@@ -226,18 +226,18 @@ def faulty(rows: Sequence[Row], latency: float, concurrency: int) -> list[dict[s
     """One line a scenario: what its faults cost, and the state of every score."""
     lines: list[dict[str, Cell]] = []
     for name, faults in SCENARIOS.items():
-        found = ours(rows, faults, latency, concurrency)
-        assert sum(found.states.values()) == len(rows) * len(MEASURES)
+        result = ours(rows, faults, latency, concurrency)
+        assert sum(result.states.values()) == len(rows) * len(MEASURES)
         lines.append(
             {
                 "faults": name,
-                "wall s": found.wall,
-                "x floor": found.wall / (found.calls * latency / concurrency),
-                "calls a row": found.calls / len(rows),
-                "HTTP retries": found.retries,
-                "in flight, most": found.in_flight,
-                "CPU ms a call": 1000 * found.cpu / found.calls,
-                "states": ", ".join(f"{state} {n}" for state, n in sorted(found.states.items())),
+                "wall s": result.wall,
+                "x floor": result.wall / (result.calls * latency / concurrency),
+                "calls a row": result.calls / len(rows),
+                "HTTP retries": result.retries,
+                "in flight, most": result.in_flight,
+                "CPU ms a call": 1000 * result.cpu / result.calls,
+                "states": ", ".join(f"{state} {n}" for state, n in sorted(result.states.items())),
             }
         )
     return lines

@@ -28,13 +28,13 @@ PAIR = IndexSpec(CHUNKER.spec, make_analyzer(AnalyzerOptions()).spec)
 
 def documents(numbers: range | list[int], version: int) -> list[IndexedDocument]:
     """Documents of 400 random words."""
-    made = []
+    indexed = []
     for number in numbers:
         rng = random.Random(f"{number} {version}")
         words = (f"w{rng.randrange(20_000)}" for _ in range(400))
         document = Document(f"d{number}", f"d{number}", " ".join(words))
-        made.append(IndexedDocument(document, tuple(CHUNKER.chunks(document))))
-    return made
+        indexed.append(IndexedDocument(document, tuple(CHUNKER.chunks(document))))
+    return indexed
 
 
 def measured(count: int, keep: int) -> tuple[list[float], list[int]]:

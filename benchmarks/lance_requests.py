@@ -2,10 +2,11 @@
 
     python -m benchmarks.lance_requests --rows 100000 --folder DIR [--publish]
 
-The folder is one that ``benchmarks.lance_scale`` filled. moto serves its files as they lie there.
-A first query is that of a newly opened store, whose caches are empty; later queries are other ones,
-after some. A query is a keyword search and a dense search for 100 candidates each, and the texts of
-10 chunks. Times are not shown: nothing here is as far away as an object store.
+The folder is one that ``benchmarks.lance_scale`` filled. moto serves its files in place. The first
+query is that of a newly opened store, whose caches are empty; later queries are different ones,
+after some warm-up queries. A query is a keyword search and a dense search for 100 candidates each,
+and the texts of 10 chunks. Times are not shown, since a local server lacks the latency of an
+object store.
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ def load(folder: Path, bucket: Any, name: str) -> int:
         backend.get_object(name, key).contentsize = file.stat().st_size
 
     def value(key: Any) -> Any:
-        found = mapped.get(key.name)
-        if found is None:
+        content = mapped.get(key.name)
+        if content is None:
             return plain.fget(key)
-        return found if len(found) > 2**20 else found[:]
+        return content if len(content) > 2**20 else content[:]
 
     key_of.value = property(value, plain.fset)
     return len(mapped)
@@ -73,20 +74,20 @@ def asked(bucket: Any, work: Callable[[], Any]) -> Asked:
     """What some work asks of the server."""
     start, sent = len(bucket.requests), bucket.sent
     work()
-    made = bucket.requests[start:]
+    requests = bucket.requests[start:]
     reads = sum(
         method in ("GET", "HEAD") and path.count("/") > 2 and not path.endswith("/")
-        for method, path in made
+        for method, path in requests
     )
-    return Asked(reads, len(made) - reads, bucket.sent - sent)
+    return Asked(reads, len(requests) - reads, bucket.sent - sent)
 
 
 def query(view: View, question: Question, filters: tuple[Filter, ...]) -> None:
     """Both searches, and the texts of the best chunks."""
     text, vector = question
     view.keyword(text, DEPTH, filters)
-    found = view.dense(vector[None, :], DEPTH, filters)[0]
-    view.lookup([name for name, _ in found[:SHOWN]])
+    hits = view.dense(vector[None, :], DEPTH, filters)[0]
+    view.lookup([name for name, _ in hits[:SHOWN]])
 
 
 def opened(store: LanceStore, views: list[View]) -> None:
@@ -98,10 +99,10 @@ def row(step: str, some: list[Asked]) -> dict[str, Any]:
     """One row: means, and the most bytes."""
     return {
         "step": step,
-        "reads": round(statistics.mean(one.reads for one in some), 1),
-        "lists and writes": round(statistics.mean(one.others for one in some), 1),
-        "MB": statistics.mean(one.sent for one in some) / 1e6,
-        "most MB": max(one.sent for one in some) / 1e6,
+        "reads": round(statistics.mean(cost.reads for cost in some), 1),
+        "lists and writes": round(statistics.mean(cost.others for cost in some), 1),
+        "MB": statistics.mean(cost.sent for cost in some) / 1e6,
+        "most MB": max(cost.sent for cost in some) / 1e6,
     }
 
 
@@ -126,7 +127,7 @@ def measured(bucket: Any, folder: Path) -> list[dict[str, Any]]:
         for question in known[:warming]:
             query(view, question, filters)
         later = known[warming : warming + counted]
-        some = [asked(bucket, partial(query, view, one, filters)) for one in later]
+        some = [asked(bucket, partial(query, view, question, filters)) for question in later]
         rows.append(row(f"later query, {name} of the chunks", some))
     store.snapshot(PAIR)
     looks = [asked(bucket, lambda: store.snapshot(PAIR)) for _ in SHARES]

@@ -1,14 +1,14 @@
-"""An index past memory: the Lance store beside the view in memory and LanceDB's own hybrid search.
+"""A large index on disk: the Lance store beside the view in memory and LanceDB's hybrid search.
 
     OMP_NUM_THREADS=1 python -m benchmarks.lance_scale --rows 100000 --folder DIR [--publish]
 
-Chunks are 40 words sampled from SciFact abstracts, so words
-are as frequent as in real text; vectors are a mixture of Gaussians around a thousand centres, so
-that neighbours are near. Queries are no rows. Each engine answers in a process of its own, and its
-peak memory is that of the process. Hybrid is a keyword search and a dense search for 100 candidates
-each, one after the other, for LanceDB its hybrid search for 10 with its defaults. Filters keep a
-tenth, a hundredth and a thousandth of the chunks. Processor seconds tell of a step where other
-programs run beside it; the time of two cores is at least half of them.
+Chunks are 40 words sampled from SciFact abstracts, so words are as frequent as in real text;
+vectors are a mixture of Gaussians around a thousand centres, so that each has near neighbours. No
+query is a row of the index. Each engine answers in a process of its own, and its peak memory is
+that of the process. Hybrid is a keyword search and a dense search for 100 candidates each, one
+after the other; for LanceDB it is its hybrid search for 10 with its defaults. Filters keep a tenth,
+a hundredth and a thousandth of the chunks. Steps of building are also given in processor seconds,
+since other programs used the machine; on two cores, wall time is at least half of them.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ def blocks(rows: int, folder: Path) -> Iterator[list[IndexedDocument]]:
         size = min(BLOCK, rows - start)
         rng = np.random.default_rng(start + 1)
         picked = known[rng.choice(len(words), (size, WORDS), p=shares)]
-        found = []
+        block = []
         for at, (row, vector) in enumerate(zip(picked, vectors(size, start + 1), strict=True)):
             number = start + at
             name, text = f"d{number:08d}", " ".join(row)
             kept = {"hundredth": number % 100, "thousandth": number % 1000}
             document = Document(name, name, text, metadata=kept)
             chunk = Chunk(name, name, 0, Span(0, len(text)), text)
-            found.append(IndexedDocument(document, (chunk,), vector[None, :]))
-        yield found
+            block.append(IndexedDocument(document, (chunk,), vector[None, :]))
+        yield block
 
 
 def questions(folder: Path) -> list[tuple[str, np.ndarray[Any, Any]]]:
@@ -165,8 +165,8 @@ def searcher(engine: str, folder: Path) -> tuple[Search, Search | None, str]:
     table = lancedb.connect(folder / "store.lance").open_table(f"chunks_{PAIR.key}")
 
     def where(filters: Sequence[Filter]) -> str:
-        one = next(iter(filters), None)
-        values = [f"'{one.field}={value}'" for value in one.values] if one else []
+        condition = next(iter(filters), None)
+        values = [f"'{condition.field}={value}'" for value in condition.values] if condition else []
         return f"array_has_any(facets, [{', '.join(values)}])" if values else ""
 
     def own_dense(vector: Any, filters: Sequence[Filter]) -> list[str]:
@@ -189,7 +189,7 @@ def read(engine: str, folder: Path, only: int) -> dict[str, Any]:
     """Ask every query under every filter; times, hits, memory."""
     start = time.perf_counter()
     hybrid, dense, note = searcher(engine, folder)
-    found: dict[str, Any] = {"open s": time.perf_counter() - start, "note": note, "shares": {}}
+    result: dict[str, Any] = {"open s": time.perf_counter() - start, "note": note, "shares": {}}
     asked = questions(folder)[:only]
     for name, filters in SHARES.items():
         hybrid(*asked[0], filters)
@@ -200,13 +200,13 @@ def read(engine: str, folder: Path, only: int) -> dict[str, Any]:
             times.append((time.perf_counter() - start) * 1e3)
             hits.append((dense(vector, filters) if dense else got[1])[:SHOWN])
         ranked = sorted(times)
-        found["shares"][name] = {
+        result["shares"][name] = {
             "p50": statistics.median(times),
             "p99": ranked[min(len(ranked) - 1, int(0.99 * len(ranked)))],
             "hits": hits,
         }
-    found["MB"] = peak_mb()
-    return found
+    result["MB"] = peak_mb()
+    return result
 
 
 def peak_mb() -> float:
@@ -240,22 +240,22 @@ def parts(folder: Path, rows: int) -> list[dict[str, Any]]:
 
     db = lancedb.connect(folder / "store.lance")
     chunks, documents = (db.open_table(f"{name}_{PAIR.key}") for name in ("chunks", "documents"))
-    found: dict[str, float] = {}
+    sizes: dict[str, float] = {}
     with tempfile.TemporaryDirectory(dir=folder) as place:
         for name, columns in COLUMNS.items():
             some = chunks.search().select(list(columns)).limit(SAMPLED).to_arrow()
             alone = lancedb.connect(place).create_table("alone", some, mode="overwrite")
-            found[name] = alone.stats()["total_bytes"] / len(some)
-    indexes = {one.columns[0]: one.size_bytes / rows for one in chunks.list_indices()}
-    others = chunks.stats()["total_bytes"] / rows - sum(found.values()) - sum(indexes.values())
-    found["ids, places, metadata, facets"] = others
-    found |= {INDEXES[name]: indexes.pop(name, 0.0) for name in INDEXES}
-    found["indexes of facets, ids and dates"] = sum(indexes.values())
-    found["document, with its text and index"] = documents.stats()["total_bytes"] / rows
-    all_of = sum(found.values())
+            sizes[name] = alone.stats()["total_bytes"] / len(some)
+    indexes = {index.columns[0]: index.size_bytes / rows for index in chunks.list_indices()}
+    others = chunks.stats()["total_bytes"] / rows - sum(sizes.values()) - sum(indexes.values())
+    sizes["ids, places, metadata, facets"] = others
+    sizes |= {INDEXES[name]: indexes.pop(name, 0.0) for name in INDEXES}
+    sizes["indexes of facets, ids and dates"] = sum(indexes.values())
+    sizes["document, with its text and index"] = documents.stats()["total_bytes"] / rows
+    all_of = sum(sizes.values())
     listed: list[dict[str, Any]] = [
         {"part": name, "bytes a chunk": round(size), "share": size / all_of}
-        for name, size in {**found, "together": all_of}.items()
+        for name, size in {**sizes, "together": all_of}.items()
     ]
     return listed
 
@@ -266,16 +266,16 @@ def searches(readers: dict[str, Any]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for share, base in truth.items():
         for engine, reader in readers.items():
-            one = reader["shares"][share]
-            pairs = zip(one["hits"], base["hits"], strict=True)
+            figures = reader["shares"][share]
+            pairs = zip(figures["hits"], base["hits"], strict=True)
             recall = [len(set(a) & set(b)) / max(1, len(b)) for a, b in pairs]
             rows.append(
                 {
                     "chunks": share,
                     "engine": engine,
-                    "hybrid p50 ms": round(one["p50"], 1),
-                    "p99 ms": round(one["p99"], 1),
-                    "p50 x memory": round(one["p50"] / base["p50"], 2),
+                    "hybrid p50 ms": round(figures["p50"], 1),
+                    "p99 ms": round(figures["p99"], 1),
+                    "p50 x memory": round(figures["p50"] / base["p50"], 2),
                     "recall@10": statistics.mean(recall),
                 }
             )
@@ -288,19 +288,19 @@ def building(took: dict[str, Any], folder: Path, rows: int) -> list[dict[str, An
         "memory": megabytes(folder, "store.sqlite", "views"),
         "lance": megabytes(folder, "store.lance"),
     }
-    found: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     for name, size in disk.items():
         written, ready = took[f"write {name}"], took[f"settle {name}"]
         tenth = max(1, len(written) // 10)
         first, last = (
-            sum(one for _, one in some) * 1e3 / (BLOCK * len(some))
+            sum(processor for _, processor in some) * 1e3 / (BLOCK * len(some))
             for some in (written[:tenth], written[-tenth:])
         )
-        found.append(
+        lines.append(
             {
                 "store": name,
-                "write s": sum(one for one, _ in written),
-                "write processor s": sum(one for _, one in written),
+                "write s": sum(wall for wall, _ in written),
+                "write processor s": sum(processor for _, processor in written),
                 "ms a chunk, first tenth": first,
                 "last tenth": last,
                 "view or indexes s": ready["seconds"],
@@ -310,7 +310,7 @@ def building(took: dict[str, Any], folder: Path, rows: int) -> list[dict[str, An
                 "bytes a chunk": round(size * 1e6 / rows),
             }
         )
-    return found
+    return lines
 
 
 def tables(rows: int, folder: Path, only: int) -> tuple[list[Table], list[str]]:
@@ -322,10 +322,12 @@ def tables(rows: int, folder: Path, only: int) -> tuple[list[Table], list[str]]:
         readers[engine] = asked(*words)
         print(f"{engine}: {readers[engine]['MB']:.0f} MB", file=sys.stderr)
     memory: list[dict[str, Any]] = [
-        {"engine": engine, "open s": one["open s"], "peak MB": round(one["MB"])}
-        for engine, one in readers.items()
+        {"engine": engine, "open s": figures["open s"], "peak MB": round(figures["MB"])}
+        for engine, figures in readers.items()
     ]
-    notes = [f"{engine}: {one['note']}" for engine, one in readers.items() if one["note"]]
+    notes = [
+        f"{engine}: {figures['note']}" for engine, figures in readers.items() if figures["note"]
+    ]
     return [
         Table(searches(readers), f"{rows:,} chunks, {only} queries"),
         Table(memory, "A reader: time to open, and its memory after all searches"),

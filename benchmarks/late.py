@@ -4,10 +4,9 @@
 
 The corpus is that of ``benchmarks.lance_scale``: chunks of words of real abstracts with synthetic
 vectors of 384 dimensions. Vectors of tokens are synthetic too, 128 dimensions each, 32 for a query:
-encoding 100,000 chunks would take hours here, and no search is faster or slower for it. Queries are
+encoding 100,000 chunks would take hours here and does not change the time of a search. Queries are
 asked in turns with and without late interaction, through a runner, from the text to hits with their
-text; models are replaced by a look-up, as their time is the same on both sides or none of the
-index's.
+text. Models are replaced by a look-up, so that only the index is timed.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ First two keys are compared in turn: one that sees every document because nothin
 one that sees every document through its rights (a hard filter, or groups of readers). Then the
 clients go on with rights while the documents are indexed again, a configuration is promoted, a
 worker is killed (-9) and PostgreSQL is stopped and started. A client repeats what fails with a lost
-connection or with status 502, 503 or 504, as Retry-After asks; all else that fails is a failure.
+connection or with status 502, 503 or 504, as Retry-After asks; every other error counts as a
+failure.
 One request in eight is a chat, whose answer is stored in PostgreSQL; the others are searches.
 """
 
@@ -116,8 +117,8 @@ def promote(folder: Path) -> None:
     with Workbench.open(folder) as bench:
         testset = str(folder / "testsets/main.jsonl")
         _, run = bench.evaluate(testset, "TokenF1", Evaluating(answers=True))
-        how = Promoting(Gating(GateOptions(least=1)), rules_alone=True)
-        bench.promote(run.run, ["TokenF1>=0.001"], how)
+        promoting = Promoting(Gating(GateOptions(least=1)), rules_alone=True)
+        bench.promote(run.run, ["TokenF1>=0.001"], promoting)
 
 
 @dataclass
@@ -200,7 +201,7 @@ async def crowd(address: str, key: str, seconds: float, clients: int, first: int
     counted = Counted()
     end = time.perf_counter() + seconds
 
-    async def one(client: int) -> None:
+    async def keep_asking(client: int) -> None:
         asking = Client(address, key, counted)
         number = first + client * 100_000
         while time.perf_counter() < end:
@@ -208,18 +209,18 @@ async def crowd(address: str, key: str, seconds: float, clients: int, first: int
             number += 1
         asking.close()
 
-    await asyncio.gather(*(one(client) for client in range(clients)))
+    await asyncio.gather(*(keep_asking(client) for client in range(clients)))
     return counted
 
 
 def workers_of(process: int) -> list[int]:
     """Worker processes of a server."""
-    found = []
+    workers = []
     for task in Path(f"/proc/{process}/task").iterdir():
         for child in map(int, (task / "children").read_text().split()):
             if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
-                found.append(child)
-    return found
+                workers.append(child)
+    return workers
 
 
 def memory_of(process: int) -> float:
@@ -227,8 +228,8 @@ def memory_of(process: int) -> float:
     total = 0
     for pid in (process, *workers_of(process)):
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        found = re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)
-        total += int(found[1]) if found else 0
+        match = re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)
+        total += int(match[1]) if match else 0
     return total / 1024
 
 
@@ -245,7 +246,7 @@ class Watched:
         self, process: int, seconds: float, faults: Sequence[tuple[float, str, Callable[[], None]]]
     ) -> None:
         self.memory: list[tuple[float, float]] = []
-        self.made: list[str] = []
+        self.events: list[str] = []
         self._process, self._seconds, self._faults = process, seconds, list(faults)
         self._end = threading.Event()
         self._threads = [threading.Thread(target=w) for w in (self._sample, self._disturb)]
@@ -278,7 +279,7 @@ class Watched:
             begin = time.perf_counter()
             fault()
             at, took = begin - self._start, time.perf_counter() - begin
-            self.made.append(f"{name} after {at:.0f} s, which took {took:.1f} s")
+            self.events.append(f"{name} after {at:.0f} s, which took {took:.1f} s")
 
     def between(self, low: float, high: float) -> float:
         """Median of the memory between two shares of the run."""
@@ -309,7 +310,7 @@ def compared(address: str, keys: dict[str, str], setup: Setup) -> tuple[dict[str
         counted = asyncio.run(crowd(address, keys[name], length, setup.clients, first))
         rates[name].append(len(counted.times) / length)
         failed += counted.failed.total()
-    return {name: statistics.median(found) for name, found in rates.items()}, failed
+    return {name: statistics.median(samples) for name, samples in rates.items()}, failed
 
 
 def measured(setup: Setup) -> tuple[list[Row], dict[str, float], list[str]]:
@@ -360,7 +361,7 @@ def rows_of(
     causes = ", ".join(f"{name} {count}" for name, count in counted.repeated.most_common())
     faults = ", ".join(f"{name} {count}" for name, count in counted.failed.most_common())
     repeated = counted.repeated.total()
-    found = [
+    rows = [
         row(f"{setup.clients} clients without {setup.rights}", f"{rates['free']:.0f} a second"),
         row(
             f"{setup.clients} clients with {setup.rights}",
@@ -385,7 +386,7 @@ def rows_of(
         "memory_before_mb": before,
         "memory_after_mb": after,
     }
-    return found, figures, watched.made
+    return rows, figures, watched.events
 
 
 def main() -> None:
@@ -400,7 +401,7 @@ def main() -> None:
     chosen = parser.parse_args()
     load = f"load {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores before"
     setup = Setup(chosen.seconds, chosen.clients, chosen.documents, chosen.rights, chosen.workers)
-    table, figures, made = measured(setup)
+    table, figures, events = measured(setup)
     caption = f"{setup.documents:,} documents of eight passages, {setup.workers} workers"
     section = Section(
         "Ten minutes of load",
@@ -409,7 +410,7 @@ def main() -> None:
             f"Server, clients, ingest and PostgreSQL share the cores of one machine ({load}).",
             "One request in eight is a chat, answered without a model and stored in PostgreSQL; "
             "the others are searches.",
-            *made,
+            *events,
         ],
         f"OMP_NUM_THREADS=1 python -m benchmarks.load --rights {setup.rights} --publish",
         page="serving",

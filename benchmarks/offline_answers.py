@@ -77,20 +77,20 @@ class Outcome:
     """An answer to a question about an entry, judged by its words."""
 
     entry: Entry
-    made: Answer
+    answer: Answer
 
     @property
     def first(self) -> bool:
         """The entry's own document was found first."""
-        return bool(self.made.hits) and self.made.hits[0].source.endswith(self.entry.path)
+        return bool(self.answer.hits) and self.answer.hits[0].source.endswith(self.entry.path)
 
     def most(self) -> bool:
         """The answer holds 60 % of the content words of the message."""
-        return not self.made.abstained and _share(stems, self.entry.message, self.made.text)
+        return not self.answer.abstained and _share(stems, self.entry.message, self.answer.text)
 
     def plainly(self) -> bool:
         """The same by plain words of three letters or more."""
-        return not self.made.abstained and _share(plain, self.entry.message, self.made.text)
+        return not self.answer.abstained and _share(plain, self.entry.message, self.answer.text)
 
 
 def stems(text: str) -> set[str]:
@@ -117,13 +117,13 @@ def msvc(data: Path = DATA) -> tuple[Path, list[Entry]]:
         text = path.read_text("utf-8", errors="replace").lstrip("\ufeff")
         key = re.search(r"^f1_keywords:\s*(\[.*?\])", text, re.MULTILINE | re.DOTALL)
         codes = re.findall(r"[A-Z]{1,6}\d{1,6}", key[1]) if key else []
-        found = re.search(r"^# (.*)\n+((?:>.*\n?)+)", text, re.MULTILINE)
-        if len(codes) != 1 or found is None:
+        match = re.search(r"^# (.*)\n+((?:>.*\n?)+)", text, re.MULTILINE)
+        if len(codes) != 1 or match is None:
             continue
-        message = " ".join(line.lstrip("> ").rstrip("\\ ") for line in found[2].splitlines())
+        message = " ".join(line.lstrip("> ").rstrip("\\ ") for line in match[2].splitlines())
         if stems(message):
             name = str(path.relative_to(root))
-            entries.append(Entry(codes[0], found[1], message, text[found.end() :], name))
+            entries.append(Entry(codes[0], match[1], message, text[match.end() :], name))
     if not entries:
         raise FileNotFoundError(f"the data set msvc_error_reference is not there: no {root}")
     return root, entries
@@ -136,7 +136,7 @@ def held_out(entry: Entry) -> bool:
 
 def prusa(data: Path = DATA) -> list[Entry]:
     """The printers' entries; where a code means several things, a printer is named."""
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for path in sorted((data / "prusa_error_codes").glob("*.yaml")):
         kind = path.stem.partition("-")[0]
         for number, entry in enumerate(yaml.safe_load(path.read_text("utf-8"))["Errors"]):
@@ -146,12 +146,12 @@ def prusa(data: Path = DATA) -> list[Entry]:
             asked = f"{code} on the {printers[0]}" if printers else code
             title = f"{code} {' '.join(str(entry['title']).split())}"
             if stems(text):
-                found.append(Entry(code, title, text, rest, f"{kind}-{number:03}.md", asked))
-    if not found:
+                entries.append(Entry(code, title, text, rest, f"{kind}-{number:03}.md", asked))
+    if not entries:
         raise FileNotFoundError(f"the data set prusa_error_codes is not there: no {data}")
-    once = {e.code for e in found if sum(o.code == e.code for o in found) == 1}
+    once = {e.code for e in entries if sum(o.code == e.code for o in entries) == 1}
     return [
-        Entry(e.code, e.title, e.message, e.rest, e.path) if e.code in once else e for e in found
+        Entry(e.code, e.title, e.message, e.rest, e.path) if e.code in once else e for e in entries
     ]
 
 
@@ -177,14 +177,14 @@ def _whole(folder: Path, name: str, text: str, entries: Sequence[Entry]) -> list
 
 def layouts(entries: Sequence[Entry], folder: Path) -> Iterator[Setting]:
     """The entries as sections of one page, as rows of a table and as items of a list."""
-    made = {
+    texts = {
         "sections": "\n\n".join(f"## {e.title}\n\n{e.message}\n{e.rest}" for e in entries),
         "table": "| Code | Message |\n|---|---|\n"
         + "\n".join(f"| {e.code} | {e.message.replace('|', '/')} |" for e in entries),
         "list": "The compiler reports these errors:\n\n"
         + "\n".join(f"- `{e.code}`: {e.message}" for e in entries),
     }
-    for name, text in made.items():
+    for name, text in texts.items():
         own = _whole(folder / name, f"{name}.md", f"# Errors\n\n{text}\n", entries)
         yield Setting(f"msvc as {name}", folder / name, _asked(own))
 
@@ -220,17 +220,17 @@ def outcomes(setting: Setting, folder: Path) -> list[Outcome]:
         return [Outcome(entry, bench.ask(question)) for question, entry in setting.asked]
 
 
-def figures(name: str, found: Sequence[Outcome]) -> Row:
+def figures(name: str, results: Sequence[Outcome]) -> Row:
     """The counts of a setting."""
-    given = [one for one in found if not one.made.abstained]
-    size = sum(len(words(one.made.text)) for one in given) / max(1, len(given))
+    given = [outcome for outcome in results if not outcome.answer.abstained]
+    size = sum(len(words(outcome.answer.text)) for outcome in given) / max(1, len(given))
     return {
         "questions about": name,
-        "asked": len(found),
-        "right page first": sum(one.first for one in found),
+        "asked": len(results),
+        "right page first": sum(outcome.first for outcome in results),
         "answered": len(given),
-        "most of the message": sum(one.most() for one in found),
-        "by plain words": sum(one.plainly() for one in found),
+        "most of the message": sum(outcome.most() for outcome in results),
+        "by plain words": sum(outcome.plainly() for outcome in results),
         "words": f"{size:.0f}",
     }
 
@@ -242,13 +242,14 @@ def measured(unseen: bool, show: int) -> list[Row]:
         folder = Path(name)
         for setting in settings(unseen, folder):
             project = folder / f"project-{text_hash(str(setting.folder))[:8]}"
-            found = outcomes(setting, project)
-            rows.append(figures(setting.name, found))
+            results = outcomes(setting, project)
+            rows.append(figures(setting.name, results))
             print(rows[-1], flush=True)
-            for one in islice(found, show):
-                mark = "abstained" if one.made.abstained else "most" if one.most() else "little"
-                print(f"\n[{mark}] {one.made.question}\n  message: {one.entry.message}")
-                print(f"  answer: {one.made.text}\n  notes: {one.made.notes}")
+            for outcome in islice(results, show):
+                answer = outcome.answer
+                mark = "abstained" if answer.abstained else "most" if outcome.most() else "little"
+                print(f"\n[{mark}] {answer.question}\n  message: {outcome.entry.message}")
+                print(f"  answer: {answer.text}\n  notes: {answer.notes}")
     return rows
 
 
@@ -277,7 +278,7 @@ def clock(folder: Path) -> float:
 def against(sources: Path, rounds: int = 7) -> Row:
     """Ours and another copy of the sources by turns, each in a process of its own."""
     here = Path(__file__).resolve().parents[1]
-    found: dict[str, list[float]] = {"other": [], "ours": []}
+    times: dict[str, list[float]] = {"other": [], "ours": []}
     with tempfile.TemporaryDirectory() as name:
         for _ in range(rounds):
             for who, path in (("other", sources), ("ours", here / "src")):
@@ -291,12 +292,12 @@ def against(sources: Path, rounds: int = 7) -> Row:
                     check=True,
                     cwd=here,
                 )
-                found[who].append(float(done.stdout))
-    ratios = [ours / other for ours, other in zip(found["ours"], found["other"], strict=True)]
+                times[who].append(float(done.stdout))
+    ratios = [ours / other for ours, other in zip(times["ours"], times["other"], strict=True)]
     return {
         "rounds": rounds,
-        "other, ms": statistics.median(found["other"]),
-        "ours, ms": statistics.median(found["ours"]),
+        "other, ms": statistics.median(times["other"]),
+        "ours, ms": statistics.median(times["ours"]),
         "ours : other, median": statistics.median(ratios),
         "least": min(ratios),
         "most": max(ratios),

@@ -1,4 +1,4 @@
-"""One hundred answers without a model, read by eye, and the counts of what the reader found.
+"""One hundred answers without a model, read one by one, and the counts of the verdicts.
 
     python -m benchmarks.offline_by_eye > answers.txt          # draws and prints the answers
     python -m benchmarks.offline_by_eye --publish VERDICTS     # counts them; writes docs/results/
@@ -134,7 +134,7 @@ def drawn(folder: Path) -> Iterator[tuple[Path, list[Asked]]]:
 
 def answered() -> list[tuple[Asked, Answer]]:
     """The answers of projects with default settings, in the order of the sample."""
-    found = []
+    answers = []
     with tempfile.TemporaryDirectory() as name:
         for number, (source, asked) in enumerate(drawn(Path(name))):
             project = Path(name) / f"project-{number}"
@@ -142,25 +142,27 @@ def answered() -> list[tuple[Asked, Answer]]:
             (project / "ragwright.yaml").write_text(f"sources: [{source}]\n", "utf-8")
             with Workbench.open(project) as bench:
                 bench.ingest()
-                found += [(one, bench.ask(one.text)) for one in asked]
-    return found
+                answers += [(question, bench.ask(question.text)) for question in asked]
+    return answers
 
 
-def digest(made: Answer) -> str:
+def digest(answer: Answer) -> str:
     """What a verdict is bound to: the answer's text."""
-    return text_hash(made.text)[:8]
+    return text_hash(answer.text)[:8]
 
 
-def counted(found: Sequence[tuple[Asked, Answer]], verdicts: Sequence[dict[str, object]]) -> Table:
+def counted(
+    answers: Sequence[tuple[Asked, Answer]], verdicts: Sequence[dict[str, object]]
+) -> Table:
     """The counts of every group, and of all."""
     read = {(v["number"], v["digest"]): v for v in verdicts}
     counts: dict[str, Counter[str]] = {}
-    for number, (asked, made) in enumerate(found, 1):
-        verdict = read.get((number, digest(made)), {"verdict": "unread"})
+    for number, (asked, answer) in enumerate(answers, 1):
+        verdict = read.get((number, digest(answer)), {"verdict": "unread"})
         marks = [mark for mark in ("complete", "readable") if verdict.get(mark)]
         for group in (asked.group, "all"):
             counts.setdefault(group, Counter()).update(
-                ["read", str(verdict["verdict"]), *marks, *(["answered"] * (not made.abstained))]
+                ["read", str(verdict["verdict"]), *marks, *(["answered"] * (not answer.abstained))]
             )
     columns = ("read", "answered", *VERDICTS, "complete", "readable")
     names = [*(group for group in counts if group != "all"), "all"]
@@ -171,14 +173,14 @@ def counted(found: Sequence[tuple[Asked, Answer]], verdicts: Sequence[dict[str, 
     return Table(rows, "Verdicts")
 
 
-def worst(found: Sequence[tuple[Asked, Answer]], verdicts: Sequence[dict[str, object]]) -> Table:
+def worst(answers: Sequence[tuple[Asked, Answer]], verdicts: Sequence[dict[str, object]]) -> Table:
     """The worst answers with the reader's reasons."""
     rows: list[Row] = []
     for verdict in sorted(
         (v for v in verdicts if "worst" in v), key=lambda v: int(str(v["worst"]))
     ):
-        asked, made = found[int(str(verdict["number"])) - 1]
-        same = digest(made) == verdict["digest"]
+        asked, answer = answers[int(str(verdict["number"])) - 1]
+        same = digest(answer) == verdict["digest"]
         rows.append(
             {
                 "question": asked.text,
@@ -211,15 +213,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--publish", type=Path, metavar="VERDICTS", help="JSON lines of verdicts")
     given = parser.parse_args()
-    found = answered()
+    answers = answered()
     if not given.publish:
-        for number, (asked, made) in enumerate(found, 1):
-            state = "abstained" if made.abstained else "answered"
-            print(f"\n#{number} {digest(made)} [{asked.group}] {state}\nQ {asked.text}")
-            print(f"G {asked.gold or '(nothing answers it)'}\nA {made.text}\nN {made.notes[0]}")
+        for number, (asked, answer) in enumerate(answers, 1):
+            state = "abstained" if answer.abstained else "answered"
+            print(f"\n#{number} {digest(answer)} [{asked.group}] {state}\nQ {asked.text}")
+            print(f"G {asked.gold or '(nothing answers it)'}\nA {answer.text}\nN {answer.notes[0]}")
         return
     verdicts = [json.loads(line) for line in given.publish.read_text("utf-8").splitlines()]
-    tables = [counted(found, verdicts), worst(found, verdicts)]
+    tables = [counted(answers, verdicts), worst(answers, verdicts)]
     command = "python -m benchmarks.offline_by_eye --publish VERDICTS"
     section = Section(
         "Read by eye", tables, NOTES, command, page="offline", order=15, data=verdicts

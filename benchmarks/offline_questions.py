@@ -1,4 +1,4 @@
-"""Answers without a model to questions of every kind, judged by strings that must stand in them.
+"""Answers without a model to questions of many kinds, checked for strings that they must contain.
 
     python -m benchmarks.offline_questions [mixed] [guide] [unanswerable] [small]
         [--half development|second|held-out] [--mode keyword|hybrid] [--show] [--check] [--publish]
@@ -119,8 +119,8 @@ def normalised(text: str) -> str:
 
 def holds(text: str, string: str) -> bool:
     """True where a string stands in a normalised text, not inside a longer word or number."""
-    found = re.escape(normalised(string))
-    return re.search(rf"(?<![^\W_]){found}(?![^\W_])", text) is not None
+    pattern = re.escape(normalised(string))
+    return re.search(rf"(?<![^\W_]){pattern}(?![^\W_])", text) is not None
 
 
 def counts(text: str, number: int) -> bool:
@@ -130,11 +130,11 @@ def counts(text: str, number: int) -> bool:
     return re.search(rf"(?<![\w,.])(?:{number}{word})(?!\w){part} (?:{_UNITS})\b", text) is not None
 
 
-def verdict(question: Question, made: Answer) -> str:
+def verdict(question: Question, answer: Answer) -> str:
     """The verdict on an answer to a question that has one."""
-    if made.abstained:
+    if answer.abstained:
         return "silent"
-    text = normalised(made.text)
+    text = normalised(answer.text)
     if any(holds(text, string) for string in question.reject):
         return "wrong"
     if question.mentions:
@@ -144,7 +144,7 @@ def verdict(question: Question, made: Answer) -> str:
         for strings in question.answer_any
     ]
     if max(shares) == 1.0:
-        return "right" if len(words(made.text)) <= question.max_words else "partly"
+        return "right" if len(words(answer.text)) <= question.max_words else "partly"
     return "partly" if max(shares) >= 0.5 else "wrong"
 
 
@@ -210,10 +210,10 @@ def _text(document: Document) -> str:
 
 def _faults(question: Question, texts: dict[str, str]) -> Iterator[str]:
     if question.mentions:
-        found = [key for key, text in texts.items() if holds(text, question.mentions)]
+        holding = [key for key, text in texts.items() if holds(text, question.mentions)]
         inside = sum(normalised(question.mentions) in text for text in texts.values())
-        if not len(found) == inside == question.count:
-            yield f"{len(found)} documents hold the word, {inside} the letters: {found[:6]}"
+        if not len(holding) == inside == question.count:
+            yield f"{len(holding)} documents hold the word, {inside} the letters: {holding[:6]}"
     held = [t for key, t in texts.items() if any(part in key for part in question.sources)]
     if question.answer_any and not held:
         yield f"no source {question.sources}"
@@ -232,31 +232,31 @@ def _faults(question: Question, texts: dict[str, str]) -> Iterator[str]:
                 yield f"{key} names it and holds {words_there}"
 
 
-def outcome(question: Question, made: Answer) -> str:
+def outcome(question: Question, answer: Answer) -> str:
     """The verdict on an answer, or whether an unanswerable question was refused."""
     if question.answerable:
-        return verdict(question, made)
-    return "refused" if made.abstained else "answered"
+        return verdict(question, answer)
+    return "refused" if answer.abstained else "answered"
 
 
 def groups(
-    name: str, found: Sequence[tuple[Question, Answer]]
+    name: str, answers: Sequence[tuple[Question, Answer]]
 ) -> dict[str, list[tuple[Question, Answer]]]:
     """The answerable questions of a set, and the others under a name of their own."""
     parts: dict[str, list[tuple[Question, Answer]]] = {}
-    for question, made in found:
+    for question, answer in answers:
         apart = "" if question.answerable or name == "unanswerable" else ", unanswerable"
-        parts.setdefault(f"{name}{apart}", []).append((question, made))
+        parts.setdefault(f"{name}{apart}", []).append((question, answer))
     return parts
 
 
-def table(name: str, found: Sequence[tuple[Question, Answer]]) -> str:
+def table(name: str, answers: Sequence[tuple[Question, Answer]]) -> str:
     """The verdicts of a set, of all questions and of each kind, as lines of text."""
     rows: dict[str, Counter[str]] = {}
-    for question, made in found:
+    for question, answer in answers:
         for key in ("all", question.kind, f"corpus {question.corpus}"):
-            rows.setdefault(key, Counter())[outcome(question, made)] += 1
-    columns = VERDICTS if found[0][0].answerable else ("refused", "answered")
+            rows.setdefault(key, Counter())[outcome(question, answer)] += 1
+    columns = VERDICTS if answers[0][0].answerable else ("refused", "answered")
     lines = [f"{name:20}{'asked':>6}" + "".join(f"{column:>14}" for column in columns)]
     for key, counted in rows.items():
         total = counted.total()
@@ -265,31 +265,31 @@ def table(name: str, found: Sequence[tuple[Question, Answer]]) -> str:
     return "\n".join(lines)
 
 
-def totals(name: str, half: str, mode: str, found: Sequence[tuple[Question, Answer]]) -> Row:
+def totals(name: str, half: str, mode: str, answers: Sequence[tuple[Question, Answer]]) -> Row:
     """The shares of the verdicts of a set, as a row of the page of results."""
-    answerable = found[0][0].answerable
-    counted = Counter(outcome(question, made) for question, made in found)
+    answerable = answers[0][0].answerable
+    counted = Counter(outcome(question, answer) for question, answer in answers)
     counted["wrong"] += counted["answered"]
     row: dict[str, str | int | float | None] = {
         "questions": name,
         "part": half,
         "search": mode,
-        "asked": len(found),
+        "asked": len(answers),
     }
     for column in ("right", "partly", "wrong", "silent", "refused"):
         asks = column == "wrong" or (column == "refused") != answerable
-        row[column] = f"{100 * counted[column] / len(found):.0f} %" if asks else None
+        row[column] = f"{100 * counted[column] / len(answers):.0f} %" if asks else None
     return row
 
 
-def shown(question: Question, made: Answer) -> str:
+def shown(question: Question, answer: Answer) -> str:
     """A question with its answer, to be read."""
     gold: object = "nothing answers it"
     if question.answerable:
         gold = f"{question.count} documents" if question.mentions else question.answer_any
-    notes = made.notes[0] if made.notes else ""
-    head = f"\n[{outcome(question, made)}] {question.id} ({question.kind}) {question.text}"
-    return f"{head}\n  gold: {gold}\n  answer: {made.text}\n  notes: {notes}"
+    notes = answer.notes[0] if answer.notes else ""
+    head = f"\n[{outcome(question, answer)}] {question.id} ({question.kind}) {question.text}"
+    return f"{head}\n  gold: {gold}\n  answer: {answer.text}\n  notes: {notes}"
 
 
 def main() -> None:
@@ -317,10 +317,10 @@ def main() -> None:
                     faults = list(missing(questions, folder))
                     print(f"{chosen}, {half}: {len(faults)} faults", *faults, sep="\n  ")
                     continue
-                found = list(answered(questions, folder, given.mode))
+                answers = list(answered(questions, folder, given.mode))
                 if given.show:
-                    print(*(shown(question, made) for question, made in found), sep="\n")
-                for part, own in groups(chosen, found).items():
+                    print(*(shown(question, answer) for question, answer in answers), sep="\n")
+                for part, own in groups(chosen, answers).items():
                     print(f"\n{half} half, {given.mode} search\n{table(part, own)}", flush=True)
                     rows.append(totals(part, half, given.mode, own))
     if given.publish:

@@ -1,4 +1,4 @@
-"""Whether one system is better than another on the same queries, or it was luck."""
+"""Paired comparison of two systems on the same queries: bootstrap interval and permutation test."""
 
 from __future__ import annotations
 

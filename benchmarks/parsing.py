@@ -164,8 +164,8 @@ def main() -> None:
     wanted = parser.parse_args()
     documents = known_documents(wanted.half, DATA, wanted.each)
     results: Results = {}
-    with tempfile.TemporaryDirectory() as made:
-        printed = render(documents, (wanted.keep or Path(made)) / wanted.half)
+    with tempfile.TemporaryDirectory() as temporary:
+        printed = render(documents, (wanted.keep or Path(temporary)) / wanted.half)
         pages = sum(len(pdfium.PdfDocument(path)) for _, path in printed)
         print(f"{wanted.half}: {len(printed)} documents, {pages} pages")
         for engine in wanted.engine or ["ours"]:

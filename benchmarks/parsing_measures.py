@@ -191,7 +191,7 @@ def _headings(known: Known, parsed: Parsed) -> float | None:
     truth = [(block.level, block.text) for block in known.blocks if block.kind == "heading"]
     if not truth:
         return None if not parsed.headings else 0.0
-    ranks = [sorted({level for level, _ in one}) for one in (truth, parsed.headings)]
+    ranks = [sorted({level for level, _ in headings}) for headings in (truth, parsed.headings)]
     rest = list(parsed.headings)
     credit = 0.0
     for level, text in truth:
@@ -207,9 +207,9 @@ def _headings(known: Known, parsed: Parsed) -> float | None:
 def _like(first: str, second: str) -> float:
     if first == second:
         return 1.0
-    one, two = (" ".join(words_of(text)) for text in (first, second))
-    longest = max(len(one), len(two))
-    return 1.0 - edits(one, two) / longest if longest else 1.0
+    left, right = (" ".join(words_of(text)) for text in (first, second))
+    longest = max(len(left), len(right))
+    return 1.0 - edits(left, right) / longest if longest else 1.0
 
 
 def edits(first: str, second: str) -> int:
@@ -246,8 +246,8 @@ def _tables(known: Known, tables: Sequence[Grid]) -> float | None:
 
 
 def _shares(first: Grid, second: Grid) -> bool:
-    one, two = (set(words_of(" ".join(map(" ".join, grid)))) for grid in (first, second))
-    return len(one & two) > 0.2 * len(one)
+    left, right = (set(words_of(" ".join(map(" ".join, grid)))) for grid in (first, second))
+    return len(left & right) > 0.2 * len(left)
 
 
 def teds(first: Grid, second: Grid) -> float:

@@ -1,4 +1,4 @@
-"""Texts that people judged, as rows with a label each; read by path, copied nowhere.
+"""Texts that people judged, as rows with a label each, read from the data sets in place.
 
 The higher a label, the better people found the response. Rows of one cluster share an article, a
 turn or a question, and are resampled together.
@@ -143,7 +143,7 @@ def ragchecker(data: Path = DATA) -> Iterator[Pair]:
     for entry in human:
         by_id.setdefault(entry["instance_id"], []).append(entry)
     for entry in scored:
-        one, two = by_id[entry["instance_id"]]
+        first, second = by_id[entry["instance_id"]]
         models = (entry["model1"], entry["model2"])
         rows = [
             Row(
@@ -157,8 +157,8 @@ def ragchecker(data: Path = DATA) -> Iterator[Pair]:
         yield Pair(
             first=rows[0],
             second=rows[1],
-            labels={aspect: (one[aspect] + two[aspect]) / 2 for aspect in ASPECTS},
-            apart={aspect: (float(one[aspect]), float(two[aspect])) for aspect in ASPECTS},
+            labels={aspect: (first[aspect] + second[aspect]) / 2 for aspect in ASPECTS},
+            apart={aspect: (float(first[aspect]), float(second[aspect])) for aspect in ASPECTS},
             published={
                 aspect: models[1]["ragchecker"][aspect] - models[0]["ragchecker"][aspect]
                 for aspect in ASPECTS

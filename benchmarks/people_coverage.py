@@ -127,13 +127,13 @@ def _sample(topics: Topics, drawn: NDArray[np.int64], labelled: int) -> Labelled
     )
 
 
-def _saved(found: dict[str, float], labelled: int, topics: int, design: Design) -> float:
+def _saved(simulated: dict[str, float], labelled: int, topics: int, design: Design) -> float:
     """Share of the labels that would be needed in addition, for the same width without the judge.
 
     A squared width shrinks with ``1 / labelled``, or with ``1 / labelled - 1 / topics`` where the
     mean of exactly these topics is estimated.
     """
-    ratio = (found["judge width"] / found["alone width"]) ** 2
+    ratio = (simulated["judge width"] / simulated["alone width"]) ** 2
     rest = 1 / topics if design.finite else 0.0
     return 1 - labelled * (rest + ratio * (1 / labelled - rest))
 
@@ -144,18 +144,18 @@ def section(topics: Topics, simulations: int) -> Section:
     data = []
     for design in DESIGNS:
         for labelled in LABELLED:
-            found = simulate(topics, design, labelled, simulations)
-            data.append({"design": design.name, "topics": labelled, **found})
+            simulated = simulate(topics, design, labelled, simulations)
+            data.append({"design": design.name, "topics": labelled, **simulated})
             rows.append(
                 {
                     "mean of": design.name,
                     "labelled topics": labelled,
-                    "coverage": found["judge coverage"],
-                    "width": found["judge width"],
-                    "coverage, labels alone": found["alone coverage"],
-                    "width, labels alone": found["alone width"],
-                    "labels saved": f"{_saved(found, labelled, len(topics.human), design):.0%}",
-                    "coverage, rows taken as independent": found["rows coverage"],
+                    "coverage": simulated["judge coverage"],
+                    "width": simulated["judge width"],
+                    "coverage, labels alone": simulated["alone coverage"],
+                    "width, labels alone": simulated["alone width"],
+                    "labels saved": f"{_saved(simulated, labelled, len(topics.human), design):.0%}",
+                    "coverage, rows taken as independent": simulated["rows coverage"],
                 }
             )
     every = Labelled(

@@ -83,7 +83,7 @@ def halves(name: str, folder: Path, with_vectors: bool) -> tuple[Corpus, tuple[H
         corpus = replace(corpus, queries={**corpus.queries, **training.queries})
     else:
         split = {n: tuple(r for r in rows if half_of(r.id) == n) for n in ("development", "test")}
-    made = [
+    both = [
         Half(
             name,
             half,
@@ -95,7 +95,7 @@ def halves(name: str, folder: Path, with_vectors: bool) -> tuple[Corpus, tuple[H
         )
         for half, rows in split.items()
     ]
-    return corpus, (made[0], made[1])
+    return corpus, (both[0], both[1])
 
 
 def static_vectors(corpus: Corpus, sides: Sequence[Half]) -> Corpus:
@@ -181,18 +181,18 @@ def by_hand(routes: Routes, target: Target, half: Half, size: int) -> dict[str, 
     lists = {query: _complete(routes, target, query, size) for query, _ in half.queries}
 
     def rankings(share: float | None) -> list[list[str]]:
-        found = []
+        fused_lists = []
         for query, _ in half.queries:
             both = lists[query]
             if share is None:
                 fused = rrf([[key for key, _ in pairs] for pairs in both], 60, limit=DEPTH)
             else:
                 fused = convex(both, (share, 1 - share), (0.0, -1.0), size + 1, limit=DEPTH)
-            found.append([key for key, _ in fused])
-        return found
+            fused_lists.append([key for key, _ in fused])
+        return fused_lists
 
-    made = {"rrf": rankings(None)}
-    result = {"rrf": scored(half, made["rrf"], made["rrf"])}
+    by_rank = rankings(None)
+    result = {"rrf": scored(half, by_rank, by_rank)}
     grid = [scored(half, ranks, ranks) for ranks in map(rankings, SHARES)]
     fold = np.arange(len(half.queries)) % 2
     chosen: Scores = np.zeros_like(grid[0])
@@ -204,14 +204,14 @@ def by_hand(routes: Routes, target: Target, half: Half, size: int) -> dict[str, 
 
 def _complete(routes: Routes, target: Target, query: str, size: int) -> list[Ranking]:
     """Document ids and scores of both channels, every document that has one."""
-    made = []
+    rankings = []
     for channel in ("keyword", "dense"):
         options = RetrieveOptions(search=channel, pool=size)
         with Runner(routes) as runner:
-            found = runner.run(candidates(query, target, options))
-        pairs = found.channels[channel]
-        made.append(tuple((key.rpartition(":")[0], score) for key, score in pairs))
-    return made
+            result = runner.run(candidates(query, target, options))
+        pairs = result.channels[channel]
+        rankings.append(tuple((key.rpartition(":")[0], score) for key, score in pairs))
+    return rankings
 
 
 def times(routes: Routes, target: Target, half: Half) -> dict[str, float]:
@@ -239,7 +239,7 @@ def measured(name: str, vectors: str, wanted: Sequence[str]) -> dict[str, Any]:
         corpus, sides = halves(name, Path(folder) / "beir", vectors == "minilm")
         corpus = static_vectors(corpus, sides) if vectors == "static" else corpus
         size = len(corpus.documents)
-        made: dict[str, Any] = {"collection": name, "vectors": vectors, "halves": {}}
+        figures: dict[str, Any] = {"collection": name, "vectors": vectors, "halves": {}}
         with opened(corpus, Path(folder)) as (routes, target):
             for half in sides:
                 if half.name not in wanted:
@@ -248,17 +248,17 @@ def measured(name: str, vectors: str, wanted: Sequence[str]) -> dict[str, Any]:
                     cells = searched(runner, target, half)
                 hand = by_hand(routes, target, half, size)
                 cells |= {f"by hand {key}": values for key, values in hand.items()}
-                made["halves"][half.name] = {
+                figures["halves"][half.name] = {
                     key: values.mean(axis=0).round(6).tolist() for key, values in cells.items()
                 }
-                made["queries"] = {**made.get("queries", {}), half.name: len(half.queries)}
-            made["documents"] = size
+                figures["queries"] = {**figures.get("queries", {}), half.name: len(half.queries)}
+            figures["documents"] = size
             if (name, vectors) in TIMED:
-                made["times"] = times(routes, target, sides[0])
-    return made
+                figures["times"] = times(routes, target, sides[0])
+    return figures
 
 
-def tables(made: Sequence[Mapping[str, Any]]) -> list[Table]:
+def tables(parts: Sequence[Mapping[str, Any]]) -> list[Table]:
     """Quality on both halves, what is below the combinations by hand, and times."""
     rows: dict[str, list[Row]] = {}
     for half in ("development", "test"):
@@ -273,7 +273,7 @@ def tables(made: Sequence[Mapping[str, Any]]) -> list[Table]:
                     "by hand, convex": part["halves"][half]["by hand convex"][at],
                     "rule - best by hand": _behind(part["halves"][half], at),
                 }
-                for part in made
+                for part in parts
             ]
     spent: list[Row] = [
         {
@@ -282,13 +282,13 @@ def tables(made: Sequence[Mapping[str, Any]]) -> list[Table]:
             "documents": part["documents"],
             **part["times"],
         }
-        for part in made
+        for part in parts
         if "times" in part
     ]
     shown = [Table(lines, caption) for caption, lines in rows.items()]
     return [
         *(replace(table, caption=f"Adaptive fusion, {table.caption}") for table in shown),
-        *_fusions(made),
+        *_fusions(parts),
         Table(spent, "Processor time of a query, milliseconds, median"),
     ]
 
@@ -298,14 +298,14 @@ def _behind(cells: Mapping[str, Sequence[float]], at: int) -> str:
     return f"{rule - max(cells['by hand rrf'][at], cells['by hand convex'][at]):+.3f}"
 
 
-def _fusions(made: Sequence[Mapping[str, Any]]) -> list[Table]:
+def _fusions(parts: Sequence[Mapping[str, Any]]) -> list[Table]:
     """Means over the collections of every fusion."""
     lines: list[Row] = []
     for half, fusion, (at, measure) in product(
         ("development", "test"), FUSIONS, enumerate((NDCG, RECALL))
     ):
         means = {
-            f"pool {p}": statistics.fmean(m["halves"][half][f"{fusion} {p}"][at] for m in made)
+            f"pool {p}": statistics.fmean(m["halves"][half][f"{fusion} {p}"][at] for m in parts)
             for p in POOLS
         }
         lines.append({"queries": half, "fusion": fusion, "measure": str(measure), **means})
@@ -339,15 +339,15 @@ def main() -> None:
     )
     given = parser.parse_args()
     wanted = ("development", "test") if given.publish else ("development",)
-    made = []
+    parts = []
     for name in given.names:
         for vectors in ("static",) if name in given.static else ("minilm", "static"):
-            made.append(measured(name, vectors, wanted))
-            print(json.dumps(made[-1]), flush=True)
+            parts.append(measured(name, vectors, wanted))
+            print(json.dumps(parts[-1]), flush=True)
     if given.publish:
         command = "OMP_NUM_THREADS=1 python -m benchmarks.pools --publish"
         section = Section(
-            "Depth of the candidate pools", tables(made), NOTES, command, "pools", data=made
+            "Depth of the candidate pools", tables(parts), NOTES, command, "pools", data=parts
         )
         print(publish("pools", section))
 

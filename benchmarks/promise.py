@@ -1,8 +1,8 @@
-"""Does a promise keep its word? Certified thresholds against naive ones, over random splits.
+"""How often certified and naive thresholds exceed the stated risk, over random splits.
 
     python -m benchmarks.promise [--splits 1000] [--sets xquad,piaf] [--publish]
 
-Each set is answered once by the offline answerer, by the road that `ragwright promise` takes: a
+Each set is answered once by the offline answerer, with the same steps as `ragwright promise`: a
 project over its paragraphs, every question answered, four free scores stored. EVOUNA needs no
 answering: people judged answers of chat models; the score is the answer's agreement with those of
 four other systems (mean TokenF1), which uses no gold.

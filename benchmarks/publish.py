@@ -5,7 +5,7 @@
 
 A benchmark hands its tables to :func:`publish`; they are kept as ``docs/results/NAME.json`` and
 every page is rendered anew from all files that name it. So a page can be rendered without the
-peers, the data sets or the models, and nobody writes a number by hand.
+peers, the data sets or the models, and no number is typed by hand.
 """
 
 from __future__ import annotations
@@ -263,13 +263,13 @@ def conditions() -> dict[str, str]:
 
 def versions(*names: str) -> dict[str, str]:
     """Versions of installed distributions; those that are missing are left out."""
-    found = {}
+    installed = {}
     for name in names:
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def render(page: str, folder: Path = RESULTS) -> str:
@@ -298,8 +298,8 @@ def stale(folder: Path = RESULTS) -> list[str]:
 
 
 def _stored(page: str, folder: Path) -> list[dict[str, Any]]:
-    found = [(path.stem, json.loads(path.read_text("utf-8"))) for path in folder.glob("*.json")]
-    mine = [(kept["order"], name, kept) for name, kept in found if kept.get("page") == page]
+    stored = [(path.stem, json.loads(path.read_text("utf-8"))) for path in folder.glob("*.json")]
+    mine = [(kept["order"], name, kept) for name, kept in stored if kept.get("page") == page]
     return [kept for _, _, kept in sorted(mine, key=lambda entry: entry[:2])]
 
 
@@ -364,9 +364,9 @@ def _replace(path: Path, text: str) -> None:
 def main() -> None:
     """Render every page, or check that none is stale."""
     if "--check" in sys.argv[1:]:
-        found = stale()
-        if found:
-            raise SystemExit(f"stale: {', '.join(found)}; run python -m benchmarks.publish")
+        outdated = stale()
+        if outdated:
+            raise SystemExit(f"stale: {', '.join(outdated)}; run python -m benchmarks.publish")
         return
     for page in PAGES:
         if _stored(page, RESULTS):

@@ -3,8 +3,8 @@
     python -m benchmarks.peers.install model     # once
     python -m benchmarks.real_model [--publish]  # a quarter of an hour and more
 
-The model (see `benchmarks.real_server`) is far too small to answer, judge or write questions well.
-So nothing here says how good a reply is. What is counted: requests that reached the server beside
+The model (see `benchmarks.real_server`) is far too small to answer, judge or write questions well,
+so the quality of replies is not measured. Counted are requests that reached the server beside
 those that the step needs, the most frequent of equal requests, tokens as ragwright counts them
 beside the server's own count, and the share of judgments that were invalid.
 """
@@ -158,7 +158,7 @@ class Trial:
     def count(self, step: Step, mark: int, began: float) -> None:
         """Fill in what was sent since ``mark``, and keep the step."""
         sent = self.model.since(mark)
-        used = [one.usage for one in sent]
+        used = [exchange.usage for exchange in sent]
         filled = replace(
             step,
             calls=len(sent),
@@ -173,9 +173,9 @@ class Trial:
 def asked(trial: Trial) -> None:
     """One question, as JSON."""
     mark, began = len(trial.model.exchanges), time.monotonic()
-    made = trial.run("ask", QUESTIONS["battery"][0])["answers"][0]
-    used = _counted(made)
-    note = f"finish: {'; '.join(made['notes']) or 'whole'}"
+    answer = trial.run("ask", QUESTIONS["battery"][0])["answers"][0]
+    used = _counted(answer)
+    note = f"finish: {'; '.join(answer['notes']) or 'whole'}"
     trial.count(Step("`ask`", 1, 1, counted=used, note=note), mark, began)
 
 
@@ -185,8 +185,8 @@ def streamed(trial: Trial) -> None:
     mark, began = len(trial.model.exchanges), time.monotonic()
     with Workbench.open(trial.folder) as bench:
         pieces: list[str] = []
-        made = bench.ask_all("How many watts has it?", [], Asking(sink=pieces.append))[0]
-    used = made.usage.prompt_tokens, made.usage.completion_tokens
+        answer = bench.ask_all("How many watts has it?", [], Asking(sink=pieces.append))[0]
+    used = answer.usage.prompt_tokens, answer.usage.completion_tokens
     assert "".join(pieces), "nothing was streamed"
     step = Step("`ask`, streamed", 1, 1, counted=used, note=f"{len(pieces)} pieces")
     trial.count(step, mark, began)
@@ -196,14 +196,14 @@ def streamed(trial: Trial) -> None:
     assert process.stdout is not None
     first = process.stdout.read(1)
     process.send_signal(signal.SIGINT)
-    rest, said = process.communicate(timeout=300)
-    assert process.returncode == 130, (process.returncode, first, rest, said)
+    rest, errors = process.communicate(timeout=300)
+    assert process.returncode == 130, (process.returncode, first, rest, errors)
     note = "the reply in flight was waited for"
     trial.count(Step("`ask`, Ctrl-C in the stream", 1, 1, note=note), mark, began)
 
     mark, began = len(trial.model.exchanges), time.monotonic()
     again = trial.run("ask", question)["answers"][0]
-    cut = any("was cut" in one for one in again["notes"])
+    cut = any("was cut" in text for text in again["notes"])
     assert cut or again["cached"], "a whole reply was paid for and not kept"
     note = "asked again, since the limit on tokens cut it" if cut else "from the store"
     used = _counted(again) if cut else (0, 0)
@@ -212,8 +212,8 @@ def streamed(trial: Trial) -> None:
     )
 
 
-def _counted(made: Mapping[str, Any]) -> tuple[int, int]:
-    return made["usage"]["prompt_tokens"], made["usage"]["completion_tokens"]
+def _counted(answer: Mapping[str, Any]) -> tuple[int, int]:
+    return answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]
 
 
 def talked(trial: Trial) -> None:
@@ -224,8 +224,8 @@ def talked(trial: Trial) -> None:
     )
     mark, began = len(trial.model.exchanges), time.monotonic()
     with Workbench.open(trial.folder) as bench:
-        made = bench.ask_all("And when are winter ones required?", [], Asking(history=history))[0]
-    trial.count(Step("a second turn", 2, 2, note=made.route), mark, began)
+        answer = bench.ask_all("And when are winter ones required?", [], Asking(history=history))[0]
+    trial.count(Step("a second turn", 2, 2, note=answer.route), mark, began)
 
 
 def resumed(trial: Trial) -> None:
@@ -233,13 +233,15 @@ def resumed(trial: Trial) -> None:
     words = ("eval", "--testset", "rows.jsonl", "--measures", "TokenF1", "-j", "1")
     mark, began = len(trial.model.exchanges), time.monotonic()
     process = trial.start(*words, "--json")
-    while not any(one.whole for one in trial.model.since(mark)) and process.poll() is None:
+    while (
+        not any(exchange.whole for exchange in trial.model.since(mark)) and process.poll() is None
+    ):
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=300)
-    assert process.returncode == 130, said
-    found = trial.run(*words, "--resume")
-    note = f"{found['measures']['TokenF1']['n']} of {trial.questions} rows"
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 130, errors
+    report = trial.run(*words, "--resume")
+    note = f"{report['measures']['TokenF1']['n']} of {trial.questions} rows"
     needed = trial.questions
     # A reply that its limit cut is not kept: those of both rows under way are asked for again.
     step = Step("`eval`, Ctrl-C after the first row, `--resume`", needed, needed + 2, note=note)
@@ -250,10 +252,10 @@ def judged(trial: Trial, *wanted: tuple[str, int]) -> None:
     """The stored answers, judged; ``wanted`` are measures with the calls of a row."""
     for measures, per_row in wanted or (("Faithfulness", 1), ("AnswerRelevance", 1)):
         mark, began = len(trial.model.exchanges), time.monotonic()
-        found = trial.run("score", "latest", "--measures", measures, codes=(0, 101))
-        states = {name: one["states"] for name, one in found["measures"].items()}
+        report = trial.run("score", "latest", "--measures", measures, codes=(0, 101))
+        states = {name: figures["states"] for name, figures in report["measures"].items()}
         trial.judged |= states
-        note = "; ".join(f"{name}: {_states(one)}" for name, one in states.items())
+        note = "; ".join(f"{name}: {_states(counts)}" for name, counts in states.items())
         fewest, most = len(states) * trial.questions, 2 * per_row * trial.questions
         trial.count(Step(f"`score`, {measures}", fewest, most, note=note), mark, began)
 
@@ -265,8 +267,10 @@ def _states(states: Mapping[str, int]) -> str:
 def swept(trial: Trial) -> None:
     """Two settings and five questions; the project as it is shares the replies of one of them."""
     mark, began = len(trial.model.exchanges), time.monotonic()
-    found = trial.run("sweep", "study.yaml")
-    note = f"{len(found['trials'])} trials, {sum(one['rows'] for one in found['trials'])} rows"
+    report = trial.run("sweep", "study.yaml")
+    note = (
+        f"{len(report['trials'])} trials, {sum(entry['rows'] for entry in report['trials'])} rows"
+    )
     trial.count(
         Step("`sweep`, 2 x 5", 2 * trial.questions, 3 * trial.questions, note=note), mark, began
     )
@@ -276,16 +280,16 @@ def diagnosed(trial: Trial) -> None:
     """Each stage replaced by a perfect one in turn."""
     mark, began = len(trial.model.exchanges), time.monotonic()
     words = ("--measures", "TokenF1", "--stages", "retrieve,generate")
-    found = trial.run("diagnose", "--testset", "rows.jsonl", *words, codes=(0, 101))
-    trial.count(Step("`diagnose`", 1, 3 * trial.questions, note=f"keys {len(found)}"), mark, began)
+    report = trial.run("diagnose", "--testset", "rows.jsonl", *words, codes=(0, 101))
+    trial.count(Step("`diagnose`", 1, 3 * trial.questions, note=f"keys {len(report)}"), mark, began)
 
 
 def written(trial: Trial) -> None:
     """Questions from the pages, and texts from records."""
     mark, began = len(trial.model.exchanges), time.monotonic()
     words = ("-n", "3", "--kinds", "model", "--levels", "fact", "-o", "made.jsonl")
-    found = trial.run("synth", *words, codes=(0, 1))
-    note = f"{found.get('rows', 0)} questions" if "stderr" not in found else found["stderr"]
+    report = trial.run("synth", *words, codes=(0, 1))
+    note = f"{report.get('rows', 0)} questions" if "stderr" not in report else report["stderr"]
     trial.count(Step("`synth -n 3`", 1, 20, note=note.split("\n")[0]), mark, began)
 
     folder = trial.folder / "records"
@@ -295,8 +299,8 @@ def written(trial: Trial) -> None:
     mark, began = len(trial.model.exchanges), time.monotonic()
     words = ("--client", "Maya Delgado", "--ask", "donation", "-n", "2", "--examples", "2")
     limits = ("--set", "answer.draft.max_tokens=80", "--model", trial.model.name)
-    found = trial.run("draft", *words, *limits, folder=folder, codes=(0, 1))
-    note = f"{len(found.get('outputs', found.get('texts', ())))} texts"
+    report = trial.run("draft", *words, *limits, folder=folder, codes=(0, 1))
+    note = f"{len(report.get('outputs', report.get('texts', ())))} texts"
     trial.count(Step("`draft -n 2`", 1, 4, note=note), mark, began)
 
 
@@ -304,7 +308,7 @@ def limited(trial: Trial) -> None:
     """A limit that no reply can meet: one repeat and an error that names the key."""
     mark, began = len(trial.model.exchanges), time.monotonic()
     over = ("--set", "budget.first_piece_timeout=1")
-    found = trial.run(
+    report = trial.run(
         "eval",
         "--testset",
         "rows.jsonl",
@@ -315,7 +319,7 @@ def limited(trial: Trial) -> None:
         *over,
         codes=(1, 101),
     )
-    note = "; ".join(found.get("notes", ())) or found.get("stderr", "").split("\n")[0]
+    note = "; ".join(report.get("notes", ())) or report.get("stderr", "").split("\n")[0]
     trial.count(
         Step("`eval`, limit of 1 s", trial.questions, 2 * trial.questions, note=note[:200]),
         mark,
@@ -377,12 +381,12 @@ def main() -> None:
                     step(trial)
             stored = RESULTS / "real-model.json"
             known = json.loads(stored.read_text("utf-8"))["data"] if stored.is_file() else {}
-            made = section(trial, known if wanted else {})
+            report = section(trial, known if wanted else {})
     except MissingModelError as error:
         raise SystemExit(f"skipped: {error}") from None
-    print("\n".join(section_lines(made)))
+    print("\n".join(section_lines(report)))
     if given.publish:
-        print(publish("real-model", made))
+        print(publish("real-model", report))
 
 
 if __name__ == "__main__":

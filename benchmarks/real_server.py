@@ -79,7 +79,7 @@ class RealModel:
 
     def most_equal(self, mark: int = 0) -> int:
         """How often the most frequent of equal requests was sent."""
-        sent = [json.dumps(one.body, sort_keys=True) for one in self.since(mark)]
+        sent = [json.dumps(exchange.body, sort_keys=True) for exchange in self.since(mark)]
         return max(map(sent.count, sent), default=0)
 
 

@@ -63,8 +63,8 @@ class Taken:
         """The JSON on its last line, or as all of what it printed."""
         text = self.printed.strip()
         last = text.splitlines()[-1]
-        found: dict[str, Any] = json.loads(text if text.startswith("{\n") else last.lstrip("@"))
-        return found
+        parsed: dict[str, Any] = json.loads(text if text.startswith("{\n") else last.lstrip("@"))
+        return parsed
 
 
 def tree(process: int) -> Iterator[int]:
@@ -99,7 +99,7 @@ def run(command: Sequence[str], folder: Path, **environment: str) -> Taken:
         def watch() -> None:
             nonlocal peak
             while not ended.wait(0.1):
-                peak = max(peak, sum(held(one) for one in tree(process.pid)))
+                peak = max(peak, sum(held(pid) for pid in tree(process.pid)))
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -261,15 +261,15 @@ def table(figures: Figures, caption: str, base: str = "") -> Table:
     """Medians; ``base`` names the row that the others are divided by."""
     rows: list[Mapping[str, Cell]] = []
     bottom = statistics.median(figures[base]["process"]) if base else 0.0
-    for name, found in figures.items():
+    for name, series in figures.items():
         row: dict[str, Cell] = {"run": name}
         for what in ("process", "work", "with index"):
-            if what in found:
-                row[f"{what} s"] = f"{statistics.median(found[what]):.2f}"
+            if what in series:
+                row[f"{what} s"] = f"{statistics.median(series[what]):.2f}"
         if base:
-            row[f"of {base} (process)"] = f"{statistics.median(found['process']) / bottom:.2f}"
-        if "memory" in found:
-            row["memory MB"] = f"{max(found['memory']) / 1e6:.0f}"
+            row[f"of {base} (process)"] = f"{statistics.median(series['process']) / bottom:.2f}"
+        if "memory" in series:
+            row["memory MB"] = f"{max(series['memory']) / 1e6:.0f}"
         rows.append(row)
     heads = dict.fromkeys(head for row in rows for head in row)
     return Table([{head: row.get(head) for head in heads} for row in rows], caption)
@@ -281,16 +281,16 @@ def ratios(figures: Figures) -> list[str]:
     def middle(name: str, what: str) -> float:
         return statistics.median(figures[name][what])
 
-    said = []
+    lines = []
     for name in ("PySpark local[2]", "plain Python loop"):
         if name in figures:
             ratio = middle(name, "process") / middle("first", "process")
-            said.append(f"A first refresh takes {1 / ratio:.3f} of {name} ({ratio:.1f}x faster).")
+            lines.append(f"A first refresh takes {1 / ratio:.3f} of {name} ({ratio:.1f}x faster).")
     for stage in STAGES[1:]:
         work = middle(stage, "work") / middle("first", "work")
         process = middle(stage, "process") / middle("first", "process")
-        said.append(f"{stage}: {work:.3f} of the first in work, {process:.3f} as a process.")
-    return said
+        lines.append(f"{stage}: {work:.3f} of the first in work, {process:.3f} as a process.")
+    return lines
 
 
 def section(arguments: argparse.Namespace, work: Path) -> Section:
@@ -347,10 +347,10 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         work = arguments.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         work.mkdir(parents=True, exist_ok=True)
-        found = section(arguments, work)
-    print("\n".join(section_lines(found)))
+        report = section(arguments, work)
+    print("\n".join(section_lines(report)))
     if arguments.publish:
-        publish("records", found)
+        publish("records", report)
 
 
 if __name__ == "__main__":

@@ -29,11 +29,11 @@ def peer(work: Path) -> ModuleType:
         spec = importlib.util.spec_from_file_location("peers_records", PEERS / "peers_records.py")
         assert spec is not None
         assert spec.loader is not None
-        found = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
     finally:
         sys.path.remove(str(PEERS))
-    return found
+    return module
 
 
 def declare(folder: Path, script: ModuleType, rows: Path) -> Path:

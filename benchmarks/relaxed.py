@@ -137,7 +137,7 @@ def make_requests(
     rng = np.random.default_rng(100 + filters)
     fields = records.fields
     have = 3 + fields["topic"].sum(axis=1) + fields["tone"].sum(axis=1)
-    found = []
+    requests = []
     for seed in rng.choice(np.flatnonzero(have >= filters), count, replace=False):
         names = [f"{kind}{place}" for place in range(9)]
         extra: list[tuple[str, int]] = []
@@ -156,13 +156,13 @@ def make_requests(
         query = records.vectors[seed] + 0.02 * rng.standard_normal(DIMENSIONS, np.float32)
         query = np.asarray(query / np.linalg.norm(query), np.float32)
         words = tuple(dict.fromkeys(records.words[seed].tolist()))[:A_QUERY]
-        found.append(Request(wanted, tuple(weights), words, query))
-    return found
+        requests.append(Request(wanted, tuple(weights), words, query))
+    return requests
 
 
 def naive(records: Records, request: Request, scores: Scores, threshold: float) -> Found:
     """Every combination by total weight; (row, weight, score) of the first 30 found."""
-    masks = [records.mask(*one) for one in request.wanted]
+    masks = [records.mask(*condition) for condition in request.wanted]
     size = len(masks)
     combinations = [
         chosen
@@ -172,7 +172,7 @@ def naive(records: Records, request: Request, scores: Scores, threshold: float) 
     weights = request.weights
     combinations.sort(key=lambda chosen: -sum(weights[place] for place in chosen))
     seen = np.zeros(len(records.vectors), np.bool_)
-    found: Found = []
+    retrieved: Found = []
     for chosen in combinations:
         mask = ~seen
         for place in chosen:
@@ -191,11 +191,11 @@ def naive(records: Records, request: Request, scores: Scores, threshold: float) 
                 (row, weight, score)
                 for row, score in zip(part[near].tolist(), some[near].tolist(), strict=True)
             ]
-        fresh.sort(key=lambda one: -one[2])
-        found += fresh
-        if len(found) >= WANT:
+        fresh.sort(key=lambda entry: -entry[2])
+        retrieved += fresh
+        if len(retrieved) >= WANT:
             break
-    return found[:WANT]
+    return retrieved[:WANT]
 
 
 Postings = Mapping[int, tuple[NDArray[np.intp], NDArray[np.float64]]]
@@ -203,14 +203,14 @@ Postings = Mapping[int, tuple[NDArray[np.intp], NDArray[np.float64]]]
 
 def postings_of(view: View, records: Records) -> Postings:
     """Per word the records that hold it and what it adds to the score of each."""
-    found = {}
+    postings = {}
     for word in range(WORDS):
         held = view.keyword(spelt(word), len(records.vectors))
-        found[word] = (
+        postings[word] = (
             np.array([int(key[1:7]) for key, _ in held], np.intp),
             np.array([score for _, score in held], np.float64),
         )
-    return found
+    return postings
 
 
 def keyword_scores(records: Records, postings: Postings, request: Request) -> Matrix:
@@ -268,9 +268,9 @@ def store_of(records: Records, folder: Path) -> SqliteStore:
 def timed(times: list[float], call: Callable[[], Any]) -> Any:
     """What a call returns; its milliseconds of one core are added to ``times``."""
     start = time.thread_time()
-    found = call()
+    result = call()
     times.append((time.thread_time() - start) * 1e3)
-    return found
+    return result
 
 
 def measure(records: Records, view: View, count: int) -> list[dict[str, Any]]:
@@ -306,11 +306,11 @@ def measure(records: Records, view: View, count: int) -> list[dict[str, Any]]:
                     alike = weights_of(ours, request) == [w for _, w, _ in theirs]
                     agree[channel].append((same, alike))
             both = zip(taken["keyword"], taken["dense"], strict=True)
-            first, second = ([k + d for k, d in zip(*one, strict=True)] for one in both)
+            first, second = ([k + d for k, d in zip(*pair, strict=True)] for pair in both)
             taken["hybrid"] = first, second
             for channel in CHANNELS:
                 naive_ms, view_ms = map(statistics.median, taken[channel])
-                found = agree.get(channel)
+                agreed = agree.get(channel)
                 rows.append(
                     {
                         "filters are": kind,
@@ -320,8 +320,8 @@ def measure(records: Records, view: View, count: int) -> list[dict[str, Any]]:
                         "naive ms": naive_ms,
                         "view ms": view_ms,
                         "naive / view": naive_ms / view_ms,
-                        "same weights in order": found and sum(alike for _, alike in found),
-                        "same list": found and sum(same for same, _ in found),
+                        "same weights in order": agreed and sum(alike for _, alike in agreed),
+                        "same list": agreed and sum(same for same, _ in agreed),
                     }
                 )
     return rows

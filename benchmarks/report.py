@@ -5,15 +5,15 @@
     python -m benchmarks.report --keep report.html    # the file itself, to look at
     python -m benchmarks.report --publish             # writes docs/results/
 
-The study is made up, and written through the real run store: passages are cut from the guide at
-five sizes, a question finds the same passages at every top_k, prompts have the instructions of a
-real one, answers are sentences of the passages with words changed so that no two trials say quite
-the same, and two judges' measures give their reasons in words of the answer. Nothing is scored by
-a model: the file's size and speed are what is measured.
+The study is synthetic, and written through the real run store: passages are cut from the guide at
+five sizes, a question retrieves the same passages at every top_k, prompts have real instructions,
+answers are sentences of the passages with some words replaced so that trials differ, and two judged
+measures give reasons that quote the answer. No model scores anything; only the file's size and
+speed are measured.
 
 Opening is measured in Chromium (headless, a new profile each time, from disk, the middle of five):
 ``first paint`` and ``page ready`` are the browser's own marks; ``leaderboard`` is when its first
-line stands in the page and was painted; ``rows`` is when the list of rows is filled.
+line is in the page and painted; ``rows`` is when the list of rows is filled.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def words() -> tuple[str, ...]:
 
 
 @cache
-def found(row: int, size: int) -> tuple[GoldSpan, ...]:
+def retrieved(row: int, size: int) -> tuple[GoldSpan, ...]:
     """What a question finds, best first: equal for every trial that cuts alike."""
     known = passages(size)
     return tuple(random.Random(f"{row} {size}").sample(known, min(8, len(known))))
@@ -112,7 +112,7 @@ def results(values: dict[str, Any], rows: int) -> Iterator[RowResult]:
     for at in range(rows):
         draw = random.Random(f"{values} {at}")
         persona = ("engineer", "marketing")[at % 2]
-        hits = found(at, values.get("chunk.size", 400))[: values.get("retrieve.top_k", 5)]
+        hits = retrieved(at, values.get("chunk.size", 400))[: values.get("retrieve.top_k", 5)]
         question = f"What does the guide say about {' '.join(draw_words(at, 6))}?"
         answer = altered(sentences(hits, draw, 3), draw)
         context = "\n\n".join(
@@ -126,7 +126,7 @@ def results(values: dict[str, Any], rows: int) -> Iterator[RowResult]:
             f"q{at:03d}",
             question,
             answer,
-            altered(sentences(found(at, 400)[:1], random.Random(at), 1), random.Random(at)),
+            altered(sentences(retrieved(at, 400)[:1], random.Random(at), 1), random.Random(at)),
             tuple(hit.text for hit in hits),
             retrieved_context_ids=tuple(hit.document_id for hit in hits),
             retrieved_spans=hits,
@@ -135,9 +135,9 @@ def results(values: dict[str, Any], rows: int) -> Iterator[RowResult]:
         )
         usage = Usage(1, len(context) // 4, len(answer) // 4, draw.random() / 100, draw.random())
         tokens = sum(len(hit.text) // 4 for hit in hits)
-        made = Made(prompt, usage, tokens)
+        generated = Made(prompt, usage, tokens)
         ranking = tuple(hit.document_id for hit in hits)
-        yield RowResult(row.id, ranking, tuple(scores(answer, draw)), row, made)
+        yield RowResult(row.id, ranking, tuple(scores(answer, draw)), row, generated)
 
 
 def draw_words(seed: int, count: int) -> list[str]:
@@ -147,8 +147,13 @@ def draw_words(seed: int, count: int) -> list[str]:
 
 def sentences(hits: Sequence[GoldSpan], draw: random.Random, count: int) -> str:
     """Sentences of passages."""
-    said = [part.strip() for hit in hits for part in hit.text.split(". ") if 40 < len(part) < 240]
-    return ". ".join(draw.sample(said, min(count, len(said)))) or "The passages do not say."
+    candidates = [
+        part.strip() for hit in hits for part in hit.text.split(". ") if 40 < len(part) < 240
+    ]
+    return (
+        ". ".join(draw.sample(candidates, min(count, len(candidates))))
+        or "The passages do not say."
+    )
 
 
 def altered(text: str, draw: random.Random) -> str:
@@ -167,8 +172,8 @@ def scores(answer: str, draw: random.Random) -> Iterator[Score]:
             yield Score(name, "judge_invalid", reason="no usable judgment in two replies")
             continue
         quoted = " ".join(answer.split()[: draw.randrange(8, 24)])
-        told = f"The answer says «{quoted}», which the context holds {draw.choice(words())}."
-        yield Score(name, "scored", float(draw.choice((1, 2, 3, 3, 4, 4, 5))), detail=told)
+        reason = f"The answer says «{quoted}», which the context holds {draw.choice(words())}."
+        yield Score(name, "scored", float(draw.choice((1, 2, 3, 3, 4, 4, 5))), detail=reason)
 
 
 def write_study(folder: ProjectFolder, trials: int, rows: int) -> float:
@@ -210,8 +215,8 @@ def open_in_browser(path: Path, times: int = 5) -> Opening | str:
     taken = []
     with sync_playwright() as play:
         for _ in range(times):
-            found = play.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-            page = found.new_page(viewport={"width": 1280, "height": 900})
+            chromium = play.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+            page = chromium.new_page(viewport={"width": 1280, "height": 900})
             page.add_init_script(_MARKS)
             page.goto(path.as_uri(), wait_until="load")
             while not page.evaluate("window.marks && marks.rows && marks.paint"):
@@ -220,8 +225,8 @@ def open_in_browser(path: Path, times: int = 5) -> Opening | str:
             for name, (act, sign) in _ACTS.items():
                 marks[name] = page.evaluate(_TIMED, [act, sign])
             taken.append(marks)
-            found.close()
-    middle = {name: statistics.median(one[name] for one in taken) for name in taken[0]}
+            chromium.close()
+    middle = {name: statistics.median(sample[name] for sample in taken) for name in taken[0]}
     return Opening(
         middle["paint"],
         middle["ready"],

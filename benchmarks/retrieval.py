@@ -115,20 +115,21 @@ def read_beir(address: str, cache: str = "") -> Corpus:
         cache: Name of the file of cached vectors (:mod:`benchmarks.vectors`); "" for none.
     """
     testset = load_testset(f"beir:{address}")
-    found = []
+    indexed = []
     for document in BeirReader().read(f"beir:{address.rpartition('/')[0]}", no_network):
         if isinstance(document, Document):
             size = len(document.text)
             span = Span(0, size)
             chunk = Chunk(f"{document.id}:0-{size}", document.id, 0, span, document.text)
-            found.append(IndexedDocument(document, (chunk,)))
-    given = tuple(_given(d.document) for d in found)
+            indexed.append(IndexedDocument(document, (chunk,)))
+    given = tuple(_given(d.document) for d in indexed)
     if not cache:
-        return Corpus(testset, tuple(found), given, None, {})
-    made = vectors(cache, [embedded_text(d.chunks[0], d.document.title) for d in found])
+        return Corpus(testset, tuple(indexed), given, None, {})
+    embedded = vectors(cache, [embedded_text(d.chunks[0], d.document.title) for d in indexed])
     asked = [row.user_input for row in testset.rows]
     documents = [
-        IndexedDocument(d.document, d.chunks, v[None]) for d, v in zip(found, made, strict=True)
+        IndexedDocument(d.document, d.chunks, v[None])
+        for d, v in zip(indexed, embedded, strict=True)
     ]
     queries = dict(zip(asked, vectors(cache, asked), strict=True))
     return Corpus(testset, tuple(documents), given, vectors(cache, given), queries)
@@ -211,8 +212,8 @@ def _quality(corpus: Corpus, loops: Mapping[str, Find], routes: Routes, target: 
             theirs = measured(corpus.testset, loops[channel])
             options = RetrieveOptions(search=channel, pool=DEPTH)
             search = ranking_search(target, options, MEASURES)
-            found = runner.run(evaluate_retrieval(corpus.testset, search, MEASURES))
-            ours = [found[str(measure)] for measure in MEASURES]
+            summaries = runner.run(evaluate_retrieval(corpus.testset, search, MEASURES))
+            ours = [summaries[str(measure)] for measure in MEASURES]
             print(
                 f"  {channel:8}  {' / '.join(f'{v:.4f}' for v in theirs)} | "
                 f"{' / '.join(f'{s.mean:.4f}' for s in ours)} "

@@ -1,11 +1,11 @@
-"""What the runner costs: beside the bare SDK on a slow server, beside bare calls on local work.
+"""Overhead of the runner: against the bare SDK on a slow server, and bare calls on local work.
 
     OPENBLAS_NUM_THREADS=1 python -m benchmarks.runner [--calls 4000] [--rounds 3]
 
 The server runs in a process of its own. Ways are interleaved and medians are printed; the
 targets are those of the specification: wall at most 1.15 of the floor, at most 0.5 ms of
-client CPU a call over the bare SDK loop. One thread for matrices, so that their threads are
-not what is measured.
+client CPU a call over the bare SDK loop. Matrices use one thread, so that their threads are not
+measured.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def measured(work: Callable[[], None]) -> tuple[float, float]:
 def chats(calls: int, rounds: int) -> None:
     """Calls of a fixed latency against a server in its own process."""
     floor = calls / CONCURRENCY * LATENCY
-    found: dict[str, list[tuple[float, float]]] = {}
+    timings: dict[str, list[tuple[float, float]]] = {}
     with (
         tempfile.TemporaryDirectory() as folder,
         ScriptedServer.spawn(Reply("a reply of some words", delay=LATENCY)) as server,
@@ -105,10 +105,10 @@ def chats(calls: int, rounds: int) -> None:
         through_runner(server.url, CONCURRENCY, None)
         for _ in range(rounds):
             for name, work in ways.items():
-                found.setdefault(name, []).append(measured(work))
+                timings.setdefault(name, []).append(measured(work))
     print(f"{calls} calls of {LATENCY * 1000:g} ms at {CONCURRENCY} at once, floor {floor:.2f} s")
-    bare = statistics.median(cpu for _, cpu in found["openai SDK, bare loop"])
-    for name, times in found.items():
+    bare = statistics.median(cpu for _, cpu in timings["openai SDK, bare loop"])
+    for name, times in timings.items():
         wall = statistics.median(w for w, _ in times)
         cpu = statistics.median(c for _, c in times)
         print(
@@ -157,8 +157,8 @@ def hybrids(queries: int, rounds: int) -> None:
 
     def fused(channels: Sequence[Sequence[tuple[str, float]]]) -> list[tuple[str, float]]:
         scores: dict[str, float] = {}
-        for found in channels:
-            for rank, (key, _) in enumerate(found, 1):
+        for candidates in channels:
+            for rank, (key, _) in enumerate(candidates, 1):
                 scores[key] = scores.get(key, 0.0) + 1 / (60 + rank)
         return ranked(scores.items(), 10)
 
@@ -169,20 +169,20 @@ def hybrids(queries: int, rounds: int) -> None:
         return fused([keyword.candidates, dense.candidates])
 
     def flow(snapshot: str, number: int) -> Flow[list[tuple[str, float]]]:
-        found = yield from gather(
+        channels = yield from gather(
             [
                 search_keyword(snapshot, f"query {number}", 10),
                 search_dense(snapshot, vectors[number], 10),
             ]
         )
-        return fused(found)
+        return fused(channels)
 
-    def loop(one: Callable[[str, int], Any]) -> None:
+    def loop(ask: Callable[[str, int], Any]) -> None:
         snapshot = str(next(turn))  # a new one each time, so that nothing is remembered
         for number in range(queries):
-            one(snapshot, number)
+            ask(snapshot, number)
 
-    found: dict[str, list[float]] = {}
+    timings: dict[str, list[float]] = {}
     with Runner({Search: index}) as runner:
         assert bare("x", 0) == runner.run(flow("x", 0))
 
@@ -197,10 +197,10 @@ def hybrids(queries: int, rounds: int) -> None:
         }
         for _ in range(rounds):
             for name, work in ways.items():
-                found.setdefault(name, []).append(measured(work)[0])
+                timings.setdefault(name, []).append(measured(work)[0])
     print(f"{queries} hybrid queries over {ROWS} rows of {DIMENSIONS} dimensions")
-    base = statistics.median(found["bare function calls"])
-    for name, times in found.items():
+    base = statistics.median(timings["bare function calls"])
+    for name, times in timings.items():
         each = statistics.median(times) / queries * 1000
         print(f"  {name:27} {each:.3f} ms a query ({each - base / queries * 1000:+.3f})")
 

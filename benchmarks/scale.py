@@ -1,7 +1,7 @@
 """Rows and vectors of the benchmarks of large indexes, made block by block.
 
-Rows are made, written and forgotten block by block, so that memory tells of the store and not
-of the benchmark. Vectors are around a thousand centres.
+Rows are made, written and dropped block by block, so that peak memory is that of the store, not of
+the benchmark. Vectors are drawn around a thousand centres.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def vectors(count: int, seed: int) -> Matrix:
     """Normalised vectors around centres that are the same for every seed."""
     rng = np.random.default_rng(seed)
     centres = np.random.default_rng(7).standard_normal((CENTRES, DIMENSIONS), np.float32)
-    found = centres[rng.integers(0, CENTRES, count)]
-    found = found + rng.standard_normal((count, DIMENSIONS), np.float32)
-    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32)
+    matrix = centres[rng.integers(0, CENTRES, count)]
+    matrix = matrix + rng.standard_normal((count, DIMENSIONS), np.float32)
+    return np.asarray(matrix / np.linalg.norm(matrix, axis=1, keepdims=True), np.float32)
 
 
 def blocks(rows: int) -> Iterator[list[IndexedDocument]]:
@@ -38,10 +38,10 @@ def blocks(rows: int) -> Iterator[list[IndexedDocument]]:
         size = min(BLOCK, rows - start)
         rng = np.random.default_rng(start + 1)
         picked = words[rng.choice(len(words), (size, 20), p=share)]
-        found = []
+        block = []
         for at, (row, vector) in enumerate(zip(picked, vectors(size, start + 1), strict=True)):
             name = f"d{start + at:07d}"
             text = f"{' '.join(row)} {name}"
             chunk = Chunk(name, name, 0, Span(0, len(text)), text)
-            found.append(IndexedDocument(Document(name, name, text), (chunk,), vector[None, :]))
-        yield found
+            block.append(IndexedDocument(Document(name, name, text), (chunk,), vector[None, :]))
+        yield block

@@ -88,10 +88,10 @@ def stubs(suite: Testset) -> dict[str, Callable[..., str]]:
     """The generators by name; each is a script of a chat model."""
     answers = {row.user_input: str(row.reference) for row in suite.rows}
     false = falsehoods(suite)
-    made: dict[str, Callable[..., str]] = {
+    scripts: dict[str, Callable[..., str]] = {
         f"obeys {share:.0%}": ObedientModel(answers, false, share) for share in (0.0, 0.5, 1.0)
     }
-    return made | {"refuses everything": lambda _: "I don't know."}
+    return scripts | {"refuses everything": lambda _: "I don't know."}
 
 
 def curves_of(folder: Path, suite: Testset, model: str) -> dict[tuple[str, str], Curve]:
@@ -102,7 +102,7 @@ def curves_of(folder: Path, suite: Testset, model: str) -> dict[tuple[str, str],
     with Workbench.open(folder) as bench:
         _, summary = bench.evaluate(suite, "", Evaluating(answers=True))
         stored = bench.results(summary.run)
-    return {(one.suite, one.quantity): one for one in capability_curves(stored)}
+    return {(curve.suite, curve.quantity): curve for curve in capability_curves(stored)}
 
 
 def shown(curve: Curve | None, share: float) -> str:
@@ -133,8 +133,8 @@ def crossing_row(name: str, curves: dict[tuple[str, str], Curve]) -> Row:
 
 def measured(count: int) -> tuple[list[Row], list[Row], int, Sequence[str]]:
     """The tables, the number of questions, and the notes of the suite."""
-    with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
-        folder = Path(made) / "project"
+    with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
+        folder = Path(temporary) / "project"
         rows = write_project(folder, articles=20)
         with Workbench.open(folder) as bench:
             bench.ingest()

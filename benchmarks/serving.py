@@ -6,7 +6,7 @@
 
 Documents and vectors are those of `benchmarks.scale`; query vectors are made from the query's
 hash, so that no embedding model is measured. The client is a bare HTTP client on asyncio in a
-process of its own: on two cores it takes its share of them, on both sides of a comparison.
+process of its own; it shares the two cores with the server, on both sides of a comparison.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def langchain_served(folder: Path, rows: int) -> Iterator[str]:
     folder.mkdir()
     texts, matrices = [], []
     for batch in blocks(rows):
-        texts += [one.document.text for one in batch]
-        matrices += [one.vectors for one in batch if one.vectors is not None]
+        texts += [indexed.document.text for indexed in batch]
+        matrices += [indexed.vectors for indexed in batch if indexed.vectors is not None]
     (folder / "texts.json").write_text(json.dumps(texts), "utf-8")
     np.save(folder / "vectors.npy", np.concatenate(matrices))
     with socket.socket() as link:
@@ -148,9 +148,9 @@ def langchain_served(folder: Path, rows: int) -> Iterator[str]:
 def resident(process: int) -> float:
     """Megabytes of memory that a process holds."""
     status = Path(f"/proc/{process}/status").read_text()
-    found = re.search(r"VmRSS:\s+(\d+)", status)
-    assert found is not None
-    return int(found[1]) / 1024
+    match = re.search(r"VmRSS:\s+(\d+)", status)
+    assert match is not None
+    return int(match[1]) / 1024
 
 
 class Connection:
@@ -175,9 +175,9 @@ class Connection:
         self._writer.write(head.encode() + data)
         header = await self._reader.readuntil(b"\r\n\r\n")
         assert b" 200 " in header.partition(b"\r\n")[0], header
-        found = re.search(rb"content-length: (\d+)", header, re.IGNORECASE)
-        assert found is not None
-        return await self._reader.readexactly(int(found[1]))
+        match = re.search(rb"content-length: (\d+)", header, re.IGNORECASE)
+        assert match is not None
+        return await self._reader.readexactly(int(match[1]))
 
     def close(self) -> None:
         """Disconnect."""
@@ -195,7 +195,7 @@ async def open_loop(address: str, seconds: float) -> list[float]:
     times: list[float] = []
     begin = time.perf_counter() + 0.5
 
-    async def one(number: int) -> None:
+    async def send_when_due(number: int) -> None:
         due = begin + number / RATE
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         connection = idle.pop() if idle else await Connection(address).open()
@@ -203,7 +203,7 @@ async def open_loop(address: str, seconds: float) -> list[float]:
         times.append(time.perf_counter() - due)
         idle.append(connection)
 
-    await asyncio.gather(*(one(number) for number in range(int(RATE * seconds))))
+    await asyncio.gather(*(send_when_due(number) for number in range(int(RATE * seconds))))
     return times
 
 
@@ -310,7 +310,7 @@ async def _chats(address: str, prefix: str, model: str) -> list[tuple[float, flo
     """(whole, first token) in seconds of fifty streamed answers."""
     import openai
 
-    found = []
+    times = []
     async with openai.AsyncOpenAI(base_url=address + prefix, api_key="x", max_retries=0) as api:
         for number in range(60):
             start, first = time.perf_counter(), 0.0
@@ -324,8 +324,8 @@ async def _chats(address: str, prefix: str, model: str) -> list[tuple[float, flo
             async for piece in stream:
                 if not first and piece.choices and piece.choices[0].delta.content:
                     first = time.perf_counter() - start
-            found.append((time.perf_counter() - start, first))
-    return found[10:]
+            times.append((time.perf_counter() - start, first))
+    return times[10:]
 
 
 Row = dict[str, Cell]
@@ -352,7 +352,7 @@ def retrieval(folder: Path, rows: int, seconds: float) -> tuple[list[Row], dict[
         theirs, _ = _apart(_closed_loop, address, seconds, CLIENTS)
     p50, p99 = percentile(paced, 0.5), percentile(paced, 0.99)
     slow, bound = percentile(times, 0.99), 2 * CLIENTS / rate * 1e3
-    found = [
+    lines = [
         row(f"open loop at {RATE:g} a second, p50", f"{p50:.1f} ms"),
         row(f"open loop at {RATE:g} a second, p99", f"{p99:.1f} ms", "under 50 ms"),
         row("`runner.map` in process", f"{inside:.0f} a second"),
@@ -375,7 +375,7 @@ def retrieval(folder: Path, rows: int, seconds: float) -> tuple[list[Row], dict[
         "workers_ratio": doubled / rate,
         "langchain": theirs,
     }
-    return found, figures
+    return lines, figures
 
 
 def service(folder: Path, chats: Path, requests: int) -> tuple[list[Row], dict[str, float]]:
@@ -388,7 +388,7 @@ def service(folder: Path, chats: Path, requests: int) -> tuple[list[Row], dict[s
         _apart(_closed_loop, address, 3600.0, CLIENTS, requests - tenth)
         after = resident(process)
     whole, token, search = chat_overhead(chats)
-    found = [
+    lines = [
         row("chat, added to the model server's time, p50", f"{whole:+.1f} ms"),
         row(
             f"the same without the search ({search:.1f} ms)",
@@ -416,7 +416,7 @@ def service(folder: Path, chats: Path, requests: int) -> tuple[list[Row], dict[s
         "page_ms": later,
         "page_kb": weight,
     }
-    return found, figures
+    return lines, figures
 
 
 def main() -> None:

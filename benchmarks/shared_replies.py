@@ -100,7 +100,7 @@ def taken(place: Place, calls: int, *, kill: bool) -> Taken:
 
 def section(calls: int, rounds: int) -> Section:
     """All rounds, the two ways in turn."""
-    found: dict[tuple[str, bool], list[Taken]] = {}
+    by_way: dict[tuple[str, bool], list[Taken]] = {}
     with local_postgres() as server, tempfile.TemporaryDirectory() as folder:
         for number in range(rounds):
             for kill in (False, True):
@@ -110,20 +110,20 @@ def section(calls: int, rounds: int) -> Section:
                     ("PostgreSQL", SharedPlace(server.address, mark)),
                 )
                 for name, place in ways:
-                    found.setdefault((name, kill), []).append(taken(place, calls, kill=kill))
+                    by_way.setdefault((name, kill), []).append(taken(place, calls, kill=kill))
     rows = [
         {
             "replies in": name,
             "one killed (-9)": "yes" if kill else "no",
-            "seconds": statistics.median(one.seconds for one in some),
-            "calls per second": calls / statistics.median(one.seconds for one in some),
+            "seconds": statistics.median(run.seconds for run in some),
+            "calls per second": calls / statistics.median(run.seconds for run in some),
             "questions answered per second": PROCESSES
             * calls
-            / statistics.median(one.seconds for one in some),
-            "calls": str([one.asked for one in some]),
-            "paid twice": str([one.twice for one in some]),
+            / statistics.median(run.seconds for run in some),
+            "calls": str([run.asked for run in some]),
+            "paid twice": str([run.twice for run in some]),
         }
-        for (name, kill), some in found.items()
+        for (name, kill), some in by_way.items()
     ]
     floor = calls * LATENCY / (PROCESSES * CONCURRENCY)
     return Section(
@@ -144,8 +144,8 @@ def section(calls: int, rounds: int) -> Section:
         order=60,
         conditions=versions("psycopg"),
         data=[
-            {"way": name, "kill": kill, "rounds": [one.__dict__ for one in some]}
-            for (name, kill), some in found.items()
+            {"way": name, "kill": kill, "rounds": [run.__dict__ for run in some]}
+            for (name, kill), some in by_way.items()
         ],
     )
 
@@ -157,11 +157,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--publish", action="store_true")
     arguments = parser.parse_args()
-    found = section(arguments.calls, arguments.rounds)
-    print("\n".join(section_lines(found)))
-    print(json.dumps(found.data))
+    report = section(arguments.calls, arguments.rounds)
+    print("\n".join(section_lines(report)))
+    print(json.dumps(report.data))
     if arguments.publish:
-        publish("shared-replies", found)
+        publish("shared-replies", report)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Cranfield, CISI, CACM, MEDLINE, ADI and TIME as BEIR folders.
 
-The collections come in the format of the SMART system; what each one means by its ids and
-grades is in the notes of the data's README. Writing them out as BEIR lets every figure be
-made by the same path that users take: ``beir:`` in, ``beir:`` out.
+The collections come in the format of the SMART system; the README of the data explains the ids
+and grades of each. They are written as BEIR folders so that the benchmarks read and write them the
+way users do, through ``beir:``.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def _time(folder: Path) -> Collection:
 
     def blocks(name: str, mark: str) -> list[tuple[str, str]]:
         text = (folder / name).read_text("utf-8", errors="replace").partition("*STOP")[0]
-        found = (block.partition("\n") for block in text.split(mark)[1:])
-        return [(head.strip(), " ".join(body.split())) for head, _, body in found]
+        parts = (block.partition("\n") for block in text.split(mark)[1:])
+        return [(head.strip(), " ".join(body.split())) for head, _, body in parts]
 
     articles = blocks("TIME.ALL", "*TEXT")
     judged = [line.split() for line in (folder / "TIME.REL").read_text().splitlines()]

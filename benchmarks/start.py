@@ -1,8 +1,9 @@
-"""How long starting takes: import, help, and a cold question on the demo.
+"""Start-up time: import, help, and a cold question on the demo.
 
     python -m benchmarks.start [--rounds 7]
 
-Whole processes, taking turns with `python -c pass`; medians and what they take more than that.
+Each command is a process of its own, in turns with `python -c pass`. Prints medians, and the
+difference to `python -c pass`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""A sweep beside the loop one would write by hand: calls, embedded texts, and wall time.
+"""A sweep beside a hand-written loop: calls, embedded texts, and wall time.
 
     python -m benchmarks.sweep [--questions 50] [--latency 0.1] [--concurrency 16] [--publish]
 
 4 chunk sizes x 3 top_k x 3 prompts x 2 generators over 50 questions about our own guide, and the
 project as it stands. Two generators and an embedding model are scripted servers that wait; the
 generators run in a process of their own and draw what they answer from the hash of the request, so
-that nothing is won by equal answers. The loop by hand cuts and embeds the corpus and the questions
-for every trial, searches by cosine, and asks with as many calls in flight as the sweep; it keeps
-nothing, scores nothing and knows no other trial. The floor is the distinct chat calls x latency /
-concurrency. Scores mean nothing here.
+that equal answers save no calls. The loop cuts and embeds the corpus and the questions for every
+trial, searches by cosine, and asks with as many calls in flight as the sweep; it stores and scores
+nothing, and shares nothing between trials. The floor is the distinct chat calls x latency /
+concurrency. The scores carry no meaning.
 """
 
 from __future__ import annotations
@@ -108,12 +108,12 @@ def swept(folder: Path) -> tuple[Any, float, float, tuple[float, float]]:
         study = read_study(bench.project, folder / "study.yaml")
         begun, worked = time.perf_counter(), time.process_time()
         forecast = bench.forecast_sweep(study)
-        told, thought = time.perf_counter() - begun, time.process_time() - worked
+        forecasting, thought = time.perf_counter() - begun, time.process_time() - worked
         begun, worked = time.perf_counter(), time.process_time()
         result = bench.sweep(study)
         seconds, worked = time.perf_counter() - begun, time.process_time() - worked
     assert all(trial.state == "done" for trial in result.trials), result.trials
-    return forecast, told, seconds, (thought, worked)
+    return forecast, forecasting, seconds, (thought, worked)
 
 
 async def by_hand(chat: str, embed: str, questions: Sequence[str], concurrency: int) -> None:
@@ -177,7 +177,7 @@ def measured(
     ):
         folder = made_project(Path(temporary), chat.url, embed.url, questions, concurrency)
         before = chat.stats()["count"]
-        forecast, told, seconds, worked = swept(folder)
+        forecast, forecasting, seconds, worked = swept(folder)
         ours = Taken(chat.stats()["count"] - before, embedding.texts, seconds)
         embedding.texts = 0
         asked = [json.loads(line)["user_input"] for line in (folder / "set.jsonl").open()]
@@ -186,12 +186,12 @@ def measured(
         asyncio.run(by_hand(chat.url, embed.url, asked, concurrency))
         seconds = time.perf_counter() - begun
         loop = Taken(chat.stats()["count"] - before, embedding.texts, seconds)
-    return forecast, ours, loop, told, worked
+    return forecast, ours, loop, forecasting, worked
 
 
 def section(arguments: argparse.Namespace) -> Section:
     """Measure, and put the figures into a table."""
-    forecast, ours, loop, told, worked = measured(
+    forecast, ours, loop, forecasting, worked = measured(
         arguments.questions, arguments.latency, arguments.concurrency
     )
     floor = ours.chats * arguments.latency / arguments.concurrency
@@ -217,7 +217,7 @@ def section(arguments: argparse.Namespace) -> Section:
             f"embedded hold the questions: the loop embeds {loop.texts / ours.texts:.1f} times as "
             "many.",
             f"The dry run told {calls.expected:.0f} calls ({calls.low:.0f} to {calls.high:.0f}), "
-            f"embedding included, in {told:.1f} s and {worked[0]:.1f} s of processor time, "
+            f"embedding included, in {forecasting:.1f} s and {worked[0]:.1f} s of processor time, "
             f"{worked[0] / worked[1]:.1%} of the sweep's {worked[1]:.1f} s.",
             "Ingesting the project as it stands is not in the seconds; building the four other "
             "indexes is.",
@@ -225,7 +225,7 @@ def section(arguments: argparse.Namespace) -> Section:
         command="python -m benchmarks.sweep",
         page="tuning",
         order=10,
-        data={"ours": vars_of(ours), "loop": vars_of(loop), "floor": floor, "told": told},
+        data={"ours": vars_of(ours), "loop": vars_of(loop), "floor": floor, "told": forecasting},
     )
 
 
@@ -242,10 +242,10 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int, default=16)
     parser.add_argument("--publish", action="store_true")
     arguments = parser.parse_args()
-    found = section(arguments)
-    print("\n".join(section_lines(found)))
+    report = section(arguments)
+    print("\n".join(section_lines(report)))
     if arguments.publish:
-        print(publish("sweep", found))
+        print(publish("sweep", report))
 
 
 if __name__ == "__main__":

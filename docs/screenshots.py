@@ -84,5 +84,5 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         main(Path(sys.argv[1]))
     else:
-        with tempfile.TemporaryDirectory() as made:
-            main(Path(made) / "demo")
+        with tempfile.TemporaryDirectory() as temporary:
+            main(Path(temporary) / "demo")

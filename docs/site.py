@@ -36,12 +36,12 @@ IMPORTED = re.compile(r"""(?:url\(|@import\s+)["']?(?:https?:)?//[^)"';]*""")
 
 def pages() -> dict[Path, str]:
     """Markdown file of the repository -> its place on the site."""
-    found = {path: path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md"))}
+    places = {path: path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md"))}
     for path in sorted(ROOT.glob("examples/*/README.md")):
-        found[path] = f"examples/{path.parent.name}.md"
+        places[path] = f"examples/{path.parent.name}.md"
     for name in ("CONTRIBUTING", "SECURITY", "CHANGELOG"):
-        found[ROOT / f"{name}.md"] = f"project/{name.lower()}.md"
-    return found
+        places[ROOT / f"{name}.md"] = f"project/{name.lower()}.md"
+    return places
 
 
 def staged(path: Path, place: str, known: dict[Path, str]) -> str:
@@ -90,10 +90,10 @@ def navigation(known: dict[Path, str]) -> list[object]:
     taken: set[str] = set()
 
     def listed(text: str) -> list[object]:
-        found = [
+        places = [
             known.get((DOCS / target.split("#")[0]).resolve()) for _, target in LINK.findall(text)
         ]
-        fresh = [place for place in dict.fromkeys(found) if place and place not in taken]
+        fresh = [place for place in dict.fromkeys(places) if place and place not in taken]
         taken.update(fresh)
         return list(fresh)
 
@@ -152,7 +152,7 @@ def freed(folder: Path) -> None:
 
 def foreign(folder: Path) -> list[str]:
     """Scripts, styles, fonts and pictures that a page would load from another host."""
-    found = []
+    addresses = []
     for path in sorted(folder.rglob("*")):
         if path.suffix == ".html":
             text = path.read_text("utf-8")
@@ -161,8 +161,8 @@ def foreign(folder: Path) -> list[str]:
             hits = IMPORTED.findall(path.read_text("utf-8"))
         else:
             continue
-        found += [f"{path.relative_to(folder)}: {hit[:160]}" for hit in hits]
-    return found
+        addresses += [f"{path.relative_to(folder)}: {hit[:160]}" for hit in hits]
+    return addresses
 
 
 def main() -> int:

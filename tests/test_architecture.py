@@ -39,18 +39,18 @@ def walks() -> dict[str, list[tuple[str, str]]]:
 @cache
 def functions(room: str) -> set[str]:
     """Functions of a room, and methods as ``Class.method``."""
-    found = set()
+    names = set()
     for path in (SOURCE / room).rglob("*.py"):
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                found.add(node.name)
+                names.add(node.name)
             elif isinstance(node, ast.ClassDef):
-                found |= {
+                names |= {
                     f"{node.name}.{inner.name}"
                     for inner in node.body
                     if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
                 }
-    return found
+    return names
 
 
 @pytest.mark.parametrize("walk", walks())

@@ -30,9 +30,9 @@ MANIFESTS = sorted(
     path for path in (DEPLOY / "kubernetes").glob("*.yaml") if path.stem != "kustomization"
 )
 OBJECTS: dict[tuple[str, str], dict[str, Any]] = {
-    (found["kind"], found["metadata"]["name"]): found
+    (manifest["kind"], manifest["metadata"]["name"]): manifest
     for path in MANIFESTS
-    for found in yaml.safe_load_all(path.read_text("utf-8"))
+    for manifest in yaml.safe_load_all(path.read_text("utf-8"))
 }
 SERVICES: dict[str, Any] = COMPOSE["services"]
 UID = 12345
@@ -52,8 +52,8 @@ def image_user() -> int | None:
 
 def words(service: str) -> list[str]:
     """What a container of a service runs; ``$$`` is compose's way to write ``$``."""
-    one = SERVICES[service]
-    given = [*one.get("entrypoint", ["ragwright"]), *one["command"]]
+    definition = SERVICES[service]
+    given = [*definition.get("entrypoint", ["ragwright"]), *definition["command"]]
     return [word.replace("$$", "$") for word in given]
 
 
@@ -162,7 +162,9 @@ def test_nothing_starts_that_would_end_at_once() -> None:
     for name in ("serve", "jobs"):
         needed = SERVICES[name]["depends_on"]["setup"]["condition"]
         assert needed == "service_completed_successfully"
-    assert all(one["read_only"] and one["cap_drop"] == ["ALL"] for one in SERVICES.values())
+    assert all(
+        service["read_only"] and service["cap_drop"] == ["ALL"] for service in SERVICES.values()
+    )
 
 
 def test_the_files_pass_their_linters() -> None:
@@ -273,11 +275,13 @@ def test_the_realm_has_three_groups_three_persons_and_no_password() -> None:
     groups = {group["name"] for group in realm["groups"]}
     persons = {person["username"]: person for person in realm["users"]}
     assert len(groups) == len(persons) == 3
-    assert {name.strip("/") for one in persons.values() for name in one["groups"]} == groups
+    assert {name.strip("/") for person in persons.values() for name in person["groups"]} == groups
     [client] = realm["clients"]
     assert client["attributes"]["pkce.code.challenge.method"] == "S256"
     for person in persons.values():
-        assert [one["value"] for one in person["credentials"]] == ["${PEOPLE_PASSWORD}"]
+        assert [credential["value"] for credential in person["credentials"]] == [
+            "${PEOPLE_PASSWORD}"
+        ]
     words = PEOPLE["services"]["serve"]["command"]
     set_to = dict(word.removeprefix("--set=").split("=", 1) for word in words if "--set=" in word)
     assert set_to["serve.sign_in.client_id"] == client["clientId"]

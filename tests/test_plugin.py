@@ -117,9 +117,9 @@ def test_a_promoted_configuration_keeps_its_settings(run: Run, tmp_path: Path) -
 def test_it_is_listed(run: Run) -> None:
     assert "Count the tickets of the index by tag." in run("--help").stdout
     assert "WordsPerSentence" in run("measures").stdout
-    told = run("doctor").stdout
+    output = run("doctor").stdout
     for name in ("tickets", "WordsPerSentence", "recency", "tags", "check-tickets"):
-        assert name in told
+        assert name in output
 
 
 def test_errors_name_the_nearest_addition(run: Run, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_errors_name_the_nearest_addition(run: Run, tmp_path: Path) -> None:
 
 
 def test_its_settings_are_settings_of_the_project(run: Run, tmp_path: Path) -> None:
-    keys = {one["key"] for one in document(run("doctor", "--keys", "--json"))["keys"]}
+    keys = {setting["key"] for setting in document(run("doctor", "--keys", "--json"))["keys"]}
     assert {"recency.half_life", "tags.field", "serve.port", "jobs.NAME.steps"} <= keys
 
     run("ingest")
@@ -225,7 +225,7 @@ def test_a_package_that_fails_harms_nothing_else(run: Run, installed: Path, tmp_
         assert "no_such_module" in called.stderr
         assert "a file of the folder" not in called.stderr
         assert "Traceback" not in called.stderr
-        told = run("doctor").stdout
-        assert "no_such_module" in told
+        output = run("doctor").stdout
+        assert "no_such_module" in output
     finally:
         shutil.rmtree(broken)

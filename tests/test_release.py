@@ -29,27 +29,30 @@ def test_the_lock_file_holds_what_make_installs() -> None:
     lines = (ROOT / "requirements-dev.lock").read_text("utf-8").splitlines()
     locked: dict[str, list[str]] = {}  # several versions where systems differ
     for line in lines:
-        if found := re.match(r"([\w.-]+)(?:\[.*?\])?==([^ ;]+)", line):
-            locked.setdefault(canonicalize_name(found[1]), []).append(found[2])
+        if match := re.match(r"([\w.-]+)(?:\[.*?\])?==([^ ;]+)", line):
+            locked.setdefault(canonicalize_name(match[1]), []).append(match[2])
     project, groups = PYPROJECT["project"], PYPROJECT["dependency-groups"]
     extras = re.search(r"^EXTRAS := (\S+)$", MAKEFILE, re.MULTILINE)
     assert extras is not None
-    wanted = [*project["dependencies"], *(one for group in groups.values() for one in group)]
+    wanted = [
+        *project["dependencies"],
+        *(requirement for group in groups.values() for requirement in group),
+    ]
     for extra in extras[1].split(","):
         wanted += project["optional-dependencies"][extra]
     missing = []
-    for one in map(Requirement, wanted):
-        versions = locked.get(canonicalize_name(one.name), [])
-        if not any(one.specifier.contains(version) for version in versions):
-            missing.append(str(one))
+    for requirement in map(Requirement, wanted):
+        versions = locked.get(canonicalize_name(requirement.name), [])
+        if not any(requirement.specifier.contains(version) for version in versions):
+            missing.append(str(requirement))
     assert not missing
     assert not [line for line in lines if "://" in line or line.startswith("-")]  # no addresses
 
 
 def workflow(name: str) -> dict[str, Any]:
-    found = yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text("utf-8"))
-    assert isinstance(found, dict)
-    return found
+    content = yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text("utf-8"))
+    assert isinstance(content, dict)
+    return content
 
 
 def test_workflows_run_what_the_makefile_has() -> None:

@@ -61,9 +61,9 @@ def test_the_search_finds_pages_and_asks_no_other_host(site: str) -> None:
         page.goto(f"{site}/index.html")
         page.get_by_role("button", name="Search").first.click()
         page.get_by_placeholder("Search").fill("reciprocal rank fusion")
-        found = page.locator("a[href*='hybrid-search.html?h=']").first
-        found.wait_for()
-        found.click()
+        link = page.locator("a[href*='hybrid-search.html?h=']").first
+        link.wait_for()
+        link.click()
         page.wait_for_url("**/guide/hybrid-search.html*")
         assert "reciprocal rank fusion" in page.inner_text("body").lower()
         browser.close()

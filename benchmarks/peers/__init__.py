@@ -1,1 +1,1 @@
-"""Other tools at the same work, in an environment of their own."""
+"""Other tools on the same tasks, in environments of their own."""

@@ -1,4 +1,4 @@
-"""The floor: what hybrid search costs, and finds, without any framework.
+"""Baseline: hybrid search without any framework.
 
 numpy, bm25s (Lucene's BM25, k1 1.2, b 0.75, English stemmer and stop words) and eight lines of
 reciprocal rank fusion, lists 100 deep. Runs in our environment and in that of the peers.
@@ -59,8 +59,8 @@ def bare_loop(
 
     def hybrid(query: str, k: int) -> list[str]:
         fused: dict[str, float] = {}
-        for found in (keyword(query, DEPTH), dense(query, DEPTH)):
-            for rank, key in enumerate(found, 1):
+        for ranking in (keyword(query, DEPTH), dense(query, DEPTH)):
+            for rank, key in enumerate(ranking, 1):
                 fused[key] = fused.get(key, 0.0) + 1 / (60 + rank)
         return sorted(fused, key=lambda key: -fused[key])[:k]
 

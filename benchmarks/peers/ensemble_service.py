@@ -1,4 +1,4 @@
-"""A plain FastAPI service over LangChain's EnsembleRetriever: what one would write in an hour.
+"""A minimal FastAPI service over LangChain's EnsembleRetriever.
 
     python -m benchmarks.peers.ensemble_service FOLDER PORT
 
@@ -45,16 +45,16 @@ def app(folder: Path) -> Any:
     dense = store.as_retriever(search_kwargs={"k": HITS})
     words = BM25Retriever.from_texts(texts, k=HITS)
     both = EnsembleRetriever(retrievers=[words, dense], weights=[0.5, 0.5])
-    made = FastAPI()
+    service = FastAPI()
 
     def retrieve(body: Query) -> Any:
-        found = both.invoke(body.query)[:HITS]
-        return {"hits": [{"rank": at, "text": hit.page_content} for at, hit in enumerate(found, 1)]}
+        hits = both.invoke(body.query)[:HITS]
+        return {"hits": [{"rank": at, "text": hit.page_content} for at, hit in enumerate(hits, 1)]}
 
     # The annotation is local to this function, where FastAPI cannot look it up by name.
     retrieve.__annotations__["body"] = Query
-    made.post("/v1/retrieve")(retrieve)
-    return made
+    service.post("/v1/retrieve")(retrieve)
+    return service
 
 
 def main() -> None:
@@ -62,9 +62,9 @@ def main() -> None:
     import uvicorn
 
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
-    made = app(folder)
+    service = app(folder)
     print("ready", flush=True)
-    uvicorn.run(made, port=port, log_level="critical", access_log=False)
+    uvicorn.run(service, port=port, log_level="critical", access_log=False)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Environments for the peers, beside the cached vectors; ours is not touched.
+"""Create environments for the peers, beside the cached vectors; our own is left unchanged.
 
     python -m benchmarks.peers.install          # retrieval: requirements.txt
     python -m benchmarks.peers.install ragas    # judged measures: requirements-ragas.txt

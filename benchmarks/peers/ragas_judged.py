@@ -62,7 +62,7 @@ async def by_collections(url: str, rows: Sequence[Row]) -> tuple[dict[str, Any],
     listed = _listening(metrics["faithfulness"], lambda question, response: response)
     gate = asyncio.Semaphore(WIDTH)
 
-    async def one(name: str, row: Row) -> dict[str, Any]:
+    async def score(name: str, row: Row) -> dict[str, Any]:
         async with gate:
             try:
                 result = await metrics[name].ascore(**{f: row[f] for f in FIELDS[name]})
@@ -70,12 +70,14 @@ async def by_collections(url: str, rows: Sequence[Row]) -> tuple[dict[str, Any],
                 return {"value": None, "ended": f"raises {type(error).__name__}"}
         return _value(result.value)
 
-    found: dict[str, Any] = {}
+    by_metric: dict[str, Any] = {}
     for name in metrics:
-        scored = await asyncio.gather(*(one(name, row) for row in rows))
-        found[name] = dict(zip((row["id"] for row in rows), scored, strict=True))
-    _with_statements(found["faithfulness"], rows, listed)
-    return found, {"batch": await _batch(metrics["faithfulness"], rows, found["faithfulness"])}
+        scored = await asyncio.gather(*(score(name, row) for row in rows))
+        by_metric[name] = dict(zip((row["id"] for row in rows), scored, strict=True))
+    _with_statements(by_metric["faithfulness"], rows, listed)
+    return by_metric, {
+        "batch": await _batch(metrics["faithfulness"], rows, by_metric["faithfulness"])
+    }
 
 
 async def _batch(metric: Any, rows: Sequence[Row], alone: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,15 +130,15 @@ def by_evaluate(url: str, rows: Sequence[Row]) -> tuple[dict[str, Any], dict[str
         embeddings=LangchainEmbeddingsWrapper(embeddings),
         show_progress=False,
     )
-    found = {
+    by_metric = {
         name: {
             row["id"]: _value(scores[metric.name])
             for row, scores in zip(rows, result.scores, strict=True)
         }
         for name, metric in metrics.items()
     }
-    _with_statements(found["faithfulness"], rows, listed)
-    return found, {"printed": {key: float(value) for key, value in result._repr_dict.items()}}
+    _with_statements(by_metric["faithfulness"], rows, listed)
+    return by_metric, {"printed": {key: float(value) for key, value in result._repr_dict.items()}}
 
 
 def _listening(metric: Any, response_of: Any) -> dict[str, list[str]]:
@@ -145,19 +147,19 @@ def _listening(metric: Any, response_of: Any) -> dict[str, list[str]]:
     inner = metric._create_statements
 
     async def listen(*given: Any) -> Any:
-        made = await inner(*given)
-        kept[response_of(*given)] = list(getattr(made, "statements", made))
-        return made
+        created = await inner(*given)
+        kept[response_of(*given)] = list(getattr(created, "statements", created))
+        return created
 
     metric._create_statements = listen
     return kept
 
 
 def _with_statements(
-    found: dict[str, Any], rows: Sequence[Row], listed: Mapping[str, list[str]]
+    by_metric: dict[str, Any], rows: Sequence[Row], listed: Mapping[str, list[str]]
 ) -> None:
     for row in rows:
-        found[row["id"]]["claims"] = listed.get(row["response"])
+        by_metric[row["id"]]["claims"] = listed.get(row["response"])
 
 
 def _value(value: float) -> dict[str, Any]:
@@ -171,11 +173,11 @@ def main() -> None:
     warnings.simplefilter("ignore")
     given = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     if given["api"] == "collections":
-        found, more = asyncio.run(by_collections(given["url"], given["rows"]))
+        by_metric, more = asyncio.run(by_collections(given["url"], given["rows"]))
     else:
-        found, more = by_evaluate(given["url"], given["rows"])
+        by_metric, more = by_evaluate(given["url"], given["rows"])
     versions = {name: version(name) for name in ("ragas", "openai", "instructor", "langchain-core")}
-    out = json.dumps({"scores": found, "more": more, "versions": versions}, ensure_ascii=False)
+    out = json.dumps({"scores": by_metric, "more": more, "versions": versions}, ensure_ascii=False)
     Path(sys.argv[2]).write_text(out, "utf-8")
 
 

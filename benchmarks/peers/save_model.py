@@ -21,10 +21,10 @@ def main() -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     # The package itself imports llama.cpp, which nothing here needs.
-    found = importlib.util.find_spec(PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
         raise SystemExit(f"{PACKAGE} is not installed")
-    file = next(Path(found.submodule_search_locations[0]).glob("*.gguf"))
+    file = next(Path(spec.submodule_search_locations[0]).glob("*.gguf"))
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     read = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)
     # A model that was read from GGUF refuses to be saved: its weights go into a plain one.

@@ -101,12 +101,14 @@ def langchain(given: Given) -> dict[str, Find]:
     store = FAISS.from_documents(documents, Known())
     words = BM25Retriever.from_documents(documents)
 
-    def made(k: int) -> Sequence[Any]:
+    def retrievers(k: int) -> Sequence[Any]:
         keyword = words.model_copy(update={"k": k})
         dense = store.as_retriever(search_kwargs={"k": k})
         return keyword, dense, EnsembleRetriever(retrievers=[keyword, dense], weights=[0.5, 0.5])
 
-    return by_channel(made, lambda part, query: [hit.metadata["id"] for hit in part.invoke(query)])
+    return by_channel(
+        retrievers, lambda part, query: [hit.metadata["id"] for hit in part.invoke(query)]
+    )
 
 
 def llamaindex(given: Given) -> dict[str, Find]:
@@ -135,7 +137,7 @@ def llamaindex(given: Given) -> dict[str, Find]:
     index = VectorStoreIndex(nodes, embed_model=Known())
     words = BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=given.depth)
 
-    def made(k: int) -> Sequence[Any]:
+    def retrievers(k: int) -> Sequence[Any]:
         keyword = BM25Retriever(existing_bm25=words.bm25, similarity_top_k=k)
         keyword.corpus = words.corpus
         dense = index.as_retriever(similarity_top_k=k)
@@ -149,7 +151,9 @@ def llamaindex(given: Given) -> dict[str, Find]:
         )
         return keyword, dense, fused
 
-    return by_channel(made, lambda part, query: [h.node.node_id for h in part.retrieve(query)])
+    return by_channel(
+        retrievers, lambda part, query: [h.node.node_id for h in part.retrieve(query)]
+    )
 
 
 def haystack(given: Given) -> dict[str, Find]:
@@ -213,15 +217,15 @@ def txtai(given: Given, components: str = "") -> dict[str, Find]:
     faiss = {"faiss": {"components": components}} if components else {}
     dense = {"method": "external", "transform": transform, "content": False, **faiss}
 
-    def made(settings: dict[str, Any]) -> Find:
+    def find_with(settings: dict[str, Any]) -> Find:
         index = Embeddings(settings)
         index.index(zip(given.ids, given.texts, strict=True))
         return lambda query, k: [key for key, _ in index.search(query, k)]
 
     return {
-        "keyword": made({"keyword": True, "content": False}),
-        "dense": made(dense),
-        "hybrid": made({**dense, "hybrid": True}),
+        "keyword": find_with({"keyword": True, "content": False}),
+        "dense": find_with(dense),
+        "hybrid": find_with({**dense, "hybrid": True}),
     }
 
 
@@ -255,9 +259,9 @@ PEERS = {
 }
 
 
-def write_runs(given: Given, found: Mapping[str, Find], tag: str, out: Path) -> None:
+def write_runs(given: Given, searches: Mapping[str, Find], tag: str, out: Path) -> None:
     """One TREC run per channel; scores fall by rank, so that no order is lost."""
-    for channel, find in found.items():
+    for channel, find in searches.items():
         lines = []
         for query, text in given.queries.items():
             ranking = find(text, given.depth)[: given.depth]
@@ -270,7 +274,7 @@ def write_runs(given: Given, found: Mapping[str, Find], tag: str, out: Path) -> 
         (out / f"{channel}.run").write_text("".join(lines), "utf-8")
 
 
-def times(given: Given, found: Mapping[str, Find], queries: int) -> dict[str, Any]:
+def times(given: Given, searches: Mapping[str, Find], queries: int) -> dict[str, Any]:
     """Milliseconds of a hybrid query, in turns with the bare loop in this process.
 
     Returns:
@@ -284,7 +288,7 @@ def times(given: Given, found: Mapping[str, Find], queries: int) -> dict[str, An
         theirs: list[tuple[float, float]] = []
         floor: list[tuple[float, float]] = []
         for text in asked:
-            for find, kept in ((beside, floor), (found["hybrid"], theirs)):
+            for find, kept in ((beside, floor), (searches["hybrid"], theirs)):
                 wall, cpu = time.perf_counter(), time.process_time()
                 find(text, min(shown, given.depth))
                 kept.append((time.perf_counter() - wall, time.process_time() - cpu))
@@ -310,18 +314,18 @@ def main() -> None:
     asked = parser.parse_args()
     peer, given = PEERS[asked.peer], read(asked.input)
     asked.out.mkdir(parents=True, exist_ok=True)
-    found = peer.build(given)
+    searches = peer.build(given)
     if asked.times:
-        made = times(given, found, asked.times)
-        (asked.out / "times.json").write_text(json.dumps(made, indent=1), "utf-8")
+        clocked = times(given, searches, asked.times)
+        (asked.out / "times.json").write_text(json.dumps(clocked, indent=1), "utf-8")
         return
-    write_runs(given, found, asked.peer, asked.out)
+    write_runs(given, searches, asked.peer, asked.out)
     used = {package: version(package) for package in peer.packages}
     (asked.out / "versions.json").write_text(json.dumps(used, indent=1), "utf-8")
 
 
 def by_channel(
-    made: Callable[[int], Sequence[Any]], ask: Callable[[Any, str], list[str]]
+    retrievers: Callable[[int], Sequence[Any]], ask: Callable[[Any, str], list[str]]
 ) -> dict[str, Find]:
     """Searches whose three retrievers depend on k; they are made once for each k."""
     known: dict[int, Sequence[Any]] = {}
@@ -329,7 +333,7 @@ def by_channel(
     def find(place: int) -> Find:
         def search(query: str, k: int) -> list[str]:
             if k not in known:
-                known[k] = made(k)
+                known[k] = retrievers(k)
             return ask(known[k][place], query)[:k]
 
         return search

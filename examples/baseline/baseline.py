@@ -74,14 +74,14 @@ def scripted(request: ServerRequest) -> str | Reply:
     body = request.body
     if "messages" not in body:
         return Reply()
-    said = "\n".join(str(message["content"]) for message in body["messages"])
+    prompt = "\n".join(str(message["content"]) for message in body["messages"])
     system = str(body["messages"][0]["content"])
     user = str(body["messages"][-1]["content"])
     if '"items"' in system:
         items = [{"item": m[1], "quote": f"{m[1]}."} for m in SPEAKER.finditer(user)]
         return json.dumps({"items": list({i["item"]: i for i in items}.values())})
     asked = re.findall(r"^Question: (.*)$", user, re.MULTILINE)[-1]
-    passages = re.findall(r"^\[(\d+)\] .*\n((?:.*\n)+?)(?=\n\[\d+\] |\n?Question: )", said, re.M)
+    passages = re.findall(r"^\[(\d+)\] .*\n((?:.*\n)+?)(?=\n\[\d+\] |\n?Question: )", prompt, re.M)
     if not passages:
         return "Je ne peux pas répondre sans le texte."
     if "personnages" in asked:
@@ -89,11 +89,14 @@ def scripted(request: ServerRequest) -> str | Reply:
         return f"{', '.join(names)} [1]."
     wanted = set(re.findall(r"\w{3,}", asked.lower()))
     sentences = [
-        (len(wanted & set(re.findall(r"\w{3,}", one.lower()))), f"{one.strip()} [{number}]")
+        (
+            len(wanted & set(re.findall(r"\w{3,}", sentence.lower()))),
+            f"{sentence.strip()} [{number}]",
+        )
         for number, text in passages
-        for one in re.split(r"(?<=[.!?])\s+", " ".join(text.split()))
+        for sentence in re.split(r"(?<=[.!?])\s+", " ".join(text.split()))
     ]
-    return max(sentences, key=lambda found: found[0])[1]
+    return max(sentences, key=lambda scored: scored[0])[1]
 
 
 @contextmanager
@@ -129,9 +132,9 @@ def pairs(bench: Workbench, cast: Cast, count: int) -> Testset:
     path = bench.project.folder.testsets / "baseline.jsonl"
     write_rows(rows, path)
     kinds = [str(row.metadata.get("level") or row.metadata.get("kind")) for row in rows]
-    told = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
     print(
-        f"\n# Baseline: {len(rows)} pairs ({told}); `ragwright review {path.name}` to edit them\n"
+        f"\n# Baseline: {len(rows)} pairs ({counts}); `ragwright review {path.name}` to edit them\n"
     )
     return Testset(str(path), tuple(rows))
 
@@ -211,9 +214,9 @@ def whole_corpus(project: Path, cast: Cast) -> None:
         settings = (f"answer.model={cast.chat}", f"retrieve.route.method={method}")
         with Workbench.open(project, Session((*cast.settings, *settings))) as bench:
             answer = bench.ask(WHO)
-        said = answer.text.casefold()
-        found = sum(one.casefold() in said for one in names)
-        print(f"  {name:16}  route {answer.route:7}  {found} of {len(names)} characters")
+        reply = answer.text.casefold()
+        named = sum(character.casefold() in reply for character in names)
+        print(f"  {name:16}  route {answer.route:7}  {named} of {len(names)} characters")
     print()
 
 
@@ -245,8 +248,8 @@ def avare(folder: Path, cast: Cast, play: Path) -> None:
         chosen = ("retrieve.top_k=4", "retrieve.search=keyword", *([remedy] if remedy else []))
         with Workbench.open(folder, Session((*cast.settings, *chosen))) as bench:
             hits = bench.retrieve(THEFT).hits
-        found = ", ".join(hit.headings[1] for hit in hits if len(hit.headings) > 1)
-        print(f"  {remedy or 'acts of the hits'}: {found}")
+        headings = ", ".join(hit.headings[1] for hit in hits if len(hit.headings) > 1)
+        print(f"  {remedy or 'acts of the hits'}: {headings}")
 
 
 def main() -> None:

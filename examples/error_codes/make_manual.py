@@ -20,17 +20,17 @@ LINE = 16
 
 def pages_of(folder: Path) -> list[str]:
     """Texts of the pages: a code on a line of its own, its title and its text below it."""
-    found = [COVER]
+    pages = [COVER]
     for path in sorted(folder.glob("*.md")):
         head, *entries = re.split(r"^## ", path.read_text("utf-8"), flags=re.MULTILINE)
         title = head.strip().removeprefix("# ")
         if not re.match(r"\w+_[we]\d", entries[0]):
-            found.append("\n\n".join([title, *entries]))
+            pages.append("\n\n".join([title, *entries]))
             continue
         split = [re.sub(r"^(\w+_[we]\d+) ", r"\1\n", entry) for entry in entries]
         for at in range(0, len(split), ENTRIES):
-            found.append("\n\n".join([title, *split[at : at + ENTRIES]]))
-    return [wrapped(text) for text in found]
+            pages.append("\n\n".join([title, *split[at : at + ENTRIES]]))
+    return [wrapped(text) for text in pages]
 
 
 def wrapped(text: str) -> str:

@@ -69,24 +69,24 @@ def holds_entry(hit: Hit, code: str) -> bool:
 
 def ranks(bench: Workbench, asked: list[str]) -> list[int]:
     """Rank of each code's entry among the hits, 0 where it is not among them."""
-    found = []
+    positions = []
     for code in asked:
         hits = bench.retrieve(question(code)).hits
-        found.append(next((hit.rank for hit in hits if holds_entry(hit, code)), 0))
-    return found
+        positions.append(next((hit.rank for hit in hits if holds_entry(hit, code)), 0))
+    return positions
 
 
 def show_failure(bench: Workbench, every: list[str]) -> None:
     """A code for which dense search over pages finds the cover page instead, and why."""
     for code in (SHOWN, *every):
-        found = bench.retrieve(question(code))
-        if found.hits[0].page == 1:
+        retrieved = bench.retrieve(question(code))
+        if retrieved.hits[0].page == 1:
             break
-    why = bench.explain(found)
-    first = found.hits[0]
-    right = next((hit for hit in found.hits if holds_entry(hit, code)), None)
-    print(f"question: {found.query}")
-    print(f"  the model sees: {' | '.join(why.pieces or pieces(found.query))}")
+    why = bench.explain(retrieved)
+    first = retrieved.hits[0]
+    right = next((hit for hit in retrieved.hits if holds_entry(hit, code)), None)
+    print(f"question: {retrieved.query}")
+    print(f"  the model sees: {' | '.join(why.pieces or pieces(retrieved.query))}")
     print(f"  dense search finds first: page {first.page}, {' '.join(first.text.split())[:60]} …")
     if right is None:
         print(f"  the page of {code} is not among the first five")
@@ -101,11 +101,11 @@ def show_failure(bench: Workbench, every: list[str]) -> None:
 
 def pieces(text: str) -> list[str]:
     """Words in small letters; those with a digit or a low line in pieces of three at most."""
-    found = []
+    parts = []
     for word in re.findall(r"\w+", text.lower()):
         is_word = word.isalpha()
-        found += [word] if is_word else re.findall(r"[a-z]{1,3}|_|\d{1,2}", word)
-    return found
+        parts += [word] if is_word else re.findall(r"[a-z]{1,3}|_|\d{1,2}", word)
+    return parts
 
 
 def vector(text: str) -> list[float]:
@@ -152,8 +152,8 @@ def main() -> None:
         print(f"\n{'way':30}  hit@1  hit@5   ({len(every)} codes)")
         for way in WAYS:
             with Workbench.open(project, Session((*base, *way.settings))) as bench:
-                found = ranks(bench, every)
-            first, five = (sum(0 < r <= k for r in found) / len(every) for k in (1, 5))
+                positions = ranks(bench, every)
+            first, five = (sum(0 < r <= k for r in positions) / len(every) for k in (1, 5))
             print(f"{way.name:30}  {first:.3f}  {five:.3f}")
 
 

@@ -45,10 +45,10 @@ def ragwright(folder: Path, *words: str, typed: str = "") -> None:
         raise SystemExit(done.returncode)
 
 
-def overlap(one: GoldSpan, other: GoldSpan) -> bool:
+def overlap(first: GoldSpan, second: GoldSpan) -> bool:
     """True if two spans share characters of a document."""
-    same = one.document_id == other.document_id
-    return same and one.start < other.end and other.start < one.end
+    same = first.document_id == second.document_id
+    return same and first.start < second.end and second.start < first.end
 
 
 @contextmanager

@@ -87,31 +87,31 @@ def scripted(request: ServerRequest) -> str | Reply:
     if "input" in body:
         known = body["model"] == "words"  # whose vectors the server makes of whole words
         return Reply(vectors=None if known else [of_stems(text) for text in body["input"]])
-    said = "\n".join(str(message["content"]) for message in body["messages"])
+    prompt = "\n".join(str(message["content"]) for message in body["messages"])
     if "judge" in body["model"]:
-        number = zlib.crc32(f"{body['model']} {said}".encode())
+        number = zlib.crc32(f"{body['model']} {prompt}".encode())
         if number % 40 == 0:  # a judge that keeps to no form, as one in twenty real replies did
             return "It depends."
         return json.dumps({"reasoning": "A hash of the texts.", "score": 2 + number % 4})
-    question = re.findall(r"^Question: (.*)$", said, re.MULTILINE)[-1]
-    passages = said.replace(f"Question: {question}", "")  # a preset puts it before them
-    short = "brief" in body["model"] or "marketing" in said.partition("Passages:")[0]
-    found = quoted(passages, question, 1 if short else 2)
-    return " ".join(found) or "The passages do not answer this question."
+    question = re.findall(r"^Question: (.*)$", prompt, re.MULTILINE)[-1]
+    passages = prompt.replace(f"Question: {question}", "")  # a preset puts it before them
+    short = "brief" in body["model"] or "marketing" in prompt.partition("Passages:")[0]
+    quotes = quoted(passages, question, 1 if short else 2)
+    return " ".join(quotes) or "The passages do not answer this question."
 
 
 def quoted(prompt: str, question: str, many: int) -> list[str]:
     """The whole sentences of a prompt's passages that share most words with the question."""
     wanted = stems(question)
     _, *passages = re.split(r"^\[(\d+)\] .*\n", prompt, flags=re.MULTILINE)
-    found: list[tuple[int, int, str]] = []
+    ranked: list[tuple[int, int, str]] = []
     for mark, text in zip(passages[::2], passages[1::2], strict=True):
         for sentence in re.split(r"(?<=[.!?;])\s+|\n\n", text):
             line = " ".join(sentence.split())
             shared = len(wanted & stems(line))
             if shared and re.match(r"[A-Z].*[.!?;]$", line):
-                found.append((-shared, len(found), f"{line[:-1]} [{mark}]."))
-    return [sentence for _, _, sentence in sorted(found)[:many]]
+                ranked.append((-shared, len(ranked), f"{line[:-1]} [{mark}]."))
+    return [sentence for _, _, sentence in sorted(ranked)[:many]]
 
 
 def of_stems(text: str) -> list[float]:
@@ -156,9 +156,9 @@ def project(folder: Path) -> Path:
 def located(bench: Workbench) -> Path:
     """The testset with its gold passages found in the documents."""
     path = bench.project.folder.testsets / "located.jsonl"
-    made = import_testset(bench.project, bench.project.folder.testsets / "gold.jsonl")
-    write_rows(made.rows, path)
-    print(f"\n# Gold\n\n{len(made.rows)} rows; " + "; ".join(made.notes))
+    imported = import_testset(bench.project, bench.project.folder.testsets / "gold.jsonl")
+    write_rows(imported.rows, path)
+    print(f"\n# Gold\n\n{len(imported.rows)} rows; " + "; ".join(imported.notes))
     return path
 
 
@@ -170,9 +170,9 @@ def side_by_side(bench: Workbench) -> None:
         print(f"[{answer.persona}] {answer.text}\n  sources: {sources or 'none cited'}\n")
 
 
-def price(bench: Workbench, found: Study) -> None:
+def price(bench: Workbench, plan: Study) -> None:
     """What the study would call and cost, before any of it is paid for."""
-    forecast = bench.forecast_sweep(found).forecast
+    forecast = bench.forecast_sweep(plan).forecast
     asked = ", ".join(f"{model} {calls:,}" for model, calls in forecast.models.items())
     cost = "no price known" if forecast.cost is None else f"{forecast.cost.expected:.2f}"
     print(f"forecast: {forecast.calls.expected:,.0f} distinct calls ({asked}); cost: {cost}\n")
@@ -185,10 +185,10 @@ def study(bench: Workbench, cast: Cast, testset: Path) -> str:
     if cast.embedders:
         text = text.replace("Pairwise\n", "Pairwise, ChunkScore\n")
     file.write_text(text.replace("testsets/located.jsonl", str(testset.resolve())), "utf-8")
-    found = read_study(bench.project, file)
-    print(f"# Study: {' x '.join(axis.key for axis in found.axes)}, {found.size} trials\n")
-    price(bench, found)
-    swept = bench.sweep(found)
+    plan = read_study(bench.project, file)
+    print(f"# Study: {' x '.join(axis.key for axis in plan.axes)}, {plan.size} trials\n")
+    price(bench, plan)
+    swept = bench.sweep(plan)
     if swept.stopped is not None:
         print(f"stopped: {swept.stopped}\n")
     print(leaderboard_table(swept.board[:5], notes=swept.notes))
@@ -202,17 +202,17 @@ def ablation(bench: Workbench, testset: Path, limit: int) -> str:
     """The sixteen prompts of the presets, by persona, on a seeded subset; the run of it."""
     print("\n# What each preset changes\n")
     options = Ablating(presets=("a8",), limit=limit)
-    found = bench.ablate(str(testset), "Comprehensive", options)
-    print(ablation_table(found.ablation, run=found.run))
-    return found.run
+    result = bench.ablate(str(testset), "Comprehensive", options)
+    print(ablation_table(result.ablation, run=result.run))
+    return result.run
 
 
 def readers(bench: Workbench, cast: Cast, rows: Testset) -> None:
     """Which persona is served best by which generator."""
     print("\n# Who is served best by whom\n")
     options = GridOptions(PERSONAS, cast.generators)
-    found, run = bench.compare_generators(rows, "Comprehensive", options)
-    print(generators_table(found, run=run.run))
+    comparison, run = bench.compare_generators(rows, "Comprehensive", options)
+    print(generators_table(comparison, run=run.run))
 
 
 def main() -> None:

@@ -139,14 +139,14 @@ def message(drawn: random.Random, number: int) -> dict[str, object]:
 def messages(rows: int, seed: int) -> Iterator[dict[str, object]]:
     """Rows; one in thirty says what an earlier one said, a few are empty."""
     drawn = random.Random(seed)
-    made: list[dict[str, object]] = []
+    earlier: list[dict[str, object]] = []
     for number in range(1, rows + 1):
         row = message(drawn, number)
-        if made and drawn.random() < 0.03:
-            row["body"] = drawn.choice(made)["body"]
+        if earlier and drawn.random() < 0.03:
+            row["body"] = drawn.choice(earlier)["body"]
         elif drawn.random() < 0.005:
             row["body"] = drawn.choice((None, "", " "))
-        made.append(row)
+        earlier.append(row)
         yield row
 
 
@@ -193,10 +193,12 @@ def make_table(address: str, rows: int = 3000, seed: int = 1) -> None:
         connection.execute(table.insert(), list(messages(rows, seed)))
         for name, columns, values in reference:
             kinds = [sqlalchemy.Column(column, sqlalchemy.Text) for column in columns]
-            made = sqlalchemy.Table(name, metadata, *kinds)
-            made.drop(connection, checkfirst=True)
-            made.create(connection)
-            connection.execute(made.insert(), [dict(zip(columns, v, strict=True)) for v in values])
+            lookup = sqlalchemy.Table(name, metadata, *kinds)
+            lookup.drop(connection, checkfirst=True)
+            lookup.create(connection)
+            connection.execute(
+                lookup.insert(), [dict(zip(columns, v, strict=True)) for v in values]
+            )
     engine.dispose()
 
 

@@ -139,14 +139,14 @@ def _write_models(folder: Path, models: list[str], more: str = "") -> None:
 @contextmanager
 def noticeboard() -> Iterator[list[dict[str, Any]]]:
     """Notices that come to a web hook on this machine; empty where an own address is set."""
-    told: list[dict[str, Any]] = []
+    notices: list[dict[str, Any]] = []
     if os.environ.get(NOTICES):
-        yield told
+        yield notices
         return
 
     class Hook(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            notices.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -159,7 +159,7 @@ def noticeboard() -> Iterator[list[dict[str, Any]]]:
     thread.start()
     os.environ[NOTICES] = f"json://127.0.0.1:{server.server_port}/"
     try:
-        yield told
+        yield notices
     finally:
         server.shutdown()
         server.server_close()
@@ -257,20 +257,20 @@ def compared(file: Path) -> str:
         marks = [
             [mark.partition(":")[0] for mark in row["metadata"].get("marks", ())] for row in some
         ]
-        wrong = sum("too long" in one or "too short" in one for one in marks)
-        copies = sum(any(mark.startswith("near copy") for mark in one) for one in marks)
+        wrong = sum("too long" in flags or "too short" in flags for flags in marks)
+        copies = sum(any(mark.startswith("near copy") for mark in flags) for flags in marks)
         lines.append(f"{model:22}{len(some):7}{characters:12.0f}{wrong:14}{copies:13}")
     return "\n".join(lines)
 
 
-def jobs(story: Story, told: list[dict[str, Any]]) -> None:
+def jobs(story: Story, notices: list[dict[str, Any]]) -> None:
     """The job that runs on weekdays, and the one that drafts, by hand this time."""
     print("\n# The job, and the notice of it")
     story.run("job run refresh")
     story.run("job run generate --flag refresh")
     story.run("job history")
     story.run("outputs list --limit 3")
-    for notice in told:
+    for notice in notices:
         print(f"\nnotice: {notice['title']}\n{notice['message'].rstrip()}")
 
 
@@ -287,11 +287,11 @@ def main() -> None:
         sys.exit(f"export {DATABASE}=postgresql+psycopg://…   (an empty database of yours)")
     make_table(address, asked.rows, asked.seed)
     project(asked.folder)
-    with casting(asked.model, asked.folder), noticeboard() as told:
+    with casting(asked.model, asked.folder), noticeboard() as notices:
         story = Story(asked.folder)
         tables(story, asked.folder, address)
         texts(story, asked.folder)
-        jobs(story, told)
+        jobs(story, notices)
 
 
 if __name__ == "__main__":

@@ -21,11 +21,11 @@ def main() -> None:
     if judge:
         measures += ",Faithfulness,AnswerRelevance"
     for name in FILES:
-        found = evaluate(ROWS / name, measures, MeasureSetup(model=judge))
-        print(f"{name}: {len(found.results)} rows")
-        print(summary_table(found.summaries, notes=found.notes))
+        evaluation = evaluate(ROWS / name, measures, MeasureSetup(model=judge))
+        print(f"{name}: {len(evaluation.results)} rows")
+        print(summary_table(evaluation.summaries, notes=evaluation.notes))
         print()
-    answered = [result for result in found.results if result.scores[3].value == 0.0]
+    answered = [result for result in evaluation.results if result.scores[3].value == 0.0]
     low = min(answered, key=lambda result: result.scores[2].value or 0.0)
     if low.row is not None:
         print("the answer with the least of its words in its passages:")

@@ -53,18 +53,18 @@ class Asked:
 
     def settings(self, reranked: bool, tuned: bool = False) -> tuple[str, ...]:
         """Overrides of a row of the table."""
-        found = [f"answer.model={self.model}"]
+        settings = [f"answer.model={self.model}"]
         if embed := self.tuned if tuned else self.embed:
-            found += [f"embed.model={embed}", "retrieve.search=dense"]
+            settings += [f"embed.model={embed}", "retrieve.search=dense"]
         if reranked:
-            found += [f"retrieve.rerank.model={self.rerank}", "retrieve.rerank.candidates=20"]
-        return (*found, f"retrieve.top_k={2 if reranked else 5}")
+            settings += [f"retrieve.rerank.model={self.rerank}", "retrieve.rerank.candidates=20"]
+        return (*settings, f"retrieve.top_k={2 if reranked else 5}")
 
 
 def scripted(request: ServerRequest) -> str:
     """Yes or no, drawn from a hash of the texts."""
-    said = "\n".join(str(message["content"]) for message in request.body["messages"])
-    yes = zlib.crc32(said.encode()) % 8 > 0
+    prompt = "\n".join(str(message["content"]) for message in request.body["messages"])
+    yes = zlib.crc32(prompt.encode()) % 8 > 0
     return json.dumps({"reasoning": "A hash of the texts.", "score": int(yes)})
 
 
@@ -88,17 +88,17 @@ def questions(folder: Path, asked: Asked) -> Testset:
         options = Synthesizing(
             asked.questions, () if offline else ("model",), model=writer, weak=offline
         )
-        made, _ = bench.synth(options)
+        synthesized, _ = bench.synth(options)
         path = bench.project.folder.testsets / "fifty.jsonl"
-        write_rows(made.rows, path)
-    told = ", ".join(f"{count} {kind}" for kind, count in sorted(made.made.items()))
-    print(f"{len(made.rows)} generated questions ({told}) on {asked.documents}")
-    return Testset(str(path), made.rows)
+        write_rows(synthesized.rows, path)
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(synthesized.made.items()))
+    print(f"{len(synthesized.rows)} generated questions ({counts}) on {asked.documents}")
+    return Testset(str(path), synthesized.rows)
 
 
-def cell(found: Evaluation, measure: str) -> str:
+def cell(evaluation: Evaluation, measure: str) -> str:
     """Sum over the rows that have a score, as the chapter counts, with the mean's interval."""
-    summary = next(one for one in found.summaries if one.measure == measure)
+    summary = next(summary for summary in evaluation.summaries if summary.measure == measure)
     if summary.mean is None or summary.low is None or summary.high is None:
         return f"no score (n = {summary.n})"
     total = summary.mean * summary.n
@@ -107,10 +107,10 @@ def cell(found: Evaluation, measure: str) -> str:
     return f"{shown} of {summary.n} ({low:.1f} .. {high:.1f})"
 
 
-def counted(found: Evaluation) -> str:
+def counted(evaluation: Evaluation) -> str:
     """What MRR and hits counted: passages where the gold of a question is a place in a document."""
     kinds = {"spans": "gold passages", "documents": "gold documents"}
-    rows = found[MEASURES[0]].counted
+    rows = evaluation[MEASURES[0]].counted
     return " and ".join(f"{kinds[kind]} in {count} rows" for kind, count in rows.items())
 
 
@@ -127,9 +127,9 @@ def measured(folder: Path, asked: Asked, testset: Testset, judge: tuple[str, ...
         with Workbench.open(folder, Session(settings)) as bench:
             if tuned:
                 bench.ingest()
-            found, _ = bench.evaluate(testset, ",".join(MEASURES), Evaluating(answers=True))
-        lines.append([label, *(cell(found, measure) for measure in MEASURES)])
-        kinds[counted(found)] = None
+            evaluation, _ = bench.evaluate(testset, ",".join(MEASURES), Evaluating(answers=True))
+        lines.append([label, *(cell(evaluation, measure) for measure in MEASURES)])
+        kinds[counted(evaluation)] = None
     table = text_table([["", *HEAD], *lines], width=140)
     return f"{table}\nMRR and hits count {'; '.join(kinds)}"
 

@@ -48,16 +48,16 @@ def started(work: Callable[..., None], *words: Any) -> BaseProcess:
 
 @contextmanager
 def child(work: Callable[..., None], *words: Any) -> Iterator[Connection]:
-    """What ``work(tell, *words)`` sends through ``tell`` in a process killed (-9) at the end."""
-    told, tell = context.Pipe(duplex=False)
-    process = started(work, tell, *words)
-    tell.close()
+    """What ``work(sender, *words)`` sends, from a process that is killed (-9) at the end."""
+    receiver, sender = context.Pipe(duplex=False)
+    process = started(work, sender, *words)
+    sender.close()
     try:
-        yield told
+        yield receiver
     finally:
         process.kill()
         process.join()
-        told.close()
+        receiver.close()
 
 
 def command(folder: Path, *words: str) -> None:

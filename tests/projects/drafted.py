@@ -29,14 +29,14 @@ def drafted(
     """A batch: one prompt a model with an example a document, and the texts that came of it."""
     hits = tuple(hit(rank, name) for rank, name in enumerate(documents, 1))
     turns = [("system", system)]
-    for found in hits:
-        turns += [("user", "An example"), ("assistant", found.text)]
+    for example in hits:
+        turns += [("user", "An example"), ("assistant", example.text)]
     turns.append(("user", f"Write {len(texts)} texts"))
     usage = Usage(1, 100, 20, 0.5, 1.25)
     prompt = DraftPrompt(
         model,
         messages=tuple(turns),
-        examples=tuple(found.chunk_id for found in hits),
+        examples=tuple(example.chunk_id for example in hits),
         wanted=len(texts),
         reply="\n".join(f"{at}. {text}" for at, text in enumerate(texts, 1)),
         usage=usage,

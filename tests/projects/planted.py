@@ -163,7 +163,7 @@ def _flow(values: Sequence[object]) -> str:
 
 def _records() -> list[IndexedDocument]:
     """Records of each group, and some that are everyone's."""
-    made = []
+    indexed = []
     for number in range(8):
         for group in ("", *GROUPS):
             known = PLANTED.get(group)
@@ -181,5 +181,5 @@ def _records() -> list[IndexedDocument]:
             metadata = {"length": "short", "kind": "record", "message_at": len(head), **own, **more}
             document = Document(f"record:{group}{number}", "records:", text, metadata=metadata)
             chunk = Chunk(f"{document.id}:0", document.id, 0, Span(0, len(text)), text)
-            made.append(IndexedDocument(document, (chunk,)))
-    return made
+            indexed.append(IndexedDocument(document, (chunk,)))
+    return indexed

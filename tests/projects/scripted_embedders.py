@@ -20,14 +20,14 @@ class Mirrored(Embedder):
     dimensions = 24
 
     def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        made = []
+        vectors = []
         for text in texts:
             word = text.split()[-1]
             vector = np.random.default_rng(int(word[1:])).normal(size=24).astype(np.float32)
             if word[0] == "q":
                 vector[12:] *= -1
-            made.append(vector / np.linalg.norm(vector))
-        return np.array(made, np.float32)
+            vectors.append(vector / np.linalg.norm(vector))
+        return np.array(vectors, np.float32)
 
 
 class Other(Mirrored):
@@ -43,9 +43,9 @@ class Words(Embedder):
     dimensions = 64
 
     def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        made = np.zeros((len(texts), 64), np.float32)
-        for vector, text in zip(made, texts, strict=True):
+        vectors = np.zeros((len(texts), 64), np.float32)
+        for vector, text in zip(vectors, texts, strict=True):
             for word in text.lower().replace(":", " ").split():
                 vector += np.random.default_rng(zlib.crc32(word.encode())).normal(size=64)
-        norms = np.linalg.norm(made, axis=1, keepdims=True)
-        return np.asarray(made / np.maximum(norms, 1e-9), np.float32)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.maximum(norms, 1e-9), np.float32)

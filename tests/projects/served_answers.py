@@ -40,9 +40,9 @@ def outputs_at(bench: Workbench, clock: Days) -> Outputs:
 
 def serve_answers(outputs: Outputs, texts: Sequence[str], **origin: object) -> list[str]:
     """Store answers as the server does; returns their ids."""
-    made = {"model": "http://h/v1#small", "persona": "", "name": "main", "scope": "", "tag": ""}
-    made |= {key: str(value) for key, value in origin.items() if key in made}
-    rest = {key: value for key, value in origin.items() if key not in made}
+    values = {"model": "http://h/v1#small", "persona": "", "name": "main", "scope": "", "tag": ""}
+    values |= {key: str(value) for key, value in origin.items() if key in values}
+    rest = {key: value for key, value in origin.items() if key not in values}
     ids = []
     for number, text in enumerate(texts):
         name = "docs/service.md"
@@ -50,15 +50,15 @@ def serve_answers(outputs: Outputs, texts: Sequence[str], **origin: object) -> l
         output = NewOutput(
             "text",
             text,
-            made["model"],
+            values["model"],
             uses=(hit.chunk_id,),
-            details={"abstained": False, "name": made["name"]},
+            details={"abstained": False, "name": values["name"]},
         )
-        request = {"question": f"How often? {number}", "persona": made["persona"]}
-        answer = f"{made['tag']}{outputs.now()}-{number}-{made['scope']}"
+        request = {"question": f"How often? {number}", "persona": values["persona"]}
+        answer = f"{values['tag']}{outputs.now()}-{number}-{values['scope']}"
         batch = NewBatch("answer", request, (output,), (hit,), details={"id": answer})
-        found = Origin(scope=made["scope"], **{"snapshot": "s1", "configuration": "c1", **rest})  # type: ignore[arg-type]
-        ids.append(f"{outputs.add(batch, found)}.1")
+        served = Origin(scope=values["scope"], **{"snapshot": "s1", "configuration": "c1", **rest})  # type: ignore[arg-type]
+        ids.append(f"{outputs.add(batch, served)}.1")
     return ids
 
 
