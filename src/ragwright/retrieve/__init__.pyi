@@ -40,7 +40,6 @@ from ._options import (
     ChannelWeights as ChannelWeights,
     DatabaseOptions as DatabaseOptions,
     ExpandOptions as ExpandOptions,
-    FusionKind as FusionKind,
     IterateOptions as IterateOptions,
     QueryOptions as QueryOptions,
     RerankOptions as RerankOptions,

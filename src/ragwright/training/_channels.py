@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..core import ConfigError, require
 from ..models import open_trainable_encoder
 from ..project import at_work
-from ._fusion import chosen_fusion, fuses_scores
 from ._losses import late_loss, sparse_loss
 from ._pairs import Mining, Pair, Unseen, as_unseen
 from ._searched import searched_pairs
@@ -185,14 +184,6 @@ class _ChannelTeacher(Teacher):
             return tuned
         note = f"measured with retrieve.channels: [{', '.join(channels)}]; write it too"
         return replace(tuned, notes=(*tuned.notes, note))
-
-    def refit(self, variant: Project, tuned: Tuned, unseen: Sequence[Pair]) -> Tuned:
-        """Choose how the channels are weighed, now that there is another."""
-        if not fuses_scores(variant.settings.retrieve):
-            return tuned
-        changed, table = chosen_fusion(variant, unseen, dense="dense" in self._channels())
-        beside = {**tuned.beside, **changed}
-        return replace(tuned, beside=beside, tables=(*tuned.tables, table))
 
     def withdraw(self, variant: Project) -> None:
         """Delete what the refused model has encoded."""

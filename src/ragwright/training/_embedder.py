@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ..core import ConfigError, require, text_hash
 from ..models import VectorRule, open_trainable
 from ..project import at_work
-from ._fusion import chosen_fusion, fuses_scores
 from ._losses import make_loss
 from ._pairs import Pair, Unseen
 from ._preserving import kept_sentences, neighbours, preserving_loss, sentence_pairs
+from ._share import chosen_share, fuses_scores
 from ._teach import ModelTuning, Teacher, teach
 from ._trainer import Lesson, training_setup
 from ._tuned import Tuned
@@ -163,7 +163,7 @@ class _EmbedderTeacher(Teacher):
         """Choose the share of the keyword channel again: it was set for the present vectors."""
         if not fuses_scores(variant.settings.retrieve):
             return tuned
-        changed, table = chosen_fusion(variant, unseen)
+        changed, table = chosen_share(variant, unseen)
         beside = {**tuned.beside, **changed}
         return replace(tuned, beside=beside, tables=(*tuned.tables, table))
 
