@@ -127,7 +127,9 @@ class _Frame:
         return self.scale if values and fits and high - low <= 10 else None
 
     def _undivided(self, values: Mapping[str, float]) -> bool:
-        dimension = next(one for one in self.people.dimensions if one.name == self.dimension.of)
+        dimension = next(
+            other for other in self.people.dimensions if other.name == self.dimension.of
+        )
         return all(dimension.low <= value <= dimension.high for value in values.values())
 
 
