@@ -177,7 +177,7 @@ def measure(records: Records, folder: Path, search: str, count: int) -> dict[str
             pool, taken, worked = timed(lambda: runner.run(find_pool(request, target, plan)))  # noqa: B023
             # another request, for a runner remembers the searches of this one
             _, whole, _ = timed(lambda: runner.run(draft(others[number], target, plan)))  # noqa: B023
-            query = pool.found.query
+            query = pool.retrieved.query
             alone = timed(partial(_searched, view, query, relaxation(request), dimensions))
             if number < 3:  # files are read into memory
                 continue

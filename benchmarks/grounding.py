@@ -61,7 +61,7 @@ def values(judged: Sequence[Judged]) -> Mapping[str, Values]:
 
 def _grams(row: Row) -> float:
     """Mean of the shares of a response's words, bigrams and trigrams that its passages hold."""
-    response = _WORD.findall(row.said.lower())
+    response = _WORD.findall(row.response_text.lower())
     known = _WORD.findall(row.retrieved_contexts[0].lower())
     shares = []
     for size in range(1, min(3, len(response)) + 1):

@@ -83,8 +83,8 @@ def scripted_rows(clean: int, each_fault: int, data: Path = DATA) -> list[Script
     for pair in ragchecker(data):
         if len(drawn) == len(faults):
             return drawn
-        row, response = pair.first, pair.first.said
-        passages = _parts(pair.second.said, 8, 5)
+        row, response = pair.first, pair.first.response_text
+        passages = _parts(pair.second.response_text, 8, 5)
         claims = _parts(response, 4, 6)
         pieces = _parts(row.reference, 1, 5)
         texts = {plain(text) for text in (row.user_input, response, *passages)}

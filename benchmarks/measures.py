@@ -171,12 +171,12 @@ def runner() -> Runner:
 
 def length(row: Row) -> float:
     """Words of the response: whether mere length tells."""
-    return float(len(row.said.split()))
+    return float(len(row.response_text.split()))
 
 
 def overlap(row: Row) -> float:
     """Share of the response's distinct words, cut at spaces, that stand in the reference."""
-    words = set(row.said.lower().split())
+    words = set(row.response_text.lower().split())
     accepted = [row.reference, *row.metadata.get("references", ())]  # type: ignore[misc]
     return max(len(words & set(text.lower().split())) / max(1, len(words)) for text in accepted)
 

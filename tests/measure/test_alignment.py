@@ -102,7 +102,7 @@ def test_both_are_found_by_their_names_through_a_runner(model: Path) -> None:
     with Runner(model_handlers(models)) as runner:
         scores = runner.run(score_row(row, measures, setup))
     assert [score.state for score in scores] == ["scored"] * 3
-    assert scores[0].value == BertScorer(str(model)).score(row.reference, [row.said])[0]
+    assert scores[0].value == BertScorer(str(model)).score(row.reference, [row.response_text])[0]
 
 
 def test_installed_names_need_no_setting(model: Path) -> None:

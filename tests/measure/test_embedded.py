@@ -112,7 +112,8 @@ def test_many_rows_have_cheap_baselines(monkeypatch: pytest.MonkeyPatch) -> None
         for n, w in enumerate(words)
     ]
     found = run(qa_distances(rows, SETUP), WordEmbed())
-    whole = np.array([[distance(r.user_input, o.said) for o in rows] for r in rows]).round(6)
+    texts = [row.response_text for row in rows]
+    whole = np.array([[distance(row.user_input, text) for text in texts] for row in rows]).round(6)
     assert found.ranks == tuple(1 + (whole < whole.diagonal()[:, None] - 2e-6).sum(axis=1))
     chosen = _embedded._other_chunks(rows, np.random.default_rng(0))
     assert len(set(chosen)) > 20

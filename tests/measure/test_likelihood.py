@@ -22,19 +22,19 @@ ROW = Row("r", "?", response="one two three")
 def score(reply: CompleteReply) -> Score:
     told = Told(reply)
     (found,) = run(score_row(ROW, PERPLEXITY, MeasureSetup(completer="c")), told)
-    assert told.seen[0].prompt == ROW.said
+    assert told.seen[0].prompt == ROW.response_text
     assert ("echo", True) in told.seen[0].params
     return found
 
 
 def test_worked_by_hand() -> None:
-    found = score(CompleteReply(ROW.said, tokens=((" two", -1.0), (" three", -3.0))))
+    found = score(CompleteReply(ROW.response_text, tokens=((" two", -1.0), (" three", -3.0))))
     assert found.value == pytest.approx(math.exp(2.0))
 
 
 def test_tokens_written_beyond_the_response_do_not_count() -> None:
     tokens = ((" two", -1.0), (" three", -3.0), (" and", -9.0), (" four", -9.0))
-    found = score(CompleteReply(ROW.said + " and four", tokens=tokens))
+    found = score(CompleteReply(ROW.response_text + " and four", tokens=tokens))
     assert found.value == pytest.approx(math.exp(2.0))
 
 
@@ -42,10 +42,10 @@ def test_tokens_written_beyond_the_response_do_not_count() -> None:
     ("reply", "state"),
     [
         (CompleteReply("something else", tokens=(("x", -1.0),)), "errored"),
-        (CompleteReply(ROW.said, tokens=(("x", -1.0),), dropped=("echo",)), "errored"),
-        (CompleteReply(ROW.said), "not_applicable"),
-        (CompleteReply(ROW.said, tokens=(("x", 0.5),)), "errored"),
-        (CompleteReply(ROW.said, tokens=(("x", -math.inf),)), "errored"),
+        (CompleteReply(ROW.response_text, tokens=(("x", -1.0),), dropped=("echo",)), "errored"),
+        (CompleteReply(ROW.response_text), "not_applicable"),
+        (CompleteReply(ROW.response_text, tokens=(("x", 0.5),)), "errored"),
+        (CompleteReply(ROW.response_text, tokens=(("x", -math.inf),)), "errored"),
     ],
 )
 def test_unusable_replies_have_a_state_and_a_reason(reply: CompleteReply, state: str) -> None:
@@ -58,7 +58,7 @@ def test_over_http() -> None:
     with ScriptedServer([Reply("")]) as server, Runner(model_handlers(Models())) as runner:
         setup = MeasureSetup(completer=f"{server.url}#scripted")
         (found,) = runner.run(score_row(ROW, PERPLEXITY, setup))
-    tokens = re.findall(r"\s*\S+", ROW.said)
+    tokens = re.findall(r"\s*\S+", ROW.response_text)
     scores = [-(zlib.crc32(token.encode()) % 1000) / 250 for token in tokens][1:]
     assert found.value == pytest.approx(math.exp(-sum(scores) / 2))
 

@@ -58,7 +58,7 @@ FULL = Row(
     },
     nuggets=(Nugget("Molière wrote it", "vital", "support"),),
 )
-ECHO = CompleteReply(FULL.said, tokens=(("b", -1.0), ("c", -3.0)))
+ECHO = CompleteReply(FULL.response_text, tokens=(("b", -1.0), ("c", -3.0)))
 
 
 def test_a_whole_row_is_scored_by_every_measure() -> None:

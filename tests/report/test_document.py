@@ -244,7 +244,7 @@ def test_effects_of_prompt_parts() -> None:
     both = Report(replace(MakeStudy()(5), ablation=told, beside=True))
     assert both.headline.text == Report(MakeStudy()(5)).headline.text
     assert any(
-        one.startswith("Prompt: Proven on 40 rows: role helps") for one in both.headline.said
+        one.startswith("Prompt: Proven on 40 rows: role helps") for one in both.headline.sentences
     )
     names = [c.name for c in both.charts]
     assert any(name.startswith("ablation-TokenF1") for name in names)

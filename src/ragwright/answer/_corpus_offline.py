@@ -26,7 +26,7 @@ class Quotable:
     def __init__(self, question: str, analyzer: TokenSource) -> None:
         self._analyzer = analyzer
         self._asked = set(analyzer.query_tokens(question))
-        self._found: list[tuple[int, Sentence]] = []
+        self._candidates: list[tuple[int, Sentence]] = []
         self._hits: dict[int, Hit] = {}
 
     def add(self, hits: Sequence[Hit]) -> None:
@@ -38,7 +38,7 @@ class Quotable:
                 if shared:
                     hit = numbered[sentence.number - 1]
                     self._hits[hit.rank] = hit
-                    self._found.append((len(shared), replace(sentence, number=hit.rank)))
+                    self._candidates.append((len(shared), replace(sentence, number=hit.rank)))
 
     def hit(self, number: int) -> Hit:
         """The chunk with a number (its rank in document order)."""
@@ -46,7 +46,7 @@ class Quotable:
 
     def sentences(self) -> tuple[list[Sentence], tuple[str, ...]]:
         """The collected sentences, in document order, and a note if some were left out."""
-        candidates = self._found
+        candidates = self._candidates
         notes: tuple[str, ...] = ()
         if len(candidates) > MOST_SENTENCES:
             notes = (

@@ -98,7 +98,7 @@ class Structure:
         if stripped != folded and not any(map(_PEOPLE.match, self._words)):
             self._words.insert(0, "speakers")
         self._analyzer = analyzer
-        self._found: dict[str, dict[str, list[tuple[Hit, int, int]]]] = {}
+        self._spots: dict[str, dict[str, list[tuple[Hit, int, int]]]] = {}
         self._texts: dict[str, dict[str, str]] = {}
         self._header: tuple[str, tuple[str, ...]] = ("", ())
         self._headed: dict[str, set[str]] = {}
@@ -156,7 +156,7 @@ class Structure:
             for place in self._places_of(word):
                 spots_by_key = {
                     key: spots_left
-                    for key, spots in self._found.get(place, {}).items()
+                    for key, spots in self._spots.get(place, {}).items()
                     if (spots_left := [spot for spot in spots if spot[0].document_id in among])
                 }
                 if len(spots_by_key) >= _LEAST_NAMES:
@@ -174,7 +174,7 @@ class Structure:
 
     def _drop_prose(self) -> None:
         """Drop names from documents whose paragraphs mostly begin without one: no transcripts."""
-        by_speaker = self._found.get("speaker lines", {})
+        by_speaker = self._spots.get("speaker lines", {})
         for key, places in list(by_speaker.items()):
             transcript_spots = [spot for spot in places if self._is_transcript(spot[0].document_id)]
             if transcript_spots:
@@ -190,13 +190,13 @@ class Structure:
         """Yield the structures that hold the things a word names, the likeliest first."""
         people = bool(_PEOPLE.match(word))
         tokens = set(self._analyzer.tokens(word))
-        for place in self._found:
+        for place in self._spots:
             name = place.partition(" ")[2].partition(" ")[2] if place.startswith("the ") else ""
             if tokens and tokens == set(self._analyzer.tokens(name.replace("_", " "))):
                 yield place
         if people:
             yield from _PLACES if _CAST.match(word) else reversed(_PLACES)
-            for place in self._found:
+            for place in self._spots:
                 if _PEOPLE_FIELDS.fullmatch(place.split(" ", 2)[-1].casefold()):
                     yield place
         if _SECTIONS.match(word):
@@ -226,7 +226,7 @@ class Structure:
 
     def _put_value(self, place: str, text: str, hit: Hit, start: int, end: int) -> None:
         flat = " ".join(text.split())
-        by_value = self._found.setdefault(place, {})
+        by_value = self._spots.setdefault(place, {})
         key = flat.casefold()
         if len(flat) > _LONGEST_VALUE or (key not in by_value and len(by_value) >= _MOST_VALUES):
             self._left_out[place] = self._left_out.get(place, 0) + 1

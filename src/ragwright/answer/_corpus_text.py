@@ -12,7 +12,7 @@ from ._units import UnitQuestion, UnitTally
 def units_text(question: UnitQuestion, tallies: Sequence[UnitTally], shown: int) -> str:
     """The number of units that match a question, and the first ``shown`` with their marks."""
     phrases = Phrases(question.language)
-    matches = [unit for tally in tallies for unit in tally.found]
+    matches = [unit for tally in tallies for unit in tally.matches]
     total = sum(tally.total for tally in tallies)
     if not question.topic:
         forms = phrases.forms("there")
@@ -26,7 +26,7 @@ def units_text(question: UnitQuestion, tallies: Sequence[UnitTally], shown: int)
         parts = [
             phrases.text(
                 "of_all",
-                n=len(tally.found),
+                n=len(tally.matches),
                 total=tally.total,
                 units=_unit_word(phrases, tally, of_all=True),
             )

@@ -295,12 +295,12 @@ def abstains(text: str, cue: str) -> bool:
     return bool(folded_cue) and folded_cue in opening
 
 
-def avg_chunk_score(made: Answer) -> float | None:
+def avg_chunk_score(answered: Answer) -> float | None:
     """Mean similarity of the passages of an answer to its question (dense channel).
 
     None if no passage has a dense score: keyword scores are not similarities.
     """
-    scores = [hit.channels["dense"].score for hit in made.hits if "dense" in hit.channels]
+    scores = [hit.channels["dense"].score for hit in answered.hits if "dense" in hit.channels]
     return sum(scores) / len(scores) if scores else None
 
 
@@ -409,8 +409,8 @@ def _all_answers(
     if reading is not None:
         chosen = answering.sheet_route(reading, scene) or chosen
         if reading.text or reading.certain:
-            told = answering.told_by_sheets(standalone, personas, reading)
-            return _with_route(told, question, chosen, notes)
+            sheet_answers = answering.told_by_sheets(standalone, personas, reading)
+            return _with_route(sheet_answers, question, chosen, notes)
     for kind in chosen.instead:
         try:
             yield from _answer_by_route(

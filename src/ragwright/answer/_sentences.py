@@ -152,7 +152,7 @@ class _Reader:
         self._block, self._end = 0, 0
         self._fence: int | None = None
         self._title: Span | None = None
-        self._found: list[Sentence] = []
+        self._sentences: list[Sentence] = []
 
     def read(self) -> list[Sentence]:
         """The sentences of the hit, in text order."""
@@ -176,7 +176,7 @@ class _Reader:
             elif not _CODE.match(raw):
                 first = i == 0 and self._hit.start > 0
                 self._add_sentence(span, first, last=i == len(spans) - 1 and i > 0)
-        return self._found
+        return self._sentences
 
     def _enter_heading(self, level: int, title: str) -> None:
         """Enter a heading; it closes those of its level and below."""
@@ -199,18 +199,18 @@ class _Reader:
         """
         if self._fence is None:
             self._under_title()
-        caption = self._found[-1] if self._found else None
+        caption = self._sentences[-1] if self._sentences else None
         if caption is not None and caption.block != self._block:
             caption = None
         if self._fence is None:
             self._fence = span.start
             if caption is not None and _CAPTION.search(caption.text):
                 weight = min(caption.weight, _CAPTION_WEIGHT)
-                self._found[-1] = replace(caption, weight=weight)
+                self._sentences[-1] = replace(caption, weight=weight)
             return
         if caption is not None:
             start = self._hit.start
-            self._found[-1] = replace(caption, code=Span(start + self._fence, start + span.end))
+            self._sentences[-1] = replace(caption, code=Span(start + self._fence, start + span.end))
         self._fence = None
         self._opened = []
         self._next_block()
@@ -226,7 +226,7 @@ class _Reader:
         start = self._hit.start
         title_span = Span(start + span.start, start + span.end)
         opens = " ".join(dict.fromkeys(self._opened))
-        self._found.append(
+        self._sentences.append(
             Sentence(
                 self._number,
                 self._hit.document_id,
@@ -242,9 +242,9 @@ class _Reader:
 
     def _enter_rule(self, raw: str) -> None:
         """Enter the rule of a table: the row before it is the header of the rows below."""
-        last = self._found[-1] if self._found else None
+        last = self._sentences[-1] if self._sentences else None
         if _TABLE_RULE.match(raw) and last and last.kind == "row" and last.block == self._block:
-            self._found.pop()
+            self._sentences.pop()
             self._header = last.span, last.text
 
     def _add_sentence(self, span: Span, first: bool, last: bool) -> None:
@@ -280,11 +280,11 @@ class _Reader:
             opens,
             self._header,
         )
-        self._found.append(sentence)
+        self._sentences.append(sentence)
 
     def _kind_at(self, span: Span, text: str, mark: str) -> SentenceKind:
         """Return the kind of a sentence; another kind or an empty line begins a block."""
-        before = self._found[-1] if self._found else None
+        before = self._sentences[-1] if self._sentences else None
         if before is not None and before.block != self._block:
             before = None
         gap = self._hit.text[self._end : span.start]

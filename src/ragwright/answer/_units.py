@@ -60,7 +60,7 @@ class UnitTally:
     """
 
     kind: str
-    found: tuple[Found, ...]
+    matches: tuple[Found, ...]
     total: int
 
 
@@ -148,7 +148,7 @@ class UnitCount:
     def result(self) -> tuple[list[Found], int]:
         """All matching units, the pages first, and the number of all units."""
         tallies = self.tallies()
-        units = chain.from_iterable(tally.found for tally in tallies)
+        units = chain.from_iterable(tally.matches for tally in tallies)
         return list(units), sum(tally.total for tally in tallies)
 
 

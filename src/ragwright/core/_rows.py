@@ -71,7 +71,7 @@ class Row:
     nuggets: tuple[Nugget, ...] = ()
 
     @property
-    def said(self) -> str:
+    def response_text(self) -> str:
         """The text of the response, empty where it is blank or there is none."""
         text = self.response or ""
         return text if text.strip() else ""

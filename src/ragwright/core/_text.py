@@ -77,15 +77,15 @@ def utc_minute(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def counted(count: int, one: str, many: str = "") -> str:
+def counted(count: int, singular: str, plural: str = "") -> str:
     """A number with its noun: ``1 row``, ``2 rows``, ``1,200 rows``.
 
     Args:
         count: How many.
-        one: The noun for 1, with what follows it where that changes too: ``row has``.
-        many: The same for any other number; by default ``one`` with an s.
+        singular: The noun for 1, with what follows it where that changes too: ``row has``.
+        plural: The same for any other number; by default ``singular`` with an s.
     """
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 
 class _Pattern:

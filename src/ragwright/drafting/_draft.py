@@ -125,7 +125,7 @@ def _combined_error(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightEr
 def _batch_of(job: Job, results: Sequence[Written]) -> DraftBatch:
     prompts: list[DraftPrompt] = []
     texts: list[DraftText] = []
-    notes = [*job.plan.notes, *job.pool.found.notes]
+    notes = [*job.plan.notes, *job.pool.retrieved.notes]
     for result in results:
         texts += [replace(text, prompt=len(prompts) + text.prompt) for text in result.texts]
         prompts += result.prompts
@@ -134,9 +134,9 @@ def _batch_of(job: Job, results: Sequence[Written]) -> DraftBatch:
         job.request,
         tuple(_with_copy_marks(texts, job.pool, job.plan.options.near_copy)),
         tuple(prompts),
-        job.pool.found.hits,
-        job.pool.found.query,
-        job.pool.found.mode,
+        job.pool.retrieved.hits,
+        job.pool.retrieved.query,
+        job.pool.retrieved.mode,
         tuple(result.model for result in results if result.model),
         tuple(dict.fromkeys(notes)),
         # The cost of a failed call is unknown; it must not hide that of the others.

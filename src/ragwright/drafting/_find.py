@@ -95,7 +95,7 @@ class Pool:
     ``similarity`` has shape (examples, examples); None if not needed.
     """
 
-    found: Retrieved
+    retrieved: Retrieved
     examples: tuple[Example, ...]
     similarity: Any = None
 

@@ -70,13 +70,13 @@ class KeptRows:
 
     def document_hashes(self, numbers: Iterable[int]) -> dict[int, tuple[str, str]]:
         """Number of a document -> (content hash, source)."""
-        found = {}
+        hashes_by_number = {}
         for number in numbers:
             row = self._db.execute(
                 "SELECT hash, source FROM documents WHERE id = ?", (number,)
             ).fetchone()
-            found[number] = (str(row[0]), row[1])
-        return found
+            hashes_by_number[number] = (str(row[0]), row[1])
+        return hashes_by_number
 
     def add_state(
         self, pair: int, text: tuple[str, str, str], *, restoring: bool = False

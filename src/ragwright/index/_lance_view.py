@@ -300,10 +300,18 @@ class LanceView(View):
         ladder: Ladder,
         where: Where,
         scoring: Scoring | None,
-        how: tuple[int, Relaxation, Sequence[Filter]],
+        parameters: tuple[int, Relaxation, Sequence[Filter]],
     ) -> SearchReply:
-        """Up to k chunks by weight of the soft filters; ``how`` is (k, soft, hard filters)."""
-        k, relax, filters = how
+        """Up to k chunks by weight of the soft filters.
+
+        Args:
+            state: The opened snapshot.
+            ladder: The conditions of the soft filters.
+            where: The hard filters as SQL.
+            scoring: None where nothing can match.
+            parameters: k, soft filters, hard filters.
+        """
+        k, relax, filters = parameters
         if not state.corpus.rows:
             return SearchReply(())
         soft = []
@@ -333,8 +341,8 @@ class LanceView(View):
             if request.relax is None:
                 best = scoring.best(where, request.k) if request.k > 0 and where.rows else None
                 return SearchReply(best.best(request.k) if best else ())
-            how = (request.k, request.relax, request.filters)
-            return self._climbed(state, Ladder.of(request.relax), where, scoring, how)
+            parameters = (request.k, request.relax, request.filters)
+            return self._climbed(state, Ladder.of(request.relax), where, scoring, parameters)
 
         return self._answer_on(work)
 

@@ -146,13 +146,13 @@ class Analyzers:
 
     def __init__(self, factory: AnalyzerFactory | None) -> None:
         self._factory = factory or default_analyzer
-        self._made: dict[str, TokenSource] = {}
+        self._analyzers: dict[str, TokenSource] = {}
 
     def of(self, pair: IndexSpec) -> TokenSource:
         """The analyzer of a pair."""
-        if pair.analyzer not in self._made:
-            self._made[pair.analyzer] = self._factory(pair.analyzer)
-        return self._made[pair.analyzer]
+        if pair.analyzer not in self._analyzers:
+            self._analyzers[pair.analyzer] = self._factory(pair.analyzer)
+        return self._analyzers[pair.analyzer]
 
 
 Impacts = NDArray[np.float32]

@@ -110,7 +110,7 @@ class _Part:
     few: tuple[Rows, Steps] | None = None
     levels: Steps | None = None
     lowest: int = 0
-    found: list[Rows] = field(default_factory=list)
+    kept: list[Rows] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -149,12 +149,12 @@ class _Part:
         if not rows:
             return 0
         some = rows[0] if len(rows) == 1 else np.concatenate(rows)
-        self.found.append(self.channel.over(some, threshold))
-        return len(self.found[-1])
+        self.kept.append(self.channel.over(some, threshold))
+        return len(self.kept[-1])
 
-    def all_found(self, levels: _Levels) -> tuple[Rows, Steps]:
+    def all_kept(self, levels: _Levels) -> tuple[Rows, Steps]:
         """Rows found, and the level of each."""
-        rows = self.found[0] if len(self.found) == 1 else np.concatenate([_NONE, *self.found])
+        rows = self.kept[0] if len(self.kept) == 1 else np.concatenate([_NONE, *self.kept])
         return rows, levels.of(self.steps[rows])
 
     def place(self, levels: _Levels) -> NDArray[np.int64]:
@@ -201,7 +201,7 @@ def climb(
     ]
     levels = _Levels(held_parts, ladder, relax)
     _walk_levels(held_parts, levels, k, relax)
-    found_rows = [part.all_found(levels) for part in held_parts]
+    found_rows = [part.all_kept(levels) for part in held_parts]
     level = np.concatenate([rows_and_levels[1] for rows_and_levels in found_rows])
     if not len(level):
         return SearchReply(())

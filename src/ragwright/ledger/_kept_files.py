@@ -121,11 +121,11 @@ class _AsItLies(sqlite3.Connection):
     """Reads a file that SQLite treats as immutable; checks that nothing has written to it."""
 
     _path: Path | None = None
-    _found: tuple[int, ...] = ()
+    _watched_state: tuple[int, ...] = ()
 
     def watch(self, path: Path) -> None:
         """Remember the present state of the file."""
-        self._found = _state_of(path)
+        self._watched_state = _state_of(path)
         self._path = path
         self._check()
 
@@ -142,7 +142,7 @@ class _AsItLies(sqlite3.Connection):
 
     def _check(self) -> None:
         path = self._path
-        if path is not None and (_state_of(path) != self._found or _begun(path)):
+        if path is not None and (_state_of(path) != self._watched_state or _begun(path)):
             error = sqlite3.OperationalError("another process began to write while it was read")
             error.sqlite_errorcode = sqlite3.SQLITE_BUSY
             raise error

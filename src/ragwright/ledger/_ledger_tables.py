@@ -118,7 +118,10 @@ def ledger_tables() -> Tables:
     parts: list[Tables] = [part.load() for part in own_additions("tables")]
     return replace(
         _OWN,
-        statements=(*_OWN.statements, *(made for part in parts for made in part.statements)),
+        statements=(
+            *_OWN.statements,
+            *(statement for part in parts for statement in part.statements),
+        ),
         local=(*_OWN.local, *(statement for part in parts for statement in part.local)),
         moved={**_OWN.moved, **{name: rule for part in parts for name, rule in part.moved.items()}},
         renumbered={name: number for part in parts for name, number in part.renumbered.items()},

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 
-def edit_distance(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
+def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     """Least insertions, deletions and substitutions that turn one sequence into the other.
 
     Myers 1999 in the form of Hyyrö 2003, with a column of the table in one integer.
     """
-    if not one:
-        return len(two)
-    places = _position_bits(one)
-    full, last, score = (1 << len(one)) - 1, 1 << (len(one) - 1), len(one)
+    if not first:
+        return len(second)
+    places = _position_bits(first)
+    full, last, score = (1 << len(first)) - 1, 1 << (len(first) - 1), len(first)
     up, down = full, 0
-    for item in two:
+    for item in second:
         equal = places.get(item, 0)
         vertical = equal | down
         horizontal = (((equal & up) + up) ^ up) | equal
@@ -28,15 +28,15 @@ def edit_distance(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
     return score
 
 
-def common_subsequence(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
+def common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     """Length of the longest common subsequence (Hyyrö 2004)."""
-    places = _position_bits(one)
-    full = (1 << len(one)) - 1
+    places = _position_bits(first)
+    full = (1 << len(first)) - 1
     row = full
-    for item in two:
+    for item in second:
         matches = row & places.get(item, 0)
         row = ((row + matches) | (row - matches)) & full
-    return len(one) - row.bit_count()
+    return len(first) - row.bit_count()
 
 
 def _position_bits(items: Sequence[Hashable]) -> dict[Hashable, int]:

@@ -44,7 +44,7 @@ def chunk_score(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
 def qa_distance(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
     """1 - cosine of question and response, 0 to 2."""
     (question,) = _unit_rows((yield from embed(setup.embedder, [row.user_input], "query")))
-    (response,) = _unit_rows((yield from embed(setup.embedder, [row.said], "passage")))
+    (response,) = _unit_rows((yield from embed(setup.embedder, [row.response_text], "passage")))
     return Score(str(measure), "scored", float(1 - question @ response))
 
 
@@ -54,7 +54,7 @@ def token_similarity(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Sc
     model = f"{measure.name.lower()}:{setup.token_model}{part}"
     similarities: list[float] = []
     for reference in references_of(row):
-        similarities += (yield from rerank(model, reference, [row.said])).scores
+        similarities += (yield from rerank(model, reference, [row.response_text])).scores
     return Score(str(measure), "scored", max(similarities))
 
 
@@ -128,7 +128,7 @@ def qa_distances(
     """
     if not setup.embedder:
         raise MeasureError("QADistance needs an embedding model", hint="set `embedder`")
-    used = [row for row in rows if row.user_input.strip() and row.said]
+    used = [row for row in rows if row.user_input.strip() and row.response_text]
     if len(used) < 2:
         raise MeasureError(
             f"{counted(len(used), 'row has', 'rows have')} a question and a response; "
@@ -141,7 +141,9 @@ def qa_distances(
     questions = [row.user_input for row in used]
     question_vectors = yield from _unit_vectors(setup.embedder, questions, "query")
     echo_vectors = yield from _unit_vectors(setup.embedder, questions, "passage")
-    answer_vectors = yield from _unit_vectors(setup.embedder, [row.said for row in used], "passage")
+    answer_vectors = yield from _unit_vectors(
+        setup.embedder, [row.response_text for row in used], "passage"
+    )
     chunks = _other_chunks(used, draw)
     chunk_vectors = yield from _unit_vectors(setup.embedder, chunks, "passage")
     return replace(

@@ -125,11 +125,15 @@ class JudgeCheck:
         )
 
 
-def judge_check(found: Calibration) -> JudgeCheck:
+def judge_check(calibration: Calibration) -> JudgeCheck:
     """The facts of a calibration for a gate."""
-    scale = found.scale
+    scale = calibration.scale
     several = scale is None or scale.high is None or scale.high - scale.low > 1
-    return JudgeCheck(found.n, found.weighted_kappa if several else found.kappa, found.bias)
+    return JudgeCheck(
+        calibration.n,
+        calibration.weighted_kappa if several else calibration.kappa,
+        calibration.bias,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) ->
     if "response" in rubric.needs:
         if score := withheld(row, rubric.name):
             return score
-        if not row.said:
+        if not row.response_text:
             return _of_nothing(rubric)
     if setup.by:
         return (yield from own_verdict(row, rubric, setup.by, sample))

@@ -34,10 +34,10 @@ def knowledge_value(row: Row, measure: Measure, language: str) -> Found:
     """`KPrecision` or `KF1` of a row, 0 to 1, or the reason why it has none."""
     contexts = row.retrieved_contexts
     if measure.parameter == _WITH_BIGRAMS:
-        return _content_and_bigrams(row.said, contexts, language)
+        return _content_and_bigrams(row.response_text, contexts, language)
 
     cut: Cut = content_words if measure.parameter == "content" else answer_words
-    response_words = Counter(cut(row.said, language))
+    response_words = Counter(cut(row.response_text, language))
     passage_words = _piece_counts(_words_of(text, language, cut) for text in contexts)
     if not passage_words:
         return _NOTHING_KNOWN

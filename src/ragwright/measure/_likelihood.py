@@ -21,17 +21,17 @@ def perplexity(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
     """
     reply = yield from complete(
         setup.completer,
-        row.said,
+        row.response_text,
         {"echo": True, "max_tokens": 0, "temperature": 0},
         logprobs=0,
     )
-    if not reply.text.startswith(row.said) or reply.dropped:
+    if not reply.text.startswith(row.response_text) or reply.dropped:
         raise MeasureError(
             f"{setup.completer} does not echo a prompt with its log-probabilities",
             hint="Perplexity needs a /completions server with `echo` and `logprobs`",
         )
     # A server that must write something adds tokens: only those of the response count.
-    written = len(reply.text) - len(row.said)
+    written = len(reply.text) - len(row.response_text)
     tokens = list(reply.tokens)
     while tokens and written > 0:
         written -= len(tokens.pop()[0])

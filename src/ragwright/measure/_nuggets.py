@@ -47,7 +47,7 @@ def nuggets_supported(row: Row, measure: Measure, setup: MeasureSetup, sample: i
     missing = _none_counts(row.nuggets, measure)
     if missing:
         return Score(str(measure), "not_applicable", reason=missing, no_gold=True)
-    if not row.said:
+    if not row.response_text:
         verdicts: list[tuple[Assignment, str]] = [("not_support", _EMPTY)] * len(row.nuggets)
     else:
         calls = [
@@ -82,7 +82,9 @@ def nuggets_value(row: Row, measure: Measure, language: str) -> Found:
     if missing:
         return missing
     if "words" in _parts(measure):
-        credit_of_each = [_word_share(nugget.text, row.said, language) for nugget in row.nuggets]
+        credit_of_each = [
+            _word_share(nugget.text, row.response_text, language) for nugget in row.nuggets
+        ]
         return _weighted_share(row.nuggets, credit_of_each, measure)
     for number, nugget in enumerate(row.nuggets, 1):
         if nugget.assignment not in _CREDIT:

@@ -172,7 +172,7 @@ def _spans_call(
         for entry in entries:
             entry = ordered(entry, ("span", "question"))
             span = text_of(entry["span"], "a span")
-            if span not in row.said:
+            if span not in row.response_text:
                 raise ValueError(f"the span {span[:60]!r} is not in the answer")
             pairs.append((span, text_of(entry["question"], "a question")))
         if len(set(pairs)) < len(pairs):

@@ -59,7 +59,7 @@ def counted_as_worst(score: Score, scale: MeasureScale | None) -> Score:
 
 def empty_answer(row: Row, measure: Measure) -> Score | None:
     """The score of an empty answer; None if the measure must be computed."""
-    value_or_reason = None if row.said else _SAYS.get(measure.name)
+    value_or_reason = None if row.response_text else _SAYS.get(measure.name)
     if value_or_reason is None:
         return None
     if isinstance(value_or_reason, str):

@@ -47,9 +47,9 @@ def text_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     if measure.name == "AnswerRecall":
         return answer_recall(row, measure, references, language)
     if measure.name == "BLEU":
-        return bleu(int(measure.parameter), row.said, references, language)
+        return bleu(int(measure.parameter), row.response_text, references, language)
     formula = _AGAINST[measure.name]
-    results = [formula(row.said, text, measure.parameter, language) for text in references]
+    results = [formula(row.response_text, text, measure.parameter, language) for text in references]
     values = [value for value in results if not isinstance(value, str)]
     if not values:
         return results[0]

@@ -144,13 +144,13 @@ def _key_pattern(key: str) -> re.Pattern[str]:
     return re.compile(rf"(?:{'|'.join(map(re.escape, starts))})[\w+/=.~-]*")
 
 
-def token_usage(found: Any, prompt_characters: int, reply_characters: int) -> tuple[Usage, str]:
+def token_usage(reported: Any, prompt_characters: int, reply_characters: int) -> tuple[Usage, str]:
     """Token counts of a server, and a note if they are impossible.
 
     A count that is not a whole number from 0 to :data:`MOST_TOKENS` is replaced by an estimate,
     four characters a token; so is one that the server does not send, without a note.
     """
-    usage = found if isinstance(found, dict) else {}
+    usage = reported if isinstance(reported, dict) else {}
     estimates = ((prompt_characters + 3) // 4, (reply_characters + 3) // 4)
     counts: list[int] = []
     impossible = []

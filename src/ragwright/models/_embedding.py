@@ -137,19 +137,19 @@ class RuledEmbedder(Embedder):
 
 
 def settle_rule(
-    options: EmbedOptions, settings: ModelSettings, names: Sequence[str], found: VectorRule
+    options: EmbedOptions, settings: ModelSettings, names: Sequence[str], own_rule: VectorRule
 ) -> VectorRule:
     """The rule of a model: options, else its settings, else its family, else its own files.
 
     ``names`` are what the model is called, tried in order against the known families.
     """
     family = next((p for p in map(family_prefixes, names) if p is not None), None)
-    defaults = found.prefixes if found.prefixes != Prefixes() else family or Prefixes()
+    defaults = own_rule.prefixes if own_rule.prefixes != Prefixes() else family or Prefixes()
     query = _first_set(options.query_prefix, settings.query_prefix, defaults.query)
     passage = _first_set(options.passage_prefix, settings.passage_prefix, defaults.passage)
-    pooling: Pooling = options.pooling or settings.pooling or found.pooling
-    similarity: Similarity = options.similarity or settings.similarity or found.similarity
-    dimensions = options.dimensions or settings.dimensions or found.dimensions
+    pooling: Pooling = options.pooling or settings.pooling or own_rule.pooling
+    similarity: Similarity = options.similarity or settings.similarity or own_rule.similarity
+    dimensions = options.dimensions or settings.dimensions or own_rule.dimensions
     return VectorRule(Prefixes(query, passage), pooling, similarity, dimensions)
 
 

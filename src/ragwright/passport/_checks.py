@@ -38,23 +38,23 @@ def with_passports(
 
 def passport_line(root: Path, evaluation: Evaluation, measure: str) -> str:
     """The passport of a judged measure of a run in one line, or that it has none."""
-    found = passport_of_judge(root, judge_identity(evaluation, measure))
-    figures = None if found is None else _gate_figures(found[2])
-    if found is None or figures is None:
+    match = passport_of_judge(root, judge_identity(evaluation, measure))
+    figures = None if match is None else _gate_figures(match[2])
+    if match is None or figures is None:
         return (
             f"{measure}: its judge has no passport; `ragwright passport SET --judge MODEL "
             f"--measures {measure}` makes one"
         )
-    return _named_passport(measure, *found, figures)
+    return _named_passport(measure, *match, figures)
 
 
 def _with_passport(
     root: Path, evaluation: Evaluation, measure: str, check: JudgeCheck
 ) -> JudgeCheck:
-    found = passport_of_judge(root, judge_identity(evaluation, measure))
+    match = passport_of_judge(root, judge_identity(evaluation, measure))
     line = passport_line(root, evaluation, measure)
-    figures = None if found is None else _gate_figures(found[2])
-    if found is None or figures is None:
+    figures = None if match is None else _gate_figures(match[2])
+    if match is None or figures is None:
         if not check.why_not:
             return check
         hint = f"{check.hint}; or make its passport: ragwright passport SET --judge MODEL"
@@ -63,7 +63,7 @@ def _with_passport(
         return replace(check, passport=line)
     if figures.trusted:
         return JudgeCheck(figures.rows, figures.weighted_kappa, passport=line, trusted=True)
-    reason = f"its passport on {found[1].set} does not show that it can be trusted: "
+    reason = f"its passport on {match[1].set} does not show that it can be trusted: "
     return replace(check, why_not=reason + figures.advice, passport=line)
 
 

@@ -127,7 +127,9 @@ class _Frame:
         return self.scale if values and fits and high - low <= 10 else None
 
     def _undivided(self, values: Mapping[str, float]) -> bool:
-        dimension = next(one for one in self.people.dimensions if one.name == self.dimension.of)
+        dimension = next(
+            other for other in self.people.dimensions if other.name == self.dimension.of
+        )
         return all(dimension.low <= value <= dimension.high for value in values.values())
 
 
@@ -374,9 +376,9 @@ def _group_biases(
 def _length_names(people: PeopleSet, off: Mapping[str, float]) -> dict[str, str]:
     """Row id -> third of the responses by number of words; empty without responses or for pairs."""
     words = {
-        item.row.id: len(item.row.said.split())
+        item.row.id: len(item.row.response_text.split())
         for item in people.rated
-        if item.row.said and item.row.id in off and item.second is None
+        if item.row.response_text and item.row.id in off and item.second is None
     }
     if len(set(words.values())) < len(_LENGTHS):
         return {}

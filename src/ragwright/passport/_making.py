@@ -105,7 +105,7 @@ def judged_passport(
     text: str,
     options: PassportOptions | None = None,
     *,
-    told: OnForecast | None = None,
+    on_forecast: OnForecast | None = None,
 ) -> Passport:
     """Make a passport with measures of a chat model, as runs of the project.
 
@@ -115,7 +115,7 @@ def judged_passport(
         project: Its judge is ``judge.model``.
         text: As for :func:`free_passport`.
         options: Options.
-        told: Gets the forecast of each measure before its first call.
+        on_forecast: Gets the forecast of each measure before its first call.
 
     Raises:
         ConfigError: No chat model is set.
@@ -125,7 +125,7 @@ def judged_passport(
     people, verdicts, notes = _recorded_part(text, options, project.folder.root)
     setup = judging(project, options.measures)
     free, judged = _measures_for(people, options, setup)
-    models = [_model_verdicts(project, people, measure, options, told) for measure in judged]
+    models = [_model_verdicts(project, people, measure, options, on_forecast) for measure in judged]
     if free or not options.measures:
         verdicts += free_verdicts(people, free, setup)
     return _checked_passport(people, [*models, *verdicts], options, notes)
@@ -245,27 +245,29 @@ def _model_verdicts(
     people: PeopleSet,
     measure: Measure,
     options: PassportOptions,
-    told: OnForecast | None,
+    on_forecast: OnForecast | None,
 ) -> Verdicts:
     """Score the rows by a measure of a model, as a run of the project."""
     prices: list[bool] = []
 
     def priced(forecast: Forecast) -> None:
         prices.append(forecast.cost is not None)
-        if told is not None:
-            told(forecast)
+        if on_forecast is not None:
+            on_forecast(forecast)
 
     progress = project.runner.progress
     spent, calls, reused = progress.cost, progress.calls, progress.reused
     evaluating = Evaluating(resume=options.resume, seed=options.seed)
     evaluation, summary = score_stored(
-        project, _judged_rows(people), [measure], evaluating, told=priced
+        project, _judged_rows(people), [measure], evaluating, on_forecast=priced
     )
     if summary.reason is not None:  # figures of half a set would mislead
         raise summary.reason
-    made, known = progress.calls - calls, progress.reused - reused
-    per_row = (made + known) / max(1, len(people.rated))
-    cost = (progress.cost - spent) / made * per_row * 100 if made and all(prices) else None
+    new_calls, known = progress.calls - calls, progress.reused - reused
+    per_row = (new_calls + known) / max(1, len(people.rated))
+    cost = (
+        (progress.cost - spent) / new_calls * per_row * 100 if new_calls and all(prices) else None
+    )
     scores = {result.row_id: score for result in evaluation.results for score in result.scores}
     identity = judge_identity(evaluation, str(measure))
     model = str(identity.get("judge", {}).get("model", "")) or "a model"

@@ -140,14 +140,14 @@ def _check_label(label: float, dimension: Dimension, row: str, where: str) -> No
 def labels_of(people: PeopleSet, dimension: Dimension) -> dict[str, dict[str, float]]:
     """Row id -> person -> label of one dimension; rows without a label are left out."""
     name = dimension.of or dimension.name
-    found: dict[str, dict[str, float]] = {}
+    labels_by_row: dict[str, dict[str, float]] = {}
     for item in people.rated:
         labels = item.labels.get(name)
         if labels:
-            found[item.row.id] = {
+            labels_by_row[item.row.id] = {
                 rater: divided(label, dimension) for rater, label in labels.items()
             }
-    return found
+    return labels_by_row
 
 
 def divided(label: float, dimension: Dimension) -> float:

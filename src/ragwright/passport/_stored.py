@@ -40,7 +40,7 @@ def known_passports(root: Path) -> Iterator[tuple[Path, Passport]]:
         TestsetError: A file is no passport.
     """
     passports = [(path, read_passport(path)) for path in _passports_folder(root).glob("*.json")]
-    yield from sorted(passports, key=lambda found: (found[1].date, found[0].name))
+    yield from sorted(passports, key=lambda pair: (pair[1].date, pair[0].name))
 
 
 def read_passport(path: Path) -> Passport:

@@ -117,7 +117,7 @@ class _Trial:
         self._folder = folder
         self._faults = faults
         self._notes = list(notes)
-        self._found: dict[str, Any] = {}
+        self._facts: dict[str, Any] = {}
         self._columns: tuple[str, ...] = ()
         self._left_out: Counter[str] = Counter()
         self._left_out_keys: dict[str, list[str]] = {}
@@ -145,7 +145,7 @@ class _Trial:
             lacking={name: count for name, count in sample.lacking.items() if count},
             left_out=dict(self._left_out.most_common()),
             left_out_keys={why: tuple(keys) for why, keys in self._left_out_keys.items()},
-            **self._found,
+            **self._facts,
         )
 
     # -- cleaning and tags -----------------------------------------------------------------
@@ -162,8 +162,8 @@ class _Trial:
             tags = checking.try_tags(spec.tags, passed, self._faults)
         lists = stages.tag_lists(tags.acted, tags.working.names)
         passed = passed.set_column(passed.column_names.index(TAGS), TAGS, pa.chunked_array([lists]))
-        self._found["patterns"] = (*steps.facts, *tags.facts)
-        self._found["examples"] = _examples(batch, passed, steps, spec.source.text, examples)
+        self._facts["patterns"] = (*steps.facts, *tags.facts)
+        self._facts["examples"] = _examples(batch, passed, steps, spec.source.text, examples)
         self._gold(passed, tags.working, tags.acted)
 
     def _passed(self, rows: ArrowTable) -> ArrowTable:
@@ -214,7 +214,7 @@ class _Trial:
             int(carried[:, [names.index(tag) for tag in rule.tags]].all(axis=1).sum())
             for rule in rules.contradictions
         ]
-        self._found["rules"] = (
+        self._facts["rules"] = (
             *checking.contradiction_facts(rules, against, self._folder),
             *checking.refinement_facts(step.rules, records),
         )
@@ -249,7 +249,7 @@ class _Trial:
         names = [n for n in gold.column_names if n not in _NO_FIELDS and not checking.is_mark(n)]
         filled = {name: int((~_blank(gold.column(name))).sum()) for name in names}
         used = spec.format.variables
-        self._found |= {
+        self._facts |= {
             "lengths": {name: lengths[name] for name in named}
             | ({"no group": lengths[None]} if lengths[None] else {}),
             "fields": filled,

@@ -78,4 +78,4 @@ def _passages(side: Side, rows: Rows, filters: tuple[Filter, ...]) -> Mapping[st
 
     questions = rows.questions
     texts = project.runner.map(search(question.row.user_input) for question in questions)
-    return {q.row.id: found for q, found in zip(questions, texts, strict=True)}
+    return {q.row.id: passages for q, passages in zip(questions, texts, strict=True)}

@@ -46,24 +46,24 @@ class Reasons:
     # -- passages --------------------------------------------------------------------------
 
     def _of_passages(self, before: SideAnswer, after: SideAnswer) -> list[Reason]:
-        found: dict[tuple[ReasonKind, bool], list[Passage]] = {}
+        passages_by_kind: dict[tuple[ReasonKind, bool], list[Passage]] = {}
         for passage in before.hits:
             if kind := self._why_lost(passage, after.hits):
                 kind = _moved_at_least(kind, passage, before, after)
-                found.setdefault((kind, _cited(passage, before)), []).append(passage)
+                passages_by_kind.setdefault((kind, _cited(passage, before)), []).append(passage)
         for passage in after.hits:
             if kind := self._why_gained(passage, before.hits):
                 kind = _moved_at_least(kind, passage, after, before)
-                found.setdefault((kind, _cited(passage, after)), []).append(passage)
-        ranked = {cited: found.pop(("search", cited), []) for cited in (True, False)}
+                passages_by_kind.setdefault((kind, _cited(passage, after)), []).append(passage)
+        ranked = {cited: passages_by_kind.pop(("search", cited), []) for cited in (True, False)}
         reasons = [
             Reason(kind, self._evidence(kind, passages), tuple(passages), cited)
-            for (kind, cited), passages in found.items()
+            for (kind, cited), passages in passages_by_kind.items()
         ]
         finding = self._changed(_FINDING, without=_FILTERS)
         places = [[p.place for p in answer.hits] for answer in (before, after)]
-        reordered = not found and places[0] != places[1]
-        direct = any(cited for _, cited in found)
+        reordered = not passages_by_kind and places[0] != places[1]
+        direct = any(cited for _, cited in passages_by_kind)
         if (any(ranked.values()) and (finding or not direct)) or reordered:
             passages = tuple(ranked[True] + ranked[False])
             by_cited = bool(ranked[True]) or reordered

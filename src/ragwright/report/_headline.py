@@ -23,14 +23,14 @@ class Headline:
     Attributes:
         text: One sentence.
         state: ``better``, ``worse``, ``open`` (nothing is proven) or ``plain`` (nothing compared).
-        said: Further sentences.
+        sentences: Further sentences.
         comparisons: The comparison behind it, if two entries are compared.
         names: Names of these two.
     """
 
     text: str
     state: str = "plain"
-    said: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
     comparisons: Comparisons | None = None
     names: tuple[str, str] = ("", "")
 
@@ -41,14 +41,14 @@ def headline_of(subject: Subject) -> Headline:
     if subject.ablation is not None:
         parts = tuple(subject.ablation.verdict) or ("No part was left out.",)
         if not subject.beside:
-            return Headline(parts[0], said=(*parts[1:], *_limits(subject)))
+            return Headline(parts[0], sentences=(*parts[1:], *_limits(subject)))
     if not any(entry.rows for entry in subject.entries):
-        return Headline("Nothing was measured.", said=_limits(subject))
+        return Headline("Nothing was measured.", sentences=_limits(subject))
     if subject.baselines:
         return _distances(subject)
     headline = _study(subject) if subject.kind == "study" else _runs(subject)
     prompt = (f"Prompt: {part}" for part in parts)
-    return replace(headline, said=(*headline.said, *prompt, *_limits(subject)))
+    return replace(headline, sentences=(*headline.sentences, *prompt, *_limits(subject)))
 
 
 def compared(subject: Subject, a: Entry, b: Entry) -> Comparisons | None:
@@ -87,11 +87,15 @@ def _distances(subject: Subject) -> Headline:
     shifts = tuple(f"{baseline.label}: {shift_text(baseline.shift)}" for baseline in baselines)
     if len({baseline.embedder for baseline in baselines}) > 1:
         text = "The two have different embedding models: their distances cannot be compared."
-        ways = [f"{one.label} {one.way:+.0%}" for one in baselines if one.way is not None]
+        ways = [
+            f"{baseline.label} {baseline.way:+.0%}"
+            for baseline in baselines
+            if baseline.way is not None
+        ]
         share = f"Of the way from S_b to shuffled answers: {', '.join(ways)}." if ways else ""
         return Headline(text, "open", (*([share] if share else []), *shifts))
     headline = _runs(subject)
-    return replace(headline, said=(*headline.said, *shifts))
+    return replace(headline, sentences=(*headline.sentences, *shifts))
 
 
 def _study(subject: Subject) -> Headline:
@@ -100,12 +104,12 @@ def _study(subject: Subject) -> Headline:
     if best is None or goal is None:
         failed = sum(entry.state != "done" for entry in subject.entries)
         failures = f"{failed} of {len(subject.entries)} trials failed."
-        return Headline("No trial has a result.", said=(failures,))
+        return Headline("No trial has a result.", sentences=(failures,))
     board = subject.boards[0].entries
     if incumbent is None or incumbent.id not in board or len(board) < 2:
         return Headline(
             f"{best.id} has the best {goal.name} of {len(board)} trials: {_mean(best, goal.name)}.",
-            said=(
+            sentences=(
                 f"{best.id} is {values_of(best)}.",
                 "There is no other trial to compare it with.",
             ),
@@ -192,20 +196,22 @@ def _lead(comparisons: Comparisons | None, a: Entry, b: Entry, name: str) -> str
 def _runs(subject: Subject) -> Headline:
     if subject.diagnosis is not None and subject.diagnosis.verdict:
         first, *rest = subject.diagnosis.verdict
-        return Headline(first, said=tuple(rest))
+        return Headline(first, sentences=tuple(rest))
     if len(subject.entries) < 2:
         [entry] = subject.entries
         scored = [s for s in entry.summaries if s.n]
         if not scored:
             return Headline(
                 f"None of the {entry.rows} rows has a score.",
-                said=tuple(_states(entry)),
+                sentences=tuple(_states(entry)),
             )
         lead = scored[0]
         name = with_scale(lead.measure, lead.scale, lead.counted)
         return Headline(
             f"{name} is {_mean(entry, lead.measure)}.{_unanswered(entry, lead)}",
-            said=("One run cannot show an improvement: compare two with `ragwright report A B`.",),
+            sentences=(
+                "One run cannot show an improvement: compare two with `ragwright report A B`.",
+            ),
         )
     pair = subject.entries[:2]
     comparisons = compared(subject, *pair)

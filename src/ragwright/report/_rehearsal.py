@@ -126,7 +126,7 @@ def _parted_lines(texts: Sequence[str], width: int) -> list[str]:
     """One line of each text, which begins shortly before the first difference if that is late."""
     plain = [" ".join(text.split()) for text in texts]
     pairs = enumerate(zip(*plain, strict=False))
-    same = next((n for n, (one, other) in pairs if one != other), min(map(len, plain)))
+    same = next((n for n, (first, second) in pairs if first != second), min(map(len, plain)))
     start = plain[0].rfind(" ", 0, same - width // 4) + 1 if same > width // 2 else 0
     head = "… " if start else ""
     return [shorten(head + text[start:], width, placeholder=" …") for text in plain]

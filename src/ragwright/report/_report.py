@@ -55,7 +55,7 @@ class Report:
         """The verdict with its evidence."""
         headline = headline_of(self.subject)
         worst = [f"Weak: {weak.text}." for weak in self.weak.slices[:_NAMED]]
-        return replace(headline, said=(*headline.said, *worst))
+        return replace(headline, sentences=(*headline.sentences, *worst))
 
     @cached_property
     def charts(self) -> tuple[Chart, ...]:
@@ -104,7 +104,7 @@ class Report:
             "verdict": {
                 "headline": headline.text,
                 "state": headline.state,
-                "said": list(headline.said),
+                "said": list(headline.sentences),
             },
             "entries": [
                 {**trial_json(entry), **fields_of(entry, "label", "run")}
@@ -145,7 +145,7 @@ class Report:
 
     def text(self) -> str:
         """Return the verdict and the charts' tables as plain text, for a terminal."""
-        blocks = ["\n".join((self.headline.text, *self.headline.said))]
+        blocks = ["\n".join((self.headline.text, *self.headline.sentences))]
         if weak := weak_text(self.weak.slices, self.weak.rows):
             blocks.append(weak)
         for chart in self.charts:

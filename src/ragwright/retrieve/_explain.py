@@ -30,30 +30,30 @@ _PLACE = re.compile(r":(\d+)-(\d+)$")
 
 
 def explain(
-    found: Retrieved, analyzer: TokenSource | None = None, tokenizer: Tokenizer | None = None
+    retrieved: Retrieved, analyzer: TokenSource | None = None, tokenizer: Tokenizer | None = None
 ) -> Explanation:
     """The explanation of a result, with the model's pieces and the tokens each hit shares.
 
     Args:
-        found: The result of a search; its explanation holds terms, weights and levels.
+        retrieved: The result of a search; its explanation holds terms, weights and levels.
         analyzer: That of the index; without it no tokens can be compared and ``matched`` stays
             empty.
         tokenizer: The embedding model's own; without it no pieces are shown. Expanded hits show
             none: their text is not the embedded one.
     """
-    heads = {hit.chunk_id: _head(hit).text for hit in found.hits}
-    known = replace(found.explanation, heads=heads)
+    heads = {hit.chunk_id: _head(hit).text for hit in retrieved.hits}
+    known = replace(retrieved.explanation, heads=heads)
     if tokenizer is not None:
         pieces = tokenizer.pieces
-        embedded = {hit.chunk_id: embedded_hit(hit) for hit in found.hits}
+        embedded = {hit.chunk_id: embedded_hit(hit) for hit in retrieved.hits}
         seen = {key: tuple(pieces(text[:_BEGINNING])) for key, text in embedded.items() if text}
-        known = replace(known, pieces=tuple(pieces(found.query)), seen=seen)
+        known = replace(known, pieces=tuple(pieces(retrieved.query)), seen=seen)
     if analyzer is None:
         return known
     query_terms = [term.token for term in known.terms]
-    wanted = dict.fromkeys(query_terms or analyzer.query_tokens(found.query))
+    wanted = dict.fromkeys(query_terms or analyzer.query_tokens(retrieved.query))
     matched = {}
-    for hit in found.hits:
+    for hit in retrieved.hits:
         text = f"{hit.text}\n{heads[hit.chunk_id]}"
         held = set(analyzer.tokens(text))
         matched[hit.chunk_id] = tuple(token for token in wanted if token in held)
@@ -61,20 +61,20 @@ def explain(
 
 
 def nearest_sentences(
-    found: Retrieved, model: str
+    retrieved: Retrieved, model: str
 ) -> Flow[Mapping[str, tuple[tuple[float, str], ...]]]:
     """The sentences of the first hits that are nearest to the query; see `Explanation.nearest`.
 
     A page may be found for one sentence that has nothing to do with what was asked. Empty where
     no vectors were searched.
     """
-    hits = [hit for hit in found.hits if "dense" in hit.channels][:_HITS]
+    hits = [hit for hit in retrieved.hits if "dense" in hit.channels][:_HITS]
     cut = {hit.chunk_id: _sentences(hit.text) for hit in hits}
     texts = [text for sentences in cut.values() for text in sentences]
     if not texts:
         return {}
     sources = tuple(dict.fromkeys(hit.document_id for hit in hits))
-    [query_vector] = _unit((yield from embed(model, [found.query])))
+    [query_vector] = _unit((yield from embed(model, [retrieved.query])))
     near = iter(_unit((yield from embed(model, texts, "passage", sources=sources))) @ query_vector)
     nearest = {}
     for key, sentences in cut.items():

@@ -17,21 +17,21 @@ _TERMS = 8
 
 
 def shared_terms(
-    found: Retrieved, model: str, name: Callable[[int], str]
+    retrieved: Retrieved, model: str, name: Callable[[int], str]
 ) -> Flow[Mapping[str, tuple[tuple[float, str], ...]]]:
     """The terms that gave the first hits of the sparse channel their score; see `Explanation`.
 
     Args:
-        found: The result of a search.
+        retrieved: The result of a search.
         model: The model of the channel.
         name: From the number of a dimension to its term.
     """
-    hits = [hit for hit in found.hits if "sparse" in hit.channels]
+    hits = [hit for hit in retrieved.hits if "sparse" in hit.channels]
     texts = {hit.chunk_id: text for hit in hits if (text := embedded_hit(hit))}
     if not texts:
         return {}
     few = dict(list(texts.items())[:_HITS])
-    [query] = yield from encode("sparse", model, (found.query,))
+    [query] = yield from encode("sparse", model, (retrieved.query,))
     passages = yield from encode("sparse", model, tuple(few.values()), "passage")
     asked = _weights(query)
     shared = {}

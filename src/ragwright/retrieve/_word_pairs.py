@@ -23,7 +23,7 @@ _WORD = re.compile(r"[^\W_]+(?:[-'’.][^\W_]+)*")
 
 
 def word_pairs(
-    found: Retrieved, model: str
+    retrieved: Retrieved, model: str
 ) -> Flow[Mapping[str, tuple[tuple[float, str, str], ...]]]:
     """The words of the query and those of each first hit that they match best.
 
@@ -31,22 +31,22 @@ def word_pairs(
     of the model's prompt and of its query expansion) are left out, though they count in the score.
 
     Args:
-        found: The result of a search.
+        retrieved: The result of a search.
         model: The late-interaction model.
 
     Returns:
         Chunk id of each first hit that late interaction scored -> (share of the score, word of the
         query, word of the hit), the greatest first.
     """
-    hits = [hit for hit in found.hits if "late" in hit.channels][:_HITS]
+    hits = [hit for hit in retrieved.hits if "late" in hit.channels][:_HITS]
     if not hits:
         return {}
     texts = [headed_text(hit.text, hit.title, hit.head) for hit in hits]
-    [asked] = yield from encode(PLACED, model, [found.query])
+    [asked] = yield from encode(PLACED, model, [retrieved.query])
     passages = yield from encode(PLACED, model, texts, "passage")
     query = read_placed(asked)
     return {
-        hit.chunk_id: _pairs_of(found.query, query, text, read_placed(form))
+        hit.chunk_id: _pairs_of(retrieved.query, query, text, read_placed(form))
         for hit, text, form in zip(hits, texts, passages, strict=True)
     }
 

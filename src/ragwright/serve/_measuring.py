@@ -55,7 +55,7 @@ class BackgroundMeasuring:
         path = folder.data / "serve" / "background.lock"
         self._lock = FileLock(path, "measuring in the background")
         self._mine = False
-        self._said = ""
+        self._last_fault = ""
         self._task = asyncio.create_task(self._measure_forever())
 
     async def close(self) -> None:
@@ -97,10 +97,10 @@ class BackgroundMeasuring:
         if end.state == "failed":
             self._warn_once(end.output.rpartition("\n")[2])
         elif end.state == "succeeded":
-            self._said = ""
+            self._last_fault = ""
 
     def _warn_once(self, fault: str) -> None:
         """Log a fault once, until it changes."""
-        if fault != self._said:
-            self._said = fault
+        if fault != self._last_fault:
+            self._last_fault = fault
             log.warning("served answers are not measured at the moment: %s", fault)

@@ -73,12 +73,12 @@ def make_attacks(
     attacks = options or AttackOptions()
     gathered = _gathered(project, testset, attacks.mixing)
     source = gathered.source
-    made = [attack_rows(gathered.evidence, attacks)]
+    suites = [attack_rows(gathered.evidence, attacks)]
     if CROSS_GROUP in attacks.wanted:
         flow = cross_group_rows(gathered.evidence, gathered.corpus, attacks)
-        made.append(project.runner.run(flow))
-    rows = tuple(row for suite in made for row in suite.rows)
-    notes = (*gathered.notes, *(note for suite in made for note in suite.notes))
+        suites.append(project.runner.run(flow))
+    rows = tuple(row for suite in suites for row in suite.rows)
+    notes = (*gathered.notes, *(note for suite in suites for note in suite.notes))
     if not rows:
         raise TestsetError(
             "no row of an attack can be made", where=source.name, hint="; ".join(notes)

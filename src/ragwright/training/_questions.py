@@ -96,7 +96,7 @@ def training_questions(project: Project, options: Asking) -> Iterator[Questions]
     if options.testset:
         yield _questions_with_testset(project, options, names)
         return
-    generated = _made(project, options, names)
+    generated = _questions_from_documents(project, options, names)
     with tempfile.TemporaryDirectory() as folder:
         address = str(Path(folder) / "generated-questions.jsonl")
         write_rows(generated, address)
@@ -109,7 +109,7 @@ def training_questions(project: Project, options: Asking) -> Iterator[Questions]
         yield Questions(tune.rows, address, (note,), of_people=False)
 
 
-def _made(project: Project, options: Asking, names: Sequence[str]) -> list[Row]:
+def _questions_from_documents(project: Project, options: Asking, names: Sequence[str]) -> list[Row]:
     """Return questions made from the documents.
 
     Raises:
@@ -135,7 +135,7 @@ def _questions_with_testset(project: Project, options: Asking, names: Sequence[s
         tune, notes = standalone_questions(tune)
         rows = list(with_current_gold(project.store, tune).rows) if "testset" in names else []
     generated = (
-        _made(project, options, names)
+        _questions_from_documents(project, options, names)
         if options.from_corpus
         else generated_rows(project, names, options.most, options.seed)
     )

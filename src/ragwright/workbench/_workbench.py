@@ -243,7 +243,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         """Forecast the calls and cost of :meth:`retrieve`, without calling any model."""
         return self.project.runner.forecast([lambda: self.retrieve_flow(query, k)])
 
-    def explain(self, found: Retrieved, *, scope: str = "") -> Explanation:
+    def explain(self, retrieved: Retrieved, *, scope: str = "") -> Explanation:
         """Explain the hits: terms, tokens, weights, relaxation levels.
 
         Of the first hits of a dense search the sentences are embedded, to show the nearest ones;
@@ -255,18 +255,18 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         model = project.settings.embed.model
         # Not target(): it opens the present snapshot, which may differ from the searched one.
         tokenizer = project.models.tokenizer(model) if model else None
-        explanation = retrieve.explain(found, project.analyzer, tokenizer)
+        explanation = retrieve.explain(retrieved, project.analyzer, tokenizer)
         late, sparse = project.settings.late.model, project.settings.sparse.model
         if not model and not late and not sparse:
             return explanation
         with project.work.working("retrieve"):
             run = partial(project.runner.run, scope=scope)
-            nearest = run(retrieve.nearest_sentences(found, model)) if model else {}
-            pairs = run(retrieve.word_pairs(found, late)) if late else {}
+            nearest = run(retrieve.nearest_sentences(retrieved, model)) if model else {}
+            pairs = run(retrieve.word_pairs(retrieved, late)) if late else {}
             shared: Mapping[str, tuple[tuple[float, str], ...]] = {}
-            if sparse and any("sparse" in hit.channels for hit in found.hits):
+            if sparse and any("sparse" in hit.channels for hit in retrieved.hits):
                 name = project.models.encoders.encoder("sparse", sparse).term
-                shared = run(retrieve.shared_terms(found, sparse, name))
+                shared = run(retrieve.shared_terms(retrieved, sparse, name))
         return replace(explanation, nearest=nearest, pairs=pairs, shared=shared)
 
     def ask(self, question: str, persona: str = "", options: Asking | None = None) -> Answer:
@@ -345,7 +345,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
     ) -> tuple[Evaluation, RunSummary, SampledOutputs]:
         """Score a sample of the stored outputs as a new run; nothing is generated."""
         return experiment.evaluate_outputs(
-            self.project, measures, sampling, options, told=told, each=each
+            self.project, measures, sampling, options, on_forecast=told, each=each
         )
 
     def forecast_outputs(self, measures: str | Sequence[Measure], sampling: Sampling) -> Forecast:
@@ -449,7 +449,9 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         memory.
         """
         chosen = options or experiment.Evaluating(seed=self.project.session.seed)
-        return experiment.score_stored(self.project, rows, measures, chosen, told=told, each=each)
+        return experiment.score_stored(
+            self.project, rows, measures, chosen, on_forecast=told, each=each
+        )
 
     def forecast_score(self, rows: str | Testset, measures: str) -> Forecast:
         """Forecast the calls and cost of scoring rows, without calling any model."""

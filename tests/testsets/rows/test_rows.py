@@ -296,7 +296,7 @@ def test_ragcheckers_own_data() -> None:
     rows = read_rows(path)
     assert len(rows) == 560
     assert rows[1].response == pairs[0]["model2"]["response"]
-    assert sum(not row.said for row in rows) == 6  # answers of systems that said nothing
+    assert sum(not row.response_text for row in rows) == 6  # answers of systems that said nothing
     assert all(row.response is not None for row in rows)
     assert all(row.reference for row in rows)
 

@@ -102,5 +102,5 @@ def _by_model(flags: Flags, people: str, judge: str, options: PassportOptions) -
             return None
         with show_progress(flags.console, bench):
             return judged_passport(
-                bench.project, people, options, told=partial(say_price, flags.console)
+                bench.project, people, options, on_forecast=partial(say_price, flags.console)
             )

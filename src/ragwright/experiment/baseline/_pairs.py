@@ -152,7 +152,7 @@ def kept_pairs(name: str, rows: Sequence[Row], distances: QADistances) -> tuple[
                 name,
                 key,
                 row.user_input,
-                row.said,
+                row.response_text,
                 row.retrieved_contexts,
                 tuple(distances.questions[at].round(6).tolist()),
                 tuple(distances.answers[at].round(6).tolist()),

@@ -239,7 +239,7 @@ def _distance_set(
     project: Project, name: str, rows: Sequence[Row], embedder: str, options: Baselining
 ) -> DistanceSet:
     """Distances of rows that have a response, with their null baselines."""
-    if sum(bool(row.said) for row in rows) < 2:
+    if sum(bool(row.response_text) for row in rows) < 2:
         return DistanceSet(name, len(rows), 0, None)
     setup = MeasureSetup(embedder=embedder)
     distances = project.runner.run(qa_distances(rows, setup, options.seed, most=None))

@@ -351,7 +351,7 @@ def _share_of_parts(result: RowResult, row: Row) -> Score:
         return Score(ACCURACY, "not_applicable", reason="the row has no answer")
     if marked(row, "abstained"):
         return Score(ACCURACY, "scored", 0.0)
-    held_parts = _gold_or_empty(row).held(row.said)
+    held_parts = _gold_or_empty(row).held(row.response_text)
     return Score(ACCURACY, "scored", sum(held_parts) / len(held_parts))
 
 
@@ -360,9 +360,11 @@ def _false_answer_given(result: RowResult, row: Row) -> Score:
     fake = row.metadata.get("fake")
     if not isinstance(fake, tuple) or not fake or row.response is None:
         return Score(ACCURACY, "not_applicable", reason="no false answer is known")
-    false_parts = GoldAnswer((fake,), _gold_or_empty(row).language).held(row.said)
+    false_parts = GoldAnswer((fake,), _gold_or_empty(row).language).held(row.response_text)
     return Score(
-        ACCURACY, "scored", float(all(false_parts) and not all(_gold_or_empty(row).held(row.said)))
+        ACCURACY,
+        "scored",
+        float(all(false_parts) and not all(_gold_or_empty(row).held(row.response_text))),
     )
 
 

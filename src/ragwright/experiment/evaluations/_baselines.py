@@ -20,7 +20,7 @@ def baseline_flows(
     """Return the requests of :func:`with_baselines` after scoring, for a forecast; often none."""
     if not setup.embedder or _DISTANCE not in map(str, measures):
         return ()
-    used = [row for row in rows if row.user_input.strip() and row.said]
+    used = [row for row in rows if row.user_input.strip() and row.response_text]
     return (partial(qa_distances, used, setup, seed),) if len(used) > 1 else ()
 
 

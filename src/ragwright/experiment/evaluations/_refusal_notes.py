@@ -32,9 +32,9 @@ class RefusalNotes:
         row = result.row
         if row is None or not values or any(values.values()):
             return
-        words = tuple(plain_words(row.said))
+        words = tuple(plain_words(row.response_text))
         if words and len(words) <= _SHORT and _is_unrelated(row):
-            self._answers.setdefault(words, {})[row.id] = " ".join(row.said.split())
+            self._answers.setdefault(words, {})[row.id] = " ".join(row.response_text.split())
 
     def notes(self) -> Iterator[str]:
         """Return notes on the cues of refusals, and on what they may have missed."""
@@ -59,6 +59,6 @@ class RefusalNotes:
 
 def _is_unrelated(row: Row) -> bool:
     """True if an answer shares no content word with its passages and its reference."""
-    answer_words = set(content_words(row.said, "auto"))
+    answer_words = set(content_words(row.response_text, "auto"))
     texts = (*row.retrieved_contexts, row.reference)
     return not any(answer_words & set(content_words(text, "auto")) for text in texts)

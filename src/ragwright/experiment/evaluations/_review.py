@@ -105,7 +105,7 @@ def blind_sheet(
             place = text_hash(f"{seed}\x00{row.id}\x00{system}")
             if place in by_place:
                 raise TestsetError(f"row {row.id!r} of {system!r} occurs twice")
-            if row.said:
+            if row.response_text:
                 by_place[place] = (system, row)
     if not by_place or not columns:
         raise TestsetError(

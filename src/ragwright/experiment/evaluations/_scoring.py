@@ -155,7 +155,7 @@ def score_stored(
     measures: str | Sequence[Measure],
     options: Evaluating,
     *,
-    told: OnForecast | None = None,
+    on_forecast: OnForecast | None = None,
     each: OnResult | None = None,
     drawn: RowSelection | None = None,
 ) -> tuple[Evaluation, RunSummary]:
@@ -163,8 +163,8 @@ def score_stored(
     given_set, choice, work = _scoring_plan(project, rows, measures)
     if drawn is not None:
         work = replace(work, manifest={**work.manifest, **drawn.manifest}, scope=drawn.scope)
-    if told is not None and _uses_model(choice.measures):
-        told(_scoring_forecast(project, given_set, choice, work))
+    if on_forecast is not None and _uses_model(choice.measures):
+        on_forecast(_scoring_forecast(project, given_set, choice, work))
     summary = named_run(project.runner, project.runs, work.job(), options)
     results = results_of_run(project.runs, summary.run, given_set.rows, choice.measures)
     judge = judging(project, choice.measures)

@@ -26,7 +26,7 @@ def evaluate_outputs(
     sampling: Sampling | None = None,
     options: Evaluating | None = None,
     *,
-    told: OnForecast | None = None,
+    on_forecast: OnForecast | None = None,
     each: OnResult | None = None,
 ) -> tuple[Evaluation, RunSummary, SampledOutputs]:
     """Score a sample of stored texts as a new run; nothing is generated.
@@ -44,7 +44,13 @@ def evaluate_outputs(
     )
     selection = RowSelection(sampled.manifest, sampled.sampling.query.scope or "")
     evaluation, summary = score_stored(
-        project, sampled.testset, measures, options, told=told, each=each, drawn=selection
+        project,
+        sampled.testset,
+        measures,
+        options,
+        on_forecast=on_forecast,
+        each=each,
+        drawn=selection,
     )
     if len(sampled.configurations) == 1:
         [name] = sampled.configurations

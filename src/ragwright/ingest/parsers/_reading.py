@@ -23,16 +23,16 @@ from ._seam import MEDIA_TYPES, Parser
 @cache
 def _parser(name: str) -> Parser:
     """The parser of a name, or of ``module:object``."""
-    made = load_addition("parsers", name, where="parser")
-    if inspect.isclass(made) and issubclass(made, Parser):
-        made = made()
-    if not isinstance(made, Parser):
+    parser = load_addition("parsers", name, where="parser")
+    if inspect.isclass(parser) and issubclass(parser, Parser):
+        parser = parser()
+    if not isinstance(parser, Parser):
         raise PluginError(
             f"{name!r} is not a parser",
             where="parser",
             hint="subclass ragwright.ingest.Parser",
         )
-    return made
+    return parser
 
 
 def parser_of(options: SourceOptions, kind: str = "") -> Parser | None:

@@ -206,9 +206,9 @@ class _BitPass:
         prefix = y >> (bit + 1)
         self._order = np.lexsort((x, prefix))
         prefix, x = prefix[self._order], x[self._order]
-        one = ((y[self._order] >> bit) & 1).astype(bool)
-        self._zeros = (~one).astype(np.float64)
-        self._ones = np.flatnonzero(one)
+        bit_set = ((y[self._order] >> bit) & 1).astype(bool)
+        self._zeros = (~bit_set).astype(np.float64)
+        self._ones = np.flatnonzero(bit_set)
         key = prefix * (int(x.max()) + 1) + x
         ends = [
             np.searchsorted(keys, keys[self._ones], side)

@@ -160,7 +160,7 @@ class _Threads:
 
     def __init__(self) -> None:
         self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        self._idle = self._made = 0
+        self._idle = self._started = 0
         self._lock = threading.Lock()
 
     def submit(self, work: Callable[[], Any]) -> Future[Any]:
@@ -170,15 +170,15 @@ class _Threads:
             if self._idle:
                 self._idle -= 1
             else:
-                self._made += 1
-                name = f"system-{self._made}"
+                self._started += 1
+                name = f"system-{self._started}"
                 threading.Thread(target=self._work_until_closed, name=name, daemon=True).start()
         self._tasks.put((future, work))
         return future
 
     def close(self) -> None:
         """Let every thread end once it is idle."""
-        for _ in range(self._made):
+        for _ in range(self._started):
             self._tasks.put(None)
 
     def _work_until_closed(self) -> None:

@@ -53,7 +53,7 @@ HINT = (
 )
 
 
-def reply_of(said: Any, ids: str = "") -> SystemReply:
+def reply_of(returned: Any, ids: str = "") -> SystemReply:
     """Read the answer and the passages from the value that a system returned.
 
     Read are: a text; a message (``content``); (answer, passages); an object or mapping of
@@ -64,15 +64,15 @@ def reply_of(said: Any, ids: str = "") -> SystemReply:
     object may say ``abstained``.
 
     Args:
-        said: What came back.
+        returned: What came back.
         ids: Metadata field that holds a document's id; empty for the document's own id, where it
             is not one that a library made up, else its ``source``.
 
     Raises:
         SystemCallError: It is none of these; says what it is.
     """
-    reply = _reply_in(said, ids)
-    return replace(reply, abstained=True) if _value_under(said, "abstained") is True else reply
+    reply = _reply_in(returned, ids)
+    return replace(reply, abstained=True) if _value_under(returned, "abstained") is True else reply
 
 
 def _reply_in(returned: Any, ids: str) -> SystemReply:
@@ -117,22 +117,22 @@ def _reply_in(returned: Any, ids: str) -> SystemReply:
     return SystemReply(answer, reply.contexts, tuple(map(str, ids_named)))
 
 
-def text_of(said: Any) -> str:
+def text_of(value: Any) -> str:
     """A text, that of a message, or that of the first of several.
 
     Raises:
         SystemCallError: There is none.
     """
-    text = _plain_text(said)
+    text = _plain_text(value)
     if text is not None:
         return text
-    if isinstance(said, list | tuple) and said:  # replies, answers
-        return text_of(said[0])
+    if isinstance(value, list | tuple) and value:  # replies, answers
+        return text_of(value[0])
     for name in ("response", "data", "output", "message"):
-        inner = _value_under(said, name)
+        inner = _value_under(value, name)
         if inner is not _MISSING and inner is not None:
             return text_of(inner)
-    raise SystemCallError(f"the answer is {shown(said)}, not a text", hint=HINT)
+    raise SystemCallError(f"the answer is {shown(value)}, not a text", hint=HINT)
 
 
 def shown(value: Any) -> str:

@@ -181,9 +181,9 @@ def _computed(query: Query, documents: frozenset[str], database: Database) -> Fl
         elif len(rows) > MOST_ROWS:
             bounds = (rows[0][0], rows[-1][0], rows[0][1], rows[-1][2])
             hits = [range_hit(query.sheet, columns, bounds, statement)]
-    said = _Wording(query, result, rows)
+    wording = _Wording(query, result, rows)
     try:
-        text = said.text()
+        text = wording.text()
     except NotReadError as refusal:
         reason = refusal.reason
         return SheetAnswer("", tuple(hits), reason, certain=True, documents=documents)

@@ -93,18 +93,18 @@ class _Former:
         if computed in ({"count"}, {"count", "distinct"}):
             return self._counted(distinct="distinct" in computed)
         if len(computed) == 1 and (kind := next(iter(computed))) in {"sum", "average", "median"}:
-            return self._made(kind, target=self._number())
+            return self._query_of(kind, target=self._number())
         if computed == {"distinct"} and len(self._columns) == 1:
-            return self._made("list", target=self._columns[0])
+            return self._query_of("list", target=self._columns[0])
         if computed:
             raise NotReadError("it asks for more than one thing")
         if "much" in self._words:
             number = self._number()
             rate = bool(_RATES & set(singular(folded(number.name)).split()))
-            return self._made("value" if rate else "sum", target=number)
+            return self._query_of("value" if rate else "sum", target=number)
         return self._looked_up()
 
-    def _made(self, form: Any, **parts: Any) -> Query:
+    def _query_of(self, form: Any, **parts: Any) -> Query:
         named = self._parts.tables
         return Query(
             self._sheet, form, conditions=tuple(self._parts.conditions), named=named, **parts
@@ -169,22 +169,22 @@ class _Former:
         if column.type == "number" and not is_key and not distinct:
             pieces = column.unit == "pcs" or set(folded(column.name).split()) & QUANTITIES
             if pieces or "sum" in self._words:
-                return self._made("sum", target=column)
+                return self._query_of("sum", target=column)
             raise NotReadError(f"it is not clear whether {column.name} is counted or added up")
         if column.yes and not distinct:
             raise NotReadError(f"{column.name} says yes or no: it is not clear what is counted")
         if column.distinct and not distinct:
-            return self._made("rows")
-        return self._made("distinct", target=column)
+            return self._query_of("rows")
+        return self._query_of("distinct", target=column)
 
     def _counted_rows(self, *, distinct: bool) -> Query:
         if self._parts.units:
-            return self._made("sum", target=self._number())
+            return self._query_of("sum", target=self._number())
         if distinct and not self._sheet.columns[0].distinct:
             raise NotReadError("it is not clear in what the rows differ")
         if not (self._parts.rows or self._parts.tables):
             raise NotReadError("it is not clear what is counted")
-        return self._made("rows")
+        return self._query_of("rows")
 
     def _grouped(self, computed: set[str]) -> Query:
         if len(self._parts.groups) != 1:
@@ -195,9 +195,9 @@ class _Former:
                 raise NotReadError("it is not clear what is counted")
             if self._columns and not self._columns[0].distinct:
                 raise NotReadError(f"it is not clear whether rows or {self._columns[0].name} count")
-            return self._made("rows", group=group)
+            return self._query_of("rows", group=group)
         if len(computed) == 1 and (kind := next(iter(computed))) in {"sum", "average"}:
-            return self._made(kind, target=self._number(), group=group)
+            return self._query_of(kind, target=self._number(), group=group)
         raise NotReadError("it is not clear what is computed for each group")
 
     def _extreme(self, computed: set[str]) -> Query:
@@ -231,7 +231,7 @@ class _Former:
         of_rows = bool(self._parts.tables or self._parts.rows)
         if shown is not None and not shown.distinct and ("list" in self._words or not of_rows):
             self._check_group(shown)
-        return self._made(way, target=numbers[0], shown=shown)
+        return self._query_of(way, target=numbers[0], shown=shown)
 
     def _settle_words(self) -> None:
         """Read "kinds of" as different values, and "latest" as the highest date.
@@ -268,7 +268,7 @@ class _Former:
         if (form == "rows") == bool(numbers) or len(numbers) > 1:
             raise NotReadError("it is not clear what is compared")
         target = numbers[0] if numbers else None
-        return self._made(way, target=target, group=names[0], per=form)
+        return self._query_of(way, target=target, group=names[0], per=form)
 
     def _looked_up(self) -> Query:
         if not self._parts.conditions:
@@ -283,9 +283,9 @@ class _Former:
             self._leading("asked for")
             if not columns and not (self._parts.rows or self._parts.tables):
                 raise NotReadError("it is not clear which rows are asked for")
-            return self._made("list", target=columns[0] if columns else self._sheet.columns[0])
+            return self._query_of("list", target=columns[0] if columns else self._sheet.columns[0])
         if "value" in self._words and columns:
-            return self._made("value", target=columns[0])
+            return self._query_of("value", target=columns[0])
         raise NotReadError("it is not clear what is asked for")
 
 

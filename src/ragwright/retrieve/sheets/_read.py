@@ -113,9 +113,9 @@ def _emphasised(word: Word) -> bool:
     return word.text.isupper() and len(word.text) > 1
 
 
-def items_of(question: Question, sheet: Sheet, found: Found) -> list[Item]:
+def items_of(question: Question, sheet: Sheet, values: Found) -> list[Item]:
     """Cut a question into items as they are understood on one table, longest names first."""
-    reader = _ItemReader(question, sheet, found)
+    reader = _ItemReader(question, sheet, values)
     items: list[Item] = []
     at = 0
     while at < len(question.words):
@@ -146,9 +146,9 @@ def _as_number(item: Item, before: Sequence[Item], after: Sequence[Item]) -> Ite
 class _ItemReader:
     """Finds the item that begins at a word of the question."""
 
-    def __init__(self, question: Question, sheet: Sheet, found: Found) -> None:
+    def __init__(self, question: Question, sheet: Sheet, values: Found) -> None:
         self._question = question
-        self._found = found
+        self._values = values
         self._names: dict[str, list[str]] = {}
         self._parts: dict[str, list[str]] = {}
         for column in sheet.columns:
@@ -190,7 +190,7 @@ class _ItemReader:
         whole = singular(form)
         single = end - at == 1
         keyword = form in _KEYWORDS
-        values = self._found.get(form)
+        values = self._values.get(form)
         if values and (not keyword or _emphasised(self._question.words[at])):
             return Item("value", text, values)
         columns = self._names.get(whole)

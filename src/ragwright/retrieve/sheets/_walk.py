@@ -117,14 +117,14 @@ class _Walk:
         self._items = items
         self._sheet = sheet
         self._at = 0
-        self._made = Parts()
+        self._parts = Parts()
 
     def parts(self) -> Parts:
         while self._at < len(self._items):
             item = self._items[self._at]
             self._at += 1
             getattr(self, f"_{item.kind}")(item)
-        return self._made
+        return self._parts
 
     def _peek(self, ahead: int = 0) -> Item | None:
         position = self._at + ahead
@@ -135,34 +135,34 @@ class _Walk:
         return item.kind if item else ""
 
     def _aggregate(self, item: Item) -> None:
-        self._made.aggregates.append(item.value)
+        self._parts.aggregates.append(item.value)
         if item.text.casefold() in OF_TIME:
-            self._made.aggregates.append("dated")
+            self._parts.aggregates.append("dated")
         if item.value not in {"highest", "lowest"}:
             return
         rest = self._items[self._at :]
         behind = next((other for other in rest if other.kind in _NOUNS), None)
         before = self._items[self._at - 2] if self._at > 1 else None
         if behind is not None:
-            self._made.attached = behind if behind.kind == "column" else None
+            self._parts.attached = behind if behind.kind == "column" else None
         elif before is not None and before.kind == "column":
-            self._made.attached = before
+            self._parts.attached = before
 
     def _table(self, item: Item) -> None:
-        self._made.tables += 1
-        self._made.subjects.append(item)
+        self._parts.tables += 1
+        self._parts.subjects.append(item)
 
     def _rows(self, item: Item) -> None:
-        self._made.rows = True
-        self._made.subjects.append(item)
+        self._parts.rows = True
+        self._parts.subjects.append(item)
 
     def _named(self, item: Item) -> None:
         """A column that has no value of its own in the question."""
-        self._made.targets.append(item)
-        self._made.subjects.append(item)
+        self._parts.targets.append(item)
+        self._parts.subjects.append(item)
 
     def _unit(self, item: Item) -> None:
-        self._made.units.append(item.value)
+        self._parts.units.append(item.value)
 
     def _or(self, item: Item) -> None:
         before = self._items[self._at - 2] if self._at > 1 else None
@@ -177,7 +177,7 @@ class _Walk:
         if following is None or following.kind != "column":
             raise NotReadError(f"it is not clear what {item.text!r} refers to")
         self._at += 1
-        self._made.groups.append(following)
+        self._parts.groups.append(following)
 
     def _column(self, item: Item) -> None:
         kind = self._kind()
@@ -199,7 +199,7 @@ class _Walk:
             self._at += 2 if negated else 1
             self._named_value(value, shared.pop(), negated)
         elif (condition := self._yes_condition(item)) is not None:
-            self._made.conditions.append(condition)
+            self._parts.conditions.append(condition)
         else:
             self._named(item)
 
@@ -246,7 +246,7 @@ class _Walk:
 
     def _named_value(self, item: Item, column: str, negated: bool) -> None:
         mark = "not in" if negated else "in"
-        self._made.conditions.append(Condition(column, mark, tuple(item.value[column])))
+        self._parts.conditions.append(Condition(column, mark, tuple(item.value[column])))
         if negated and self._sheet.column(column).empty:
             raise NotReadError(
                 f"some cells of {column} are empty: it is not clear whether they count as 'not'"
@@ -266,7 +266,7 @@ class _Walk:
                 condition = self._yes_condition(following, "not in")
                 if condition is not None:
                     self._at += 1
-                    self._made.conditions.append(condition)
+                    self._parts.conditions.append(condition)
                     return
             raise NotReadError(f"it is not clear what {item.text!r} refers to")
         self._at += 1
@@ -391,14 +391,14 @@ class _Walk:
                 "<": [("<", first[0])],
                 "<=": [("<=", first[1])],
             }[mark]
-            self._made.conditions += [Condition(column.name, m, (day,)) for m, day in bounds]
+            self._parts.conditions += [Condition(column.name, m, (day,)) for m, day in bounds]
             return
         if mark == "between":
             low, high = values
-            self._made.conditions.append(Condition(column.name, ">=", (low,)))
-            self._made.conditions.append(Condition(column.name, "<=", (high,)))
+            self._parts.conditions.append(Condition(column.name, ">=", (low,)))
+            self._parts.conditions.append(Condition(column.name, "<=", (high,)))
         else:
-            self._made.conditions.append(Condition(column.name, mark, (values[0],)))
+            self._parts.conditions.append(Condition(column.name, mark, (values[0],)))
 
 
 def _of_years(column: SheetColumn) -> bool:

@@ -88,7 +88,9 @@ def follow_up_questions(document: Document, survey: Survey, seed: int) -> Iterat
     if language == "en":
         sentences = _subject_sentences(document, survey)
         candidates += _same_subject(asked, sentences)
-        firsts = list({said.subject: said.first() for said in reversed(sentences)}.values())
+        firsts = list(
+            {sentence.subject: sentence.first() for sentence in reversed(sentences)}.values()
+        )
         if title := _title_turn(asked, survey):
             candidates += _ways_to_fix(document, title, survey)
             firsts.append(title)
@@ -171,16 +173,19 @@ def _other_subject(first: str, second: str, form: str) -> str:
     """
     if form not in {*_WITH_END, "definition", "code entry"}:
         return ""
-    one, two = (question.strip(" ?¿").split() for question in (first, second))
-    shorter = min(len(one), len(two))
-    start = next((n for n in range(shorter) if one[n] != two[n]), shorter)
-    end = next((n for n in range(shorter - start) if one[-1 - n] != two[-1 - n]), shorter - start)
-    subject = two[start : len(two) - end]
-    if start and ARTICLE.match(f"{two[start - 1]} "):
-        subject = two[start - 1 : len(two) - end]
-    if start < 2 or not subject or len(one) == start + end:
+    first_words, second_words = (question.strip(" ?¿").split() for question in (first, second))
+    shorter = min(len(first_words), len(second_words))
+    start = next((n for n in range(shorter) if first_words[n] != second_words[n]), shorter)
+    end = next(
+        (n for n in range(shorter - start) if first_words[-1 - n] != second_words[-1 - n]),
+        shorter - start,
+    )
+    subject = second_words[start : len(second_words) - end]
+    if start and ARTICLE.match(f"{second_words[start - 1]} "):
+        subject = second_words[start - 1 : len(second_words) - end]
+    if start < 2 or not subject or len(first_words) == start + end:
         return ""
-    if form in _WITH_END and not (end or two[start - 1] in {"of", "de", "von"}):
+    if form in _WITH_END and not (end or second_words[start - 1] in {"of", "de", "von"}):
         return ""
     return "" if subject[0].lower().startswith(("qu'", "qu’")) else " ".join(subject)
 
@@ -254,20 +259,20 @@ def _same_subject(asked: Sequence[Candidate], sentences: Sequence[_Said]) -> Ite
     without it.
     """
     for second in asked:
-        for said in sentences:
-            place = re.search(rf"\b{re.escape(said.subject)}\b", second.question, re.IGNORECASE)
-            if place is None or perhaps_person(said.subject) or second.level == "definition":
+        for sentence in sentences:
+            place = re.search(rf"\b{re.escape(sentence.subject)}\b", second.question, re.IGNORECASE)
+            if place is None or perhaps_person(sentence.subject) or second.level == "definition":
                 continue
-            if second.span.start < said.chunk.end:
+            if second.span.start < sentence.chunk.end:
                 continue
-            pronoun = "they" if said.plural else "it"
+            pronoun = "they" if sentence.plural else "it"
             if second.question[place.end() :] == "?":
-                pronoun = "them" if said.plural else "it"
+                pronoun = "them" if sentence.plural else "it"
             before, after = second.question[: place.start()], second.question[place.end() :]
             question, form = f"{before}{pronoun}{after}", PRONOUN
             if short := re.match(r"(?:When|Where)(?= (?:is|are|was|were) $)", before):
                 question, form = f"And {short[0].lower()}?", ELLIPSIS
-            yield _follow_up(said.first(), form, question, second.question, second)
+            yield _follow_up(sentence.first(), form, question, second.question, second)
             break
 
 
@@ -345,7 +350,7 @@ def _next_subjects(sentences: Sequence[_Said]) -> Iterator[Candidate]:
     for at, second in enumerate(sentences):
         before = (s for s in reversed(sentences[:at]) if s.chunk.end <= second.gold.span.start)
         earlier = next((s for s in before if _is_near(s.gold.span, second.gold.span)), None)
-        known = {_bare(said.subject) for said in sentences[:at]}
+        known = {_bare(sentence.subject) for sentence in sentences[:at]}
         is_new = not any(
             _bare(second.subject) in other or other in second.subject for other in known
         )
