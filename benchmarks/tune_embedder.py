@@ -118,7 +118,8 @@ def mixed() -> Case:
 
 def preserved() -> Case:
     """Microsoft's error reference, keeping what sentences of its pages find."""
-    training = TrainingOptions(tokens=48, epochs=4, preserve=5.0)
+    # The best state of four epochs was the last one, so eight are allowed.
+    training = TrainingOptions(tokens=48, epochs=8, preserve=5.0)
     return replace(codes(), name="preserved", training=training)
 
 
@@ -309,7 +310,7 @@ def aim(name: str, rows: Sequence[Mapping[str, Cell]]) -> tuple[str, ...]:
     values = {
         str(line["questions"]): line
         for line in rows
-        if line["search"] == search and str(line["tuned"]).startswith("model")
+        if line["search"] == search and line["tuned"] != "adapter"
     }
     return (f"{text} It was {'' if reached(values) else 'not '}reached.",)
 
