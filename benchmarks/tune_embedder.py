@@ -17,8 +17,9 @@ that they cite.
 ``french_all`` and ``claims_all``: all questions and documents of these two, in the hybrid search,
 whose keyword share is chosen again.
 
-Settings are the defaults, with fewer tokens, pairs and epochs for time; those of ``claims_all`` were
-chosen on a third of the training claims. No held-out question was looked at before. With ``--folder`` the projects and their vectors are kept for the next run.
+Settings are the defaults, with fewer tokens, pairs and epochs for time; those of ``claims_all``
+were chosen on a third of the training claims. No held-out question was looked at before. With
+``--folder`` the projects and their vectors are kept for the next run.
 """
 
 from __future__ import annotations
