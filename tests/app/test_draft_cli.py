@@ -188,7 +188,7 @@ def interrupted(project: Path, server: ScriptedServer, *words: str, times: int =
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [("-q",), ("-q", "--json"), ("-q", "--no-cache")])
+@pytest.mark.parametrize("words", [("-q",), ("-q", "--json", "--no-cache")])
 def test_ctrl_c_names_the_batch_that_was_kept(project: Path, words: tuple[str, ...]) -> None:
     def said(request: ServerRequest) -> Reply:
         slow = request.body["model"] == "slow"

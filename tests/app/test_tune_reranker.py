@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import shutil
@@ -42,6 +43,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Texts with an animal and a colour; questions name both, and random vectors find nothing."""
     root = tmp_path_factory.mktemp("taught")
     shutil.copytree(write_embedder(tmp_path_factory.mktemp("tiny")), root / "tiny")
+    gc.freeze()  # each training collects garbage, and would look through all of torch
     write_project(root)
     return root
 

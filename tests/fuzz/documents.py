@@ -90,7 +90,7 @@ TARGETS: tuple[Target, ...] = tuple(
         ("a.html", _HTML, 60),
         ("a.xml", _XML, 100),
         ("a.csv", _CSV, 200),
-        ("a.eml", _MAIL, 40),
-        ("a.pdf", _PDF, 100),
+        ("a.eml", _MAIL, 20),
+        ("a.pdf", _PDF, 40),
     )
 )

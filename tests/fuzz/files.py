@@ -78,7 +78,7 @@ _FILES: tuple[tuple[str, str, tuple[bytes, ...], Callable[[Path], Any], int], ..
     ("table of rows", "rows.csv", _TABLE, read_rows, 200),
     ("testset", "rows.jsonl", _ROWS, lambda path: load_testset(str(path)), 60),
     ("settings", "ragwright.yaml", _SETTINGS, load_settings, 150),
-    ("study", "study.yaml", _STUDY, lambda path: load_study(path, project_sections()), 150),
+    ("study", "study.yaml", _STUDY, lambda path: load_study(path, project_sections()), 60),
     ("persona", "a.yaml", _PERSONA, lambda path: load_personas(path.parent), 100),
     ("rubric", "rubrics/a.yaml", _RUBRIC, lambda path: load_rubrics(path.parents[1]), 100),
     ("key of a sheet", "a.key.json", _KEY, read_key, 150),

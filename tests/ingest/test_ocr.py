@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import struct
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,10 @@ pdfium: Any = pytest.importorskip("pypdfium2", reason="the extra `docs` is not i
 Image: Any = pytest.importorskip("PIL.Image")
 
 
+PIXELS = 300_000
+"""Pixels of a rendered page: enough for large letters, and read faster than the usual number."""
+
+
 def read(name: str, data: bytes, **settings: Any) -> Extract:
     return extract_bytes(name, data, SourceOptions(**settings))
 
@@ -51,8 +57,9 @@ def test_columns_are_read_one_after_the_other() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("turn", [90, 180, 270, 3])
+@pytest.mark.parametrize("turn", [90, 270, 3])
 def test_a_page_on_its_side_on_its_head_or_askew_is_read(turn: int) -> None:
+    """At 90 degrees the engine sets it on its head first."""
     image = page(LEFT, RIGHT).rotate(turn, expand=True, fillcolor=255)
     assert words(read("a.jpg", saved(image, "JPEG"))) == " ".join((*LEFT, *RIGHT))
 
@@ -62,7 +69,7 @@ def test_a_scanned_pdf_has_pages_and_says_that_it_was_recognised() -> None:
     scan = page(LEFT)
     data = saved(scan, "PDF", save_all=True, append_images=[page(RIGHT)], resolution=120)
     progress = ScanProgress()
-    extract = extract_bytes("a.pdf", data, SourceOptions(), progress)
+    extract = extract_bytes("a.pdf", data, SourceOptions(ocr_pixels=PIXELS), progress)
     assert [extract.text[p.span.start : p.span.end].split()[0] for p in extract.pages] == [
         "The",
         "The",
@@ -84,7 +91,7 @@ def test_only_the_pages_without_text_are_recognised(tmp_path: Path) -> None:
     whole = pdfium.PdfDocument(make.pdf([make.lines("Words of the text layer.")]))
     whole.import_pages(pdfium.PdfDocument(saved(page(RIGHT), "PDF", resolution=120)))
     whole.save(tmp_path / "mixed.pdf")
-    extract = read("mixed.pdf", (tmp_path / "mixed.pdf").read_bytes())
+    extract = read("mixed.pdf", (tmp_path / "mixed.pdf").read_bytes(), ocr_pixels=PIXELS)
     assert extract.text.startswith("Words of the text layer.")
     assert extract.metadata["ocr_pages"] == ("2",)
     assert "APP_w304" in extract.text
@@ -103,7 +110,7 @@ def test_uncertain_lines_are_left_out_and_counted() -> None:
     data = saved(page(LEFT))
     assert read("a.png", data, ocr_confidence=0.0).text
     assert not read("a.png", data, ocr_confidence=1.0).text.startswith("The brake fluid must be ch")
-    noisy = page(LEFT).resize((160, 48)).resize((1000, 300))
+    noisy = page(LEFT).resize((83, 83)).resize((520, 520))
     kept, all_ = read("a.png", saved(noisy)), read("a.png", saved(noisy), ocr_confidence=0.0)
     left_out = kept.metadata.get("ocr_left_out", 0)
     assert len(kept.text) < len(all_.text)
@@ -119,12 +126,19 @@ def read_folder(path: Path) -> tuple[list[Document], list[Failure]]:
     )
 
 
+def claimed(width: int, height: int) -> bytes:
+    """The head of a PNG file of this size, and the pixels of a small one."""
+    data = saved(Image.new("1", (8, 8)))
+    head = b"IHDR" + struct.pack(">II", width, height) + data[24:29]
+    return data[:12] + head + struct.pack(">I", zlib.crc32(head)) + data[33:]
+
+
 @pytest.mark.slow
 def test_damaged_huge_and_blank_images_are_answered(tmp_path: Path) -> None:
     (tmp_path / "blank.png").write_bytes(saved(Image.new("L", (600, 400), 255)))
     (tmp_path / "broken.png").write_bytes(saved(page(LEFT))[:900])
     (tmp_path / "good.png").write_bytes(saved(page(LEFT)))
-    (tmp_path / "huge.png").write_bytes(saved(Image.new("1", (20_000, 20_000), 1)))
+    (tmp_path / "huge.png").write_bytes(claimed(20_000, 20_000))
     found, failures = read_folder(tmp_path)
     assert [d.id for d in found] == ["good.png"]
     answers = {f.source: f for f in failures}
@@ -152,25 +166,19 @@ def test_never_means_never() -> None:
 
 
 @pytest.mark.slow
-def test_the_time_for_ocr_is_that_of_the_file() -> None:
+def test_pages_within_the_time_of_a_file_are_read_and_the_others_named() -> None:
     """Each page alone takes a fraction of the time, and all of them many times as much."""
-    blank = Image.new("L", (1200, 1600), 255)
-    extract = read("scan.pdf", saved_pdf([blank] * 60), max_seconds=4)
-    assert 0 < len(extract.faults) < 60, "the first pages were read"
+    read("a.png", saved(page(LEFT)))  # loading the engine takes time too
+    blank = Image.new("L", (600, 800), 255)
+    pages = [page(LEFT), *[blank] * 60]
+    extract = read("scan.pdf", saved_pdf(pages), max_seconds=3, ocr_pixels=PIXELS)
+    assert LEFT[0] in words(extract)
+    assert 0 < len(extract.faults) < len(pages), "the first pages were read"
     [said] = {fault.what for fault in extract.faults if isinstance(fault, RagwrightError)}
-    assert "OCR of the file took longer than `max_seconds` (4 s" in said
+    assert "OCR of the file took longer than `max_seconds` (3 s" in said
     with pytest.raises(UnsupportedSourceError, match="took longer") as caught:
         read("scan.pdf", saved_pdf([blank] * 3), max_seconds=0.0001)
     assert "raise `max_seconds`" in str(caught.value.hint)
-
-
-@pytest.mark.slow
-def test_pages_within_the_time_are_read_and_the_others_named() -> None:
-    scan = page(LEFT)
-    pages = [scan] + [page(RIGHT)] * 60
-    extract = read("scan.pdf", saved_pdf(pages), max_seconds=8)
-    assert LEFT[0] in words(extract)
-    assert any("OCR of the file took longer" in str(fault) for fault in extract.faults)
 
 
 def saved_pdf(pages: list[Any]) -> bytes:
@@ -192,9 +200,10 @@ def test_an_image_is_refused_before_decoding_it_takes_too_much_memory(mode: str)
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["RGB", "L", "1", "P", "LA", "I;16"])
 def test_large_images_of_every_kind_are_reduced_and_read(mode: str) -> None:
-    large = page(LEFT).resize((8000, 2400))
+    large = page(LEFT).resize((3120, 3120))
     image = large.convert("L").convert(mode) if mode != "I;16" else as_16_bits(large)
-    assert LEFT[0].split()[0] in words(read("a.png", saved(image)))
+    data = saved(image, compress_level=1)
+    assert LEFT[0].split()[0] in words(read("a.png", data, ocr_pixels=PIXELS))
 
 
 def as_16_bits(image: Any) -> Any:

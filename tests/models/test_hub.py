@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from children import printed
+from command_line import ragwright
 from hub_server import HubServer, commit_of, hub_server
 
 from ragwright.models import Models
@@ -80,6 +81,20 @@ def run(hub: HubServer, project: Path) -> Run:
         return done
 
     return command
+
+
+@pytest.fixture
+def here(hub: HubServer, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub for this process: what its library has read of the variables is set anew.
+
+    For models that need torch, which takes seconds to import in each further process.
+    """
+    constants = pytest.importorskip("huggingface_hub").constants
+    template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(project / "cache/hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
 
 
 def python(project: Path, hub: HubServer, code: str) -> str:
@@ -235,24 +250,23 @@ def test_doctor_names_the_line_that_adds_semantic_search(run: Run) -> None:
     assert "embed: {model: hf:" in said
 
 
+@pytest.mark.usefixtures("here")
 def test_minilm_from_the_hub_equals_the_folder(
     hub: HubServer, project: Path, minilm: Path, minilm_onnx: Path
 ) -> None:
     hub.models["acme/torch"] = {FIRST: minilm}
     hub.models["acme/onnx"] = {FIRST: minilm_onnx}
-    code = (
-        "from pathlib import Path\nfrom ragwright.models import Models\n"
-        "models = Models(root=Path('.'))\n"
-        f"for name in ('hf:acme/torch', 'st:{minilm}', 'hf:acme/onnx', 'onnx:{minilm_onnx}'):\n"
-        "    print(models.embedder_identity(name))\n"
-    )
-    torch, folder, onnx, exported = python(project, hub, code).split()
+    models = Models(root=project)
+    names = ("hf:acme/torch", f"st:{minilm}", "hf:acme/onnx", f"onnx:{minilm_onnx}")
+    torch, folder, onnx, exported = map(models.embedder_identity, names)
     assert torch == folder
     assert onnx == exported
+    assert pins(project).keys() == {"acme/torch", "acme/onnx"}
 
 
+@pytest.mark.usefixtures("here")
 def test_a_token_model_is_fetched_pinned_and_used_without_network(
-    hub: HubServer, project: Path, run: Run, minilm: Path, tmp_path: Path
+    hub: HubServer, project: Path, minilm: Path, tmp_path: Path
 ) -> None:
     transformers = pytest.importorskip("transformers")
     small = tmp_path / "small"
@@ -266,12 +280,12 @@ def test_a_token_model_is_fetched_pinned_and_used_without_network(
     row = {"user_input": "When?", "response": "every two years", "reference": "two years"}
     (project / "rows.jsonl").write_text(json.dumps(row))
     words = ("score", "rows.jsonl", "--measures", "BERTScore", "--json", "--set")
-    named = run(*words, "judge.token_model=hf:acme/tokens")
+    named = ragwright(project, *words, "judge.token_model=hf:acme/tokens")
     assert pins(project)["acme/tokens"]["revision"] == SECOND
     asked = len(hub.requests)
-    again = run(*words, "judge.token_model=hf:acme/tokens")
+    again = ragwright(project, *words, "judge.token_model=hf:acme/tokens")
     assert len(hub.requests) == asked, hub.requests[asked:]
-    local = run(*words, f"judge.token_model=st:{small}")
+    local = ragwright(project, *words, f"judge.token_model=st:{small}")
     means = [json.loads(r.stdout)["measures"]["BERTScore"]["mean"] for r in (named, again, local)]
     assert len(set(means)) == 1
     assert 0 < means[0] < 1

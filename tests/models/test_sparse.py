@@ -113,15 +113,19 @@ def test_an_exported_model_gives_the_same_scores(
     assert exported.identity != opened(folders[kind]).identity
 
 
-@pytest.mark.parametrize("kind", ["splade", "free"])
-def test_a_model_built_from_minilm_gives_the_scores_of_the_library(
-    minilm: Path, tmp_path: Path, kind: str
-) -> None:
+@pytest.fixture(scope="module")
+def masked_minilm(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        masked = masked_model(tmp_path / "masked", minilm)
+        return masked_model(tmp_path_factory.mktemp("minilm") / "masked", minilm)
+
+
+@pytest.mark.parametrize("kind", ["splade", "free"])
+def test_a_model_built_from_minilm_gives_the_scores_of_the_library(
+    masked_minilm: Path, tmp_path: Path, kind: str
+) -> None:
     build = splade if kind == "splade" else inference_free
-    folder = build(masked, tmp_path / kind)
+    folder = build(masked_minilm, tmp_path / kind)
     queries = ["How often must brake fluid be changed?", "error C2065"]
     passages = ["Brake fluid is changed every two years.", "C2065 means undeclared identifier."]
     encoder = opened(folder)

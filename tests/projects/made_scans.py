@@ -15,9 +15,13 @@ LEFT = ("The brake fluid must be", "changed every two years", "by a trained mech
 RIGHT = ("The accelerator pedal has", "a sensor that may fail,", "which code APP_w304 says.")
 
 
-def page(*columns: tuple[str, ...], size: tuple[int, int] = (1000, 300)) -> Any:
-    """A page as a scanner sees it: black letters on white."""
-    image = Image.new("L", size, 255)
+def page(*columns: tuple[str, ...]) -> Any:
+    """A page as a scanner sees it: black letters on white.
+
+    It is about as high as a column is wide: the detector enlarges the shorter side of a picture to
+    736 pixels, so that a long strip takes several times as long as a square.
+    """
+    image = Image.new("L", (40 + 480 * len(columns), 520), 255)
     draw = ImageDraw.Draw(image)
     font = ImageFont.load_default(28)
     for number, lines in enumerate(columns):

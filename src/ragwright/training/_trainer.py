@@ -266,6 +266,15 @@ def _trainer_class(base: Any) -> Any:
         def add_model_card_callback(self, default_args_dict: Any) -> None:
             """None: we write our own card."""
 
+        def _save(self, *given: Any, **named: Any) -> None:
+            """Save a checkpoint without a card, which takes longer to write than small weights."""
+            save = self.model.save_pretrained
+            self.model.save_pretrained = partial(save, create_model_card=False)
+            try:
+                super()._save(*given, **named)
+            finally:
+                del self.model.save_pretrained
+
     return _Trainer
 
 
