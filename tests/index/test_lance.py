@@ -246,29 +246,31 @@ EXCLUDING = (
 )
 
 
+SIZES = LanceSizes(indexed=1, stale=1, read=1, exact=1)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a store that was written in three steps, some of it removed again."""
+    path = tmp_path_factory.mktemp("written") / "store.lance"
+    store = Settled(path, sizes=SIZES)
+    items = [make_indexed(make_document(n)) for n in range(40)]
+    store.upsert(PAIR, items[:15])
+    store.upsert(PAIR, items[15:])
+    store.remove(["doc/0003", "doc/0021"])
+    store.close()
+    return path
+
+
 class TestFromIndexes(IndexSuite):
     """The same suite where Lance's indexes are built for the smallest table and always asked."""
-
-    SIZES = LanceSizes(indexed=1, stale=1, read=1, exact=1)
-
-    @pytest.fixture(scope="class")
-    def written(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        """The folder of a store that was written in three steps, some of it removed again."""
-        path = tmp_path_factory.mktemp("written") / "store.lance"
-        store = Settled(path, sizes=self.SIZES)
-        items = [make_indexed(make_document(n)) for n in range(40)]
-        store.upsert(PAIR, items[:15])
-        store.upsert(PAIR, items[15:])
-        store.remove(["doc/0003", "doc/0021"])
-        store.close()
-        return path
 
     @pytest.fixture
     def store_factory(self, tmp_path: Path, request: pytest.FixtureRequest) -> StoreFactory:
         path = tmp_path / "data" / "store.lance"
         if "filled" in request.fixturenames:  # written once, copied for each test
             shutil.copytree(request.getfixturevalue("written"), path)
-        return lambda: Settled(path, sizes=self.SIZES)
+        return lambda: Settled(path, sizes=SIZES)
 
     @pytest.fixture
     def filled(self, store: Store) -> View:
