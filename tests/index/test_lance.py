@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import re
+import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -13,13 +15,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragwright.core import Chunk, Document, Filter, Span
+from ragwright.core import Chunk, Document, Filter, SoftFilter, Span
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
     LanceSizes,
     LanceStore,
     SqliteStore,
+    Store,
     StoreOptions,
     View,
     WriteCounts,
@@ -227,13 +230,63 @@ class Settled(LanceStore):
         return counts
 
 
+NOT_FIRST = Filter("half", ("first",), exclude=True)
+YEARS = Filter("year", low=2000, high=2010)
+MET = (
+    SoftFilter(Filter("client", ("client 1",)), 8),
+    SoftFilter(Filter("topics", ("t1",)), 3.5),
+    SoftFilter(Filter("section", ("Part 1",)), 3),
+    SoftFilter(YEARS, 1),
+)
+EXCLUDING = (
+    SoftFilter(Filter("client", ("client 1",), exclude=True), 8),
+    SoftFilter(Filter("client", ("client 1",)), 3.5),
+    SoftFilter(replace(YEARS, exclude=True), 1),
+    SoftFilter(NOT_FIRST, 0.1),
+)
+
+
+SIZES = LanceSizes(indexed=1, stale=1, read=1, exact=1)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a store that was written in three steps, some of it removed again."""
+    path = tmp_path_factory.mktemp("written") / "store.lance"
+    store = Settled(path, sizes=SIZES)
+    items = [make_indexed(make_document(n)) for n in range(40)]
+    store.upsert(PAIR, items[:15])
+    store.upsert(PAIR, items[15:])
+    store.remove(["doc/0003", "doc/0021"])
+    store.close()
+    return path
+
+
 class TestFromIndexes(IndexSuite):
     """The same suite where Lance's indexes are built for the smallest table and always asked."""
 
     @pytest.fixture
-    def store_factory(self, tmp_path: Path) -> StoreFactory:
-        sizes = LanceSizes(indexed=1, stale=1, read=1, exact=1)
-        return lambda: Settled(tmp_path / "data" / "store.lance", sizes=sizes)
+    def store_factory(self, tmp_path: Path, request: pytest.FixtureRequest) -> StoreFactory:
+        path = tmp_path / "data" / "store.lance"
+        if "filled" in request.fixturenames:  # written once, copied for each test
+            shutil.copytree(request.getfixturevalue("written"), path)
+        return lambda: Settled(path, sizes=SIZES)
+
+    @pytest.fixture
+    def filled(self, store: Store) -> View:
+        """A view of what ``written`` holds."""
+        return store.view(PAIR)
+
+    @pytest.mark.parametrize(
+        ("filters", "soft"),
+        [((), MET), ((Filter("language", ("de",), exclude=True), NOT_FIRST), EXCLUDING)],
+        ids=["all", "excluding"],
+    )
+    def test_one_pass_equals_one_query_for_each_combination(
+        self, filled: View, filters: Sequence[Filter], soft: Sequence[SoftFilter]
+    ) -> None:
+        """Two of the suite's six: the others differ in filters alone, as on the store above."""
+        super().test_one_pass_equals_one_query_for_each_combination(filled, filters, soft)
 
 
 APPROXIMATE = StoreOptions(kind="lance", approximate=True, approximate_rows=1000, recall=0.9)
