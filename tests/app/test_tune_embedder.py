@@ -304,8 +304,10 @@ def test_sentences_are_kept_by_the_ranking_loss_alone(project: Path) -> None:
 def test_the_share_of_keywords_is_chosen_again_for_the_new_vectors(project: Path) -> None:
     words = ("--testset", "testsets/right.jsonl", *TRAIN, "--keep", "-o", "models/shared")
     both = ("--set", "retrieve.search=hybrid", "--set", "retrieve.keyword_share=0")
-    found = tuned(project, *words, *both, "--set", "retrieve.fusion=weighted", code=None)
+    both = (*both, "--set", "retrieve.fusion=weighted", "--patience", "8")
+    found = tuned(project, *words, *both, code=None)
     assert found["value"] == "st:models/shared"
+    assert found["training"]["patience"] == 8
     best, present = max(row["unseen MRR@10"] for row in found["share"]), found["share"][0]
     assert present["keyword share"] == 0
     if found["beside"]:

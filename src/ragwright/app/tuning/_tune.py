@@ -83,6 +83,9 @@ class _Teaching:
     )
     rate: Annotated[float, Option(min=0, help="Learning rate.")] = _TRAIN.rate
     batch: Annotated[int, Option(min=2, help="Number of pairs per step.")] = _TRAIN.batch
+    patience: Annotated[
+        int, Option(min=1, help="Evaluations without gain after which training stops.")
+    ] = _TRAIN.patience
     tokens: Annotated[
         int, Option(min=8, help="Number of tokens to which texts are cut while training.")
     ] = _TRAIN.tokens
@@ -125,6 +128,7 @@ class _Teaching:
                 self.batch,
                 self.rate,
                 self.tokens,
+                self.patience,
                 bfloat16=self.bfloat16,
                 seed=self.seed,
                 preserve=preserve,
