@@ -304,8 +304,8 @@ def test_sentences_are_kept_by_the_ranking_loss_alone(project: Path) -> None:
 def test_the_share_of_keywords_is_chosen_again_for_the_new_vectors(project: Path) -> None:
     words = ("--testset", "testsets/right.jsonl", *TRAIN, "--keep", "-o", "models/shared")
     both = ("--set", "retrieve.search=hybrid", "--set", "retrieve.keyword_share=0")
-    both = (*both, "--set", "retrieve.fusion=weighted", "--patience", "8")
-    found = tuned(project, *words, *both, code=None)
+    weighted = ("--set", "retrieve.fusion=weighted")
+    found = tuned(project, *words, *both, *weighted, "--patience", "8", code=None)
     assert found["value"] == "st:models/shared"
     assert found["training"]["patience"] == 8
     best, present = max(row["unseen MRR@10"] for row in found["share"]), found["share"][0]
