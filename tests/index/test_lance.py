@@ -6,7 +6,6 @@ import multiprocessing
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.util import find_spec
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragwright.core import Chunk, Document, Filter, SoftFilter, Span
+from ragwright.core import Chunk, Document, Filter, Span
 from ragwright.index import (
     IndexedDocument,
     IndexSpec,
@@ -230,22 +229,6 @@ class Settled(LanceStore):
         return counts
 
 
-NOT_FIRST = Filter("half", ("first",), exclude=True)
-YEARS = Filter("year", low=2000, high=2010)
-MET = (
-    SoftFilter(Filter("client", ("client 1",)), 8),
-    SoftFilter(Filter("topics", ("t1",)), 3.5),
-    SoftFilter(Filter("section", ("Part 1",)), 3),
-    SoftFilter(YEARS, 1),
-)
-EXCLUDING = (
-    SoftFilter(Filter("client", ("client 1",), exclude=True), 8),
-    SoftFilter(Filter("client", ("client 1",)), 3.5),
-    SoftFilter(replace(YEARS, exclude=True), 1),
-    SoftFilter(NOT_FIRST, 0.1),
-)
-
-
 SIZES = LanceSizes(indexed=1, stale=1, read=1, exact=1)
 
 
@@ -276,17 +259,6 @@ class TestFromIndexes(IndexSuite):
     def filled(self, store: Store) -> View:
         """A view of what ``written`` holds."""
         return store.view(PAIR)
-
-    @pytest.mark.parametrize(
-        ("filters", "soft"),
-        [((), MET), ((Filter("language", ("de",), exclude=True), NOT_FIRST), EXCLUDING)],
-        ids=["all", "excluding"],
-    )
-    def test_one_pass_equals_one_query_for_each_combination(
-        self, filled: View, filters: Sequence[Filter], soft: Sequence[SoftFilter]
-    ) -> None:
-        """Two of the suite's six: the others differ in filters alone, as on the store above."""
-        super().test_one_pass_equals_one_query_for_each_combination(filled, filters, soft)
 
 
 APPROXIMATE = StoreOptions(kind="lance", approximate=True, approximate_rows=1000, recall=0.9)
