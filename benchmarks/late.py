@@ -98,7 +98,7 @@ def main() -> None:
     notes.append(
         "Vectors are random. Models are not part of the times: an embedding model adds the same to "
         "every line, a late-interaction model the encoding of the question to the others. Where "
-        "other programs share the cores, as in this run, processor time is the safer comparison."
+        "other programs share the cores, processor time is the safer comparison."
     )
     words = " ".join(map(str, chosen.tokens))
     run = "OMP_NUM_THREADS=1 python -m benchmarks.late"
