@@ -125,6 +125,32 @@ def test_axe_finds_nothing_and_nothing_overflows(
     page.close()
 
 
+@pytest.mark.parametrize(
+    ("fault", "rule"),
+    [
+        ("document.querySelector('main').append(document.createElement('img'))", "image-alt"),
+        (
+            "document.querySelector('h1').style.color = "
+            "matchMedia('(prefers-color-scheme: dark)').matches ? '#222' : '#eee'",
+            "color-contrast",
+        ),
+    ],
+)
+def test_axe_finds_a_planted_fault(
+    browser: Any, pages: tuple[Running, str], fault: str, rule: str
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page = opened(browser, pages[0].address + "/sources", [])
+    page.evaluate(fault)
+    with pytest.raises(AssertionError, match=rule):
+        checked(axe, page)
+    page.emulate_media(color_scheme="dark")
+    page.evaluate(fault)
+    in_the_dark = axe.Axe().run(page, options=COLOURS).violations_count
+    assert bool(in_the_dark) == (rule == "color-contrast")
+    page.close()
+
+
 def test_the_page_of_a_key_is_accessible_too(browser: Any, pages: tuple[Running, str]) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = opened(browser, pages[0].address + "/login", [], bypass_csp=True)
