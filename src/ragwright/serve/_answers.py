@@ -120,14 +120,22 @@ def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> str:
     origin = replace(work.opened.origin, snapshot=snapshot, scope=asking.scope)
     outputs = work.bench.outputs
     batch = _answer_batch(done, asking, work.caller.name, work.opened.name)
-    if asking.quotes_answers and batch.earlier is None:
-        answers = [turn.content for turn in asking.history if turn.role == "assistant"]
-        batch = replace(batch, earlier=outputs.sources_of_texts(work.caller.name, answers))
+    batch = replace(batch, earlier=_earlier_passages(work, asking))
     with work.bench.project.work.working("serve", brief=True):
         work.refuse_erased(asking, done.answer.hits)  # nobody can erase while it is stored
         number = outputs.add(batch, origin)
         outputs.give_name(f"{number}.1", done.id, work.caller.name)
     return f"{number}.1"
+
+
+def _earlier_passages(work: Admitted, asking: Asking) -> Passages | None:
+    """The passages of the answers before this one; None without any, or where nobody knows."""
+    if not asking.quotes_answers:
+        return None
+    if asking.earlier is not None:
+        return asking.earlier
+    answers = [turn.content for turn in asking.history if turn.role == "assistant"]
+    return work.bench.outputs.sources_of_texts(work.caller.name, answers)
 
 
 def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> NewBatch:
@@ -160,10 +168,11 @@ def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> Ne
     if questions:
         request["asked_before"] = questions
     details = answer_details(done)
-    known = asking.earlier if asking.quotes_answers else None
     text, links = done.marks.text, link_lines(done.marks.spans)
     sent = (text, text + links) if links else (text,)
-    return NewBatch("answer", request, outputs, answer.hits, client, paid, details, known, sent)
+    return NewBatch(
+        "answer", request, outputs, answer.hits, client, paid, details=details, sent=sent
+    )
 
 
 def answer_details(done: Delivered) -> dict[str, Any]:

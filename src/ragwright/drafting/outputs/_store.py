@@ -360,26 +360,23 @@ class Outputs(OutputTable):
             None where nobody knows those of one of them.
         """
         passages: set[tuple[str, str]] = set()
-        for text in dict.fromkeys(texts):
-            with self.reading() as db:
+        with self.reading() as db:
+            for text in dict.fromkeys(texts):
                 batches = db.execute(
                     "SELECT b.batch, b.request FROM answer_texts t JOIN batches b "
                     "ON b.batch = t.batch WHERE t.text = ?",
                     (_sent_hash(client, text),),
                 ).fetchall()
-                used = [
-                    db.execute(
+                if not batches:
+                    return None
+                for batch, request in batches:
+                    rows = db.execute(
                         "SELECT kind, document_id, chunk_id FROM uses WHERE batch = ?", (batch,)
                     ).fetchall()
-                    for batch, _ in batches
-                ]
-            for (_, request), rows in zip(batches, used, strict=True):
-                follows = "asked_before" in json.loads(request)
-                if follows and not any(kind == EARLIER for kind, _, _ in rows):
-                    return None
-                passages.update((document, chunk) for _, document, chunk in rows if document)
-            if not batches:
-                return None
+                    follows = "asked_before" in json.loads(request)
+                    if follows and not any(kind == EARLIER for kind, _, _ in rows):
+                        return None
+                    passages.update((document, chunk) for _, document, chunk in rows if document)
         return tuple(sorted(passages))
 
     def batch(self, number: int) -> OutputBatch:
