@@ -148,5 +148,6 @@ from .statistics import (
     resampled as resampled,
     score_spread as score_spread,
     smallest_difference as smallest_difference,
+    standard_error as standard_error,
     student_quantile as student_quantile,
 )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..flow import gather
+from ..measure import Values, standard_error
 from ..retrieve import retrieve
 from ._searched import plain_search
 from ._tuned import TunedTable
@@ -54,7 +53,7 @@ def chosen_share(
             *((fusion, share) for fusion in _FUSIONS for share in _SHARES),
         ]
     )
-    reciprocal: dict[tuple[str, float], NDArray[np.float64]] = {}
+    reciprocal: dict[tuple[str, float], Values] = {}
     for fusion, share in settings:
         options = replace(present, fusion=fusion, keyword_share=share)
         replies = project.runner.run(
@@ -69,7 +68,8 @@ def chosen_share(
     rows = [(fusion, share, float(ranks.mean())) for (fusion, share), ranks in reciprocal.items()]
     best_fusion, best_share, _ = max(rows, key=lambda row: row[2])
     gains = reciprocal[best_fusion, best_share] - reciprocal[present.fusion, present.keyword_share]
-    if gains.mean() <= gains.std() / math.sqrt(len(gains)):
+    error = standard_error(gains)
+    if error is None or gains.mean() <= error:
         best_fusion, best_share = present.fusion, present.keyword_share
     changed: dict[str, float | str] = {}
     if best_fusion != present.fusion:
