@@ -60,10 +60,12 @@ def test_a_lone_request_waits_for_no_timer() -> None:
     handler = FakeSearch(quick=True)
     with Runner({Search: handler}) as runner:
         runner.run(find("warm"))
-        started = time.perf_counter()
+        durations = []
         for i in range(100):
+            started = time.perf_counter()
             runner.run(find(str(i)))
-        assert (time.perf_counter() - started) / 100 < 0.005
+            durations.append(time.perf_counter() - started)
+        assert min(durations) < 0.005  # the quickest: other programs may hold up some
 
 
 def test_batches_that_are_not_quick_leave_the_loop_free() -> None:
@@ -71,8 +73,9 @@ def test_batches_that_are_not_quick_leave_the_loop_free() -> None:
 
     def work() -> None:
         threads.add(threading.get_ident())
-        time.sleep(0.2)
+        assert quick_is_done.wait(30)
 
+    quick_is_done = threading.Event()
     handler = FakeSearch(work=work)
     other = FakeChat()
     with Runner({Search: handler, Chat: other}) as runner:
@@ -82,10 +85,9 @@ def test_batches_that_are_not_quick_leave_the_loop_free() -> None:
             loop_thread.append(threading.get_ident())
             return (yield from ask("quick"))
 
-        started = time.monotonic()
         results = runner.outcomes([mark(), find("slow")])
         assert next(results).state == "done"
-        assert time.monotonic() - started < 0.15
+        quick_is_done.set()
         assert next(results).state == "done"
     assert threads.isdisjoint(loop_thread)
 

@@ -60,7 +60,6 @@ def test_requests_side_by_side_are_counted() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert time.monotonic() - start < 1
         assert server.max_in_flight == 5
         while server.in_flight and time.monotonic() - start < 5:  # it counts after it has answered
             time.sleep(0.01)
