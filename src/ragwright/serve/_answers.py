@@ -305,10 +305,7 @@ def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], Passa
     before = output.request.get("asked_before", ())
     questions = [*before, output.request["question"]]
     turns = (*(Message("user", text) for text in questions), Message("assistant", output.text))
-    earlier = outputs.earlier(stored[0])
-    used = ((hit.document_id, hit.chunk_id) for hit in outputs.used(stored[0]))
-    passages = tuple(sorted({*used, *(earlier or ())}))
-    return turns, passages, not before or earlier is not None
+    return turns, *outputs.passages(stored[0])
 
 
 _READ_AS = re.compile(r"read as: (.*) \([^()]*\)", re.DOTALL)

@@ -337,14 +337,16 @@ class Outputs(OutputTable):
             )
             return tuple(map(_hit_of_row, rows.fetchall()))
 
-    def earlier(self, output: str) -> tuple[tuple[str, str], ...] | None:
-        """Document and chunk of the passages of earlier answers; None where they are not known."""
+    def passages(self, output: str) -> tuple[tuple[tuple[str, str], ...], bool]:
+        """Return document and chunk of all passages behind an output, and whether these are all.
+
+        Those of earlier answers in its conversation are among them, and may be unknown.
+        """
         with self.reading() as db:
-            rows = db.execute(
-                "SELECT document_id, chunk_id FROM uses WHERE batch = ? AND kind = ?",
-                (self._output_key(output, db)[0], EARLIER),
-            ).fetchall()
-        return tuple((name, chunk) for name, chunk in rows if name) if rows else None
+            batch = self._output_key(output, db)[0]
+            request = db.execute("SELECT request FROM batches WHERE batch = ?", (batch,)).fetchone()
+            passages, complete = _passages_of_batch(db, batch, request[0])
+        return tuple(sorted(passages)), complete
 
     def sources_of_texts(
         self, client: str, texts: Sequence[str]
@@ -370,13 +372,10 @@ class Outputs(OutputTable):
                 if not batches:
                     return None
                 for batch, request in batches:
-                    rows = db.execute(
-                        "SELECT kind, document_id, chunk_id FROM uses WHERE batch = ?", (batch,)
-                    ).fetchall()
-                    follows = "asked_before" in json.loads(request)
-                    if follows and not any(kind == EARLIER for kind, _, _ in rows):
+                    of_batch, complete = _passages_of_batch(db, batch, request)
+                    if not complete:
                         return None
-                    passages.update((document, chunk) for _, document, chunk in rows if document)
+                    passages |= of_batch
         return tuple(sorted(passages))
 
     def batch(self, number: int) -> OutputBatch:
@@ -449,6 +448,16 @@ class Outputs(OutputTable):
 def _sent_hash(client: str, text: str) -> str:
     """Clients may cut white space around an answer, and write line ends as they like."""
     return value_hash([client, " ".join(text.split())])
+
+
+def _passages_of_batch(
+    db: Connection, batch: int, request: str
+) -> tuple[set[tuple[str, str]], bool]:
+    """Document and chunk of what a batch was made from, and whether nothing of it is unknown."""
+    query = "SELECT kind, document_id, chunk_id FROM uses WHERE batch = ?"
+    rows = db.execute(query, (batch,)).fetchall()
+    complete = "asked_before" not in json.loads(request) or any(row[0] == EARLIER for row in rows)
+    return {(document, chunk) for _, document, chunk in rows if document}, complete
 
 
 def _insert_batch(db: Connection, batch: NewBatch, origin: Origin, at: str) -> int:
