@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import httpx2
-from served import Running
+from served import PLAIN, Running
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -20,7 +20,7 @@ def with_tools(running: Running, work: Callable[[Client], Awaitable[Any]], key: 
 
     async def inside() -> Any:
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=20, verify=PLAIN) as http:
             transport = streamable_http_client(f"{running.address}/mcp/", http_client=http)
             async with Client(transport) as client:
                 return await work(client)

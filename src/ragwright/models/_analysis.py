@@ -239,9 +239,9 @@ class WordTokenizer(Tokenizer):
 
     def bounds(self, text: str) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Starts and ends of all words as two arrays: the spans without their records."""
-        classes = _character_classes()[
-            np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-        ]
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        far = codes.max(initial=0) >= _ALPHABETS_END
+        classes = _character_classes(_CODES_END if far else _ALPHABETS_END)[codes]
         size = len(classes)
         # One position of padding on the left, three on the right: no neighbour is missing.
         kind = np.zeros(size + 4, np.uint8)
@@ -293,11 +293,15 @@ def _address_bounds(text: str) -> Iterator[tuple[int, int]]:
         match = _ADDRESS.search(text, match.end() if starts_word else colon + 1)
 
 
+_ALPHABETS_END, _CODES_END = 0x3000, 0x110000
+"""Ends of two tables: most texts need the first alone, and the second takes 60 ms to make."""
+
+
 @cache
-def _character_classes() -> NDArray[np.uint8]:
-    """Class of every code point, derived from the patterns above so that both always agree."""
-    table = np.zeros(0x110000, np.uint8)
-    every = "".join(map(chr, range(_LETTERS_END)))
+def _character_classes(end: int) -> NDArray[np.uint8]:
+    """Class of code points, derived from the patterns above so that both always agree."""
+    table = np.zeros(end, np.uint8)
+    every = "".join(map(chr, range(min(end, _LETTERS_END))))
     for pattern, name in (
         (f"[\\w{_MARKS}]+", _LETTER),
         (r"\d+", _DIGIT),

@@ -21,10 +21,13 @@ from typing import Any
 import numpy as np
 
 from ragwright import Session, Workbench
+from ragwright.engines import RayEngine
 from ragwright.testing import ScriptedServer
 
 HERE = Path(__file__).parent
 COMMAND = "from ragwright.app import main; main()"
+ROWS = 1000
+"""Of each file of the table."""
 
 
 def stored(bench: Workbench) -> list[Any]:
@@ -118,18 +121,16 @@ def table(folder: Path) -> Path:
     parquet = importlib.import_module("pyarrow.parquet")
     folder.mkdir()
     for part in range(3):
-        numbers = range(5000 * part, 5000 * part + 5000)
+        numbers = range(ROWS * part, ROWS * part + ROWS)
         rows = {
             "key": [None if n == 7 else f"k{n}" for n in numbers],
-            "body": [
-                "" if n % 1000 == 1 else f"Page {n} is about topic {n % 91}." for n in numbers
-            ],
+            "body": ["" if n % 200 == 1 else f"Page {n} is about topic {n % 91}." for n in numbers],
             "head": [f"Title {n % 10}" for n in numbers],
             "year": [1900 + n % 100 for n in numbers],
             "tags": [[f"t{n % 3}", "all"] for n in numbers],
-            "left": [b"bytes"] * 5000,
+            "left": [b"bytes"] * ROWS,
         }
-        parquet.write_table(pa.table(rows), folder / f"{part}.parquet", row_group_size=3000)
+        parquet.write_table(pa.table(rows), folder / f"{part}.parquet", row_group_size=600)
     return folder
 
 
@@ -161,8 +162,8 @@ def served(work: Path) -> dict[str, Any]:
     return found
 
 
-def killed_driver(work: Path, address: str) -> dict[str, Any]:
-    """An ingest killed with -9 half-way, and the next one."""
+def killed_driver(work: Path) -> dict[str, Any]:
+    """An ingest killed with -9 half-way, and the next one; the first connects by itself."""
     texts = {f"n{n:04}": f"note {n} " * 300 for n in range(2000)}
     folder = notes(work / "notes", texts)
     settings = f"sources: [{{source: {folder}, reader: 'cluster_parts:Notes'}}]\n"
@@ -170,7 +171,6 @@ def killed_driver(work: Path, address: str) -> dict[str, Any]:
     started = subprocess.Popen(
         [sys.executable, "-c", COMMAND, "ingest", "--engine", "ray", "-q"],
         cwd=made,
-        env={**os.environ, "RAY_ADDRESS": address},
         start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -197,10 +197,9 @@ def killed_driver(work: Path, address: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Everything on one cluster, as a start of workers takes seconds."""
+    """What was asked for, on one cluster, as a start of workers takes seconds."""
     warnings.simplefilter("ignore")  # Ray's own
-    work = Path(sys.argv[1])
-    documents = sys.argv[2]
+    work, documents, asked = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
     os.environ["DRIVER"] = str(os.getpid())
     utils = importlib.import_module("ray.cluster_utils")
     size = {"num_cpus": 1, "object_store_memory": 80_000_000}
@@ -211,27 +210,38 @@ def main() -> None:
     found: dict[str, Any] = {}
     try:
         cluster.add_node(**size)
-        if documents:
+        # Connected once: every ingest that connects by itself starts workers of its own.
+        held = RayEngine()
+        if "documents" in asked:
             found["documents"] = equal(
                 work / "documents", f"sources: [{{source: {documents}, ocr: never}}]\n"
             )
-        found["table"] = equal(
-            work / "table",
-            f"sources: [{{source: {table(work / 'parquet')}, text_column: body, id_column: key, "
-            "title_column: head, metadata_columns: [year, tags]}]\n",
-        )
-        found["own"] = own_parts(work / "own")
-        found["served"] = served(work / "served")
-        missing = project(
-            work / "missing",
-            f"sources: [{work / 'own/notes'}]\nembed: {{model: letters}}\n"
-            "models: {letters: {backend: 'cluster_parts:only_on_the_driver'}}\n",
-        )
-        found["missing"] = tried(lambda: ingested(missing, "ray"))
-        found["killed"] = killed_driver(work / "killed", cluster.address)
+        if "written" in asked:
+            found |= of_written_sources(work)
+        held.close()
     finally:
         cluster.shutdown()
     print(json.dumps(found))
+
+
+def of_written_sources(work: Path) -> dict[str, Any]:
+    """What ingests make of sources that are written here."""
+    found: dict[str, Any] = {}
+    found["table"] = equal(
+        work / "table",
+        f"sources: [{{source: {table(work / 'parquet')}, text_column: body, id_column: key, "
+        "title_column: head, metadata_columns: [year, tags]}]\n",
+    )
+    found["own"] = own_parts(work / "own")
+    found["served"] = served(work / "served")
+    missing = project(
+        work / "missing",
+        f"sources: [{work / 'own/notes'}]\nembed: {{model: letters}}\n"
+        "models: {letters: {backend: 'cluster_parts:only_on_the_driver'}}\n",
+    )
+    found["missing"] = tried(lambda: ingested(missing, "ray"))
+    found["killed"] = killed_driver(work / "killed")
+    return found
 
 
 if __name__ == "__main__":

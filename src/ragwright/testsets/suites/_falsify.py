@@ -39,7 +39,7 @@ _NAME = re.compile(
     r"(?<!\w)[A-ZÀ-ÖØ-Þ](?:[^\W\d_]|['’-])+(?:\s+[A-ZÀ-ÖØ-Þ](?:[^\W\d_]|['’-])+){0,3}(?!\w)"
 )
 _WORD = re.compile(r"\S+")
-_STOP = re.compile(r"(?:^|[.!?…:\n]\s*)$")
+_STOPS = ".!?…:"
 
 
 def kind_of(answer: str) -> tuple[Kind, str] | None:
@@ -95,9 +95,20 @@ def entities(texts: Iterable[str]) -> Mapping[Kind, Sequence[str]]:
         by_kind["code"].update(word for word in words if _is_code(word))
         for match in _NAME.finditer(rest):
             # a sentence's first word is always capitalised
-            if not _STOP.search(rest[: match.start()]):
+            if not _begins_sentence(rest, match.start()):
                 by_kind["name"].add(match[0])
     return {kind: sorted(values) for kind, values in by_kind.items()}
+
+
+def _begins_sentence(text: str, place: int) -> bool:
+    """True at the beginning of a text, behind a stop and on a new line.
+
+    Looks back from the place: a regular expression would look through all that is before it.
+    """
+    end = place
+    while end and text[end - 1].isspace():
+        end -= 1
+    return place == 0 or text[end - 1 : end] in (*_STOPS,) or "\n" in text[end:place]
 
 
 def falsify(
