@@ -99,6 +99,23 @@ def test_changes_removals_and_forgetting_reach_the_vectors(project: Path) -> Non
     assert set(left) == {"docs/fluid.md", "docs/both.md"}
 
 
+def test_doctor_says_which_channels_are_searched(project: Path) -> None:
+    ingested(project)
+    shown = ragwright(project, "doctor", code=None).stdout
+    assert "search: channels: keyword, late" in shown
+    assert "keyword search alone" not in shown
+    unused = FILE.replace("retrieve: {channels: [keyword, late]}\n", "")
+    (project / "ragwright.yaml").write_text(unused, "utf-8")
+    shown = ragwright(project, "doctor", code=None).stdout
+    assert "late.model is own:stems, but retrieve.channels does not name late" in shown
+    assert "keyword search alone" in shown
+
+
+def test_a_wrong_type_is_answered_with_an_example(project: Path) -> None:
+    error = ragwright(project, "retrieve", "brake", "--set", "retrieve.channels=late", code=1)
+    assert "For example retrieve.channels: [keyword, sparse]" in error.stderr
+
+
 def test_an_index_built_before_the_channel_was_named_says_what_to_run(project: Path) -> None:
     text = FILE.replace('late: {model: "own:stems"}\n', "").replace(", late]", "]")
     (project / "ragwright.yaml").write_text(text, "utf-8")

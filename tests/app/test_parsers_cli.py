@@ -129,5 +129,7 @@ def test_a_comparison_says_which_parser_failed_and_what_it_needs(project: Path) 
     assert "needs two parsers" in one.stderr
     folder = ragwright(project, "ingest", "--compare", "ours,own:Shout", "docs", code=1)
     assert "reads one file" in folder.stderr
+    gone = ragwright(project, "ingest", "--compare", "ours,own:Shout", "docs/gone.pdf", code=1)
+    assert "there is no such file" in gone.stderr
     none = ragwright(project, "ingest", "--compare", "ours,own:Shout", code=1)
     assert "reads one file, not 0" in none.stderr

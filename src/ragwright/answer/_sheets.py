@@ -33,11 +33,16 @@ def read_from_sheets(
 ) -> Flow[tuple[SheetAnswer | None, tuple[str, ...]]]:
     """What the tables of spreadsheets say to a question, and notes; None if it is not about them.
 
-    Questions about documents as such, and messages with nothing to look up, are not.
+    Questions about documents as such, and messages with nothing to look up, are not. "How many
+    articles are there?" has two readings where a table has the column "Article".
     """
     database = sheets_of(plan)
-    if database is None or chosen.kind == "none" or searches.read_units(question) is not None:
+    if database is None or chosen.kind == "none":
         return None, ()
+    units = searches.read_units(question)
+    if units is not None:
+        unclear = None if units.topic else searches.units_in_sheets(question, database.sheets)
+        return unclear, ()
     try:
         return (yield from searches.sheet_answer(question, database)), ()
     except (DatabaseError, StatementError) as error:

@@ -24,16 +24,19 @@ if TYPE_CHECKING:
 When: TypeAlias = Literal["index", "query"]
 
 
-def option(default: Any, doc: str, *, when: When = "query", **limits: Any) -> Any:
+def option(
+    default: Any, doc: str, *, when: When = "query", example: str = "", **limits: Any
+) -> Any:
     """A field of an option record.
 
     Args:
         default: Value when the project file does not name the key; a callable makes one.
         doc: One sentence for the reference page.
         when: ``index`` where a change needs a rebuild, ``query`` where it does not.
+        example: A value, as YAML, for messages; empty where the type shows one.
         limits: Bounds checked at the door: ``ge``, ``le``, ``gt``, ``lt``, ``min_length``.
     """
-    metadata = {"doc": doc, "when": when, "limits": limits}
+    metadata = {"doc": doc, "when": when, "example": example, "limits": limits}
     if callable(default):
         return dataclasses.field(default_factory=default, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -244,6 +247,8 @@ def _mapping_of(kind: type[Any]) -> str:
 def _value_of(field: dataclasses.Field[Any], hint: Any) -> str:
     """A value of the right type, as YAML: the default where it shows the type."""
     default = field.default
+    if example := field.metadata.get("example"):
+        return str(example)
     if isinstance(default, int | float) and not isinstance(default, bool):
         return f"{default:g}"
     if isinstance(default, str) and default:

@@ -88,6 +88,7 @@ class SparseOptions:
         "Sparse encoder, st:FOLDER or hf:ORG/NAME; `ragwright ingest` then encodes every chunk, "
         "and retrieve.channels can name the channel sparse.",
         when="index",
+        example="st:FOLDER",
     )
 
 
@@ -100,6 +101,7 @@ class LateOptions:
         "Late-interaction model, st:FOLDER, onnx:FOLDER or hf:ORG/NAME; `ragwright ingest` then "
         "encodes every chunk, and retrieve.channels can name the channel late.",
         when="index",
+        example="st:FOLDER",
     )
     over: Literal["candidates", "all"] = option(
         "candidates",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .. import models as room  # the engine of a folder loads when it is opened
 from ..core import ConfigError, require
 from ._embedding import plan_windows
-from ._folder import local_engine, read_json
+from ._folder import is_late, local_engine, read_json
 from ._hf_tokenizer import HFTokenizer
 from ._options import EmbedOptions
 from ._rerank import without_load_report
@@ -248,6 +248,12 @@ def checked_layers(home: Path) -> list[str]:
     kinds = [kind for kind, _ in _layers(read_json(home / "modules.json"), home)]
     routes = _routes(home)
     kinds += [kind for layers in routes.values() for kind, _ in layers]
+    if is_late(home):
+        raise ConfigError(
+            "not a learned sparse model: the folder holds a late-interaction model",
+            where=str(home),
+            hint=f"{_HINT}; a late-interaction model belongs under late.model",
+        )
     if kinds and not any(kind in _MAKE_SPARSE for kind in kinds):
         raise ConfigError(
             f"this is an embedding model ({', '.join(kinds)}): its vectors are dense",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -246,7 +246,8 @@ def _model_checks(project: Project) -> Iterator[Check]:
     except RagwrightError as error:
         yield Check("answers", "fault", str(error))
     model = project.settings.embed.model
-    if not model:
+    searched = yield from _channel_checks(project)
+    if not model and not searched:
         yield Check(
             "search",
             "note",
@@ -254,7 +255,7 @@ def _model_checks(project: Project) -> Iterator[Check]:
             "for semantic search too, write in ragwright.yaml: embed: {model: "
             "hf:sentence-transformers/all-MiniLM-L6-v2}  (fetched once, about 90 MB)",
         )
-    else:
+    elif model:
         yield from _model_check(project, "search", model, "vectors")
     for key, name in unproven_models(project):
         own = key == "embed.model"
@@ -272,6 +273,26 @@ def _model_checks(project: Project) -> Iterator[Check]:
             yield Check("answers", "ok", "extractive: sentences are quoted, none is written")
         else:
             yield from _model_check(project, "answers", name, "answers")
+
+
+def _channel_checks(project: Project) -> Generator[Check, None, bool]:
+    """Which channels are searched; True if one of them has a model of its own."""
+    channels = project.settings.retrieve.channels
+    encoded = encoded_models(project.settings)
+    named = list(channels) or ["keyword", *(["dense"] if project.settings.embed.model else [])]
+    for channel, model in encoded.items():
+        if channel not in channels:
+            yield Check(
+                "search",
+                "note",
+                f"{channel}.model is {model}, but retrieve.channels does not name {channel}: it is "
+                "not searched",
+                f"write in ragwright.yaml: retrieve: {{channels: [{', '.join(named)}, {channel}]}}",
+            )
+    searched = any(channel in channels for channel in encoded)
+    if searched:
+        yield Check("search", "ok", f"channels: {', '.join(channels)}")
+    return searched
 
 
 def unproven_models(project: Project) -> list[tuple[str, str]]:

@@ -146,8 +146,11 @@ def compare_parsers(project: Project, source: str, parsers: Sequence[str]) -> Lo
         )
     path = Path(source)
     if not path.is_file():
+        there = path.exists()
         raise SourceError(
-            "a comparison reads one file", where=source, hint="give the path of a file"
+            "a comparison reads one file" if there else "there is no such file",
+            where=source,
+            hint="give the path of a file",
         )
     entry = entry_of_argument(project, source)
     data = ingest.read_bytes(path, source, entry.options)

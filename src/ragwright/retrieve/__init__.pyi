@@ -127,4 +127,5 @@ from .sheets import (
     cited_rows as cited_rows,
     sheet_answer as sheet_answer,
     sheet_hits as sheet_hits,
+    units_in_sheets as units_in_sheets,
 )

@@ -396,6 +396,7 @@ class RetrieveOptions:
         "module:object; empty: keyword, and dense if the index has vectors. A mapping adds "
         "channels of plug-ins to these: name -> weight in a rank fusion with the search without "
         "them, which has the weight 1.",
+        example="[keyword, sparse]",
     )
     pool: int | None = option(
         None,

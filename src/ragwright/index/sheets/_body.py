@@ -14,7 +14,13 @@ _SUMS = (
     r"|gesamt(?:summe|ergebnis)?|(?:zwischen|end)?summe|ergebnis|insgesamt"
     r"|total g[ée]n[ée]ral|sous-total|somme|moyenne|mittelwert|durchschnitt|suma|promedio|totale"
 )
-_SUM = re.compile(rf"(?:{_SUMS}|Σ)", re.IGNORECASE)
+_SUM = re.compile(rf"(?:{_SUMS}|[Σ∑Ø])", re.IGNORECASE)
+_WHOLE = re.compile(
+    r"(?:all|both|alle[rs]?|beide|tou(?:te)?s|tod[oa]s|tutt[ie]|(?:full |whole )?year|jahr|année"
+    r"|año|ytd|fy|(?:carried|brought) forward|übertrag)\b.*|(?P<period>[qhst])[1-4]\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Names of totals that say how much they hold: all regions, a year, a quarter."""
 _NAMED_SUM = re.compile(rf"(?:{_SUMS})\b\W*(?P<after>.*)|(?P<before>.*?)\W*\b(?:{_SUMS})", re.I)
 _FIGURE = re.compile(
     r"(?P<most>max(?:imum)?)|(?P<least>min(?:imum)?)|median|counts?|anzahl|nombre"
@@ -77,7 +83,9 @@ class _Division:
             elif not (row[0] and _notes(filled, width)):
                 self._result.data.append(at)
                 self._result.doubt = self._result.doubt or kind
-        self._result.doubt = self._result.doubt or self._inner_header()
+        self._result.doubt = (
+            self._result.doubt or self._inner_header() or self._last_is_a_sum() or ""
+        )
         return self._result
 
     def _kind(self, at: int, row: Sequence[str], filled: Sequence[str]) -> str:
@@ -96,6 +104,8 @@ class _Division:
             return self._figure(figure, row, doubt)
         if any(map(_is_sum, filled)) and self._adds_up(row):
             return "total"
+        if self._holds_the_above(row, filled):
+            return "total" if self._agreement(row)[1] == 0 else doubt
         named = _NAMED_SUM.fullmatch(label) if len(label) < _LONGEST else None
         self._checked += named is not None
         if named is None or not _typed(filled) or self._checked > _MOST_CHECKED:
@@ -135,6 +145,51 @@ class _Division:
             return "total"
         texts = any(_is_text(self.cells[i][0]) for i in self._result.data)
         return f"row {self.row + at} has numbers and no name" if texts else ""
+
+    def _holds_the_above(self, row: Sequence[str], filled: Sequence[str]) -> bool:
+        """True for "All regions" and "Q1" below the rows that they add up."""
+        names = [match for match in map(_WHOLE.fullmatch, filled) if match]
+        self._checked += bool(names)
+        if not names or self._checked > _MOST_CHECKED or not self._result.data:
+            return False
+        period = names[0]["period"]
+        above = self.cells[self._result.data[-1]]
+        periods = [match["period"] for match in map(_WHOLE.fullmatch, above) if match]
+        same = period is not None and period.lower() in {p.lower() for p in periods if p}
+        return not same and self._adds_up(row)
+
+    def _agreement(self, row: Sequence[str]) -> tuple[int, int, int]:
+        """How many numbers of a row are the sums of all above, how many are not, and of how many.
+
+        The third number is the fewest numbers other than 0 that such a sum is of.
+        """
+        agreed = differing = 0
+        fewest = len(self._result.data)
+        for position, cell in enumerate(row):
+            above = self._numbers(position, cell)
+            if above is None:
+                continue
+            *numbers, total = above
+            added = [number for number in numbers if number]
+            if len(added) > 1 and abs(sum(added) - total) < 1e-6 * max(1.0, abs(total)):
+                agreed += 1
+                fewest = min(fewest, len(added))
+            else:
+                differing += 1
+        return agreed, differing, fewest
+
+    def _last_is_a_sum(self) -> str:
+        """A doubt where the numbers of the last row are the sums of all above."""
+        if len(self._result.data) < 3:
+            return ""
+        last = self._result.data.pop()
+        row = self.cells[last]
+        agreed, differing, fewest = self._agreement(row)
+        self._result.data.append(last)
+        texts = [cell for cell in row if _is_text(cell)]
+        if len(texts) != 1 or not (agreed > 1 or (agreed and not differing and fewest > 2)):
+            return ""
+        return f"row {self.row + last} ({texts[0]!r}) may be a total or a row of data"
 
     def _names_the_last(self, row: Sequence[str], named: re.Match[str]) -> bool:
         """True for "West Total" below a single row of the West."""
@@ -187,13 +242,19 @@ class _Division:
 
     def _inner_header(self) -> str:
         """A doubt where a row has texts in all columns of numbers: the header of another table."""
-        if len(self._numeric) < 2:
-            return ""
-        for at in self._result.data:
+        for at in self._result.data if self._numeric else ():
             texts = [self.cells[at][position] for position in self._numeric]
-            if all(map(_is_text, texts)) and len(set(texts)) > 1:
+            if not all(map(_is_text, texts)):
+                continue
+            if len(set(texts)) > 1 or (len(texts) == 1 and self._reads_as_names(at)):
                 return f"row {self.row + at} looks like the header of another table"
         return ""
+
+    def _reads_as_names(self, at: int) -> bool:
+        """True for a row of capitalised texts without a digit, above others."""
+        row = self.cells[at]
+        words = all(cell[:1].isupper() and not any(map(str.isdigit, cell)) for cell in row)
+        return words and len(set(row)) == len(row) and at != self._result.data[-1]
 
 
 def _is_sum(cell: str) -> bool:

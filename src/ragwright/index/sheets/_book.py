@@ -15,8 +15,8 @@ from .._store import IndexSpec, Store
 from ._columns import folded, singular
 from ._grid import SheetTable, tables_of
 
-_VERSION = 3
-"""Since 3 with the groups of documents and the doubts about tables."""
+_VERSION = 4
+"""Since 4 with values that are alike, or stand beside others in one cell."""
 _SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".csv", ".tsv")
 _MOST_COLUMNS = 500
 _MOST_VALUES = 50_000

@@ -84,6 +84,8 @@ class SheetColumn:
         header: Header without its unit, which further columns of the table may have.
         below: True where an empty cell may stand for the value above it.
         yes: Cells that say yes, of a column that holds only yes and no.
+        alike: Two of its values that differ in capitals or spaces only, as ``Open, open``.
+        several: Values, folded, that also stand beside others in one cell, as in ``red, blue``.
     """
 
     name: str
@@ -100,6 +102,8 @@ class SheetColumn:
     header: str = ""
     below: bool = False
     yes: tuple[str, ...] = ()
+    alike: str = ""
+    several: tuple[str, ...] = ()
 
 
 def folded(text: str) -> str:
@@ -162,11 +166,15 @@ def typed_column(
     else:
         values = [None if is_missing(cell) else cell for cell in cells]
         column = SheetColumn(
-            " ".join(header.split()), units=_units_of(header, held), yes=_yes_cells(values)
+            " ".join(header.split()),
+            units=_units_of(header, held),
+            yes=_yes_cells(values),
+            alike=_alike(values),
+            several=_several(values),
         )
         left_out = tuple(place for place in left_out if _ERROR.search(place))
     present = [value for value in values if value is not None]
-    distinct = len(set(present)) == len(present) == len(cells)
+    distinct = len(set(present)) == len(present) == len(cells) and not column.alike
     empty = len(cells) - len(present)
     return replace(column, left_out=left_out[:20], distinct=distinct, empty=empty), values
 
@@ -192,6 +200,32 @@ def _yes_cells(values: Sequence[Value]) -> tuple[str, ...]:
     if None in values or not different or not all(w in _YES | _NO for w in words.values()):
         return ()
     return tuple(sorted(value for value, word in words.items() if word in _YES))
+
+
+def _alike(values: Sequence[Value]) -> str:
+    """Two values that differ in capitals or spaces only; empty without such."""
+    known: dict[str, str] = {}
+    for value in dict.fromkeys(value for value in values if isinstance(value, str)):
+        other = known.setdefault(" ".join(value.casefold().split()), value)
+        if other != value:
+            return f"{other}, {value}"
+    return ""
+
+
+_LISTING = re.compile(r"[,;/|\n]|\s\+\s")  # "Sales & Marketing" is one department
+_MOST_SEVERAL = 1_000
+
+
+def _several(values: Sequence[Value]) -> tuple[str, ...]:
+    """Values, folded, that other cells hold together with further ones."""
+    different = {value for value in values if isinstance(value, str)}
+    whole = {folded(value) for value in different}
+    found: set[str] = set()
+    for value in different:
+        parts = [part for part in map(folded, _LISTING.split(value)) if part]
+        if len(parts) > 1:
+            found.update(part for part in parts if part in whole)
+    return tuple(sorted(found)[:_MOST_SEVERAL])
 
 
 def may_stand_below(cells: Sequence[str], *, first: bool) -> bool:

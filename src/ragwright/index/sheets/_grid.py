@@ -357,7 +357,17 @@ def _table(part: _Part, document: Document) -> SheetTable | None:
         taken.add(unique.casefold())
         letter = column_letters(block.first_column + position)
         below = column.type == "text" and may_stand_below(cells, first=not position)
-        columns.append(replace(column, header=column.name, name=unique, letter=letter, below=below))
+        several = column.several if position else ()  # "Salt", "Salt and pepper" name rows
+        columns.append(
+            replace(
+                column,
+                header=column.name,
+                name=unique,
+                letter=letter,
+                below=below,
+                several=several,
+            )
+        )
         values.append(held)
     above = [cell for row in block.cells[:at] for cell in dict.fromkeys(row) if cell]
     title = " ".join([*block.notes, *above[:3]]) if at else " ".join(block.notes)

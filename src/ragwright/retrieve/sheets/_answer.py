@@ -78,6 +78,20 @@ def sheet_answer(question: str, database: Database) -> Flow[SheetAnswer | None]:
     return (yield from _computed(chosen, documents, database))
 
 
+def units_in_sheets(question: str, sheets: Sequence[Sheet]) -> SheetAnswer | None:
+    """The refusal of "How many articles are there?" where a column has that name, else None."""
+    words = {singular(folded(word.text)) for word in Question.of(question).words}
+    for sheet in sheets:
+        for column in sheet.columns:
+            if singular(folded(column.name)) in words:
+                reason = (
+                    f"it is not clear whether documents or rows of {sheet.place} are meant, which "
+                    f"has the column {column.name}"
+                )
+                return SheetAnswer("", reason=reason, certain=True)
+    return None
+
+
 def _sheets_in_question(question: Question, sheets: Sequence[Sheet]) -> list[Sheet]:
     """The tables of which a question names a column or the name, if it asks for rows at all."""
     if len(question.words) > _MOST_WORDS:

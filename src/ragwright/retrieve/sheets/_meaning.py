@@ -264,6 +264,10 @@ class _Former:
         if len(per) != 1 or len(names) != 1 or per - {"sum", "average", "count"}:
             raise NotReadError("it is not clear what is compared")
         kind = per.pop()
+        asked = self._parts.aggregates
+        if "list" not in asked[: asked.index(kind)] and asked.index(kind) < asked.index(way):
+            # "the average of the highest", "how many … of 4 minimum"
+            raise NotReadError(f"it is not clear what the {way} is taken of")
         form: Form = "rows" if kind == "count" else "sum" if kind == "sum" else "average"
         if (form == "rows") == bool(numbers) or len(numbers) > 1:
             raise NotReadError("it is not clear what is compared")
@@ -289,6 +293,37 @@ class _Former:
         raise NotReadError("it is not clear what is asked for")
 
 
+def _check_values(query: Query) -> None:
+    """Refuse to count values that are written in several ways, or several in one cell.
+
+    Raises:
+        NotReadError: Values that count are written so.
+    """
+    counted = [query.group] if query.group else []
+    counted += [query.target] if query.target and query.form == "distinct" else []
+    for column in counted:
+        if column.alike:
+            raise NotReadError(
+                f"values of the column {column.name} of {query.sheet.place} differ in capitals or "
+                f"spaces only ({column.alike})",
+                certain=True,
+            )
+    asked = {
+        condition.column: {folded(str(value)) for value in condition.values}
+        for condition in query.conditions
+        if condition.mark in {"in", "not in"}
+    }
+    asked.update({column.name: set(column.several) for column in counted})
+    for name, values in asked.items():
+        shared = sorted(values & set(query.sheet.column(name).several))
+        if shared:
+            raise NotReadError(
+                f"cells of the column {name} of {query.sheet.place} hold {shared[0]!r} together "
+                "with other values",
+                certain=True,
+            )
+
+
 _RATES = frozenset(["charge", "cost", "fee", "fare", "preis", "price", "prix", "rate", "tariff"])
 """Names of numbers that are not added up where "how much" is asked."""
 
@@ -306,6 +341,7 @@ def _check_columns(query: Query, parts: Parts) -> None:
                 "the value above",
                 certain=True,
             )
+    _check_values(query)
     used = [query.target] if query.target and query.form != "list" else []
     used += [
         query.sheet.column(c.column) for c in query.conditions if c.mark not in {"in", "not in"}

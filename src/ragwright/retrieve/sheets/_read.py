@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from ...core import late_pattern
 from ...index import folded, month_number, named_unit, read_date, singular
 from .._tables import Sheet
+from ._signs import COMPARING, RANGE, SIGN, UNEQUAL, is_sign, written_so
 from ._words import (
     AGGREGATES,
     COMPARISONS,
@@ -33,6 +34,7 @@ Found: TypeAlias = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 _TOKEN = late_pattern(
     r"\d{4}-\d{2}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{4}|°[CFcf]\b|[€$£¥%]"
+    rf"|{RANGE}|{SIGN}"
     r"|(?<![\w.,])[-−]?\d[\d.,]*\d(?![^\W_])|(?<![\w.,])[-−]?\d(?![^\W_])|\d+(?:[.,]\d+)?(?=[a-zA-Z]{1,3}\b)"
     r"|[^\W_]+"
 )
@@ -64,7 +66,8 @@ class Item:
         text: Its words as written.
         value: By kind: the aggregate, the comparison, the number, first and last day of a date, the
             unit; for ``column`` the names it may mean, for ``value`` its columns and values.
-        exact: False for a column that is named by a part of its name.
+        exact: False for a column that is named by a part of its name, and for a number whose point
+            may separate thousands, such as 3.500.
     """
 
     kind: ItemKind
@@ -89,7 +92,9 @@ class Question:
     def of(cls, text: str) -> Question:
         """Cut a question into words; the possessive ``'s`` is dropped."""
         plain = re.sub(r"['’]s\b", "  ", text)
-        return cls(text, tuple(Word(m[0], m.start(), m.end()) for m in _TOKEN.finditer(plain)))
+        return cls(
+            text, tuple(Word(m[0].strip(), m.start(), m.end()) for m in _TOKEN.finditer(plain))
+        )
 
     def span(self, start: int, end: int) -> str:
         """The words from one position to another, as written."""
@@ -109,8 +114,8 @@ class Question:
 
 
 def _emphasised(word: Word) -> bool:
-    """True for a code in capitals, which is no function word: IN for Indiana."""
-    return word.text.isupper() and len(word.text) > 1
+    """True for a code in capitals, which is no function word: IN for Indiana, the grade A."""
+    return word.text.isupper() and (len(word.text) > 1 or (word.text == "A" and word.start > 0))
 
 
 def items_of(question: Question, sheet: Sheet, values: Found) -> list[Item]:
@@ -190,9 +195,15 @@ class _ItemReader:
         whole = singular(form)
         single = end - at == 1
         keyword = form in _KEYWORDS
-        values = self._values.get(form)
-        if values and (not keyword or _emphasised(self._question.words[at])):
+        emphasised = _emphasised(self._question.words[at])
+        values = self._values_of(form, text)
+        if values and (not keyword or emphasised):
             return Item("value", text, values)
+        if single and text == "A" and emphasised:
+            return None
+        edges = (self._question.words[at].text, self._question.words[end - 1].text)
+        if not single and any(map(is_sign, edges)):
+            return None
         columns = self._names.get(whole)
         opening = at == 0 and form in AGGREGATES
         if columns and not opening and form not in {"in", "on", "of", "by", "to"}:
@@ -210,6 +221,12 @@ class _ItemReader:
         if single and (whole in self._table_words):
             return Item("table", text)
         return None
+
+    def _values_of(self, form: str, text: str) -> dict[str, tuple[str, ...]]:
+        """Values by column with these words and these signs."""
+        held = self._values.get(form, {})
+        chosen = {column: written_so(values, text) for column, values in held.items()}
+        return {column: values for column, values in chosen.items() if values}
 
     def _is_number(self, at: int) -> bool:
         return bool(re.match(r"[-−]?\d", self._question.words[at].text))
@@ -233,7 +250,9 @@ class _ItemReader:
         number = _number_of(text)
         if number is not None:
             factor = _FACTORS.get(words[at + 1].text.casefold()) if at + 1 < len(words) else None
-            return Item("number", text, number * (factor or 1)), at + (2 if factor else 1)
+            value = number * (factor or 1)
+            clear = re.fullmatch(r"[-−]?[1-9]\d{0,2}\.\d{3}", text) is None
+            return Item("number", text, value, exact=clear), at + (2 if factor else 1)
         unit = named_unit(text)
         if unit and text.casefold() not in _KEYWORDS and (len(text) > 1 or not text.isalpha()):
             return Item("unit", text, unit), at + 1
@@ -271,6 +290,10 @@ def _verb_bases(word: str) -> set[str]:
 
 
 def _phrase_item(text: str, form: str) -> Item | None:
+    if text in COMPARING:
+        return Item("comparison", text, COMPARING[text], exact=text != "=")
+    if text in UNEQUAL:
+        return Item("negation", text)
     if form in NEGATIONS:
         return Item("negation", text)
     if form in AGGREGATES and form not in WEAK:

@@ -98,7 +98,7 @@ def _names(text: str) -> tuple[str, ...] | None:
 
 def _columns(text: str) -> tuple[SheetColumn, ...]:
     entries: list[dict[str, Any]] = json.loads(text)
-    lists = ("left_out", "units", "yes")
+    lists = ("left_out", "units", "yes", "several")
     return tuple(
         SheetColumn(**{**entry, **{name: tuple(entry[name]) for name in lists}})
         for entry in entries

@@ -341,6 +341,10 @@ class _Walk:
         sign = self._peek()
         if sign is None:
             raise NotReadError("a number or date is missing")
+        if not sign.exact:
+            raise NotReadError(
+                f"it is not clear whether the point in {sign.text} is a decimal point"
+            )
         self._at += 1
         unit = ""
         if sign.kind == "number" and self._kind() == "unit":
