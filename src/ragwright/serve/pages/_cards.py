@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .._admission import Caller
     from .._answers import Delivered
 
-_IN_WORDS = ("quoted offline", "read as: ")
+_IN_WORDS = ("quoted offline", "read as: ", "no keyword hits: ", "nothing was retrieved")
 """Beginnings of notes that the page says in other words."""
 
 
