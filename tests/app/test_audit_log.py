@@ -241,6 +241,9 @@ def test_what_an_owner_does_by_command_is_kept_from_the_first_key_on(project: Pa
     assert SOURCE not in json.dumps(stored), "what was erased is not named again"
     shown = ragwright(project, "log").stdout
     assert "forget document" in shown
+    assert ragwright(project, "log", "--since", "2020-01-01 08:00+02:00").stdout == shown
+    assert "no such event" in ragwright(project, "log", "--until", "2020-01-01").stdout
+    assert "yesterday" in ragwright(project, "log", "--since", "yesterday", code=1).stderr
     [export] = json.loads(ragwright(project, "log", "--json", "--last", "1").stdout)["events"]
     assert facts(export, "kind", "subject") == ("exported", "audit log"), "reading all is an event"
 

@@ -137,6 +137,7 @@ def claimed(width: int, height: int) -> bytes:
 def test_damaged_huge_and_blank_images_are_answered(tmp_path: Path) -> None:
     (tmp_path / "blank.png").write_bytes(saved(Image.new("L", (600, 400), 255)))
     (tmp_path / "broken.png").write_bytes(saved(page(LEFT))[:900])
+    (tmp_path / "text.png").write_text("no image", "utf-8")
     (tmp_path / "good.png").write_bytes(saved(page(LEFT)))
     (tmp_path / "huge.png").write_bytes(claimed(20_000, 20_000))
     found, failures = read_folder(tmp_path)
@@ -144,6 +145,7 @@ def test_damaged_huge_and_blank_images_are_answered(tmp_path: Path) -> None:
     answers = {f.source: f for f in failures}
     assert answers["blank.png"].skipped
     assert isinstance(answers["blank.png"].error, EmptySourceError)
+    assert "object at" not in str(answers["text.png"].error)
     assert isinstance(answers["broken.png"].error, MalformedSourceError)
     assert isinstance(answers["huge.png"].error, UnsupportedSourceError)
     assert "20,000 x 20,000 pixels" in str(answers["huge.png"].error)

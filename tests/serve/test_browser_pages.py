@@ -123,6 +123,33 @@ def test_a_question_follows_an_answer_and_readers_rate_it(browser: Any, tmp_path
     assert not faults
 
 
+def test_a_conversation_is_shared_exported_and_deleted_before_it_is_loaded_again(
+    browser: Any, running: Running
+) -> None:
+    page = opened(browser, running.address, [])
+    page.fill("#q", QUESTION)
+    page.press("#q", "Enter")
+    page.wait_for_selector("#turns[aria-busy=false] .feedback", timeout=20_000)
+    place = page.url
+    page.locator("#menu summary").click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Markdown").click()
+    assert QUESTION in Path(download.value.path()).read_text(encoding="utf-8")
+    page.get_by_role("button", name="Share", exact=True).click()
+    page.wait_for_selector("#menu code", state="attached")
+    assert page.locator("#menu code").text_content() == place == page.url
+    page.goto(running.address)
+    page.fill("#q", QUESTION)
+    page.press("#q", "Enter")
+    page.wait_for_selector("#turns[aria-busy=false] .feedback", timeout=20_000)
+    place = page.url
+    page.locator("#menu summary").click()
+    page.get_by_role("button", name="Delete the conversation").click()
+    page.wait_for_url("**/history")
+    assert page.goto(place).status == 404
+    page.close()
+
+
 def test_stop_ends_the_call_of_the_model_and_nothing_is_kept(browser: Any, tmp_path: Path) -> None:
     faults: list[str] = []
     with ScriptedServer(Reply("Every two years [1]. " * 200, pace=0.05)) as model:

@@ -166,7 +166,7 @@ def test_an_answer_after_one_that_was_closed_since_does_not_go_on(tmp_path: Path
     [
         ({"input": []}, "input"),
         ({"input": QUESTION, "background": True}, "background"),
-        ({"input": QUESTION, "conversation": "conv_1"}, "conversation"),
+        ({"input": QUESTION, "conversation": "conv_1"}, "previous_response_id"),
         ({"input": QUESTION, "text": {"format": {"type": "json_object"}}}, "text.format"),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input_image"),
         ({"input": [{"role": "judge", "content": "x"}]}, "role"),

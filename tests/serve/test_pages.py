@@ -39,10 +39,15 @@ def test_a_form_asks_without_any_script(project: Path) -> None:
         reply = running.http.post("/", data={"q": QUESTION, "persona": "*"})
         assert reply.status_code == 200
         assert reply.text.count("The brake fluid must be changed every two years.") >= 2
+        unfound = running.http.post("/", data={"q": "Reciprocal zanzibars?"}).text
     why = reply.text[reply.text.index("Why this answer") :]
     assert "<b>brake</b>, <b>fluid</b>, <b>changed</b>. Left out" in why, "no stems"
     assert "Ranked 1st by its words." in why
     assert "read, not quoted" in why
+    why = unfound[unfound.index("Why this answer") :]
+    assert "<b>Reciprocal</b>, <b>zanzibars</b>" in why
+    assert "was found by these words" in why
+    assert "reciproc " not in why.replace(",", " "), "no stems"
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import re
@@ -321,3 +322,24 @@ def test_an_answer_from_tables_goes_on_while_they_may_be_asked(tmp_path: Path) -
                     break
                 time.sleep(0.05)
             assert codes == [404, 404]
+
+
+def test_a_computed_answer_quotes_its_rows_and_opens_the_document_at_them(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    body = {"messages": [{"role": "user", "content": "How many orders are of the region South?"}]}
+    with served(folder) as running:
+        client = running.client("")
+        whole = client.post("/v1/chat/completions", json=body).json()
+        stream = client.post("/v1/chat/completions", json=body | {"stream": True}).text
+        assert "counts and adds up rows of tables" in client.get("/ask/welcome").text
+        asked_page = client.post("/", data={"q": body["messages"][0]["content"]}).text
+        [cited] = whole["ragwright"]["citations"]
+        assert "South" in cited["quote"]
+        streamed = json.loads(stream.split("data: ")[-2])["ragwright"]["citations"]
+        assert streamed == [cited]
+        links = {html.unescape(link) for link in re.findall(r'href="(/source[?][^"]+)', asked_page)}
+        assert links == {cited["url"].removeprefix(running.address)}
+        [link] = links
+        for door in ("/source?", "/source/beside?"):
+            shown = client.get(link.replace("/source?", door)).text
+            assert re.search("<mark[^>]*>[^<]*A2[^<]*South", shown), door

@@ -42,7 +42,7 @@ def test_each_example_has_an_answer_and_readers_see_their_own(tmp_path: Path) ->
         assert len(questions) == 5
         assert "6 documents (Markdown)" in shown
         assert "does not search the web" in shown
-        assert "quotes sentences word for word" in shown
+        assert "quotes sentences word for word. It does not calculate, summarise" in shown
         for question in questions:
             body = {"messages": [{"role": "user", "content": question}]}
             answer = http.post("/v1/chat/completions", json=body).json()["ragwright"]

@@ -218,6 +218,13 @@ def marks_of_answer(answer: Answer, link: Link = _no_link) -> Marks:
 
 
 def quoted_text(hits: Sequence[Hit], cited: Citation) -> str:
-    """The text of a cited span, empty where its passage is not among the hits."""
+    """The text of a cited span, empty where its passage is not among the hits.
+
+    Rows of a table and excerpts are not the text of their span: they are quoted as they are.
+    """
     hit = next((h for h in hits if h.chunk_id == cited.chunk_id), None)
-    return "" if hit is None else hit.text[cited.start - hit.start : cited.end - hit.start]
+    if hit is None:
+        return ""
+    if (cited.start, cited.end) == (hit.start, hit.end):
+        return hit.text
+    return hit.text[cited.start - hit.start : cited.end - hit.start]

@@ -18,7 +18,7 @@ from ..flow import Message
 from ..monitoring import brief_model
 from ._errors import ApiError
 from ._figures import ChunkFigures, figures_of_answer
-from ._links import citation_json, closest_spans, link_lines, linked, promise_json
+from ._links import citation_json, closest_spans, link_lines, linked, promise_json, texts_of_spans
 from ._reading import visible_passages
 
 if TYPE_CHECKING:
@@ -101,9 +101,11 @@ async def delivered(
     """
     work.refuse_erased(asking, answer.hits)
     work.noted(answer.question, answer.hits)
-    placed_marks = marks or marks_of_answer(answer, linked(work.caller.base))
+    if marks is None:
+        texts = await texts_of_spans(work.bench, answer.hits)
+        marks = marks_of_answer(answer, linked(work.caller.base, texts))
     figures = await figures_of_answer(work.bench, work.caller, answer)
-    done = Delivered(name or new_id(), answer, placed_marks, figures)
+    done = Delivered(name or new_id(), answer, marks, figures)
     if work.service.metrics is not None:
         work.service.metrics.answered(answer.abstained)
     if work.service.options.keep_answers:

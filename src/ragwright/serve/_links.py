@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlencode
 
 from ..answer import CitedSpan, Link, quoted_text
-from ..core import Answer, Citation, plain, text_hash
+from ..core import Answer, Citation, Hit, plain, text_hash
+
+if TYPE_CHECKING:
+    from ..index import Store
+    from ..workbench import Workbench
+
+SpanTexts: TypeAlias = Mapping[tuple[str, int, int], str]
+"""Document, first and last character -> the text there."""
 
 _STAMP = 12
 """Digits of the hash by which a link knows whether the passage is still there."""
@@ -20,13 +28,43 @@ def source_url(base: str, document_id: str, start: int, end: int, quote: str) ->
     return f"{base}/source?{urlencode(query)}#passage"
 
 
-def linked(base: str) -> Link:
-    """Return how a server at this address links the citations of an answer."""
+def linked(base: str, texts: SpanTexts) -> Link:
+    """Return how a server at this address links the citations of an answer.
+
+    Args:
+        base: The address.
+        texts: As :func:`texts_of_spans`, of its passages.
+    """
 
     def link(cited: Citation, quote: str) -> str:
-        return source_url(base, cited.document_id, cited.start, cited.end, quote)
+        span = (cited.document_id, cited.start, cited.end)
+        return source_url(base, *span, texts.get(span, quote))
 
     return link
+
+
+async def texts_of_spans(bench: Workbench, hits: Iterable[Hit]) -> SpanTexts:
+    """What the documents say where the text of a passage is another: rows of a table, excerpts.
+
+    A link is stamped with it, because the page of a source compares the stamp with the document.
+    """
+    others = [hit for hit in hits if len(hit.text) != hit.end - hit.start]
+    return await asyncio.to_thread(_read_spans, bench.project.store, others) if others else {}
+
+
+def _read_spans(store: Store, hits: Iterable[Hit]) -> SpanTexts:
+    texts = {}
+    for hit in hits:
+        document = store.document(hit.document_id)
+        if document is not None:
+            span = (hit.document_id, hit.start, hit.end)
+            texts[span] = document.text[hit.start : hit.end]
+    return texts
+
+
+def moved_url(url: str, base: str) -> str:
+    """The link of a citation on the server at another address, or on this one (``""``)."""
+    return base + url[url.rindex("/source?") :]
 
 
 def same_text(stamp: str, text: str) -> bool:

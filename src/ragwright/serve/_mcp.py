@@ -27,12 +27,12 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
-from ..answer import citation
+from ..answer import CitedSpan, citation
 from ..core import Citation, near
 from ._admission import Admitted, Caller, Wanted, admitted
 from ._answers import answered, for_caller
 from ._errors import ApiError, api_error, error_reply
-from ._links import citation_json, closest_spans, promise_json, source_url
+from ._links import citation_json, closest_spans, moved_url, promise_json, source_url
 from ._note import Note
 from ._reading import VisibleSource, visible_source
 from ._service import Service, Serving
@@ -224,16 +224,13 @@ class _Tools:
                 raise ToolError(f"no persona {persona!r}; {choices}")
             [done] = await answered(work, question, [persona], work.asking())
         answer, marks = done.answer, done.marks
-        spans = [
-            citation_json(span) | {"url": self._passage_url(work, span.citation, span.quote)}
-            for span in marks.spans
-        ]
+        spans = [citation_json(span) | {"url": self._cited_url(work, span)} for span in marks.spans]
         lines = [
             f"[{ref['number']}] {ref['title'] or ref['source']}: {ref['url']}\n> {ref['quote']}"
             for ref in spans
         ]
         near = [
-            citation_json(span) | {"url": self._passage_url(work, span.citation, span.quote)}
+            citation_json(span) | {"url": self._cited_url(work, span)}
             for span in closest_spans(answer, marks.link)
         ]
         lines += [] if answer.promise is None else [answer.promise.line]
@@ -290,9 +287,15 @@ class _Tools:
 
     def _passage_url(self, work: Admitted, cited: Citation, quote: str) -> str:
         """Return where a reader opens a passage; without a server, the address of its source."""
+        url = source_url("", cited.document_id, cited.start, cited.end, quote)
+        return self._cited_url(work, CitedSpan(0, url, cited, quote))
+
+    def _cited_url(self, work: Admitted, span: CitedSpan) -> str:
+        """As :meth:`_passage_url`, of a span that an answer cites."""
         base = work.caller.base or self._service.options.public_url.rstrip("/")
+        cited = span.citation
         if base:
-            return source_url(base, cited.document_id, cited.start, cited.end, quote)
+            return moved_url(span.url, base)
         if cited.source.startswith(("http://", "https://")):
             return cited.source
         return Path(os.path.normpath(self._service.folder.root.resolve() / cited.source)).as_uri()

@@ -19,7 +19,7 @@ from ._admission import LOOK, Admitted
 from ._answers import delivered, for_caller
 from ._errors import ApiError, api_error
 from ._figures import ChunkFigures
-from ._links import link_lines, linked
+from ._links import link_lines, linked, texts_of_spans
 
 if TYPE_CHECKING:
     from ..core import Hit
@@ -131,7 +131,8 @@ class AnswerEvents:
 
     async def events(self) -> AsyncIterator[bytes]:
         """The frames, the last ones or an error at the end."""
-        link = linked(self._work.caller.base)
+        texts: dict[tuple[str, int, int], str] = {}
+        link = linked(self._work.caller.base, texts)
         marks = marks_for_hits(lambda: self._stream.context or (), link)
         noted: Sequence[Hit] = ()
         try:
@@ -144,17 +145,19 @@ class AnswerEvents:
                 if piece is None:
                     break
                 answer = self._stream.answer
-                begin = len(marks.marks)
-                if answer is None:
-                    text = marks.feed(piece)
-                else:  # no model wrote it: the whole answer is one piece
-                    marks = marks_of_answer(answer, link)
-                    text = marks.text
                 context = self._stream.context or ()
                 self._work.refuse_erased(self._streamed.asking, context)
                 if context is not noted:
                     self._work.noted(self._streamed.question, context)
                     noted = context
+                    texts |= await texts_of_spans(self._work.bench, context)
+                begin = len(marks.marks)
+                if answer is None:
+                    text = marks.feed(piece)
+                else:  # no model wrote it: the whole answer is one piece
+                    texts |= await texts_of_spans(self._work.bench, answer.hits)
+                    marks = marks_of_answer(answer, link)
+                    text = marks.text
                 if text:
                     for frame in self._frames.text(text, marks.marks[begin:]):
                         yield frame

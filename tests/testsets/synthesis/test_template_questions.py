@@ -117,6 +117,10 @@ UNITS = """# Boiler
 
 Put the pump into the pit, and connect the cable with the plug that came with it, as shown below.
 
+## Opening hours
+
+The shop for boilers opens at eight in the morning on each day but Sunday, and closes at six.
+
 ## What happens if the power fails?
 
 The boiler keeps its clock for two days, and starts again as soon as the power is back for good.

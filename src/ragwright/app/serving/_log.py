@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from typer import Option
@@ -50,7 +51,8 @@ def command(
         raise ConfigError(f"unknown kind {kind!r}", where="--kind", hint=near(kind, EVENT_KINDS))
     exported = lines or flags.writes_json or flags.output is not None
     most = last if last is not None or exported else _LAST
-    query = EventQuery(kind, who, document, request, since, until, most)
+    begin, end = _utc(since, "--since"), _utc(until, "--until")
+    query = EventQuery(kind, who, document, request, begin, end, most)
     folder = ProjectFolder(flags.project).require()
     settings = load_settings(folder.settings, flags.settings)
     if exported and flags.output is None:  # else that is noted for every command
@@ -65,6 +67,21 @@ def command(
         lambda: {"events": [event_json(*event) for event in events]},
         lambda: _shown(events, begun),
     )
+
+
+def _utc(text: str, option: str) -> str:
+    """A typed time as events have it, in UTC; empty for none."""
+    if not text:
+        return ""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"{text!r} is not a time",
+            where=option,
+            hint="write a time in UTC: 2026-11-26 or 2026-11-26T08:00",
+        ) from error
+    return (time.astimezone(UTC) if time.tzinfo else time).replace(tzinfo=None).isoformat()
 
 
 def _write_lines(flags: Flags, log: AuditLog, query: EventQuery) -> None:

@@ -115,6 +115,12 @@ def _decoded(data: bytes, page: int, most: PictureLimits, where: str) -> Picture
                     hint="save it smaller, or raise `max_memory` of the source",
                 )
             pixels = _reduced(image, most.pixels)
+    except images.UnidentifiedImageError as error:  # its text names an object in memory
+        raise MalformedSourceError(
+            "the image is truncated or damaged, or of another kind than its name says",
+            where=where,
+            hint="copy or download it again, or save it again in an image program",
+        ) from error
     except (OSError, ValueError, SyntaxError, EOFError, KeyError) as error:
         raise MalformedSourceError(
             f"the image is truncated or damaged: {error}",

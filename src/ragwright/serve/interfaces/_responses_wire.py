@@ -64,7 +64,7 @@ class ResponsesRequest(Body):
     metadata: Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)] | None = None
     text: TextOptions | None = None
     background: StrictBool | None = None
-    conversation: None = None
+    conversation: object = None
     ragwright: Extras = Field(default_factory=Extras)
 
     @field_validator("tools")
@@ -90,6 +90,15 @@ class ResponsesRequest(Body):
         if background:
             raise ValueError("answers are sent at once; leave background out")
         return background
+
+    @field_validator("conversation")
+    @classmethod
+    def _require_no_conversation(cls, conversation: object) -> object:
+        if conversation is not None:
+            raise ValueError(
+                "no conversation of the client is kept; leave it out and send previous_response_id"
+            )
+        return conversation
 
     @field_validator("text")
     @classmethod

@@ -21,7 +21,7 @@ from .._answers import Delivered, answered, new_id
 from .._api import caller_of, respond_to, service_of
 from .._errors import ApiError
 from .._figures import ChunkFigures
-from .._links import source_url
+from .._links import moved_url
 from .._streaming import AnswerEvents, EventStream, Streamed, sse_frame
 from .._wire import FeedbackRequest
 from ._base import VERDICTS, error_page, fragment, page
@@ -184,7 +184,7 @@ class _PageFrames:
                 "start": mark.start,
                 "end": mark.end,
                 "title": mark.span.citation.title or mark.span.citation.source,
-                "url": _local_url(mark),
+                "url": moved_url(mark.span.url, ""),
             }
             for mark in marks
         ]
@@ -198,11 +198,6 @@ class _PageFrames:
     def failure(self, error: ApiError) -> bytes:
         """The frame of an error."""
         return sse_frame(error.body())
-
-
-def _local_url(mark: PlacedMark) -> str:
-    cited = mark.span.citation
-    return source_url("", cited.document_id, cited.start, cited.end, mark.span.quote)
 
 
 async def _written(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...core import Citation, StoreError
 from .._answers import answer_details, notes_for, short_model
 from .._figures import figures_of_passages
-from .._links import source_url
+from .._links import moved_url, source_url
 from .._reading import visible_passages
 from ._why import plain_why
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .._admission import Caller
     from .._answers import Delivered
 
-_IN_WORDS = ("quoted offline", "read as: ")
+_IN_WORDS = ("quoted offline", "read as: ", "no keyword hits: ", "nothing was retrieved")
 """Beginnings of notes that the page says in other words."""
 
 
@@ -141,6 +141,7 @@ def _card(
 ) -> dict[str, Any]:
     details = answer.details
     spans = {place["number"]: linked_place(place) for place in details["citations"]}
+    urls = {_span(place): {"url": place["url"]} for place in details["citations"]}
     chunks = dict.fromkeys(place["chunk_id"] for place in details["citations"])
     shown = (figure for chunk in chunks for figure in figures.get(chunk, ()))
     return {
@@ -155,7 +156,7 @@ def _card(
         "notes": notes_for([n for n in details["notes"] if not n.startswith(_IN_WORDS)], caller),
         "promise": details["promise"],
         "verdict": answer.verdict,
-        "why": {**why, "read": [linked_place(place) for place in why["read"]]},
+        "why": {**why, "read": [linked_place(urls.get(_span(p), {}) | p) for p in why["read"]]},
     }
 
 
@@ -167,9 +168,13 @@ def _cited_chunk(place: Mapping[str, Any]) -> Citation:
 
 def linked_place(place: Mapping[str, Any], base: str = "") -> dict[str, Any]:
     """A place with its address on this server, whatever name it was reached by at the time."""
-    quote = place.get("quote", place.get("text", ""))
-    url = source_url(base, place["document_id"], place["start"], place["end"], quote)
+    url = place.get("url") or source_url("", *_span(place), place["text"])
+    url = moved_url(url, base)
     return {**place, "url": url, "title": place["title"] or place["document_id"]}
+
+
+def _span(place: Mapping[str, Any]) -> tuple[str, int, int]:
+    return place["document_id"], place["start"], place["end"]
 
 
 def _parts(

@@ -40,7 +40,8 @@ def plain_why(
 
     Returns:
         The words that were looked for, those that no passage holds, those that were not looked
-        for, and each passage with its words, its places and whether it was quoted.
+        for, each passage with its words, its places and whether it was quoted, and whether a search
+        by words found nothing.
     """
     read_as = details["read_as"] or question
     tokens_of = {word: frozenset(analyzer.tokens(word)) for word in words(read_as)}
@@ -59,6 +60,7 @@ def plain_why(
                 **place,
                 "text": text,
                 "words": matched,
+                "others": not matched and "keyword" in place["ranks"],
                 "places": _places(place["ranks"]),
                 "numbers": numbers.get(chunk, ()),
             }
@@ -69,6 +71,7 @@ def plain_why(
         "absent": [word for word in looked_for if word not in held] if read else [],
         "common": [word for word, tokens in tokens_of.items() if not tokens],
         "read": read,
+        "unfound": any(note.startswith("no keyword hits") for note in details["notes"]),
         "quoted": sum(bool(passage["numbers"]) for passage in read),
     }
 

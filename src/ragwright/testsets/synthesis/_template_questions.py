@@ -187,6 +187,14 @@ def _is_coded(title: str) -> bool:
     return bool(_CODE.search(title)) and len(title.split()) <= 8
 
 
+_COMPOUND = re.compile(
+    r"(?:opening|closing|working|operating|visiting|waiting|running|training|meeting|parking|shipping)"
+    r" (?:hours?|times?|days?|costs?|fees|rooms?|spaces?|courses?|instructions|conditions)",
+    re.I,
+)
+"""Headings that name a thing: their first word is no procedure."""
+
+
 def _title_question(title: str, body: str, language: str) -> tuple[str, str] | None:
     if title.endswith("?") and 5 <= len(title.split()) <= _MOST_WORDS:
         return "question", title
@@ -199,7 +207,9 @@ def _title_question(title: str, body: str, language: str) -> tuple[str, str] | N
     if match := pattern.fullmatch(title):
         return "procedure", template.format(match["s"].rstrip("."))
     if language == "en":
-        may_be_gerund = len(title.split()) > 1 and not has_finite_verb(title)
+        may_be_gerund = (
+            len(title.split()) > 1 and not has_finite_verb(title) and not _COMPOUND.fullmatch(title)
+        )
         verb = _verb_of_gerund(title.split()[0]) if may_be_gerund else ""
         if verb:
             rest = title.split(maxsplit=1)[1]

@@ -151,8 +151,12 @@ document.addEventListener("htmx:load", (event) => {
 
   // The conversation has an address from its first answer on.
   const remember = (place, question) => {
-    document.getElementById("menu").hidden = false;
+    const menu = document.getElementById("menu");
+    menu.hidden = false;
     if (location.pathname === root + place) return;
+    for (const [selector, name] of [["form", "action"], ["a", "href"]])
+      for (const node of menu.querySelectorAll(selector))
+        node.setAttribute(name, node.getAttribute(name).replace(/\/c\/[^/]+(?=\/[^/]+$)/, place));
     window.history.replaceState(null, "", root + place);
     const link = element("a", question.slice(0, 80), { href: root + place, "aria-current": "page" });
     const item = element("li");
