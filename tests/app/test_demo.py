@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -31,22 +32,31 @@ def demo(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def test_the_demo_answers_three_questions_for_two_personas(tmp_path: Path) -> None:
-    shown = demo([sys.executable, "-c", "from ragwright.app import main; main()"], tmp_path)
-    assert shown.count("[engineer]") == 3
-    assert shown.count("[marketing]") == 3
-    assert shown.count("sources:") == 6
-    assert "Try next" in shown
-    again = demo([sys.executable, "-c", "from ragwright.app import main; main()"], tmp_path)
-    assert "0 added" in again
+COMMAND = [sys.executable, "-c", "from ragwright.app import main; main()"]
 
 
-def test_the_demo_is_served_with_its_pages(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder in which the demo was run, and what it printed; others go on with its project."""
+    folder = tmp_path_factory.mktemp("demo")
+    return folder, demo(COMMAND, folder)
+
+
+def test_the_demo_answers_three_questions_for_two_personas(shown: tuple[Path, str]) -> None:
+    folder, printed = shown
+    assert printed.count("[engineer]") == 3
+    assert printed.count("[marketing]") == 3
+    assert printed.count("sources:") == 6
+    assert "Try next" in printed
+    assert "0 added" in demo(COMMAND, folder)
+
+
+def test_the_demo_is_served_with_its_pages(shown: tuple[Path, str]) -> None:
     pytest.importorskip("fastapi")
     words = [sys.executable, "-m", "ragwright", "demo", "--serve", "--port", "0"]
     environment = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
     process = subprocess.Popen(
-        words, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        words, cwd=shown[0], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
         env=environment,
     )  # fmt: skip
     try:
@@ -107,15 +117,16 @@ def test_the_wheel_alone_runs_the_demo_in_an_empty_folder(tmp_path: Path) -> Non
 
 
 def test_the_full_demo_ends_in_a_verdict_and_a_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shown: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_demo_full, "QUESTIONS", 16)
     folder = tmp_path / "demo"
-    shown = ragwright(tmp_path, "demo", "demo", "--full", "--quiet").stdout
-    assert "# Testset: 16 questions without a model" in shown
-    assert "and 13 more trials, in the report" in shown
-    [told] = re.findall(r"# Verdict \(.*\)\n+(.*)", shown)
-    report = Path(re.findall(r"open in a browser: (.*)", shown)[0])
+    shutil.copytree(shown[0] / "ragwright-demo", folder)
+    printed = ragwright(tmp_path, "demo", "demo", "--full", "--quiet").stdout
+    assert "# Testset: 16 questions without a model" in printed
+    assert "and 13 more trials, in the report" in printed
+    [told] = re.findall(r"# Verdict \(.*\)\n+(.*)", printed)
+    report = Path(re.findall(r"open in a browser: (.*)", printed)[0])
     assert report == (folder / "report.html").resolve()
     page = report.read_text("utf-8")
     assert "src=http" not in page

@@ -6,15 +6,11 @@ import errno
 import json
 import logging
 import os
-import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -185,60 +181,6 @@ def test_the_id_of_a_proxy_is_kept_and_a_forged_one_is_not(tmp_path: Path) -> No
         for request_id, kept in (("abc-1", True), ("a b", False), ("x" * 200, False)):
             reply = running.http.get("/healthz", headers={"x-request-id": request_id})
             assert (reply.headers["x-request-id"] == request_id) == kept
-
-
-def wait_for_line(lines: list[str], text: str) -> None:
-    end = time.monotonic() + 30
-    while not any(text in line for line in lines):
-        assert time.monotonic() < end, lines
-        time.sleep(0.1)
-
-
-@pytest.mark.slow
-def test_requests_and_killed_workers_are_lines_of_json(tmp_path: Path) -> None:
-    folder = project(tmp_path)
-    words = ["serve", "--port", "0", "-C", str(folder), "--workers", "2"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ragwright", *words], stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    lines: list[str] = []
-
-    def read() -> None:
-        assert process.stderr is not None
-        lines.extend(process.stderr)
-
-    try:
-        address = ""
-        while not address:
-            line = process.stderr.readline()
-            assert line, "it ended"
-            match = re.search(r"http://127\.0\.0\.1:\d+", line)
-            address = match[0] if match else ""
-        threading.Thread(target=read, daemon=True).start()
-        import httpx2
-
-        reply = httpx2.post(f"{address}/v1/retrieve", json={"query": QUESTION}, timeout=30)
-        [task] = Path(f"/proc/{process.pid}/task").glob(str(process.pid))
-        workers = [
-            pid
-            for pid in map(int, (task / "children").read_text().split())
-            if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()
-        ]
-        # A worker logs a request after its reply, so it must not be killed before.
-        wait_for_line(lines, "/v1/retrieve")
-        os.kill(workers[0], signal.SIGKILL)
-        wait_for_line(lines, "another one is started")
-    finally:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(30)
-        process.stderr.close()
-    logged = [json.loads(line) for line in lines if line.startswith("{")]
-    [request] = [line for line in logged if line.get("route") == "/v1/retrieve"]
-    assert request["request_id"] == reply.headers["x-request-id"]
-    assert (request["method"], request["status"]) == ("POST", 200)
-    assert request["seconds"] > 0
 
 
 @pytest.mark.slow
