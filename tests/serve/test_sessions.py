@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from browsing import opened
+from command_line import ragwright
 from served import served
 from small_project import MakeProject
 
@@ -48,6 +49,8 @@ def test_the_cookie_is_a_session_that_ends_and_is_no_key(tmp_path: Path) -> None
         assert "SameSite=strict" in cookie
         assert http.get("/sources").status_code == 200
         assert http.get("/session").json() == {"signed_in": True}
+        [listed] = json.loads(ragwright(folder, "sessions", "list", "--json").stdout)["sessions"]
+        assert abs(listed["began"] - time.time()) < 60
         for name in ("authorization", "x-api-key"):
             value = f"Bearer {session[1]}" if name == "authorization" else session[1]
             assert running.client().get("/v1/models", headers={name: value}).status_code == 401

@@ -169,6 +169,16 @@ def test_settings_that_are_wrong_change_nothing(project: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_new_index_is_followed_while_the_project_file_is_wrong(project: Path) -> None:
+    with Workbench.open(project) as bench, served(project) as running:
+        assert hits(running) == 2
+        (project / "ragwright.yaml").write_text("retrieve: {top_q: 3}\n", "utf-8")
+        (project / "docs/brakes.md").write_text("# Brakes\n\nBrake fluid is yellow.\n", "utf-8")
+        bench.ingest()
+        eventually(lambda: hits(running) == 3)
+
+
+@pytest.mark.slow
 def test_readers_see_the_old_index_until_the_new_one_is_whole(project: Path) -> None:
     with served(project, watch=1.0) as running, asked_all_the_while(running) as states:
         marker = project / ".ragwright/data/ingesting"

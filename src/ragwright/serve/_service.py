@@ -452,18 +452,26 @@ class Service:
         Also under a promoted configuration.
 
         Raises:
-            ConfigError: The project file cannot be read; what held before holds.
+            ConfigError: The project file cannot be read; what held before holds, and the file is
+                read again once it has changed.
         """
         stamp = _file_stamp(self.folder.file)
         if stamp == self._file_read:
             return
+        self._file_read = stamp
         overrides = self._configured_overrides(self.options)
+        fault: ConfigError | None = None
         for opened in list(self._open.values()):
             laid = (*overrides.get(opened.name, ()), *self.serving.overrides)
-            settings = await asyncio.to_thread(load_settings, self.folder.file, laid)
+            try:
+                settings = await asyncio.to_thread(load_settings, self.folder.file, laid)
+            except ConfigError as error:  # the others are to be closed nevertheless
+                fault = error
+                continue
             opened.ungrouped = is_everyones(settings)
             opened.bench.project.databases.regroup(settings.retrieve.databases)
-        self._file_read = stamp
+        if fault is not None:
+            raise fault
 
     async def _replace_changed(self) -> None:
         """Replace what is served where something has changed.

@@ -27,7 +27,7 @@ _MOST = 10_000
 """Sessions of a kind that are kept; the oldest end first."""
 
 _LISTED = (
-    "SELECT s.id, k.name, '', 'key', NULL, s.ends FROM serve_sessions s "
+    "SELECT s.id, k.name, '', 'key', s.ends - :life, s.ends FROM serve_sessions s "
     "JOIN serve_keys k ON k.hash = s.key WHERE s.ends > :now UNION ALL "
     "SELECT s.id, s.person, p.label, 'provider', s.began, s.ends FROM serve_signed_in s "
     "JOIN serve_people p ON p.name = s.person WHERE s.ends > :now ORDER BY 6 DESC"
@@ -43,7 +43,7 @@ class ServeSession:
         name: Name of the key or person.
         label: The person's name for people; empty for a key.
         way: ``key`` or ``provider``.
-        began: Seconds since 1970; None where that was not stored.
+        began: Seconds since 1970.
         ends: Seconds since 1970.
     """
 
@@ -51,7 +51,7 @@ class ServeSession:
     name: str
     label: str
     way: str
-    began: float | None
+    began: float
     ends: float
 
 
@@ -149,7 +149,8 @@ class Sessions:
 
     def all(self) -> tuple[ServeSession, ...]:
         """Every session that has not ended, those that end last first."""
-        rows = self._ledger.select(_LISTED.replace(":now", "?"), (self._clock(),) * 2)
+        statement = _LISTED.replace(":now", "?").replace(":life", "?")
+        rows = self._ledger.select(statement, (float(LIFE), *(self._clock(),) * 2))
         return tuple(ServeSession(row[0][:12], *row[1:]) for row in rows)
 
     def revoke(self, wanted: str) -> int:

@@ -30,8 +30,7 @@ def show(flags: Flags) -> None:
     known = _sessions(flags.project).all()
     rows = [["session", "name", "shown as", "began", "ends"]]
     for session in known:
-        began = "" if session.began is None else utc_minute(session.began)
-        times = [began, utc_minute(session.ends)]
+        times = [utc_minute(session.began), utc_minute(session.ends)]
         rows.append([session.id, session.name, session.label, *times])
     flags.console.show(
         lambda: {"sessions": [asdict(session) for session in known]},

@@ -160,7 +160,7 @@ def _open(pdfium: Any, data: bytes, where: str) -> Any:
                 hint="save a copy without the password, for example with qpdf --decrypt",
             ) from error
         raise MalformedSourceError(
-            f"the PDF is truncated or damaged: {error}",
+            f"the PDF is truncated or damaged: {str(error).rstrip('.')}",
             where=where,
             hint="copy or download it again, or repair it, for example with qpdf",
         ) from error

@@ -75,6 +75,8 @@ def _template_environment() -> Environment:
     return environment
 
 
+_TABLE_RULE = re.compile(r"^\|[ |:-]+\|[ \t]*$", re.MULTILINE)
+_TABLE_ROW = re.compile(r"^\|(.+?)[ \t]*\|[ \t]*$", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 
 
@@ -84,8 +86,9 @@ def _headings(text: str) -> Markup:
 
 
 def _plain(text: str) -> str:
-    """A text on one line, without the marks of headings."""
-    return " ".join(_HEADING.sub(r"\1.", text).split())
+    """A text on one line, without the marks of headings and tables."""
+    text = _TABLE_ROW.sub(lambda row: row[1].replace("|", "·") + ";", _TABLE_RULE.sub("", text))
+    return " ".join(_HEADING.sub(r"\1.", text).split()).removesuffix(";")
 
 
 @cache

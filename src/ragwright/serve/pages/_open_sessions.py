@@ -13,7 +13,6 @@ from .._api import caller_of, service_of
 from .._door import COOKIE
 from .._errors import ApiError
 from .._keys import hashed
-from .._sessions import LIFE
 from ._base import error_page, page
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def _shown(session: ServeSession, here: str) -> dict[str, Any]:
         "name": session.name,
         "shown": session.label or session.name,
         "way": {"key": "a key", "provider": "an account"}[session.way],
-        "began": utc_minute(session.ends - LIFE if session.began is None else session.began),
+        "began": utc_minute(session.began),
         "ends": utc_minute(session.ends),
         "here": here.startswith(session.id),
     }
