@@ -154,11 +154,13 @@ def bootstrap(sums: Values, sizes: Values, seed: int) -> Interval:
     """
     generator = np.random.default_rng(seed)
     count = len(sums)
+    alone = bool((sizes == 1).all())
     rows = max(1, _BLOCK // count)
     means = []
     for at in range(0, RESAMPLES, rows):
         drawn = generator.integers(0, count, (min(rows, RESAMPLES - at), count))
-        means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
+        divisors = count if alone else sizes[drawn].sum(axis=1)
+        means.append(sums[drawn].sum(axis=1) / divisors)
     resampled = np.concatenate(means)
     return bca(
         resampled, math.fsum(sums) / math.fsum(sizes), _jackknife_acceleration(sums, sizes), count
