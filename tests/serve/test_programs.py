@@ -62,7 +62,7 @@ class Workers:
     address: str
     lines: list[str]
 
-    def said(self, text: str) -> None:
+    def wait_for_line(self, text: str) -> None:
         """Wait for a line with this text."""
         end = time.monotonic() + 120
         while not any(text in line for line in self.lines):
@@ -255,7 +255,7 @@ def searches(address: str) -> float:
 def test_requests_are_lines_of_json(workers: Workers) -> None:
     body = {"query": f"{QUESTION} As JSON?"}
     reply = httpx2.post(f"{workers.address}/v1/retrieve", json=body, timeout=60, verify=PLAIN)
-    workers.said(reply.headers["x-request-id"])  # it is logged after the reply
+    workers.wait_for_line(reply.headers["x-request-id"])  # it is logged after the reply
     logged = [json.loads(line) for line in list(workers.lines) if line.startswith("{")]
     [request] = [line for line in logged if line.get("request_id") == reply.headers["x-request-id"]]
     assert (request["route"], request["method"], request["status"]) == (
@@ -286,7 +286,7 @@ def test_a_worker_that_was_killed_is_replaced_and_its_open_requests_are_forgotte
         with suppress(ProcessLookupError):
             os.kill(worker, signal.SIGKILL)
     thread.join()
-    workers.said("another one is started")
+    workers.wait_for_line("another one is started")
     end = time.monotonic() + 120
     while open_requests(address) != 1:
         assert time.monotonic() < end
