@@ -27,6 +27,7 @@ def load() -> list[PlainItem]:
         PlainItem("The canteen sells bread.", source="d", groups=7),
         PlainItem("The canteen is open to all.", source="e"),
         PlainItem("The canteen sells tea.", source="f", groups='["hr", "board"]'),
+        PlainItem("The canteen sells fish.", source="g", gruops=["hr"]),
     ]
 
 
@@ -123,6 +124,7 @@ def test_groups_that_cannot_be_read_never_open_a_document(tmp_path: Path, front:
         "sources: [docs]\ngroups: {ungrouped: nobody}",
         "sources: [{source: docs, groups: ['']}]",
         "sources: [{source: docs, metadata: {groups: {a: b}}}]",
+        "sources: [{source: docs, metadata: {grups: hr}}]",
     ],
 )
 def test_rules_that_protect_nothing_are_refused(tmp_path: Path, settings: str) -> None:
@@ -138,7 +140,7 @@ def test_metadata_of_loaders_carry_groups(tmp_path: Path, monkeypatch: pytest.Mo
     folder = written(tmp_path, settings)
     with Workbench.open(folder) as bench:
         report = bench.ingest()
-    assert sorted(f.source for f in report.failures) == ["canteen:c", "canteen:d"]
+    assert sorted(f.source for f in report.failures) == ["canteen:c", "canteen:d", "canteen:g"]
     assert groups_of(folder) == {
         "canteen:a": ("hr",),
         "canteen:b": ("hr", "board"),

@@ -80,6 +80,7 @@ from ._groups import (
     groups_in as groups_in,
     is_group_name as is_group_name,
     is_readable as is_readable,
+    misspelt_groups as misspelt_groups,
     narrows as narrows,
     opens_to as opens_to,
     reader_filter as reader_filter,

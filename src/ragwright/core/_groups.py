@@ -17,6 +17,16 @@ GROUPS = "groups"
 EVERYONE = "everyone"
 """The group that every reader belongs to."""
 
+_MISSPELT = frozenset(
+    swapped
+    for at in range(len(GROUPS) - 1)
+    for swapped in (
+        GROUPS[:at] + GROUPS[at + 1] + GROUPS[at] + GROUPS[at + 2 :],
+        GROUPS[:at] + GROUPS[at + 1 :],
+    )
+)
+"""``groups`` with two letters swapped, or one of the first five left out."""
+
 _NAME = re.compile(r"\w(?:[\w .@:/+-]{0,98}\w)?")
 
 
@@ -39,6 +49,11 @@ def group_names(value: Any) -> tuple[str, ...]:
     if not names:
         raise _not_names(value)
     return tuple(dict.fromkeys(names))
+
+
+def misspelt_groups(fields: Iterable[str]) -> str:
+    """The first of some fields whose name is ``groups`` misspelt; empty without one."""
+    return next((field for field in fields if field.lower() in _MISSPELT), "")
 
 
 def is_group_name(text: str) -> bool:

@@ -17,6 +17,7 @@ from ..core import (
     MalformedSourceError,
     common_groups,
     group_names,
+    misspelt_groups,
     option,
     reader_filter,
     value_hash,
@@ -109,6 +110,15 @@ class GroupOptions:
     def _labelled_document(
         self, document: Document, source: str, fields: dict[str, Any], of_source: tuple[str, ...]
     ) -> Document | Failure:
+        if misspelt := misspelt_groups(document.metadata):
+            return ingest.Failure(
+                document.id,
+                MalformedSourceError(
+                    f"metadata: {misspelt!r} is not a field, but nearly {GROUPS!r}",
+                    where=document.id,
+                    hint=f"name it {GROUPS}, or give the field another name",
+                ),
+            )
         stated = document.metadata.get(GROUPS)
         of_rule = self.groups_of(document.id, source)
         if stated is None and not of_rule and not of_source:

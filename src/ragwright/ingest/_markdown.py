@@ -14,6 +14,7 @@ from ..core import (
     MetaValue,
     Placed,
     group_names,
+    misspelt_groups,
     parse_yaml,
 )
 from ._extract import Extract, markdown_headings, sections_of
@@ -25,15 +26,6 @@ _FRONT = re.compile(r"\A\s*---[ \t]*\n(.*?)(?<=\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)"
 _OPENED = re.compile(r"\A\s*---[ \t]*\n(?:[ \t]*(?:#[^\n]*)?\n)*[\w-]+:(?:\s|\Z)")
 _KEY = re.compile(r"""["']?([^\s"'#:-][^"':]*)["']?[ \t]*:(?:\s|\Z)""")
 _LIMIT = 65_536
-_MISSPELT = frozenset(
-    swapped
-    for at in range(len(GROUPS) - 1)
-    for swapped in (
-        GROUPS[:at] + GROUPS[at + 1] + GROUPS[at] + GROUPS[at + 2 :],
-        GROUPS[:at] + GROUPS[at + 1 :],
-    )
-)
-"""``groups`` with two letters swapped, or one of the first five left out."""
 _LARGEST = 2**63
 _HOLDS = "a filter could not use it, so an excluding filter would not exclude the document"
 _CREATED = ("created", "date", "published", "publish_date", "date_created")
@@ -124,7 +116,7 @@ def _check_groups(key: Any, value: Any, placed: Placed, where: str, before: int)
     """
     name = str(key).strip().lower()
     line = f"{where}:{placed.lines.get((key,), 1) + before}"
-    if name != GROUPS and name in _MISSPELT:
+    if misspelt_groups((name,)):
         raise MalformedSourceError(
             f"front matter: {key!r} is not a field, but nearly {GROUPS!r}",
             where=line,

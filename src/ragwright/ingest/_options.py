@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..core import GROUPS, ConfigError, added, addition, group_names, meta_value, near, option
+from ..core import (
+    GROUPS,
+    ConfigError,
+    added,
+    addition,
+    group_names,
+    meta_value,
+    misspelt_groups,
+    near,
+    option,
+)
 from ..engines import EngineOptions
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
@@ -140,6 +150,11 @@ class SourceOptions:
         for named in (self.groups, *(v for n, v in self.metadata.items() if n == GROUPS)):
             if named != ():
                 group_names(named)
+        if misspelt := misspelt_groups(self.metadata):
+            raise ConfigError(
+                f"metadata.{misspelt}: not a field, but nearly {GROUPS!r}",
+                hint=f"write {GROUPS}: [hr], or give the field another name",
+            )
         for name, value in self.metadata.items():
             if meta_value(value) in (None, "", ()):
                 raise ConfigError(
