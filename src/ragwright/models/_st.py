@@ -132,11 +132,15 @@ def open_quietly(kind: str, source: str | Path, device: str) -> Any:
     except RagwrightError:
         raise
     except Exception as error:
+        if not home.is_dir():
+            raise ConfigError(
+                "no such model folder",
+                where=str(home),
+                hint="write st:FOLDER; for a model on the hub write hf:ORG/NAME",
+            ) from error
         raise ConfigError(
             f"sentence-transformers cannot open {str(source)!r}: {str(error)[:300]}",
-            hint="its files are damaged or incomplete: copy the model into the folder again"
-            if home.is_dir()
-            else "the folder does not exist; for a model on the hub write hf:ORG/NAME",
+            hint="its files are damaged or incomplete: copy the model into the folder again",
         ) from error
     # Without its files transformers makes a tokenizer that reads every word as unknown.
     tokenizer = getattr(model, "tokenizer", None)
