@@ -40,9 +40,10 @@ NOTES = (
     "is computed in Python from the rows before they are written into the files.",
 )
 READ = (
-    "It was run four times, and only totals were read, in all and by kind: when the development "
+    "It was run five times, and only totals were read, in all and by kind: when the development "
     "half had no wrong answer left, for this page, after a fault that a test of the repository "
-    "showed, and after rules for columns of currencies and for several tables on one sheet."
+    "showed, after rules for columns of currencies and for several tables on one sheet, and after "
+    "rules for signs in questions and values."
 )
 
 
