@@ -55,8 +55,17 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
-Serves = Annotated[Any, Depends(service_of)]
-Calls = Annotated[Caller, Depends(caller_of)]
+async def _service(request: Request) -> Service:
+    return service_of(request)
+
+
+async def _caller(request: Request) -> Caller:
+    return caller_of(request)
+
+
+# FastAPI runs dependencies that are not async on a thread each, and waits for it.
+Serves = Annotated[Any, Depends(_service)]
+Calls = Annotated[Caller, Depends(_caller)]
 
 
 @router.get("/healthz", response_class=PlainTextResponse)

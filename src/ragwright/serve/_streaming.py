@@ -37,10 +37,14 @@ DONE = b"data: [DONE]\n\n"
 """The last frame of a stream of chat completions."""
 
 
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
+"""As ``json.dumps`` with this option, which makes an encoder for each call."""
+
+
 def sse_frame(body: Mapping[str, Any], event: str = "") -> bytes:
     """A server-sent event with a JSON body; ``event`` names its type."""
     name = f"event: {event}\n" if event else ""
-    return f"{name}data: {json.dumps(body, ensure_ascii=False)}\n\n".encode()
+    return f"{name}data: {_as_json(body)}\n\n".encode()
 
 
 class EventStream(StreamingResponse):
@@ -136,8 +140,9 @@ class AnswerEvents:
         marks = marks_for_hits(lambda: self._stream.context or (), link)
         noted: Sequence[Hit] = ()
         try:
-            for frame in self._frames.opening():
-                yield frame
+            # Frames that are ready together are sent together: each sending passes every layer.
+            if opening := b"".join(self._frames.opening()):
+                yield opening
             while True:
                 async for comment in self._pings_until_next():
                     yield comment
@@ -159,8 +164,7 @@ class AnswerEvents:
                     marks = marks_of_answer(answer, link)
                     text = marks.text
                 if text:
-                    for frame in self._frames.text(text, marks.marks[begin:]):
-                        yield frame
+                    yield b"".join(self._frames.text(text, marks.marks[begin:]))
                 self._next = asyncio.ensure_future(anext(self._pieces, None))
             async for event in self._last_events(marks):
                 yield event
@@ -203,9 +207,7 @@ class AnswerEvents:
         if streamed.links:
             rest += link_lines(marks.spans)
         if rest:
-            for frame in self._frames.text(rest, marks.marks[begin:]):
-                yield frame
+            yield b"".join(self._frames.text(rest, marks.marks[begin:]))
         done = await delivered(self._work, answer, streamed.asking, name=streamed.id, marks=marks)
         shown = for_caller(answer, self._work.caller)
-        for frame in self._frames.closing(shown, marks, done.figures):
-            yield frame
+        yield b"".join(self._frames.closing(shown, marks, done.figures))
