@@ -35,7 +35,8 @@ EVENTS = {
         "exported",  # where they write to a file outside the folder of the program
     ),
     **dict.fromkeys(
-        ("keys add", "keys revoke", "sessions revoke", "restore", "upgrade"), "changed"
+        ("keys add", "keys change", "keys revoke", "sessions revoke", "restore", "upgrade"),
+        "changed",
     ),
     "forget": "erased",
     "promote": "promoted",

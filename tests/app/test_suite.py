@@ -100,6 +100,32 @@ def test_wrong_words_are_told(project: Path, words: tuple[str, ...], said: str) 
     assert not (project / "no.jsonl").exists()
 
 
+def test_questions_without_gold_are_told_how_to_get_some(project: Path) -> None:
+    rows = [
+        {"user_input": f"Who is the {team} team led by?", "reference": name}
+        for team, name in TEAMS.items()
+    ]
+    (project / "bare.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    made = (
+        "suite",
+        "security",
+        "--attack",
+        "injection",
+        "--shares",
+        "0,1/2",
+        "-o",
+        "attacks.jsonl",
+    )
+    _, remarks = run(project, *made, "--testset", "bare.jsonl", code=1)
+    assert "`ragwright synth --from FILE -o NEW.jsonl`" in " ".join(remarks.split())
+    for row, (team, name) in zip(rows, TEAMS.items(), strict=True):
+        row |= {"reference_contexts": [f"The {team} team is led by {name}."]}
+    (project / "quoted.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    run(project, "synth", "--from", "quoted.jsonl", "-o", "with-gold.jsonl", "-q")
+    run(project, *made, "--testset", "with-gold.jsonl")
+    assert (project / "attacks.jsonl").is_file(), "what the message says helps"
+
+
 def test_a_run_of_something_else_has_no_curves(project: Path) -> None:
     run(project, "eval", "--testset", "set.jsonl", "-q", "-o", "e.txt")
     _, remarks = run(project, "suite", "curves", code=1)

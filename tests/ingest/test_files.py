@@ -514,7 +514,13 @@ def test_missing_and_empty_and_forbidden(tmp_path: Path, monkeypatch: pytest.Mon
     assert type(missing.error) is SourceError
     assert "nothing.pdf" in str(missing.error)
     _, (empty,) = folder(tmp_path)
-    assert "no file" in empty.error.what
+    assert empty.skipped
+    assert "empty" in empty.error.what
+    (tmp_path / "a.png").write_bytes(b"")
+    _, (unmatched,) = folder(tmp_path, SourceOptions(include=("*.md",)))
+    assert not unmatched.skipped
+    assert "no file" in unmatched.error.what
+    (tmp_path / "a.png").unlink()
     (tmp_path / "a.txt").write_text("x", "utf-8")
 
     def forbid(path: Path, flags: int) -> int:

@@ -282,5 +282,26 @@ def test_dify_gets_records(running: Running) -> None:
     body["metadata_condition"] = None
     body["retrieval_setting"]["score_threshold"] = 1.0
     assert len(running.http.post("/retrieval", json=body).json()["records"]) <= 1
-    body["knowledge_id"] = "nobody"
-    assert running.http.post("/retrieval", json=body).status_code == 404
+
+
+def test_dify_gets_errors_in_its_own_shape(running: Running, tmp_path: Path) -> None:
+    """It takes a key for right unless the status is 403, and shows no other shape."""
+    keys = ServeKeys(ProjectFolder(next(tmp_path.rglob("ragwright.yaml")).parent))
+    secret = keys.add(ServeKey("dify"))
+    for sent, body, status, code, message in (
+        ("", {}, 403, 1001, "a key is needed"),
+        ("Basic YTpi", {}, 403, 1001, "a key is needed"),
+        ("Bearer rw_no", {}, 403, 1002, "unknown key"),
+        (f"Bearer {secret}", {"knowledge_id": "nobody"}, 404, 2001, "unknown model 'nobody'"),
+        (f"Bearer {secret}", {"retrieval_setting": {"top_k": "2"}}, 400, 400, "top_k"),
+    ):
+        asked = {"knowledge_id": "handbook", "query": QUESTION, **body}
+        headers = {"authorization": sent} if sent else {}
+        reply = running.http.post("/retrieval", json=asked, headers=headers)
+        error = reply.json()
+        assert error.keys() == {"error_code", "error_msg"}
+        assert (reply.status_code, error["error_code"]) == (status, code)
+        assert message in error["error_msg"]
+        assert "www-authenticate" not in reply.headers
+    wrong = running.http.post("/v1/retrieve", json={"query": "a"})
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "invalid_api_key")

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import ragwright
 from served import served
 
 from ragwright import Workbench
@@ -98,6 +99,60 @@ def test_rights_of_a_key_hold_at_its_next_request(tmp_path: Path) -> None:
             assert ("MAGNOLIA" in text) == ("hr" in groups)
             assert ("QUARTZ" in text) == ("board" in groups)
             keys.revoke("reader")
+
+
+def test_rights_of_a_key_are_changed_without_a_new_secret(tmp_path: Path) -> None:
+    """``keys change`` holds at the next request, also for who signed in with the key."""
+    folder = grouped(tmp_path)
+    secret = key(folder, "reader", "hr")
+    with served(folder) as running:
+        client = running.client(secret)
+        pages = running.client()
+        pages.post("/login", data={"key": secret})
+
+        def seen() -> tuple[bool, bool, bool]:
+            sent = client.post("/v1/retrieve", json={"query": QUESTION})
+            assert sent.status_code == 200, sent.text
+            listed = "minutes.md" in pages.get("/sources").text
+            return "MAGNOLIA" in sent.text, "QUARTZ" in sent.text, listed
+
+        assert seen() == (True, False, False)
+        for words, expected in (
+            (("--groups", "board"), (False, True, True)),
+            (("--per-minute", "500"), (False, True, True)),
+            (("--groups", ""), (False, False, False)),
+            (("--role", "owner"), (True, True, True)),
+        ):
+            ragwright(folder, "keys", "change", "reader", *words)
+            assert seen() == expected
+    [listed] = json.loads(ragwright(folder, "keys", "list", "--json").stdout)["keys"]
+    assert (listed["role"], listed["per_minute"], listed["groups"]) == ("owner", 500, [])
+    events = json.loads(ragwright(folder, "log", "--kind", "changed", "--json").stdout)["events"]
+    changes = [(e["action"], e["subject"]) for e in events if e["action"].startswith("keys")]
+    assert changes == [("keys change", "reader")] * 4
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (("reader",), "nothing to change"),
+        (("reeder", "--groups", "hr"), "did you mean 'reader'"),
+        (("reader", "--groups", "a|b"), "group"),
+        (("reader", "--role", "root"), "is not a role"),
+        (("reader", "--daily-budget", "-1"), "must be above 0"),
+        (("tenant", "--role", "owner"), "takes no filters"),
+    ],
+)
+def test_impossible_rights_change_nothing(
+    tmp_path: Path, words: tuple[str, ...], refusal: str
+) -> None:
+    folder = grouped(tmp_path)
+    keys = ServeKeys(ProjectFolder(folder))
+    key(folder, "reader", "hr")
+    keys.add(ServeKey("tenant", filters=("document_id=docs/open.md",)))
+    before = keys.all()
+    assert refusal in ragwright(folder, "keys", "change", *words, code=1).stderr
+    assert keys.all() == before
 
 
 @pytest.mark.parametrize("name", ["", " ", "a|b", "a=b", "x" * 101, "\u202ehr"])

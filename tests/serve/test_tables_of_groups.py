@@ -343,3 +343,6 @@ def test_a_computed_answer_quotes_its_rows_and_opens_the_document_at_them(tmp_pa
         for door in ("/source?", "/source/beside?"):
             shown = client.get(link.replace("/source?", door)).text
             assert re.search("<mark[^>]*>[^<]*A2[^<]*South", shown), door
+        assert "A2 · South" in shown, "beside an answer, rows have no pipes"
+        assert "|" not in shown
+        assert "---" not in shown

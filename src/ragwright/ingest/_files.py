@@ -9,7 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
-from ..core import Document, MissingExtraError, RagwrightError, SourceError, UnsupportedSourceError
+from ..core import (
+    Document,
+    EmptySourceError,
+    MissingExtraError,
+    RagwrightError,
+    SourceError,
+    UnsupportedSourceError,
+)
 from ._apart import extract_bytes
 from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Reader, SourceFile, SuffixReader, read_files
@@ -99,7 +106,14 @@ class FileReader(Reader):
         for item in walk(root, self.options):
             empty = False
             yield self._missed(item) if isinstance(item, Missed) else item
-        if empty:
+        if empty and not any(not path.name.startswith(".") for path in root.iterdir()):
+            nothing = EmptySourceError(
+                "the folder is empty",
+                where=printable(str(root)),
+                hint="files that are put there are read by the next ingest",
+            )
+            yield Failure(self._id(root), nothing, skipped=True)
+        elif empty:
             yield Failure(
                 self._id(root),
                 SourceError(

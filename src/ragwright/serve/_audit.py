@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import RagwrightError, StoreError
@@ -183,9 +184,8 @@ class Audited:
                 except RagwrightError as error:
                     replaced, streaming = True, False
                     log.error("not answered, since the audit log cannot be written: %s", error)
-                    await error_reply(error, scope.get("state", {}).get("caller"))(
-                        scope, receive, send
-                    )
+                    caller = scope.get("state", {}).get("caller")
+                    await error_reply(error, Request(scope), caller)(scope, receive, send)
                     return
             elif streaming and not message.get("more_body", False):
                 streaming = False

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import RagwrightError
 from ._admission import Caller
-from ._errors import ApiError, error_reply
+from ._errors import ApiError, bears_secret, error_reply
 from ._events import SignInEvent, Way, note_event
 from ._identity import is_loopback
 from ._note import Note
@@ -87,7 +87,7 @@ class Door:
             self._same_site(request)
             receive = self._bounded_receive(request, receive, scope["state"]["caller"])
         except (ApiError, RagwrightError) as error:
-            refused: Response = error_reply(error)
+            refused: Response = error_reply(error, request)
             if refused.status_code == 401:
                 refused.headers["www-authenticate"] = challenge(
                     self._service.options,
@@ -184,7 +184,7 @@ class Door:
         is_foreign = origin is not None and not _is_same_host(
             origin, request.headers.get("host", "")
         )
-        if (is_foreign or site == "cross-site") and not _bears_secret(request):
+        if (is_foreign or site == "cross-site") and not bears_secret(request):
             raise ApiError(
                 403, f"requests from {origin or 'another site'!r} are refused", "cross_origin"
             )
@@ -238,11 +238,6 @@ def _require_readable_host(request: Request) -> None:
 def _is_page(request: Request) -> bool:
     """True for a browser that opens a page."""
     return request.method == "GET" and "text/html" in request.headers.get("accept", "")
-
-
-def _bears_secret(request: Request) -> bool:
-    """True where a program sent a key or token; browsers add Basic credentials by themselves."""
-    return request.headers.get("authorization", "").lower().startswith("bearer ")
 
 
 def _is_same_host(origin: str, host: str) -> bool:

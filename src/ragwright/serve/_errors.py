@@ -1,4 +1,7 @@
-"""Errors in OpenAI's shape: ``{"error": {"message", "type", "param", "code", "request_id"}}``."""
+"""Errors in OpenAI's shape: ``{"error": {"message", "type", "param", "code", "request_id"}}``.
+
+Those of :data:`KNOWLEDGE` are in Dify's: ``{"error_code", "error_msg"}``.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,9 @@ from ..core import (
 from ._logs import request_id
 
 log = logging.getLogger("ragwright.serve")
+
+KNOWLEDGE = "/retrieval"
+"""Path of Dify's external knowledge API."""
 
 _CLIENT_GONE = 499
 """Status in the metrics of requests that their clients gave up."""
@@ -120,9 +126,16 @@ class ErrorBody(BaseModel):
     error: ErrorDetail
 
 
-def documented(*states: int) -> dict[int | str, dict[str, Any]]:
+class KnowledgeError(BaseModel):
+    """Dify's shape of an error: 1001, 1002 or 2001, else the HTTP status."""
+
+    error_code: int
+    error_msg: str
+
+
+def documented(*states: int, model: type[BaseModel] = ErrorBody) -> dict[int | str, dict[str, Any]]:
     """Errors of an endpoint for the description of the API; those of the door always."""
-    return {state: {"model": ErrorBody} for state in (400, 401, 403, 408, 413, 421, 500, *states)}
+    return {state: {"model": model} for state in (400, 401, 403, 408, 413, 421, 500, *states)}
 
 
 _STATES: Sequence[tuple[type[RagwrightError], int, str]] = (
@@ -204,28 +217,48 @@ def api_error(error: Exception, caller: Recipient | None = None) -> ApiError:
     return ApiError(500, f"internal error {number}: see the server's log", "internal_error")
 
 
-def error_reply(error: Exception, caller: Recipient | None = None) -> JSONResponse:
-    """The HTTP reply for an error; see :func:`api_error`."""
+def error_reply(
+    error: Exception, request: Request, caller: Recipient | None = None
+) -> JSONResponse:
+    """The HTTP reply for an error, in the shape of the interface; see :func:`api_error`."""
     reply = api_error(error, caller)
+    if request.scope["path"] == KNOWLEDGE:
+        return _knowledge_reply(reply, request)
     return JSONResponse(reply.body(), reply.status, reply.advice())
 
 
+def _knowledge_reply(error: ApiError, request: Request) -> JSONResponse:
+    """An error as Dify reads it: it tells a wrong key by 403 alone, and knows three codes."""
+    status = 403 if error.status == 401 else error.status
+    code = {403: 1002, 404: 2001}.get(status, status)
+    if error.status == 401 and not bears_secret(request):
+        code = 1001
+    body = {"error_code": code, "error_msg": error.message}
+    advice = ApiError(status, error.message, retry_after=error.retry_after).advice()
+    return JSONResponse(body, status, advice)
+
+
+def bears_secret(request: Request) -> bool:
+    """True where a program sent a key or token; browsers add Basic credentials by themselves."""
+    return request.headers.get("authorization", "").lower().startswith("bearer ")
+
+
 def install_errors(app: FastAPI) -> None:
-    """Answer every error of an app in OpenAI's shape."""
+    """Answer every error of an app in the shape of its interface."""
 
     async def ours(request: Request, error: Exception) -> JSONResponse:
-        return error_reply(error, request.state.caller)
+        return error_reply(error, request, request.state.caller)
 
-    async def invalid(_: Request, error: Exception) -> JSONResponse:
+    async def invalid(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return error_reply(_validation_reply(error.errors()))
+        return error_reply(_validation_reply(error.errors()), request)
 
-    async def http(_: Request, error: Exception) -> JSONResponse:
+    async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         if isinstance(error, ApiError):
-            return error_reply(error)
+            return error_reply(error, request)
         fault = _PLAIN.get(str(error.detail), str(error.detail))
-        reply = error_reply(ApiError(error.status_code, fault, "http_error"))
+        reply = error_reply(ApiError(error.status_code, fault, "http_error"), request)
         reply.headers.update(error.headers or {})
         return reply
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -114,16 +114,7 @@ class ServeKeys:
                 f"{key.name!r} cannot name a key: names of people begin like it",
                 hint=f"choose a name without {PERSON} or {PROXIED} at its beginning",
             )
-        for limit in (key.per_minute, key.daily_budget):
-            if limit is not None and limit <= 0:
-                raise ConfigError("a limit of a key must be above 0")
-        if key.role == "owner" and key.filters:
-            raise ConfigError(
-                "an owner sees everything, so its key takes no filters", hint="use --role reader"
-            )
-        _ = key.conditions
-        if key.groups:
-            group_names(key.groups)
+        _require_possible_rights(key)
         secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         row = _row_of_key(replace(key, hash=hashed(secret), created=now))
@@ -139,6 +130,34 @@ class ServeKeys:
             )
         return secret
 
+    def change(self, name: str, rights: Mapping[str, Any]) -> None:
+        """Give a key other rights; the key itself, its sessions and its filters stay.
+
+        Args:
+            name: Of the key.
+            rights: New values of fields of :class:`ServeKey`; other fields keep theirs.
+
+        Raises:
+            ConfigError: There is no key of this name, or the rights are impossible.
+            StoreError: It cannot be changed.
+        """
+        [key] = self._select_keys("WHERE name = ?", (name,)) or [None]
+        if key is None:
+            raise self._unknown(name)
+        changed = replace(key, **rights)
+        _require_possible_rights(changed)
+        lists = (changed.configurations, changed.groups)
+        configurations, groups = (json.dumps(names, ensure_ascii=False) for names in lists)
+        values = (changed.role, configurations, changed.per_minute, changed.daily_budget, groups)
+        update = (
+            "UPDATE serve_keys SET role = ?, configurations = ?, per_minute = ?, "
+            "daily_budget = ?, reader_groups = ? WHERE hash = ?"
+        )
+        if not self._write_everywhere(
+            lambda connection: connection.execute(update, (*values, key.hash)).rowcount
+        ):
+            raise self._unknown(name)
+
     def revoke(self, name: str) -> None:
         """Remove a key; from a shared database and from the project folder.
 
@@ -150,27 +169,47 @@ class ServeKeys:
         def work(connection: Connection) -> int:
             return connection.execute("DELETE FROM serve_keys WHERE name = ?", (name,)).rowcount
 
-        if self._ledger.database.remote and self._folder.ledger.exists():
-            with closing(Ledger(self._folder.ledger)) as own:  # else a move would bring it back
-                own.write(work)
-        if not self._ledger.write(work):
-            names = [key.name for key in self.all()]
-            raise ConfigError(
-                f"unknown key {name!r}",
-                where=self._ledger.database.where,
-                hint=near(name, names) if names else "there are no keys",
-            )
+        if not self._write_everywhere(work):
+            raise self._unknown(name)
 
     def of_session(self, session: str, now: float) -> ServeKey | None:
         """The key that a session was begun with, None once the session or the key has ended."""
         condition = "WHERE hash = (SELECT key FROM serve_sessions WHERE id = ? AND ends > ?)"
         return next(iter(self._select_keys(condition, (hashed(session), now))), None)
 
+    def _write_everywhere(self, work: Callable[[Connection], int]) -> int:
+        """Write to a shared database and to the project folder; the rows changed in the first."""
+        if self._ledger.database.remote and self._folder.ledger.exists():
+            with closing(Ledger(self._folder.ledger)) as own:  # else a move would bring rights back
+                own.write(work)
+        return self._ledger.write(work)
+
+    def _unknown(self, name: str) -> ConfigError:
+        names = [key.name for key in self.all()]
+        return ConfigError(
+            f"unknown key {name!r}",
+            where=self._ledger.database.where,
+            hint=near(name, names) if names else "there are no keys",
+        )
+
     def _select_keys(
         self, condition: str, values: Sequence[str | float] = ()
     ) -> tuple[ServeKey, ...]:
         rows = self._ledger.select(f"SELECT {_COLUMNS} FROM serve_keys {condition}", values)  # noqa: S608
         return tuple(_key_of_row(*row) for row in rows)
+
+
+def _require_possible_rights(key: ServeKey) -> None:
+    for limit in (key.per_minute, key.daily_budget):
+        if limit is not None and limit <= 0:
+            raise ConfigError("a limit of a key must be above 0")
+    if key.role == "owner" and key.filters:
+        raise ConfigError(
+            "an owner sees everything, so its key takes no filters", hint="use --role reader"
+        )
+    _ = key.conditions
+    if key.groups:
+        group_names(key.groups)
 
 
 @lru_cache(maxsize=256)  # at every request: to read its lists takes as long as the query

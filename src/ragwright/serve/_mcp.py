@@ -24,6 +24,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
@@ -437,7 +438,7 @@ def http_app(server: MCPServer[Any]) -> ASGIApp:
         # No call leaves anything to listen for, and an open stream would hold up a restart.
         if scope["type"] == "http" and scope["method"] != "POST":
             refusal = ApiError(405, "send tools' calls by POST; there is no stream", "http_error")
-            reply = error_reply(refusal)
+            reply = error_reply(refusal, Request(scope))
             reply.headers["allow"] = "POST"
             await reply(scope, receive, send)
         else:

@@ -29,7 +29,7 @@ async def protected_resource(request: Request, path: str = "") -> Response:
     caller: Caller = request.state.caller
     inside = f"/{path}".rstrip("/").removeprefix(options.prefix)
     if not options.sign_in.audiences or inside not in _RESOURCES:
-        return error_reply(ApiError(404, "this server takes no tokens there", "not_found"))
+        return error_reply(ApiError(404, "this server takes no tokens there", "not_found"), request)
     described: dict[str, Any] = {
         "resource": caller.base + inside,
         "authorization_servers": [options.sign_in.issuer],

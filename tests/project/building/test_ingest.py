@@ -166,6 +166,26 @@ def test_a_source_that_cannot_be_read_is_never_pruned(make_project: MakeProject)
         assert bench.retrieve("accelerator").hits
 
 
+def test_an_empty_folder_is_no_failure_until_documents_were_in_it(
+    make_project: MakeProject,
+) -> None:
+    folder = make_project()
+    uploads = folder / "uploads"
+    uploads.mkdir()
+    (uploads / ".gitkeep").touch()
+    (folder / "ragwright.yaml").write_text("sources: [docs/, uploads/]\n", "utf-8")
+    with opened(folder) as bench:
+        report = bench.ingest(prune=True)
+        assert not report.failures
+        assert [skipped.source for skipped in report.skipped] == ["uploads"]
+        (uploads / "gears.md").write_text("# Gears\n\nFive forward gears.\n", "utf-8")
+        assert bench.ingest().counts.added == 1
+        (uploads / "gears.md").unlink()  # as where a disk is not there
+        report = bench.ingest(prune=True)
+        assert report.counts.removed == 0
+        assert [failure.source for failure in report.failures] == ["uploads"]
+
+
 def test_a_failing_embedding_server_leaves_what_was_there(
     make_project: MakeProject, server: ScriptedServer
 ) -> None:

@@ -12,13 +12,13 @@ from typer import Argument, Option
 from ...core import ConfigError, near
 from ...operations import owner_event, record
 from ...project import ProjectFolder, load_settings
-from ...serve import ROLES, ServeKey, ServeKeys
+from ...serve import ROLES, Role, ServeKey, ServeKeys
 from ...workbench import Workbench
 from .._console import table
 from .._flags import Flags, takes
 
 group = typer.Typer(
-    help="Keys of `ragwright serve`: make, list and revoke them.", no_args_is_help=True
+    help="Keys of `ragwright serve`: make, list, change and revoke them.", no_args_is_help=True
 )
 
 _NAME = Argument(help="Name of the key, for lists and logs.")
@@ -54,17 +54,14 @@ def add(
     daily_budget: float | None = Option(None, help="Maximum cost per day (UTC)."),
 ) -> None:
     """Make a key and print it, this once: only its hash is kept."""
-    known_role = next((known for known in ROLES if known == role), None)
-    if known_role is None:
-        raise ConfigError(f"{role!r} is not a role", where="--role", hint=near(role, ROLES))
     key = ServeKey(
         name,
-        known_role,
+        _known_role(role),
         tuple(configurations or ()),
         tuple(filters or ()),
         per_minute,
         daily_budget,
-        tuple(dict.fromkeys(group.strip() for group in groups.split(",") if group.strip())),
+        _group_names(groups),
     )
     folder = ProjectFolder(flags.project).require()
     secret = ServeKeys(folder).add(key)
@@ -97,6 +94,44 @@ def show(flags: Flags) -> None:
     )
 
 
+@group.command("change")
+@takes("project")
+def change(
+    flags: Flags,
+    name: str = _NAME,
+    role: str | None = Option(None, help="`reader`, `reviewer` or `owner`."),
+    configurations: list[str] | None = Option(
+        None,
+        "--configuration",
+        help="Configuration that the key may use from now on; repeatable.",
+    ),
+    groups: str | None = Option(
+        None,
+        metavar="GROUP,GROUP",
+        help="Groups of readers that the key belongs to from now on; an empty text: none.",
+    ),
+    per_minute: int | None = Option(None, min=1, help="Maximum number of requests per minute."),
+    daily_budget: float | None = Option(None, help="Maximum cost per day (UTC)."),
+) -> None:
+    """Change rights of a key from its next request on; the rest of it and its secret stay."""
+    given = {
+        "role": None if role is None else _known_role(role),
+        "configurations": tuple(configurations) if configurations else None,
+        "groups": None if groups is None else _group_names(groups),
+        "per_minute": per_minute,
+        "daily_budget": daily_budget,
+    }
+    rights = {field: value for field, value in given.items() if value is not None}
+    if not rights:
+        raise ConfigError(
+            "nothing to change", hint=f"say what, as in: ragwright keys change {name} --groups hr"
+        )
+    folder = ProjectFolder(flags.project).require()
+    ServeKeys(folder).change(name, rights)
+    _record(folder, "keys change", name)
+    flags.console.result(f"changed {name}")
+
+
 @group.command("revoke")
 @takes("project")
 def revoke(flags: Flags, name: str = _NAME) -> None:
@@ -105,6 +140,17 @@ def revoke(flags: Flags, name: str = _NAME) -> None:
     ServeKeys(folder).revoke(name)
     _record(folder, "keys revoke", name)
     flags.console.result(f"revoked {name}")
+
+
+def _known_role(role: str) -> Role:
+    known_role = next((known for known in ROLES if known == role), None)
+    if known_role is None:
+        raise ConfigError(f"{role!r} is not a role", where="--role", hint=near(role, ROLES))
+    return known_role
+
+
+def _group_names(listed: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in listed.split(",") if name.strip()))
 
 
 def _record(folder: ProjectFolder, action: str, name: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...core import DuplicateIdError, SourceError, counted, workers
+from ...core import DuplicateIdError, EmptySourceError, SourceError, counted, workers
 from ...index import IndexedDocument, WriteCounts, chunk_key, embedded_text
 from ...ingest import Failure, HeadedChunker, files_of, guarded
 from ...models import usable_vectors
@@ -329,11 +329,18 @@ class Ingest:
         return True
 
     def _fail(self, failure: Failure) -> None:
-        if failure.skipped or failure.warning:
+        if failure.warning or (failure.skipped and not self._is_emptied(failure)):
             (self._skipped if failure.skipped else self._warnings).append(failure)
             return
         self._failures.append(failure)
         self.progress.failed += 1
+
+    def _is_emptied(self, failure: Failure) -> bool:
+        """True for an empty folder of which documents are stored: its disk may be missing."""
+        below = "" if failure.source == "." else f"{failure.source}/"
+        return isinstance(failure.error, EmptySourceError) and any(
+            name.startswith(below) for name in self._store.sources(self._pair)
+        )
 
     # -- heads -----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from .._api import Calls, Serves
-from .._errors import documented
+from .._errors import KNOWLEDGE, KnowledgeError, documented
 from ._dify import KnowledgeRequest, knowledge_records
 from ._responses import response
 from ._responses_wire import ResponsesRequest
@@ -15,7 +15,8 @@ from ._vector_stores import StoreSearchRequest, store_search
 
 def interface_routes() -> APIRouter:
     """The endpoints, each described in the API's description."""
-    router = APIRouter(responses=documented(404, 429, 501, 502, 503, 504))
+    states = (404, 429, 501, 502, 503, 504)
+    router = APIRouter(responses=documented(*states))
 
     @router.post("/v1/responses", responses={200: {"content": {"text/event-stream": {}}}})
     async def responses(
@@ -31,7 +32,7 @@ def interface_routes() -> APIRouter:
         """Find passages in OpenAI's shape; the id of a store is the name of a configuration."""
         return await store_search(service, request, store, body, caller)
 
-    @router.post("/retrieval")
+    @router.post(KNOWLEDGE, responses=documented(*states, model=KnowledgeError))
     async def knowledge(
         request: Request, body: KnowledgeRequest, service: Serves, caller: Calls
     ) -> Response:

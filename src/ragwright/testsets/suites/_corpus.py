@@ -72,6 +72,17 @@ def open_corpus(
     return Corpus(target, searching, ids, entities(texts), suite_options, language)
 
 
+_NO_GOLD = (
+    "the row names no gold passage or document; if its `reference_contexts` quote the documents, "
+    "`ragwright synth --from FILE -o NEW.jsonl` finds the passages, and without quotes "
+    "`ragwright synth -o NEW.jsonl` makes questions with gold"
+)
+_WITHOUT_GOLD = (
+    "no passage of the gold documents holds the reference answer word for word; quote the passage "
+    "in `reference_contexts` and run `ragwright synth --from FILE -o NEW.jsonl`"
+)
+
+
 def corpus_evidence(row: Row, corpus: Corpus) -> Flow[CorpusEvidence]:
     """Return the passages from which contexts for a question are mixed.
 
@@ -145,7 +156,7 @@ def _gold_and_neighbours(
                 gold[holding.chunk_id] = holding
                 break
     if not gold:
-        return "no passage known to contain the answer"
+        return _WITHOUT_GOLD if row.reference_ids else _NO_GOLD
     near = _neighbour_chunks(gold, chunks, corpus.options.passages - 1)
     more = (yield from lookup(snapshot, near)).hits if near else ()
     return tuple(gold.values()), more
