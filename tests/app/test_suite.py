@@ -101,7 +101,7 @@ def test_wrong_words_are_told(project: Path, words: tuple[str, ...], said: str) 
 
 
 def test_questions_without_gold_are_told_how_to_get_some(project: Path) -> None:
-    rows = [
+    rows: list[dict[str, object]] = [
         {"user_input": f"Who is the {team} team led by?", "reference": name}
         for team, name in TEAMS.items()
     ]
