@@ -149,6 +149,48 @@ def test_metadata_of_loaders_carry_groups(tmp_path: Path, monkeypatch: pytest.Mo
     }
 
 
+@pytest.mark.parametrize("store", ["", "store: {kind: lance}\n"], ids=["sqlite", "lance"])
+def test_a_stored_document_whose_groups_cannot_be_read_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    """Owners alone find it until it is mended; what names no groups stays as it was."""
+    if store:
+        pytest.importorskip("lancedb")
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    loaded = [PlainItem("The canteen sells fish.", source="fish")]
+    monkeypatch.setitem(globals(), "load", lambda: loaded)
+    plan, rated = "The canteen sells bread.", "The canteen sells tea."
+    folder = written(
+        tmp_path,
+        f"sources: [docs, {{source: canteen, loader: '{__name__}:load'}}]\n{store}",
+        plan=plan,
+        rated=rated,
+    )
+
+    def found() -> tuple[set[str], int]:
+        with Workbench.open(folder) as bench:
+            report = bench.ingest()
+            right = reader_filter(("hr",), ungrouped=True)
+            every, seen = (bench.retrieve("canteen", filters=f).hits for f in ((), (right,)))
+            assert {hit.document_id for hit in every} == {"docs/plan.md", "docs/rated.md", fish}
+            assert any("closed" in note for note in report.notes) == bool(report.failures)
+            return {hit.document_id for hit in seen}, report.counts.changed
+
+    fish = "canteen:fish"
+    everything = {"docs/plan.md", "docs/rated.md", fish}
+    assert found()[0] == everything
+    loaded[0] = PlainItem("The canteen sells fish.", source="fish", gruops=["board"])
+    for front in ("gruops: [board]", "groups: [board", "groups: {a: b}"):
+        written(folder, (folder / "ragwright.yaml").read_text(), plan=f"---\n{front}\n---\n{plan}")
+        written(
+            folder, (folder / "ragwright.yaml").read_text(), rated=f"---\nn: .inf\n---\n{rated}"
+        )
+        assert found()[0] == {"docs/rated.md"}, front
+    loaded[0] = PlainItem("The canteen sells fish.", source="fish", groups=["board"])
+    written(folder, (folder / "ragwright.yaml").read_text(), plan=plan, rated=rated)
+    assert found() == ({"docs/plan.md", "docs/rated.md"}, 2), "mended ones are as they say"
+
+
 EMBED = """embed: {model: "own:words"}
 models: {"own:words": {backend: "scripted_embedders:Words"}}
 """

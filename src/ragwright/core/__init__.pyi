@@ -69,10 +69,12 @@ from ._errors import (
     SystemCallError as SystemCallError,
     TestsetError as TestsetError,
     TrainingError as TrainingError,
+    UnclearGroupsError as UnclearGroupsError,
     UnhandledRequestError as UnhandledRequestError,
     UnsupportedSourceError as UnsupportedSourceError,
 )
 from ._groups import (
+    CLOSED as CLOSED,
     EVERYONE as EVERYONE,
     GROUPS as GROUPS,
     common_groups as common_groups,
@@ -80,6 +82,7 @@ from ._groups import (
     groups_in as groups_in,
     is_group_name as is_group_name,
     is_readable as is_readable,
+    mentions_groups as mentions_groups,
     misspelt_groups as misspelt_groups,
     narrows as narrows,
     opens_to as opens_to,

@@ -10,6 +10,7 @@ RagwrightError
 │   ├── FetchError
 │   │   └── AddressRefusedError
 │   ├── MalformedSourceError
+│   │   └── UnclearGroupsError
 │   └── UnsupportedSourceError
 ├── ChunkError
 ├── EngineError
@@ -153,6 +154,10 @@ class AddressRefusedError(FetchError):
 
 class MalformedSourceError(SourceError):
     """A source is damaged, truncated, or not what its name says."""
+
+
+class UnclearGroupsError(MalformedSourceError):
+    """The groups of a document's readers cannot be read; its stored version is closed."""
 
 
 class UnsupportedSourceError(SourceError):

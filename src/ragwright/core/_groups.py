@@ -17,6 +17,9 @@ GROUPS = "groups"
 EVERYONE = "everyone"
 """The group that every reader belongs to."""
 
+CLOSED = "(closed)"
+"""Stands for the groups of a document whose own cannot be read: no reader can belong to it."""
+
 _MISSPELT = frozenset(
     swapped
     for at in range(len(GROUPS) - 1)
@@ -27,6 +30,7 @@ _MISSPELT = frozenset(
 )
 """``groups`` with two letters swapped, or one of the first five left out."""
 
+_KEY = re.compile(r"""(\w+)["']?[ \t]*:""")
 _NAME = re.compile(r"\w(?:[\w .@:/+-]{0,98}\w)?")
 
 
@@ -54,6 +58,12 @@ def group_names(value: Any) -> tuple[str, ...]:
 def misspelt_groups(fields: Iterable[str]) -> str:
     """The first of some fields whose name is ``groups`` misspelt; empty without one."""
     return next((field for field in fields if field.lower() in _MISSPELT), "")
+
+
+def mentions_groups(text: str) -> bool:
+    """True if a text that cannot be parsed seems to have a key ``groups``, also a misspelt one."""
+    keys = {match[1].lower() for match in _KEY.finditer(text)}
+    return GROUPS in keys or bool(misspelt_groups(keys))
 
 
 def is_group_name(text: str) -> bool:

@@ -14,7 +14,7 @@ from ..core import (
     ConfigError,
     Document,
     Filter,
-    MalformedSourceError,
+    UnclearGroupsError,
     common_groups,
     group_names,
     misspelt_groups,
@@ -113,7 +113,7 @@ class GroupOptions:
         if misspelt := misspelt_groups(document.metadata):
             return ingest.Failure(
                 document.id,
-                MalformedSourceError(
+                UnclearGroupsError(
                     f"metadata: {misspelt!r} is not a field, but nearly {GROUPS!r}",
                     where=document.id,
                     hint=f"name it {GROUPS}, or give the field another name",
@@ -130,7 +130,7 @@ class GroupOptions:
         except ConfigError as error:
             return ingest.Failure(
                 document.id,
-                MalformedSourceError(
+                UnclearGroupsError(
                     f"{GROUPS}: {error.what}: without them the document would be everyone's",
                     where=document.id,
                     hint=error.hint,
@@ -165,13 +165,13 @@ def _paths(document_id: str, source: str) -> list[str]:
 
 def _no_common_group(
     name: str, of_document: tuple[str, ...], of_rule: tuple[str, ...]
-) -> MalformedSourceError:
+) -> UnclearGroupsError:
     stated = " and ".join(
         f"{place} {', '.join(groups)}"
         for place, groups in (("the document names", of_document), ("a rule names", of_rule))
         if groups
     )
-    return MalformedSourceError(
+    return UnclearGroupsError(
         f"no group may read the document: {stated}, and no group is named everywhere",
         where=name,
         hint="name a group in all of them: the document, the rule and its source",

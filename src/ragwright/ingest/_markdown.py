@@ -13,7 +13,9 @@ from ..core import (
     MalformedSourceError,
     MetaValue,
     Placed,
+    UnclearGroupsError,
     group_names,
+    mentions_groups,
     misspelt_groups,
     parse_yaml,
 )
@@ -70,6 +72,22 @@ def _date(metadata: dict[str, Any], names: tuple[str, ...]) -> str:
 
 
 def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
+    """Return what :func:`_parsed_front_matter` does; without groups, a fault leaves readers alone.
+
+    Raises:
+        UnclearGroupsError: It cannot be read, and seems to name groups of readers.
+        MalformedSourceError: It cannot be read.
+    """
+    try:
+        return _parsed_front_matter(text, where)
+    except MalformedSourceError as error:
+        match = _FRONT.match(text[:_LIMIT])
+        if mentions_groups(match[1] if match else text[:_LIMIT]):
+            raise UnclearGroupsError(error.what, where=error.where, hint=error.hint) from error
+        raise
+
+
+def _parsed_front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
     """Return the fields of the front matter as metadata, and the text below it.
 
     A hard filter may use any of them: a document whose fields were dropped would pass a filter
@@ -112,12 +130,12 @@ def _check_groups(key: Any, value: Any, placed: Placed, where: str, before: int)
     """Refuse groups of readers that cannot be read: the document would be everyone's.
 
     Raises:
-        MalformedSourceError: The value names no groups, or the key is ``groups`` misspelt.
+        UnclearGroupsError: The value names no groups, or the key is ``groups`` misspelt.
     """
     name = str(key).strip().lower()
     line = f"{where}:{placed.lines.get((key,), 1) + before}"
     if misspelt_groups((name,)):
-        raise MalformedSourceError(
+        raise UnclearGroupsError(
             f"front matter: {key!r} is not a field, but nearly {GROUPS!r}",
             where=line,
             hint=f"write {GROUPS}: [hr], or give the field another name",
@@ -126,7 +144,7 @@ def _check_groups(key: Any, value: Any, placed: Placed, where: str, before: int)
         try:
             group_names(value)
         except ConfigError as error:
-            raise MalformedSourceError(
+            raise UnclearGroupsError(
                 f"front matter: {key!r}: {error.what}: the document would be everyone's",
                 where=line,
                 hint=error.hint,

@@ -7,12 +7,22 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...core import DuplicateIdError, EmptySourceError, SourceError, counted, workers
+from ...core import (
+    CLOSED,
+    GROUPS,
+    DuplicateIdError,
+    EmptySourceError,
+    SourceError,
+    UnclearGroupsError,
+    counted,
+    workers,
+)
 from ...index import IndexedDocument, WriteCounts, chunk_key, embedded_text
 from ...ingest import Failure, HeadedChunker, files_of, guarded
 from ...models import usable_vectors
@@ -101,6 +111,7 @@ class Ingest:
         with workers():
             for batch in self._runner.map(flows, limit=ahead):
                 counts += self._write(batch)
+            closed = self._close_unclear()
         gone = self._removed_documents(feeds)
         notes: tuple[str, ...] = ()
         if gone and prune:
@@ -109,6 +120,12 @@ class Ingest:
             notes = (
                 f"{counted(len(gone), 'document is', 'documents are')} no longer in these "
                 "sources: --prune removes them",
+            )
+        if closed:
+            notes = (
+                *notes,
+                f"{counted(closed, 'stored document is', 'stored documents are')} closed to all "
+                "but owners until its groups can be read: see the failures",
             )
         notes = (*notes, *scan_notes(self.progress.scans), *self._model_notes())
         self._store.written(self._pair)
@@ -186,24 +203,54 @@ class Ingest:
     def _batches(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[Batch]:
         self._load_known(feeds)
         for feed in feeds:
-            batch = Batch(feed.source)
-            chunks = characters = 0
-            for item, content in self._items_to_index(feed, fetch):
-                if isinstance(item, Failure):
-                    self._fail(item)
-                    continue
-                cut = self._cut_if_new(item, content)
-                if cut is None:
-                    continue
-                batch.documents.append((item, cut))
-                chunks += len(cut)
-                characters += len(item.text)
-                if self._is_full(chunks, characters):
-                    yield self._with_vectors(batch)
-                    batch = Batch(feed.source)
-                    chunks = characters = 0
-            yield self._with_vectors(batch)
+            yield from self._batches_of_source(feed.source, self._items_to_index(feed, fetch))
         self.progress.all_read = True
+
+    def _batches_of_source(
+        self, source: str, items: Iterator[tuple[Document | Failure, str]]
+    ) -> Iterator[Batch]:
+        batch = Batch(source)
+        chunks = characters = 0
+        for item, content in items:
+            if isinstance(item, Failure):
+                self._fail(item)
+                continue
+            cut = self._cut_if_new(item, content)
+            if cut is None:
+                continue
+            batch.documents.append((item, cut))
+            chunks += len(cut)
+            characters += len(item.text)
+            if self._is_full(chunks, characters):
+                yield self._with_vectors(batch)
+                batch = Batch(source)
+                chunks = characters = 0
+        yield self._with_vectors(batch)
+
+    def _close_unclear(self) -> int:
+        """Close the stored documents whose groups cannot be read any more; how many are closed.
+
+        They are no longer what their authors want them to be, and an author who names groups
+        wants them to be narrower.
+        """
+        failed = {f.source for f in self._failures if isinstance(f.error, UnclearGroupsError)}
+        unclear: dict[str, list[str]] = {}
+        for name, source in self._store.sources(self._pair).items() if failed else ():
+            if name not in self._seen and failed & {name, name.partition("#")[0]}:
+                unclear.setdefault(source, []).append(name)
+        for source, names in unclear.items():
+            for batch in self._batches_of_source(source, self._closed_documents(names)):
+                self._write(self._runner.run(self._embed_missing_texts(batch)))
+        return sum(map(len, unclear.values()))
+
+    def _closed_documents(self, names: Sequence[str]) -> Iterator[tuple[Document, str]]:
+        """Stored documents that nobody but owners may read, without those that are so already."""
+        for name in names:
+            document = self._store.document(name)
+            if document is not None and document.metadata.get(GROUPS) != (CLOSED,):
+                metadata = {**document.metadata, GROUPS: (CLOSED,)}
+                closed = replace(document, metadata=metadata)
+                yield closed, closed.content_hash()
 
     def _load_known(self, feeds: Sequence[Feed]) -> None:
         """Content hashes of stored documents, without those to be embedded again."""
