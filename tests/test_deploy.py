@@ -143,7 +143,7 @@ def test_from_an_empty_folder_to_an_answer(project: Path) -> None:
 def test_without_documents_it_starts_too(project: Path) -> None:
     done = run("setup", project)
     assert done.returncode == 0, done.stderr
-    assert "no file to read" in done.stdout + done.stderr
+    assert "the folder is empty" in done.stdout + done.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_named_with_the_way_out(project: Path) -> None:

@@ -22,7 +22,7 @@ PART = Part(
         "serve": "Serve the project over HTTP: OpenAI-compatible chat, retrieval, MCP, sources.",
         "mcp": "Serve search, fetch, ask and list_sources to an agent that starts this command "
         "(MCP).",
-        "keys": "Keys of `ragwright serve`: make, list and revoke them.",
+        "keys": "Keys of `ragwright serve`: make, list, change and revoke them.",
         "sessions": "People and keys that are signed in on the pages of `ragwright serve`.",
     },
 )
