@@ -106,7 +106,7 @@ class FileReader(Reader):
         for item in walk(root, self.options):
             empty = False
             yield self._missed(item) if isinstance(item, Missed) else item
-        if empty and not any(not path.name.startswith(".") for path in root.iterdir()):
+        if empty and all(path.name.startswith(".") for path in root.iterdir()):
             nothing = EmptySourceError(
                 "the folder is empty",
                 where=printable(str(root)),

@@ -146,9 +146,9 @@ def compare_parsers(project: Project, source: str, parsers: Sequence[str]) -> Lo
         )
     path = Path(source)
     if not path.is_file():
-        there = path.exists()
+        fault = "--compare reads one file" if path.exists() else "there is no such file"
         raise SourceError(
-            "a comparison reads one file" if there else "there is no such file",
+            fault,
             where=source,
             hint="give the path of a file",
         )

@@ -138,7 +138,7 @@ class ServeKeys:
             rights: New values of fields of :class:`ServeKey`; other fields keep theirs.
 
         Raises:
-            ConfigError: There is no key of this name, or the rights are impossible.
+            ConfigError: No key has this name, or the rights are invalid.
             StoreError: It cannot be changed.
         """
         [key] = self._select_keys("WHERE name = ?", (name,)) or [None]

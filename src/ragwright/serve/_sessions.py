@@ -27,10 +27,10 @@ _MOST = 10_000
 """Sessions of a kind that are kept; the oldest end first."""
 
 _LISTED = (
-    "SELECT s.id, k.name, '', 'key', s.ends - :life, s.ends FROM serve_sessions s "
-    "JOIN serve_keys k ON k.hash = s.key WHERE s.ends > :now UNION ALL "
+    "SELECT s.id, k.name, '', 'key', s.ends - ?, s.ends FROM serve_sessions s "
+    "JOIN serve_keys k ON k.hash = s.key WHERE s.ends > ? UNION ALL "
     "SELECT s.id, s.person, p.label, 'provider', s.began, s.ends FROM serve_signed_in s "
-    "JOIN serve_people p ON p.name = s.person WHERE s.ends > :now ORDER BY 6 DESC"
+    "JOIN serve_people p ON p.name = s.person WHERE s.ends > ? ORDER BY 6 DESC"
 )
 
 
@@ -149,8 +149,8 @@ class Sessions:
 
     def all(self) -> tuple[ServeSession, ...]:
         """Every session that has not ended, those that end last first."""
-        statement = _LISTED.replace(":now", "?").replace(":life", "?")
-        rows = self._ledger.select(statement, (float(LIFE), *(self._clock(),) * 2))
+        now = self._clock()
+        rows = self._ledger.select(_LISTED, (float(LIFE), now, now))
         return tuple(ServeSession(row[0][:12], *row[1:]) for row in rows)
 
     def revoke(self, wanted: str) -> int:

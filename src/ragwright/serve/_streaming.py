@@ -151,16 +151,19 @@ class AnswerEvents:
                     break
                 answer = self._stream.answer
                 context = self._stream.context or ()
+                if answer is not None:
+                    texts |= await texts_of_spans(self._work.bench, answer.hits)
+                elif context is not noted:
+                    texts |= await texts_of_spans(self._work.bench, context)
+                # After the last wait: what was erased meanwhile is not shown.
                 self._work.refuse_erased(self._streamed.asking, context)
                 if context is not noted:
                     self._work.noted(self._streamed.question, context)
                     noted = context
-                    texts |= await texts_of_spans(self._work.bench, context)
                 begin = len(marks.marks)
                 if answer is None:
                     text = marks.feed(piece)
                 else:  # no model wrote it: the whole answer is one piece
-                    texts |= await texts_of_spans(self._work.bench, answer.hits)
                     marks = marks_of_answer(answer, link)
                     text = marks.text
                 if text:

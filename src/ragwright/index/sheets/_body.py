@@ -83,9 +83,7 @@ class _Division:
             elif not (row[0] and _notes(filled, width)):
                 self._result.data.append(at)
                 self._result.doubt = self._result.doubt or kind
-        self._result.doubt = (
-            self._result.doubt or self._inner_header() or self._last_is_a_sum() or ""
-        )
+        self._result.doubt = self._result.doubt or self._inner_header() or self._last_is_a_sum()
         return self._result
 
     def _kind(self, at: int, row: Sequence[str], filled: Sequence[str]) -> str:

@@ -114,7 +114,7 @@ class Question:
 
 
 def _emphasised(word: Word) -> bool:
-    """True for a code in capitals, which is no function word: IN for Indiana, the grade A."""
+    """True for a code in capitals, not a function word: IN for Indiana, A for a grade."""
     return word.text.isupper() and (len(word.text) > 1 or (word.text == "A" and word.start > 0))
 
 

@@ -76,8 +76,6 @@ def _template_environment() -> Environment:
 
 
 _TABLE_RULE = re.compile(r"^\|[ |:-]+\|[ \t]*$", re.MULTILINE)
-_TABLE_ROW = re.compile(r"^\|(.+?)[ \t]*\|[ \t]*$", re.MULTILINE)
-_HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 
 
 _BEGIN, _END = "\ufdd0", "\ufdd1"
@@ -104,8 +102,8 @@ def _passage(before: str, marked: str, after: str) -> Markup:
 
 def _plain(text: str) -> str:
     """A text on one line, without the marks of headings and tables."""
-    text = _TABLE_ROW.sub(lambda row: row[1].replace("|", "·") + ";", _TABLE_RULE.sub("", text))
-    return " ".join(_HEADING.sub(r"\1.", text).split()).removesuffix(";")
+    text = _SHOWN_ROW.sub(lambda row: row[2].replace("|", "·") + ";", _TABLE_RULE.sub("", text))
+    return " ".join(_SHOWN_HEADING.sub(r"\2.", text).split()).removesuffix(";")
 
 
 @cache

@@ -192,7 +192,7 @@ _COMPOUND = re.compile(
     r" (?:hours?|times?|days?|costs?|fees|rooms?|spaces?|courses?|instructions|conditions)",
     re.I,
 )
-"""Headings that name a thing: their first word is no procedure."""
+"""Noun phrases as headings, such as "Opening hours": the gerund does not name a procedure."""
 
 
 def _title_question(title: str, body: str, language: str) -> tuple[str, str] | None:
