@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -530,4 +531,71 @@ def test_public_functions_are_documented() -> None:
                     continue
                 if not ast.get_docstring(node):
                     wrong.append(place(path, node))
+    assert not wrong
+
+
+FENCE = TESTS / "fence.json"
+"""Room -> statements that it may have. `make docs` lowers the numbers; nothing raises them."""
+
+
+def statements_of(text: str) -> int:
+    """Statements of a module's text, docstrings and other bare strings left out."""
+    return sum(
+        isinstance(node, ast.stmt)
+        and not (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        )
+        for node in ast.walk(ast.parse(text))
+    )
+
+
+@cache
+def room_sizes() -> dict[str, int]:
+    """Room -> statements of its ``*.py`` files; ``package`` holds the files beside the rooms."""
+    sizes: dict[str, int] = dict.fromkeys([*ROOMS, "package"], 0)
+    for path in sorted(SOURCE.rglob("*.py")):
+        room = path.relative_to(SOURCE).parts[0]
+        sizes[room if room in ROOMS else "package"] += statements_of(path.read_text("utf-8"))
+    return sizes
+
+
+@pytest.mark.slow
+def test_no_room_grows_above_the_fence() -> None:
+    allowed = json.loads(FENCE.read_text("utf-8"))
+    sizes = room_sizes()
+    assert allowed.keys() == sizes.keys()
+    assert {room: n for room, n in sizes.items() if n > allowed[room]} == {}
+
+
+GONE = TESTS / "gone.txt"
+"""Identifiers, settings, commands and pages that were removed, one on each line."""
+SAYS_WHAT_WENT = {"tests/gone.txt", "docs/decisions/0024-what-went.md"}
+
+
+def test_nothing_names_what_is_gone() -> None:
+    """A name stands as a whole word; a line may end in `` in FOLDER`` to look only there."""
+    root = TESTS.parent
+    named = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=False
+    ).stdout.split("\0")
+    texts = {}
+    for name in named:
+        if name and name not in SAYS_WHAT_WENT and (root / name).is_file():
+            try:
+                texts[name] = (root / name).read_text("utf-8")
+            except UnicodeDecodeError:
+                continue
+    wrong = []
+    for line in GONE.read_text("utf-8").splitlines():
+        if not line or line.startswith("#"):
+            continue
+        word, _, folder = line.partition(" in ")
+        whole = re.compile(rf"(?<![\w.-]){re.escape(word)}(?![\w-])")
+        wrong += [
+            f"{name}: {word}"
+            for name, text in texts.items()
+            if name.startswith(folder) and whole.search(text)
+        ]
     assert not wrong
