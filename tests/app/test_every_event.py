@@ -56,7 +56,7 @@ WITHOUT_EVENT = {
     ),
     **dict.fromkeys(
         (
-            *("init", "demo", "maintain", "synth", "outputs measure", "snapshots restore"),
+            *("init", "demo", "synth", "outputs measure", "snapshots restore"),
             *("records restore", "records release", "cache clear", "shared move"),
             *("shared migrate", "tune adapter", "tune ranker", "tune embedder", "tune reranker"),
             *("tune sparse", "tune late"),

@@ -343,22 +343,6 @@ def test_a_recall_that_is_not_reached_is_stated_and_search_is_exact(tmp_path: Pa
     assert re.fullmatch(note, view.approximation(50))
 
 
-@pytest.mark.parametrize("maintain", ["ingest", "command"])
-def test_an_ingest_maintains_unless_a_command_does(tmp_path: Path, maintain: str) -> None:
-    options = StoreOptions(kind="lance", maintain=maintain)
-    store = LanceStore(tmp_path / "store.lance", options, sizes=SMALL)
-    store.upsert(GROUPED, [numbered(n, v) for n, v in enumerate(grouped(400, 1))])
-    store.written(GROUPED)
-    import lancedb
-
-    table = lancedb.connect(tmp_path / "store.lance").open_table(f"chunks_{GROUPED.key}")
-    assert bool(table.list_indices()) == (maintain == "ingest")
-    store.settle(GROUPED)
-    table.checkout_latest()
-    assert table.list_indices()
-    store.close()
-
-
 def test_many_writes_leave_few_files_of_documents(tmp_path: Path) -> None:
     import lancedb
 

@@ -433,11 +433,6 @@ class LanceStore(Store):
             upkeep.retire([documents, chunks], self._where)
             upkeep.retire(self._history.tables(pair), self._where)
 
-    def written(self, pair: IndexSpec) -> None:
-        """An ingest has ended: maintenance, unless ``store.maintain`` leaves it to a command."""
-        if self._options.maintain == "ingest":
-            self.settle(pair)
-
     def keep_state(self, pair: IndexSpec, note: str = "", settings: str = "") -> None:
         """Keep the present state of a pair, and drop the oldest ones."""
         with lance.explained(self._where):

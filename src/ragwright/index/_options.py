@@ -54,11 +54,6 @@ class StoreOptions:
     cache_mb: int = option(
         512, "Most megabytes of a lance store's indexes that one process keeps in memory.", ge=32
     )
-    maintain: str = option(
-        "ingest",
-        "When a lance store builds indexes and removes old versions: at the end of each ingest, or "
-        "by the command `ragwright maintain` alone (command).",
-    )
     views: str = option(
         "", "Folder of saved views, from the project folder; empty for .ragwright/cache/views."
     )
@@ -112,10 +107,6 @@ class StoreOptions:
                 "store.approximate needs store.kind lance: the sqlite store searches exactly",
                 hint="set store.kind: lance and run ragwright ingest again, or remove "
                 "store.approximate",
-            )
-        if self.maintain not in ("ingest", "command"):
-            raise ConfigError(
-                f"unknown store.maintain {self.maintain!r}", hint="one of ingest, command"
             )
         if self.durability not in ("normal", "full"):
             raise ConfigError(f"unknown durability {self.durability!r}", hint="one of normal, full")

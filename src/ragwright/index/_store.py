@@ -511,13 +511,10 @@ class Store(ABC):
         return self.view(pair, snapshot)
 
     def settle(self, pair: IndexSpec) -> None:
-        """Maintenance after many writes: indexes, small files, versions that nothing needs.
+        """Maintenance at the end of an ingest: indexes, small files, versions that nothing needs.
 
         A store that needs none need not override it.
         """
-
-    def written(self, pair: IndexSpec) -> None:
-        """An ingest has ended: maintenance, unless ``store.maintain`` leaves it to a command."""
 
     def keep_state(self, pair: IndexSpec, note: str = "", settings: str = "") -> None:
         """Keep the present state of a pair, so that it can be restored; drops the oldest ones.

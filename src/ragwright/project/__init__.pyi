@@ -36,7 +36,6 @@ from ._ingesting import (
     forecast_ingest as forecast_ingest,
     ingest_sources as ingest_sources,
     last_ingest as last_ingest,
-    maintain_store as maintain_store,
 )
 from ._like import (
     StoredDocuments as StoredDocuments,

@@ -105,7 +105,7 @@ def encode_missing(project: Project, done: Callable[[int], None] = lambda _: Non
             total += count
             done(count)
     if total:
-        project.store.written(project.pair)
+        project.store.settle(project.pair)
     return total
 
 

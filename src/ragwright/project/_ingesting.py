@@ -175,15 +175,6 @@ def read_sources_again(project: Project) -> IngestReport:
     return report
 
 
-@at_work("maintain")
-def maintain_store(project: Project) -> int:
-    """Maintain every index of the store; their number."""
-    pairs = project.store.pairs()
-    for pair in pairs:
-        project.store.settle(pair)
-    return len(pairs)
-
-
 def _keep_report(folder: ProjectFolder, report: IngestReport) -> None:
     """Keep it for those who look later; a full disk does not fail the ingest."""
     body = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **report.as_dict()}

@@ -168,16 +168,6 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
             on_start=on_start,
         )
 
-    def maintain(self) -> int:
-        """Build indexes, join small files and remove old versions; returns the number of indexes.
-
-        Ingests do so themselves unless ``store.maintain`` is ``command``.
-
-        Raises:
-            StoreError: The store cannot be written.
-        """
-        return opened.maintain_store(self.project)
-
     def list_snapshots(self) -> tuple[KeptState, ...]:
         """The kept states of the index under the present settings, oldest first."""
         return opened.list_snapshots(self.project)

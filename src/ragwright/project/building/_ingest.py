@@ -128,7 +128,7 @@ class Ingest:
                 "but owners until its groups can be read: see the failures",
             )
         notes = (*notes, *scan_notes(self.progress.scans), *self._model_notes())
-        self._store.written(self._pair)
+        self._store.settle(self._pair)
         counts += WriteCounts(unchanged=self._unchanged)
         if self._stamps is not None:
             self._stamps.commit()
