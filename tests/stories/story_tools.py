@@ -9,6 +9,8 @@ from typing import Any
 
 from command_line import ragwright
 
+from ragwright.testing import ServerRequest
+
 
 def make_project(folder: Path, texts: Mapping[str, str], settings: str = "") -> Path:
     """A project over these texts, ingested."""
@@ -39,12 +41,12 @@ def settings(**values: object) -> list[str]:
 
 
 def pdf_of(*pages: str) -> bytes:
-    """A PDF with one line of text on each page."""
+    """A PDF with one line of text on each page, or what a content stream draws."""
     kids = " ".join(f"{3 + 2 * n} 0 R" for n in range(len(pages)))
     objects = ["<</Type/Catalog/Pages 2 0 R>>", f"<</Type/Pages/Kids[{kids}]/Count {len(pages)}>>"]
     for n, text in enumerate(pages):
         font = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
-        stream = f"BT /F 11 Tf 40 700 Td ({text}) Tj ET"
+        stream = text if "BT /F" in text else f"BT /F 11 Tf 40 700 Td ({text}) Tj ET"
         objects += [
             f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Resources<</Font<</F {font}>>>>"
             f"/Contents {4 + 2 * n} 0 R>>",
@@ -57,3 +59,9 @@ def pdf_of(*pages: str) -> bytes:
     table = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{''.join(places)}"
     trailer = f"trailer<</Root 1 0 R/Size {len(objects) + 1}>>\nstartxref\n{len(made)}\n%%EOF"
     return (made + table + trailer).encode()
+
+
+def schema_keys(request: ServerRequest) -> list[str]:
+    """The keys that a chat request wants in the reply, if it wants JSON."""
+    form = request.body.get("response_format") or {}
+    return list(form.get("json_schema", {}).get("schema", {}).get("properties", ()))
