@@ -26,7 +26,7 @@ WRITES = "works on files of the project, which the user of the machine can read"
 EVENTS = {
     **dict.fromkeys(
         (
-            *("ablate", "action", "ask", "audit", "baseline", "calibrate", "compare", "confirm"),
+            *("ablate", "ask", "audit", "baseline", "calibrate", "compare", "confirm"),
             *("diagnose", "draft", "eval", "gate", "ingest", "log", "passport", "promise"),
             *("records check", "records refresh", "rehearse", "report", "retrieve", "score"),
             *("suite curves", "suite make", "suite security", "sweep"),

@@ -1,11 +1,11 @@
-"""`gate --markdown`, and the workflow of `action` that posts it."""
+"""`gate --markdown`, and the example workflow that posts it."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -52,47 +52,29 @@ def test_the_comment_has_rules_failing_rows_and_no_text_that_formats(
     assert "details" not in passed.stdout
 
 
-def test_the_workflow_gates_and_comments(tmp_path: Path) -> None:
-    ragwright(tmp_path, "init", "-q")
-    project = tmp_path / "ragwright.yaml"
-    project.write_text(
-        project.read_text() + "\nmodels: {default: {key_env: TEAM_KEY}}\n"
-        if "\nmodels:" not in project.read_text()
-        else project.read_text()
-    )
-    call = ("action", "--testset", "testsets/my rows.jsonl", "--rule", "TokenF1>=0.7")
-    ragwright(tmp_path, *call, "--max-cost", "2", "-o", ".github/workflows/ragwright.yml")
-    file = tmp_path / ".github/workflows/ragwright.yml"
-    steps = yaml.safe_load(file.read_text())["jobs"]["gate"]["steps"]
-    lines = " ".join(step.get("run", "") for step in steps)
-    assert "--testset 'testsets/my rows.jsonl' --max-cost 2" in lines
-    assert "--rule 'TokenF1>=0.7'" in lines
-    assert "gh pr comment" in lines
-    assert "--edit-last" not in lines, "it would replace comments of other workflows"
-    assert 'startswith("<!-- ragwright gate -->")' in lines
-    if find_spec("check_jsonschema") is not None:
-        check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
-        subprocess.run([*check, "vendor.github-workflows", str(file)], check=True)
-
-
-def test_a_key_or_a_folder_that_no_workflow_can_hold_is_refused(tmp_path: Path) -> None:
-    ragwright(tmp_path, "init", "-q")
-    call = ("action", "--testset", "t.jsonl", "--rule", "TokenF1>=0.7")
-    done = ragwright(tmp_path, *call, "-C", str(tmp_path), code=1)
-    assert "within the repository" in done.stderr
-    for name in ("a\u2028      - run: id", "a\x85b", "a\nb", "a\x1bb"):  # YAML breaks lines there
-        broken = ragwright(tmp_path, "action", "--testset", name, *call[3:], code=1)
-        assert "cannot be written into a workflow" in broken.stderr
-    project = tmp_path / "ragwright.yaml"
-    project.write_text("models: {m: {key_env: 'A: b'}}\n")
-    assert "cannot be the name of a secret" in ragwright(tmp_path, *call, code=1).stderr
-
-
-@pytest.mark.parametrize(
-    ("rule", "reason"),
-    [("TokenF1>=${{ secrets.KEY }}", "TokenF1"), ("TokenF1", "TokenF1")],
-)
-def test_a_rule_that_cannot_be_one_is_refused(tmp_path: Path, rule: str, reason: str) -> None:
-    ragwright(tmp_path, "init", "-q")
-    done = ragwright(tmp_path, "action", "--testset", "t.jsonl", "--rule", rule, code=1)
-    assert reason in done.stderr
+def test_the_steps_of_the_example_workflow_gate_a_project(tmp_path: Path) -> None:
+    """Its own lines run as they stand, and write the comment that its last step posts."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/a.md").write_text("# Brakes\n\nBrake fluid is changed every two years.\n")
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n")
+    (tmp_path / "testsets").mkdir()
+    rows = [
+        {"id": f"q{n}", "question": f"brake fluid {n}", "reference_ids": {"docs/a.md": 1}}
+        for n in range(10)
+    ]
+    (tmp_path / "testsets/release.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    file = Path(__file__).resolve().parents[2] / "examples/github/gate.yml"
+    steps = yaml.safe_load(file.read_text("utf-8"))["jobs"]["gate"]["steps"]
+    lines = {step["name"]: step["run"] for step in steps if "run" in step}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    summary = tmp_path / "summary.md"
+    environment = {**os.environ, "PATH": path, "GITHUB_STEP_SUMMARY": str(summary)}
+    for name in ("Read the documents", "Ask the test set", "Gate"):
+        subprocess.run(
+            ["bash", "-euc", lines[name]], cwd=tmp_path, env=environment, check=True, timeout=120
+        )
+    comment = (tmp_path / "ragwright-gate.md").read_text("utf-8")
+    assert comment.startswith("<!-- ragwright gate -->\n\n### ragwright gate: passed")
+    assert summary.read_text("utf-8") == comment
+    assert "gh pr comment" in lines["Comment"]
+    assert 'startswith("<!-- ragwright gate -->")' in lines["Comment"]

@@ -52,4 +52,3 @@ from ._steps import (
     StepPlan as StepPlan,
     run_step as run_step,
 )
-from ._workflow import GateWorkflow as GateWorkflow

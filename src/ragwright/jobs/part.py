@@ -10,7 +10,6 @@ PART = Part(
         "jobs": "ragwright.jobs:JOBS",
     },
     commands={
-        "action": "ragwright.app.checking._action:command",
         "job": "ragwright.app.serving._job:group",
         "promote": "ragwright.app.serving._promote:command",
     },
@@ -18,7 +17,6 @@ PART = Part(
         "jobs": "ragwright.jobs:JOB_TABLES",
     },
     sentences={
-        "action": "Write a GitHub workflow that gates pull requests and posts one comment.",
         "job": "Scheduled jobs: run one, start the scheduler, see past runs.",
         "promote": "Serve the settings of a run if it passes the gate; the exit codes are the "
         "gate's.",

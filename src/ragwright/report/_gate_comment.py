@@ -14,7 +14,7 @@ _LONGEST = 60_000
 """Most characters: GitHub takes 65,536."""
 
 _MARK = "<!-- ragwright gate -->"
-"""The first line, by which the workflow of `ragwright action` finds the comment again."""
+"""The first line, by which a workflow finds the comment again (`examples/github/gate.yml`)."""
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~>])")
 
