@@ -9,29 +9,26 @@ and the prompt's own turn markers and chat control tokens (``<|…|>``, ``[INST]
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from functools import cache, lru_cache
 from typing import Any
 
 from ._errors import PromptError
 from ._records import Hit
-from ._sandbox import rendered, sandbox
 from ._text import without_marks
 
 
 def render(template: str, values: Mapping[str, Any], *, strip: bool = True) -> str:
     """A template rendered once in jinja2's sandbox; values are never rendered.
 
-    White space at both ends is removed, unless ``strip`` is off. Time and memory are bounded,
-    whatever the template does.
+    White space at both ends is removed, unless ``strip`` is off.
 
     Raises:
         PromptError: The template is malformed, names an unknown value, does what the sandbox
-            forbids, fails (``1 / 0``), or makes too much text.
+            forbids, fails (``1 / 0``), or makes more than 64 million characters.
     """
     try:
-        compiled = _compiled_template(template)
-        text = compiled if isinstance(compiled, str) else rendered(compiled, values)
+        text = _capped_text(_compiled_template(template), values)
     except PromptError:
         raise
     except Exception as error:  # an expression may raise anything
@@ -44,15 +41,53 @@ def render(template: str, values: Mapping[str, Any], *, strip: bool = True) -> s
 
 @lru_cache(maxsize=256)
 def _compiled_template(template: str) -> Any:
-    """Compile a template, or render one without an expression; kept, since a run renders few.
-
-    Of one without an expression the text.
-    """
-    parsed = _environment().from_string(template)
-    return parsed if "{" in template else rendered(parsed, {})
+    """A compiled template; kept, since a run renders few."""
+    return _sandbox().from_string(template)
 
 
-_environment = cache(sandbox)
+_MOST_CHARACTERS = 64_000_000
+
+
+def _capped_text(compiled: Any, values: Mapping[str, Any]) -> str:
+    """The text of a template, given up when it is too long."""
+    parts, left = [], _MOST_CHARACTERS
+    for part in compiled.generate(values):
+        parts.append(part)
+        left -= len(part)
+        if left < 0:
+            raise _too_much_text()
+    return "".join(parts)
+
+
+@cache
+def _sandbox() -> Any:
+    """Jinja's sandbox; no HTML is made here, so nothing is escaped."""
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Sandbox(ImmutableSandboxedEnvironment):
+        """Repetitions and powers are bounded before they are computed."""
+
+        intercepted_binops = frozenset({"*", "**"})
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            """Apply an operator if its result is of a bounded size."""
+            if operator == "**" and isinstance(right, int) and abs(right) > 4_000:
+                raise _too_much_text()
+            for whole, times in ((left, right), (right, left)):
+                sized = isinstance(whole, Sized) and isinstance(times, int)
+                if sized and len(whole) * times > _MOST_CHARACTERS:
+                    raise _too_much_text()
+            return super().call_binop(context, operator, left, right)
+
+    return Sandbox(undefined=StrictUndefined, autoescape=False)
+
+
+def _too_much_text() -> PromptError:
+    return PromptError(
+        "the template makes too much text", hint="shorten its loops, factors and repetitions"
+    )
+
 
 _CONTROL = re.compile(r"<(\|[^|>]{0,40}\|)>|\[(/?INST)\]|<(/?s)>|<(</?SYS>)>|<(/?think)>")
 
