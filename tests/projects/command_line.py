@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
-from typing import Any
 
 from typer.testing import CliRunner
 
@@ -42,11 +40,6 @@ def ragwright(
         raise done.exception
     assert code is None or done.exit_code == code, done.stderr + done.stdout
     return Done([*words], done.exit_code, done.stdout, done.stderr)
-
-
-def told(folder: Path, *words: str, code: int | None = 0, **environment: str) -> Any:
-    """What a command prints with ``--json``."""
-    return json.loads(ragwright(folder, *words, "--json", code=code, **environment).stdout)
 
 
 def spawned(folder: Path, *words: str, code: int = 0, **environment: str) -> Done:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ragwright, told
+from command_line import ragwright
 from served import served
+from story_tools import read_json, write_rows
 from web_hook import web_hook
 
 from ragwright.core import StoreError
@@ -131,7 +132,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -> Pa
         (folder / name).write_text(text, "utf-8")
     execute(folder, "create table messages (id integer primary key, sender, channel, body)")
     execute(folder, "insert into messages values (?, ?, ?, ?)", *ROWS)
-    first = told(folder, "records", "refresh")
+    first = read_json(folder, "records", "refresh")
     (folder / "first.json").write_text(json.dumps(first), "utf-8")
     return folder
 
@@ -156,7 +157,7 @@ def template(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -
 
 def rows(folder: Path, table: str) -> dict[Any, dict[str, Any]]:
     """Rows of a table by their key."""
-    found = told(folder, "records", "show", table, "--limit", "100")["rows"]
+    found = read_json(folder, "records", "show", table, "--limit", "100")["rows"]
     return {
         row["record_key"]: row for row in sorted(found, key=lambda row: row["record_key"].rjust(4))
     }
@@ -197,7 +198,7 @@ def test_b1_rows_of_a_database_csv_or_parquet_become_bronze(desk: Path, tmp_path
         (folder / "records").mkdir(parents=True)
         (folder / "ragwright.yaml").write_text("{}\n", "utf-8")
         named = ("--source", f"../{name}", "--key", "number", "--text", "says", "--no-index")
-        assert counts(told(folder, "records", "refresh", *named), "bronze") == (2, 0, 0)
+        assert counts(read_json(folder, "records", "refresh", *named), "bronze") == (2, 0, 0)
         found = rows(folder, "bronze")
         assert [tuple(found[key][name] for name in columns) for key in ("007", "8")] == table
 
@@ -210,12 +211,12 @@ def test_b2_named_patterns_and_steps_clean_texts_and_a_pattern_is_one_line(own: 
     assert rows(own, "left_out")["6"]["left_out"] == "too long: 1,100 characters (limit 1,100)"
     changed = CLEANING.replace("  - strip", "  - friends: [' friends']\n  - strip")
     (own / "records/cleaning.yaml").write_text(f"max_characters: 1101\n{changed}", "utf-8")
-    report = told(own, "records", "refresh", "--no-index")
+    report = read_json(own, "records", "refresh", "--no-index")
     assert counts(report, "silver") == (1, 1, 6)
     silver = rows(own, "silver")
     assert silver["8"]["text"] == "Hello."
     assert len(silver["6"]["text"]) == 1100
-    found = told(own, "records", "check")["patterns"]
+    found = read_json(own, "records", "check")["patterns"]
     used = {one["name"]: one["rows"] for one in found if one["use"] == "cleaning"}
     assert used == {"odd unicode": 1, "links": 2, "max_repeat": 2, "friends": 1, "strip": 2}
     # Still due: the limit for one refresh on the command line.
@@ -238,7 +239,7 @@ def test_b3_the_name_of_a_tag_says_its_kind(own: Path) -> None:
     assert "'small gift ask'" in ragwright(own, "records", "refresh", code=1).stderr
     (own / "records/tags.yaml").write_text(TAGS + more.partition("\n")[2], "utf-8")
     execute(own, "update messages set body = 'We ask for warm coats.' where id = 8")
-    told(own, "records", "refresh", "--no-index")
+    read_json(own, "records", "refresh", "--no-index")
     eighth = rows(own, "gold")["8"]
     assert (eighth["ask_type"], eighth["tone"], eighth["topic"]) == (
         ["my hook"],
@@ -290,7 +291,7 @@ def test_b6_rollups_biographies_and_definitions_are_files(
     clients = [row["client"] for row in rows(own, "gold").values()]
     assert clients == ["Jane Doe", "Jane Doe", "Rosa Lima", "Tom Ash", "Tom Ash"]
     words = ("draft", "--client", "DOE, JANE", "--bio", "--show-prompt", *FEW)
-    system = told(own, *words)["prompts"][0]["messages"][0]["content"]
+    system = read_json(own, *words)["prompts"][0]["messages"][0]["content"]
     assert "Jane Doe is a nurse." in system
     (own / "records/tags.yaml").write_text(TAGS.replace("definition:", "defintion:"), "utf-8")
     said = ragwright(own, "records", "refresh", code=1).stderr
@@ -305,7 +306,7 @@ def test_b7_a_refresh_merges_by_key_and_hash_and_then_writes_nothing(
     execute(own, "update messages set channel = 'mail' where id = 5")
     execute(own, "insert into messages values (?, ?, ?, ?)", (10, "Tom Ash", "sms", "Good night."))
     execute(own, "delete from messages where id = 7")
-    report = told(own, "records", "refresh")
+    report = read_json(own, "records", "refresh")
     assert counts(report, "bronze") == (1, 2, 6)
     assert counts(report, "gold") == (1, 2, 3)
     assert report["index"]["embedded"] == 2  # of the third, only a field has changed
@@ -313,26 +314,26 @@ def test_b7_a_refresh_merges_by_key_and_hash_and_then_writes_nothing(
     assert list(gold) == ["1", "2", "5", "7", "8", "10"]  # nothing is deleted
     assert (gold["8"]["text"], gold["5"]["channel"]) == ("Hello, dear friends.", "mail")
     before = len(server.requests)
-    again = told(own, "records", "refresh", "--full")
+    again = read_json(own, "records", "refresh", "--full")
     assert counts(again, "bronze")[:2] == counts(again, "gold")[:2] == (0, 0)
     assert (again["index"]["embedded"], again["index"]["written"]) == (0, 0)
     assert again["version"] == report["version"]
     assert not embedded(server, before)
     (own / "records/source.yaml").write_text(f"{SOURCE}hash: [body]\n", "utf-8")
-    told(own, "records", "refresh", "--no-index")
+    read_json(own, "records", "refresh", "--no-index")
     execute(own, "update messages set channel = 'fax' where id = 5")
-    assert counts(told(own, "records", "refresh", "--no-index"), "bronze") == (0, 0, 9)
+    assert counts(read_json(own, "records", "refresh", "--no-index"), "bronze") == (0, 0, 9)
 
 
 def test_b7_a_watermark_reads_rows_at_or_above_the_last_value(own: Path) -> None:
     source = SOURCE.replace("body from", "body, id as seen from") + "watermark: seen\n"
     (own / "records/source.yaml").write_text(source, "utf-8")
-    told(own, "records", "refresh", "--no-index")
+    read_json(own, "records", "refresh", "--no-index")
     execute(own, "update messages set body = 'Not seen.' where id = 8")
     execute(own, "insert into messages values (?, ?, ?, ?)", (10, "Tom Ash", "sms", "Good night."))
-    report = told(own, "records", "refresh", "--no-index")
+    report = read_json(own, "records", "refresh", "--no-index")
     assert (report["read"], counts(report, "bronze")[:2]) == (2, (1, 0))  # rows 9 and 10
-    report = told(own, "records", "refresh", "--no-index", "--full")
+    report = read_json(own, "records", "refresh", "--no-index", "--full")
     assert (report["read"], counts(report, "bronze")[:2]) == (10, (0, 1))
 
 
@@ -341,17 +342,17 @@ def test_b8_the_index_is_made_and_then_only_changes_are_embedded(
 ) -> None:
     shutil.rmtree(own / ".ragwright")
     before = len(server.requests)
-    report = told(own, "records", "refresh")["index"]
+    report = read_json(own, "records", "refresh")["index"]
     assert (report["embedded"], report["written"]) == (5, 5)
     made = [text for text in embedded(server, before) if "text message from" in text]
     assert sorted(made) == sorted(row["document"] for row in rows(own, "gold").values())
     execute(own, "update messages set body = 'Hello, dear friends.' where id = 8")
     before = len(server.requests)
-    report = told(own, "records", "refresh")["index"]
+    report = read_json(own, "records", "refresh")["index"]
     assert (report["embedded"], report["written"], report["unchanged"]) == (1, 1, 4)
     [text] = embedded(server, before)
     assert text.endswith("Hello, dear friends.")
-    [first, *_] = told(own, "retrieve", "dear friends", "--filter", "kind=record")["hits"]
+    [first, *_] = read_json(own, "retrieve", "dear friends", "--filter", "kind=record")["hits"]
     assert first["document_id"] == "record:8"
 
 
@@ -378,21 +379,21 @@ def test_b9_soft_filters_rank_by_weight_and_then_by_similarity(template: Path) -
     soft = [f"{field}={value}^{worth}" for (field, value), worth in WEIGHTS.items()]
     named = [word for one in soft for word in ("--soft", one)]
     search = ("retrieve", "nurses at night", *named, "--set", "retrieve.search=dense")
-    hits = told(template, *search, "-k", "58")["hits"]
+    hits = read_json(template, *search, "-k", "58")["hits"]
     assert len({hit["document_id"] for hit in hits}) == len(hits) == 58
     ranked = [(hit["rung"]["weight"], hit["score"]) for hit in hits]
     assert ranked == sorted(ranked, reverse=True)
     assert [hit["rung"]["weight"] for hit in hits] == [weight(hit["metadata"]) for hit in hits]
     assert ranked[0][0] >= 18
     assert ranked[-1][0] == 0
-    few = told(template, *search, "-k", "7")["hits"]
+    few = read_json(template, *search, "-k", "7")["hits"]
     assert [hit["document_id"] for hit in few] == [hit["document_id"] for hit in hits[:7]]
     least = sorted(hit["score"] for hit in hits)[30]
-    near = told(template, *search, "-k", "58", "--set", f"retrieve.threshold={least}")["hits"]
+    near = read_json(template, *search, "-k", "58", "--set", f"retrieve.threshold={least}")["hits"]
     assert [hit["document_id"] for hit in near] == [
         hit["document_id"] for hit in hits if hit["score"] >= least
     ]
-    strict = told(template, *search, "-k", "58", "--set", "retrieve.unfiltered=false")["hits"]
+    strict = read_json(template, *search, "-k", "58", "--set", "retrieve.unfiltered=false")["hits"]
     assert [hit["document_id"] for hit in strict] == [
         hit["document_id"] for hit in hits if hit["rung"]["weight"] > 0
     ]
@@ -402,14 +403,14 @@ def test_b10_a_second_index_gives_the_same_answer_and_says_so(
     desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search = ("retrieve", "clinics", "--soft", "client=Tom Ash^2", "-k", "3")
-    before = told(desk, *search)
+    before = read_json(desk, *search)
 
     def gone(*_: object, **__: object) -> None:
         raise StoreError("the view is gone")
 
     for way in ("view", "renewed"):
         monkeypatch.setattr(SqliteStore, way, gone)
-    after = told(desk, *search)
+    after = read_json(desk, *search)
     assert after["hits"] == before["hits"]
     assert not before["notes"]
     assert "the view is gone" in after["notes"][0]
@@ -418,14 +419,16 @@ def test_b10_a_second_index_gives_the_same_answer_and_says_so(
 
 def test_b11_the_biography_is_told_when_it_is_asked_for(template: Path) -> None:
     for more, told_of in (((), False), (("--bio",), True)):
-        [prompt] = told(template, *asked("--show-prompt", *more))["prompts"]
+        [prompt] = read_json(template, *asked("--show-prompt", *more))["prompts"]
         system = prompt["messages"][0]
         assert system["role"] == "system"
         assert ("a nurse's daughter and a union organiser" in system["content"]) is told_of
 
 
 def test_b12_examples_are_turns_and_every_request_states_its_length(template: Path) -> None:
-    drafted = told(template, *asked("-n", "3", "--headline", "Clinic hours cut", "--show-prompt"))
+    drafted = read_json(
+        template, *asked("-n", "3", "--headline", "Clinic hours cut", "--show-prompt")
+    )
     assert len(drafted["hits"]) == 30
     [prompt] = drafted["prompts"]
     roles = [message["role"] for message in prompt["messages"]]
@@ -436,7 +439,7 @@ def test_b12_examples_are_turns_and_every_request_states_its_length(template: Pa
     assert "under 160 characters" in request
     assert "Write 3" in request
     assert "Clinic hours cut" in request
-    long = told(template, *asked("--length", "long", "-n", "2", "--show-prompt"))["prompts"]
+    long = read_json(template, *asked("--length", "long", "-n", "2", "--show-prompt"))["prompts"]
     assert [(one["wanted"], len(one["examples"])) for one in long] == [(1, 15), (1, 15)]
     assert set(long[0]["examples"]) != set(long[1]["examples"])
     said = ragwright(template, *asked("--pool", "2", "--examples", "3", "--show-prompt"), code=1)
@@ -447,12 +450,12 @@ def test_b13_several_models_write_and_every_prompt_is_kept(
     template: Path, server: ScriptedServer
 ) -> None:
     models = (f"{server.url}#one", f"{server.url}#two")
-    drafted = told(template, *asked("-n", "3", "-m", models[0], "-m", models[1]))
+    drafted = read_json(template, *asked("-n", "3", "-m", models[0], "-m", models[1]))
     assert [(text["model"], text["text"]) for text in drafted["texts"]] == [
         (model, text) for model in models for text in ("Give now.", "Give today.", "Chip in.")
     ]
     batch = str(drafted["batch"])
-    kept = told(template, "outputs", "show", batch)["outputs"]
+    kept = read_json(template, "outputs", "show", batch)["outputs"]
     assert len({(one["batch"], one["at"]) for one in kept}) == 1
     assert sorted(one["source"] for one in kept) == sorted([*models * 3, "prompt", "prompt"])
     prompts = [json.loads(one["text"]) for one in kept if one["kind"] == "prompt"]
@@ -474,17 +477,17 @@ def test_b14_jobs_refresh_on_schedule_and_generate_by_hand(own: Path) -> None:
         )
         settings = (own / "ragwright.yaml").read_text("utf-8")
         (own / "ragwright.yaml").write_text(settings + jobs, "utf-8")
-        listed = {job["name"]: job for job in told(own, "job", "list")["jobs"]}
+        listed = {job["name"]: job for job in read_json(own, "job", "list")["jobs"]}
         assert "T07:30:00+0" in listed["refresh"]["next_run"]
         assert not listed["generate"]["next_run"]
         execute(own, "update messages set body = 'Hello, dear friends.' where id = 8")
-        run = told(own, "job", "run", "generate")
+        run = read_json(own, "job", "run", "generate")
         assert [step["outcome"] for step in run["steps"]] == ["skipped", "succeeded"]
         assert rows(own, "gold")["8"]["text"] == "Hello friends."
-        assert told(own, "job", "run", "refresh")["outcome"] == "succeeded"
+        assert read_json(own, "job", "run", "refresh")["outcome"] == "succeeded"
         assert rows(own, "gold")["8"]["text"] == "Hello, dear friends."
         (own / "records/text_formats/message.yaml").write_text("prompt_variables: 3\n", "utf-8")
-        run = told(own, "job", "run", "generate", "--flag", "refresh", code=1)
+        run = read_json(own, "job", "run", "generate", "--flag", "refresh", code=1)
         assert (run["outcome"], run["steps"][0]["outcome"]) == ("failed", "failed")
     assert [path.rpartition("/")[2] for path in hook.paths] == ["good", "good", "bad"]
     assert "records refresh" in json.dumps(hook.posted[2])
@@ -503,12 +506,12 @@ def test_b15_drafts_over_http_are_kept_and_measured(template: Path, server: Scri
         wrong = running.http.post("/v1/drafts", json={**body, "client": "Maya Delgad"})
         assert wrong.status_code in {400, 422}
         assert "Maya Delgado" in wrong.text
-    [kept] = told(template, "outputs", "list", "--verdict", "accepted")["outputs"]
+    [kept] = read_json(template, "outputs", "list", "--verdict", "accepted")["outputs"]
     assert (kept["id"], kept["text"]) == (texts[0]["id"], "Give now.")
     ragwright(template, "outputs", "export", "--verdict", "accepted", "-o", "ok.chat.jsonl")
     chat = json.loads((template / "ok.chat.jsonl").read_text("utf-8"))
     assert chat["messages"][-1]["content"] == "Give now."
-    found = told(template, "outputs", "evaluate", "--sample", "2", "--measures", "KPrecision")
+    found = read_json(template, "outputs", "evaluate", "--sample", "2", "--measures", "KPrecision")
     [scores] = found["measures"].values()
     assert (scores["n"], scores["states"]) == (2, {"scored": 2})
 
@@ -523,8 +526,8 @@ def test_b15_a_configuration_is_promoted_when_it_is_better_and_gone_back_on(
             f"# The {part}\n\nThe {part} is changed yearly.\n"
         )
         row = {"user_input": f"When is the {part} changed?", "reference_ids": [f"docs/{part}.md"]}
-        rows.append(json.dumps(row))
-    (tmp_path / "rows.jsonl").write_text("\n".join(rows), "utf-8")
+        rows.append(row)
+    write_rows(tmp_path / "rows.jsonl", rows)
     (tmp_path / "ragwright.yaml").write_text(
         f"sources: [docs]\nmodels: {{scripted: {{base: '{server.url}', dimensions: 64}}}}\n"
         "embed: {model: 'scripted:words'}\nchunk: {size: 40, overlap: 0}\n",
@@ -539,17 +542,19 @@ def test_b15_a_configuration_is_promoted_when_it_is_better_and_gone_back_on(
     ):
         ragwright(tmp_path, "ingest", "-q", *more)
         ragwright(tmp_path, "eval", "-q", *measure, "--name", name, *more)
-    assert told(tmp_path, "promote", "first", "--gate", "HitRate@1>=0.9")["promoted"] is True
-    assert told(tmp_path, "promote", "worse", code=100)["promoted"] is False
-    assert told(tmp_path, "promote", "equal", code=100)["promoted"] is False  # no gain is proven
-    found = told(tmp_path, "promote", "equal", "--gate", "HitRate@1>=baseline-0.5")
+    assert read_json(tmp_path, "promote", "first", "--gate", "HitRate@1>=0.9")["promoted"] is True
+    assert read_json(tmp_path, "promote", "worse", code=100)["promoted"] is False
+    assert (
+        read_json(tmp_path, "promote", "equal", code=100)["promoted"] is False
+    )  # no gain is proven
+    found = read_json(tmp_path, "promote", "equal", "--gate", "HitRate@1>=baseline-0.5")
     assert (found["promoted"], found["served"]["number"]) == (True, 2)
     before = len(server.requests)
     ragwright(tmp_path, "promote", "--back", "--reason", "headings help")
-    [hit] = told(tmp_path, "retrieve", "brake changed", "--served", "-k", "1")["hits"]
+    [hit] = read_json(tmp_path, "retrieve", "brake changed", "--served", "-k", "1")["hits"]
     assert hit["document_id"] == "docs/brake.md"
     assert embedded(server, before) == ["brake changed"]
-    changes = told(tmp_path, "promote", "--history")["changes"]
+    changes = read_json(tmp_path, "promote", "--history")["changes"]
     assert [(one["action"], one["number"]) for one in changes] == [
         ("promote", 1),
         ("promote", 2),
