@@ -46,7 +46,6 @@ BY_SCHEMA = {
     ("get", "/metrics"),
     ("get", "/v1/models"),
     ("get", "/v1/models/{name}"),
-    ("get", "/figure/{name}"),
     ("post", "/v1/chat/completions"),
     ("post", "/v1/retrieve"),
     ("post", "/v1/embeddings"),
@@ -240,7 +239,6 @@ DOORS: dict[str, Callable[[Site, str, str], str]] = {
     "earlier answer": _raw("/v1/responses", lambda n: {"input": "x", "previous_response_id": n}),
     "list of sources": _page("/sources?find={}"),
     "document": _page("/source?id={}"),
-    "figure": _page("/figure/{}"),
 }
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from typer import Argument, Option
 
 from .. import report
 from ..answer import marks_for_hits
-from ..core import Answer, ConfigError, Filter, Hit, RagwrightError
+from ..core import ConfigError, Filter, Hit, RagwrightError
 from ..flow import Message, TraceEntry
 from ..workbench import Asking, Workbench
 from ._console import Console, fail, question_text
@@ -54,23 +53,13 @@ def command(
         with console.progress(lambda: shown.waiting(bench), work=lambda: bench.progress):
             answers = bench.ask_all(question, names, asking)
         shown.end()
-        documents = [_with_figures(bench, answer) for answer in answers] if flags.as_json else []
+        documents = [report.answer_json(answer) for answer in answers]
     if flags.as_json:
         document = {"answers": documents}
         console.json(document if entries is None else {**document, "trace": trace_json(entries)})
     else:
         blocks = [answer_text(answer, streamed=shown.any) for answer in answers]
         console.result("\n\n".join(blocks if entries is None else [*blocks, trace_text(entries)]))
-
-
-def _with_figures(bench: Workbench, answer: Answer) -> dict[str, Any]:
-    """An answer as JSON, with the figures of each citation that has any."""
-    document = report.answer_json(answer)
-    figures = bench.figures(answer.hits)
-    for citation in document["citations"]:
-        if citation["chunk_id"] in figures:
-            citation["figures"] = figures[citation["chunk_id"]]
-    return document
 
 
 def _refuse_in_conversation(requested: bool) -> None:
@@ -141,7 +130,7 @@ def _converse(
             fail(error)
             continue
         if as_json:
-            documents += [{"question": line, **_with_figures(bench, a)} for a in answers]
+            documents += [{"question": line, **report.answer_json(a)} for a in answers]
         else:
             console.result("\n\n".join(map(answer_text, answers)) + "\n")
         history += [Message("user", line), Message("assistant", answers[0].text)]

@@ -9,7 +9,6 @@ from typer import Argument, Option
 from ..core import ConfigError, counted, replace_text
 from ..passport import passport_json, read_passport
 from ..report import (
-    PassageFigures,
     Report,
     Reporting,
     passport_html,
@@ -56,7 +55,7 @@ def command(
     with flags.open() as bench:
         options = Reporting(tuple(trials or ()), flags.seed)
         subject = report_subject(bench.project.folder, bench.project.runs, names, options)
-        report = Report(subject, size, PassageFigures(bench.project))
+        report = Report(subject, size)
         if flags.output is None:
             flags.note_export("report", pictures or _PAGE)
         if pictures is not None:

@@ -33,12 +33,7 @@ def command(
             return
         retrieved = bench.retrieve(query, k, filters=flags.rights(bench))
         why = bench.explain(retrieved) if explained else None
-        figures = bench.figures(retrieved.hits)
-    hits = [
-        hit_json(hit) | ({"figures": figures[hit.chunk_id]} if hit.chunk_id in figures else {})
-        for hit in retrieved.hits
-    ]
-    document = {"hits": hits, "notes": list(retrieved.notes)}
+    document = {"hits": [hit_json(hit) for hit in retrieved.hits], "notes": list(retrieved.notes)}
     flags.console.show(
         lambda: document if why is None else {**document, "explanation": asdict(why)},
         lambda: hits_text(retrieved, why),

@@ -120,14 +120,12 @@ class Head:
         headings: Headings above the chunk, outermost first.
         table: Header row of the table in whose middle the chunk begins.
         context: A sentence that a model wrote about the chunk's place in its document.
-        figures: What a model wrote about the figures of the chunk, a figure a line.
     """
 
     title: str = ""
     headings: tuple[str, ...] = ()
     table: str = ""
     context: str = ""
-    figures: str = ""
 
     @property
     def text(self) -> str:
@@ -142,13 +140,12 @@ class Head:
             start = text.lstrip()[:_OPENING].split("\n")
             known = {self.title, *(line.lstrip("#").strip() for line in start)}
             headings = " > ".join(n for n in dict.fromkeys(self.headings) if n not in known)
-        lines = ("" if opens else self.title, headings, self.table, self.context, self.figures)
+        lines = ("" if opens else self.title, headings, self.table, self.context)
         return "\n".join(line for line in lines if line)
 
     def packed(self) -> list[str | list[str]]:
         """The head as a list for JSON."""
-        further = [self.figures] if self.figures else []
-        return [self.title, list(self.headings), self.table, self.context, *further]
+        return [self.title, list(self.headings), self.table, self.context]
 
     @classmethod
     def unpacked(cls, values: list[str | list[str]]) -> Head:

@@ -77,7 +77,6 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         # the document last: it can be named again if anything else cannot be forgotten
         counts = _forget_rows(project, ledgers, source=document_id)
         replies = sum(project.replies.forget(source=name) for name in sorted(names))
-        project.figures.remove([document_id])
         forget_sheets(project.folder.sheets, [document_id])
         removed = project.store.remove([document_id], purge=True)
         project.views.channels.drop()  # they may hold its text

@@ -30,7 +30,6 @@ from ._requests import (
     EncodeReply as EncodeReply,
     Fetch as Fetch,
     FetchReply as FetchReply,
-    Image as Image,
     Lookup as Lookup,
     LookupReply as LookupReply,
     Message as Message,

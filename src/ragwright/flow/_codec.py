@@ -22,7 +22,6 @@ from ._requests import (
     EncodeReply,
     Fetch,
     FetchReply,
-    Message,
     Reply,
     Request,
     Rerank,
@@ -45,7 +44,7 @@ def payload(request: Request) -> list[Any]:
     if isinstance(request, Chat):
         return [
             request.model,
-            [_turn(message) for message in request.messages],
+            [[message.role, message.content] for message in request.messages],
             request.params,
             request.schema,
             request.sample,
@@ -65,12 +64,6 @@ def payload(request: Request) -> list[Any]:
         turns = [[turn.role, turn.content] for turn in request.history]
         return [request.system, request.question, *([turns] if turns else [])]
     raise TypeError(f"{type(request).__name__} has no durable key")
-
-
-def _turn(message: Message) -> list[Any]:
-    """A turn in the key; an image counts by its digest."""
-    images = [[image.media_type, image.digest] for image in message.images]
-    return [message.role, message.content, *([images] if images else [])]
 
 
 def reusable(reply: Reply) -> bool:
@@ -189,13 +182,9 @@ def with_usage(reply: Reply, usage: Usage) -> Reply:
 
 
 def request_text(request: Request) -> str:
-    """All text of a request that a model reads, to count its tokens.
-
-    An image counts as a text of about as many tokens.
-    """
+    """All text of a request that a model reads, to count its tokens."""
     if isinstance(request, Chat):
-        text = "".join(m.content for m in request.messages)
-        return text.ljust(sum(m.characters for m in request.messages))
+        return "".join(m.content for m in request.messages)
     if isinstance(request, Complete):
         return request.prompt
     if isinstance(request, Embed | Encode):

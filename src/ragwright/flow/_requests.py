@@ -20,56 +20,13 @@ Params: TypeAlias = tuple[tuple[str, Any], ...]
 
 Vector: TypeAlias = NDArray[np.float32]
 
-_CHARACTERS_A_TOKEN = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """An image that a chat model is shown.
-
-    Attributes:
-        digest: SHA-256 of its file; images are equal where their digests are.
-        media_type: ``image/png``, ``image/jpeg``, ….
-        width: In pixels.
-        height: In pixels.
-        data: The file; may be empty in a dry run, which sends nothing.
-    """
-
-    digest: str
-    media_type: str
-    width: int
-    height: int
-    data: bytes = field(default=b"", compare=False, repr=False)
-
-    @property
-    def tokens(self) -> int:
-        """Tokens that it is estimated to cost: 85, and 170 for each square of 512 pixels.
-
-        The image is reduced to 2,048 pixels, then to 768 pixels on its shorter side, as OpenAI
-        documents it. Estimates follow what the server reports.
-        """
-        longest = max(self.width, self.height, 1)
-        shortest = max(1, min(self.width, self.height))
-        scale = min(1.0, 2048 / longest)
-        scale = min(scale, 768 / shortest)
-        across, down = (
-            -(-max(1, round(side * scale)) // 512) for side in (self.width, self.height)
-        )
-        return 85 + 170 * across * down
-
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a chat: role (``system``, ``user``, ``assistant``), text, and images after it."""
+    """One turn of a chat: role (``system``, ``user``, ``assistant``) and text."""
 
     role: str
     content: str
-    images: tuple[Image, ...] = ()
-
-    @property
-    def characters(self) -> int:
-        """Length of its text, with an image counted as a text of as many tokens."""
-        return len(self.content) + _CHARACTERS_A_TOKEN * sum(image.tokens for image in self.images)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from ._encoded_rows import (
     stamps_without as stamps_without,
     write_encodings as write_encodings,
 )
-from ._figures import Figure as Figure, FigureImage as FigureImage, Figures as Figures
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
 from ._heads import (
     chunk_key as chunk_key,

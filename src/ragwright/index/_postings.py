@@ -102,7 +102,7 @@ class ChunkTokens:
         head = chunk.head
         if head is None:
             return [*text, *self._title, *self._heading_tokens(chunk.headings)]
-        further = "\n".join(filter(None, (head.table, head.context, head.figures)))
+        further = "\n".join(filter(None, (head.table, head.context)))
         return [
             *text,
             *(self._title if head.title else ()),

@@ -1,5 +1,5 @@
 from ._addresses import Resolve as Resolve, refusal as refusal, resolve as resolve
-from ._apart import extract_bytes as extract_bytes, figures_of as figures_of
+from ._apart import extract_bytes as extract_bytes
 from ._arxiv import ArxivReader as ArxivReader
 from ._beir import BeirReader as BeirReader
 from ._chunkers import HeadedChunker as HeadedChunker, make_chunker as make_chunker
@@ -47,14 +47,6 @@ from ._sources import (
 from ._walk import read_bytes as read_bytes
 from ._web import WebReader as WebReader
 from ._wikipedia import WikipediaReader as WikipediaReader
-from .figures import (
-    FIGURE_KINDS as FIGURE_KINDS,
-    FoundFigure as FoundFigure,
-    image_size as image_size,
-    kept_figures as kept_figures,
-    media_type as media_type,
-    png_file as png_file,
-)
 from .ocr import ScanProgress as ScanProgress, engine_name as engine_name
 from .parsers import Parser as Parser, parser_version as parser_version
 from .services import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from ..core import (
     RagwrightError,
@@ -27,7 +27,6 @@ from ._extract import Extract
 from ._formats import PLAIN, choose, parse_file
 from ._html import readable
 from ._options import SourceOptions
-from .figures import FoundFigure, figures_in
 from .ocr import (
     ScannedPage,
     ScanProgress,
@@ -80,17 +79,8 @@ class _Drawing:
     most: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Images:
-    """A file whose figures are wanted."""
-
-    where: str
-    kind: str
-    data: bytes
-
-
-_Task: TypeAlias = _File | _Page | _Images | _Drawing
-_Result: TypeAlias = Extract | tuple[FoundFigure, ...] | tuple[bytes, ...]
+_Task: TypeAlias = _File | _Page | _Drawing
+_Result: TypeAlias = Extract | tuple[bytes, ...]
 _Answer: TypeAlias = tuple[_Result | RagwrightError, bool]
 """The result, and whether the worker kept too much memory."""
 
@@ -159,22 +149,7 @@ def page_pictures(name: str, data: bytes, options: SourceOptions, most: int) -> 
     """Draw the first pages of a PDF file, as JPEG; raises as :func:`extract_bytes`."""
     result = _worked(_Drawing(name, data, most), replace(options, parser=""))
     assert isinstance(result, tuple)
-    return cast(tuple[bytes, ...], result)
-
-
-_SIGNS = {"html": b"<img", "docx": b"/media/", "pptx": b"/media/"}
-"""What a file with images holds, so that others need no worker."""
-
-
-def figures_of(
-    name: str, kind: str, data: bytes, options: SourceOptions
-) -> tuple[FoundFigure, ...]:
-    """The figures of a file of a kind of :data:`FIGURE_KINDS`; raises as :func:`extract_bytes`."""
-    if _SIGNS.get(kind, b"") not in data:
-        return ()
-    result = _worked(_Images(name, kind, data), replace(options, parser=""))
-    assert isinstance(result, tuple)
-    return cast(tuple[FoundFigure, ...], result)
+    return result
 
 
 def _apart(task: _Task, options: SourceOptions) -> Extract:
@@ -250,8 +225,6 @@ def serve(plugins: str = "") -> None:
 def _read(task: _Task, options: SourceOptions) -> _Result:
     if isinstance(task, _Drawing):
         return draw_pages(task.data, task.where, task.most)
-    if isinstance(task, _Images):
-        return tuple(figures_in(task.kind, task.data, task.where, options))
     if isinstance(task, _Page):
         return readable(task.html, task.where, main_only=True)
     return parse_file(task.where, task.kind, task.data, options, task.scans)

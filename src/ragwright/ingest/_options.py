@@ -174,31 +174,14 @@ class IngestOptions(EngineOptions):
         "module:object. Each has an index of its own.",
         when="index",
     )
-    figures: bool = option(
-        True,
-        "Keep the images of PDF, office, HTML and EPUB files, to show them with citations. false: "
-        "the next ingest removes those that are kept.",
-    )
-    image_model: str = option(
-        "",
-        "Vision model that describes kept images, one call per image: a chat model as in `models`, "
-        "such as http://host/v1#name. Descriptions are searched and shown, and never quoted. "
-        "Empty: none.",
-        when="index",
-    )
 
     def __post_init__(self) -> None:
-        """Check the parser, and that figures are kept where they are described.
+        """Check the parser.
 
         Raises:
-            ConfigError: No installed package has the parser, or no figures are kept.
+            ConfigError: No installed package has it.
         """
         check_parser_name(self.parser, "ingest.parser")
-        if self.image_model and not self.figures:
-            raise ConfigError(
-                "ingest.image_model describes figures, and ingest.figures keeps none",
-                hint="leave out one of the two keys",
-            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import ModelRefusedError, Usage, counted
-from ..flow import Chat, ChatReply, Complete, CompleteReply, Message, OnDelta
+from ..flow import Chat, ChatReply, Complete, CompleteReply, OnDelta
 from ._door import CleanStream, clean_text, token_usage
 from ._embedding import vector_fault
 from ._limits import Heard
@@ -58,8 +58,6 @@ class OpenAIChat(ChatModel):
         connections: Clients to share; its owner closes them.
     """
 
-    sees = True
-
     def __init__(self, target: Target, connections: Connections | None = None) -> None:
         self._own = connections is None
         self._connections = connections or Connections()
@@ -75,10 +73,7 @@ class OpenAIChat(ChatModel):
                 finish reason is a ModelReplyError.
         """
         body = self._request_body(request.params)
-        body["messages"] = [
-            {"role": m.role, "content": _content_parts(m) if m.images else m.content}
-            for m in request.messages
-        ]
+        body["messages"] = [{"role": m.role, "content": m.content} for m in request.messages]
         if request.schema:
             body["response_format"] = response_format(request.schema)
         if on_delta is None:
@@ -89,7 +84,7 @@ class OpenAIChat(ChatModel):
         message = self._choice_message(choice)
         text = _content_text(message.get("content"))
         refusal = not text and message.get("refusal")
-        prompt_length = sum(m.characters for m in request.messages)
+        prompt_length = sum(len(m.content) for m in request.messages)
         usage, note = token_usage(data.get("usage"), prompt_length, len(text))
         return ChatReply(
             text,
@@ -400,16 +395,6 @@ def _choice_zero(choices: Any) -> Mapping[str, Any] | None:
     """The choice with the index 0, which servers may omit; None if there is none."""
     choice_list = choices if isinstance(choices, list) else []
     return next((c for c in choice_list if isinstance(c, dict) and not c.get("index")), None)
-
-
-def _content_parts(message: Message) -> list[dict[str, Any]]:
-    """The parts of a turn with images: its text, then each image as a data address."""
-    parts: list[dict[str, Any]] = [{"type": "text", "text": message.content}]
-    for image in message.images:
-        data = base64.b64encode(image.data).decode("ascii")
-        url = f"data:{image.media_type};base64,{data}"
-        parts.append({"type": "image_url", "image_url": {"url": url}})
-    return parts
 
 
 def _content_text(content: Any) -> str:

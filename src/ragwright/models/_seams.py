@@ -98,11 +98,9 @@ class ChatModel(ABC):
 
     Attributes:
         identity: Names the model in keys of replies.
-        sees: True if it takes messages with images.
     """
 
     identity: str
-    sees: bool = False
 
     @abstractmethod
     async def chat(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:

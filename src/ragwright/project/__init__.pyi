@@ -13,12 +13,6 @@ from ._encoding import (
     encoded_searches as encoded_searches,
     index_key as index_key,
 )
-from ._figures import (
-    figure_json as figure_json,
-    figures_by_chunk as figures_by_chunk,
-    keep_figures as keep_figures,
-    shown_figures as shown_figures,
-)
 from ._findings import (
     Check as Check,
     index_findings as index_findings,

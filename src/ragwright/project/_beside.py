@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core import Document, SourceError, value_hash
-from ..index import Figures, StoreOptions
+from ..index import StoreOptions
 from ..ingest import Reader, ScanProgress
 from ..ledger import FileLock
 from ._encoding import encode_missing
-from ._figures import figure_files
 from ._ingesting import feeds_of, fetch_by_runner
 from ._like import StoredDocuments, unfetched
 from ._make_ingest import make_ingest
@@ -23,7 +22,6 @@ from ._source_entries import entry_of_argument
 from .building import (
     Feed,
     FetchAhead,
-    FigureFiles,
     Ingest,
     IngestForecast,
     IngestReport,
@@ -145,7 +143,7 @@ def build_beside(trial: Project, base: Project, sources: TrialSources) -> Ingest
     _trial_ingest(trial, base).run(kept, unfetched)
     feeds, moved = _trial_feeds(trial, base, sources)
     pruned = sources.prune or bool(moved)
-    work = _trial_ingest(trial, base, _files_read(trial, moved))
+    work = _trial_ingest(trial, base)
     with FetchAhead(fetch_by_runner(trial), web_pages(feeds)) as fetch_page:
         report = work.run(feeds, fetch_page, prune=pruned)
     if report.failures and (report.nothing_read or not trial.store.holds(pair)):
@@ -156,34 +154,15 @@ def build_beside(trial: Project, base: Project, sources: TrialSources) -> Ingest
 
 def forecast_beside(project: Project, sources: TrialSources) -> IngestForecast:
     """Forecast what :func:`build_beside` would embed; write nothing, call no model."""
-    feeds, moved = _trial_feeds(project, project, sources)
-    work = make_ingest(project, Ingest)
-    if work.figures is not None:
-        work.figures = replace(work.figures, files=_files_read(project, moved))
-    return work.forecast(feeds, fetch_by_runner(project))
+    feeds, _ = _trial_feeds(project, project, sources)
+    return make_ingest(project, Ingest).forecast(feeds, fetch_by_runner(project))
 
 
-def _trial_ingest(trial: Project, base: Project, files: FigureFiles | None = None) -> Ingest:
-    """An ingest into a trial's store that uses vectors and figures of the project."""
+def _trial_ingest(trial: Project, base: Project) -> Ingest:
+    """An ingest into a trial's store that uses vectors of the project."""
     work = make_ingest(trial, Ingest)
     work.others = base.store
-    if work.figures is not None:
-        place = Path(trial.settings.store.path).parent / trial.folder.figures.name
-        own = Figures(place, work.figures.model)
-        work.figures = replace(work.figures, figures=own, files=files, others=base.figures)
     return work
-
-
-def _files_read(project: Project, moved: Mapping[str, str]) -> FigureFiles:
-    """The files of documents; of those read in place of others, the files that were read.
-
-    Args:
-        project: The project.
-        moved: Old source -> the one that is read in its place.
-    """
-    home = project.folder.root.absolute()
-    heads = {old.rstrip("/"): str(Path(new).absolute()) for old, new in moved.items()}
-    return replace(figure_files(project), place=lambda source: _moved(source, heads, home))
 
 
 def forecast_like(project: Project, other: Project) -> IngestForecast | None:

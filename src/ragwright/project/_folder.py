@@ -141,11 +141,6 @@ class ProjectFolder:
         return self.data / "sheets.sqlite"
 
     @property
-    def figures(self) -> Path:
-        """The images of documents; there only where there are such."""
-        return self.data / "figures.sqlite"
-
-    @property
     def cache(self) -> Path:
         """Replies, views and file stamps."""
         return self.root / ".ragwright" / "cache"

@@ -25,7 +25,6 @@ from ..ledger import Ledger
 from ._again import vectors_again
 from ._encoded_findings import late_loss_text
 from ._encoding import check_encoders, encode_missing
-from ._figures import figure_files
 from ._folder import ProjectFolder
 from ._make_ingest import make_ingest
 from ._snapshots import keep_snapshot
@@ -106,11 +105,11 @@ def ingest_sources(
             report = work.run(feeds, fetch_page, prune=prune)
         encoded = encode_missing(project, work.progress.encode)
         loss = late_loss_text(project, encoded)
-    warnings = (*report.warnings, *project.keep_views(work.unread_figures))
+    project.keep_views()
     keep_snapshot(project, "ingest")
     marker.unlink(missing_ok=True)
     notes = (*notes, *report.notes, *((loss,) if loss else ()), *_unused_rules(project))
-    report = replace(report, notes=notes, engine=used, encoded=encoded, warnings=warnings)
+    report = replace(report, notes=notes, engine=used, encoded=encoded)
     others = len(project.store.pairs()) - 1
     if report.counts.added and others > 0:
         note = counted(others, "index of other settings stays", "indexes of other settings stay")
@@ -244,30 +243,18 @@ def _opened_ingest(
     try:
         _check_models(project)
         work = make_ingest(project, kind, stamps, again)
-        if work.figures is not None:
-            work.figures = replace(work.figures, files=figure_files(project))
         yield work.on(cluster) if isinstance(work, ClusterIngest) and cluster else work
     finally:
         stamps.close()
 
 
 def _check_models(project: Project) -> None:
-    """Refuse models of heads and figures that cannot do it, before anything is read."""
-    settings = project.settings
-    for key, name in (
-        ("chunk.head.model", settings.chunk.head.model),
-        ("ingest.image_model", settings.ingest.image_model),
-    ):
-        try:
-            model = project.models.chat_model(name) if name else None
-        except ConfigError as error:
-            raise ConfigError(error.what, where=key, hint=error.hint) from error
-        if model is not None and key == "ingest.image_model" and not model.sees:
-            raise ConfigError(
-                f"{name} takes no images",
-                where=key,
-                hint="name a vision model behind a chat server, or set `sees` in its class",
-            )
+    """Refuse an unknown model of heads before anything is read."""
+    try:
+        if name := project.settings.chunk.head.model:
+            project.models.chat_model(name)
+    except ConfigError as error:
+        raise ConfigError(error.what, where="chunk.head.model", hint=error.hint) from error
 
 
 @contextmanager
@@ -275,13 +262,12 @@ def _ray_cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
     """The Ray cluster of the project's settings, and what its workers do for these sources."""
     settings = project.settings
     model = settings.embed.model
-    headed = settings.chunk.head.model or settings.ingest.image_model
     preparing = PreparingSettings(
         project.folder.root.absolute(),
         settings.chunk,
         settings.embed,
         settings.models,
-        bool(model) and project.models.is_local(model) and not headed,
+        bool(model) and project.models.is_local(model) and not settings.chunk.head.model,
         tuple(str(Path(folder).absolute()) for folder in sys.path),
         plugin_folder(),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from .building import FigureTexts, Ingest
+from .building import Ingest
 
 if TYPE_CHECKING:
     from ..index import Store
@@ -37,7 +37,7 @@ def make_ingest(
     settings = project.settings
     model = settings.embed.model
     embedding = (model, bool(model) and project.models.is_local(model))
-    work = kind(
+    return kind(
         store or project.store,
         project.pair,
         project.chunker,
@@ -46,6 +46,3 @@ def make_ingest(
         stamps,
         again,
     )
-    if settings.ingest.image_model:
-        work.figures = FigureTexts(settings.ingest.image_model, project.figures, None)
-    return work

@@ -56,7 +56,7 @@ def _model_keys(project: Project) -> Iterator[tuple[str, str]]:
     """Keys of settings that name a model, and the model."""
     for key, *_ in project_keys():
         last = key.rpartition(".")[2]
-        if last not in {"model", "models", "embedder", "image_model"} or "." not in key:
+        if last not in {"model", "models", "embedder"} or "." not in key:
             continue
         value = project.settings.value(key)
         for name in (value,) if isinstance(value, str) else (value or ()):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..answer import AskPlan
     from ..core import Document, Persona
     from ..flow import Message, Replies, Route, Runner, Runs, SharedWork, Spending
-    from ..index import Figures, IndexSpec, Store, Views
-    from ..ingest import Chunker, Failure
+    from ..index import IndexSpec, Store, Views
+    from ..ingest import Chunker
     from ..models import Analyzer, Models, Tokenizer
     from ..retrieve import Adapter, Databases, Glossary, Ranker, Target
 
@@ -354,18 +354,9 @@ class Project:
         """The file with the tables of spreadsheets; it may be missing."""
         return room.sheets_file(self, self._base)
 
-    def keep_views(self, tried: frozenset[str] = frozenset()) -> list[Failure]:
-        """Bring the tables of spreadsheets and the figures up to the documents of the index.
-
-        Returns warnings of files whose figures cannot be read; those of ``tried`` are not tried.
-        """
+    def keep_views(self) -> None:
+        """Bring the tables of spreadsheets up to the documents of the index."""
         index.keep_sheets(self.store, self.pair, self.folder.sheets)
-        return room.keep_figures(self, tried)
-
-    @cached_property
-    def figures(self) -> Figures:
-        """The images of documents."""
-        return index.Figures(self.folder.figures, self.settings.ingest.image_model)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

@@ -47,7 +47,6 @@ from ._diagnosis import (
     run_diagnosis_table as run_diagnosis_table,
 )
 from ._distances import null_bands as null_bands
-from ._figures import PassageFigures as PassageFigures
 from ._gate_comment import gate_markdown as gate_markdown
 from ._junit import gate_junit as gate_junit, rows_junit as rows_junit
 from ._pack import (

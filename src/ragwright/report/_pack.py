@@ -16,9 +16,8 @@ from hashlib import blake2b
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
-from ..core import GoldSpan, Row, Score
+from ..core import Row, Score
 from ..experiment import Made, RowResult
-from ._figures import FigureTable, PassageFigures
 from ._subject import Entry
 
 Text: TypeAlias = str | int
@@ -35,8 +34,6 @@ _GROUP = 400_000
 
 _LINES = re.compile(r"[^\n]*\n?")
 
-_PLACED = 7
-"""Values of a passage without figures."""
 
 _RANKED = 20
 """Most documents shown of a ranking without passages."""
@@ -62,22 +59,15 @@ class Packed:
         return sum(map(len, self.blocks))
 
 
-def pack_rows(
-    entries: Sequence[Entry],
-    measures: Sequence[str],
-    room: int,
-    figures: PassageFigures | None = None,
-) -> Packed:
+def pack_rows(entries: Sequence[Entry], measures: Sequence[str], room: int) -> Packed:
     """Pack the rows of entries.
 
     Args:
         entries: The most important first: their complete rows are included first.
         measures: Measures in order.
         room: Most characters of all blocks.
-        figures: Figures of passages; their images take at most a third of the room.
     """
-    images = room // 3 if figures is not None else 0
-    packer = _Packer(measures, room - images, FigureTable(figures, images))
+    packer = _Packer(measures, room)
     for at, entry in enumerate(entries):
         packer.add(entry, len(entries) - at - 1)
     return packer.packed()
@@ -94,7 +84,6 @@ class _Packer:
 
     measures: Sequence[str]
     room: int
-    figures: FigureTable
     blocks: list[str] = field(default_factory=list)
     spent: int = 0
     score_size: int = 0
@@ -146,10 +135,6 @@ class _Packer:
             "texts": self.texts,
             "entries": self.entries,
         }
-        if self.figures.rows:
-            places = [self._keep(_block(address)) for address in self.figures.images]
-            rows = ([*row, places[at] if at >= 0 else -1] for *row, at in self.figures.rows)
-            index["figures"] = list(rows)
         return Packed(tuple(self.blocks), index, self.left_out)
 
     def _row(self, result: RowResult) -> int:
@@ -221,7 +206,7 @@ class _Packer:
         return [response, about, hits, prompt, None if answer is None else _usage(answer), reasons]
 
     def _hits(self, row: Row, result: RowResult) -> list[list[Any]]:
-        """``[document, text, start, end, source, page, score, figures]`` of each passage.
+        """``[document, text, start, end, source, page, score]`` of each passage.
 
         What is not known is left out at the end.
         """
@@ -236,16 +221,8 @@ class _Packer:
             if text is not None:
                 ends = (None, None) if span is None else (span.start, span.end)
                 document = span.document_id if span else name or ""
-                hit = [document, self._text(text), *ends, *(place or ())]
-                if span and (shown := self._figures(text, span, place)):
-                    hit += [None] * (_PLACED - len(hit))
-                    hit.append(shown)
-                hits.append(hit)
+                hits.append([document, self._text(text), *ends, *(place or ())])
         return hits
-
-    def _figures(self, text: str, span: GoldSpan, place: Sequence[Any] | None) -> list[int]:
-        page = place[1] if place and len(place) > 1 else None
-        return self.figures.numbers((span.document_id, span.start, span.end, page, text))
 
     def _prompt(self, row: Row, answer: Made) -> list[list[Any]]:
         """``[role, pieces]`` of each message; passages and question are referred to by number."""

@@ -12,7 +12,6 @@ from typing import Any
 from ..core import csv_lines, replace_text, replacing, require
 from ._charts import LIGHT, Chart, themed
 from ._data import as_json, comparison_json, fields_of
-from ._figures import PassageFigures
 from ._findings import finding_charts
 from ._headline import Headline, headline_of
 from ._pack import Packed, pack_rows
@@ -43,12 +42,10 @@ class Report:
         subject: Its subject.
         size: Limit of its file in megabytes. Rows that do not fit lose their texts, those of the
             last entries first; a note says so.
-        figures: Figures that are shown with passages; None for none.
     """
 
     subject: Subject
     size: float = SIZE
-    figures: PassageFigures | None = None
 
     @cached_property
     def headline(self) -> Headline:
@@ -82,7 +79,7 @@ class Report:
         ordered = {entry.id: entry for entry in (*subject.focus, *ranked, *subject.entries)}
         room = int(self.size * 1e6) - _FIXED - 2_500 * len(subject.entries)
         measured = [entry for entry in ordered.values() if entry.rows]
-        return pack_rows(measured, subject.measures, max(room, 200_000), self.figures)
+        return pack_rows(measured, subject.measures, max(room, 200_000))
 
     def html(self) -> str:
         """Return one HTML file that loads nothing."""

@@ -17,7 +17,6 @@ from ..drafting import Drafting, NewBatch, NewOutput
 from ..flow import Message
 from ..monitoring import brief_model
 from ._errors import ApiError
-from ._figures import ChunkFigures, figures_of_answer
 from ._links import citation_json, closest_spans, link_lines, linked, promise_json, texts_of_spans
 from ._reading import visible_passages
 
@@ -61,12 +60,11 @@ def turns_of(
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """An answer as it goes to a client: under an id, marks rewritten, figures by cited chunk."""
+    """An answer as it goes to a client: under an id, marks rewritten."""
 
     id: str
     answer: Answer
     marks: Marks
-    figures: ChunkFigures
 
 
 def new_id(kind: str = "chatcmpl-") -> str:
@@ -104,8 +102,7 @@ async def delivered(
     if marks is None:
         texts = await texts_of_spans(work.bench, answer.hits)
         marks = marks_of_answer(answer, linked(work.caller.base, texts))
-    figures = await figures_of_answer(work.bench, work.caller, answer)
-    done = Delivered(name or new_id(), answer, marks, figures)
+    done = Delivered(name or new_id(), answer, marks)
     if work.service.metrics is not None:
         work.service.metrics.answered(answer.abstained)
     if work.service.options.keep_answers:

@@ -23,7 +23,6 @@ from ._admission import Admitted, Caller, Wanted, admitted
 from ._answers import drafted, drafting, hits_for
 from ._chat import chat_completion
 from ._errors import ApiError, documented
-from ._figures import figures_of_passages
 from ._links import source_url
 from ._wire import (
     ChatRequest,
@@ -115,13 +114,9 @@ async def retrieve(
     async with admitted(service, caller, wanted) as work:
         asking = work.asking(Extras(filters=body.filters, soft=body.soft))
         retrieval = await work.retrieved(body.query, body.top_k, asking)
-        figures = await figures_of_passages(work.bench, caller, retrieval.hits)
     hits = [
         hit_json(hit)
-        | {
-            "url": source_url(caller.base, hit.document_id, hit.start, hit.end, hit.text),
-            "figures": list(figures.get(hit.chunk_id, ())),
-        }
+        | {"url": source_url(caller.base, hit.document_id, hit.start, hit.end, hit.text)}
         for hit in hits_for(retrieval.hits, caller)
     ]
     return JSONResponse({"hits": hits, "notes": list(retrieval.notes)})

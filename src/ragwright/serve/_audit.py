@@ -52,7 +52,6 @@ _KINDS: Mapping[tuple[str, str], EventKind] = {
             ("GET", "/drafts/{number}"),
             ("GET", "/experiments/{run}"),
             ("GET", "/experiments/{run}/report"),
-            ("GET", "/figure/{name}"),
             ("GET", "/outputs"),
             ("GET", "/outputs/{name}"),
             ("GET", "/history"),

@@ -17,7 +17,6 @@ from ..flow import Message
 from ._admission import Admitted, Wanted, admitted
 from ._answers import answered, answering, for_caller, new_id, standalone, turns_of
 from ._auxiliary import AuxiliaryReply, Purpose, auxiliary_reply, purpose_of
-from ._figures import ChunkFigures
 from ._links import citation_json, closest_spans, link_lines, promise_json
 from ._streaming import DONE, AnswerEvents, EventStream, Streamed, sse_frame
 from ._wire import ChatRequest
@@ -97,7 +96,7 @@ async def _whole_completion(completion: Completion) -> Response:
         "chat.completion",
         {"message": message, "finish_reason": answer.finish, "logprobs": None},
         usage=usage_json(answer.usage),
-        ragwright=details_json(for_caller(answer, work.caller), marks, done.figures),
+        ragwright=details_json(for_caller(answer, work.caller), marks),
     )
     return JSONResponse(frame | {"id": done.id})
 
@@ -119,9 +118,9 @@ class _ChatFrames:
             delta["annotations"] = [_url_citation(mark) for mark in marks]
         yield self._frame(delta)
 
-    def closing(self, answer: Answer, marks: Marks, figures: ChunkFigures) -> Iterator[bytes]:
+    def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
         """The frames after the text: why it ended, citations in full, and usage if wanted."""
-        yield self._frame({}, answer.finish, ragwright=details_json(answer, marks, figures))
+        yield self._frame({}, answer.finish, ragwright=details_json(answer, marks))
         options = self.completion.body.stream_options
         if options is not None and options.include_usage:
             usage = self.completion.frame(
@@ -172,15 +171,12 @@ async def _auxiliary_response(completion: Completion, purpose: Purpose) -> Respo
     return EventStream(events(), work)
 
 
-def details_json(answer: Answer, marks: Marks, figures: ChunkFigures) -> dict[str, Any]:
+def details_json(answer: Answer, marks: Marks) -> dict[str, Any]:
     """All that OpenAI's shape has no place for."""
     return {
         "persona": answer.persona,
         "abstained": answer.abstained,
-        "citations": [
-            citation_json(span) | {"figures": list(figures.get(span.citation.chunk_id, ()))}
-            for span in marks.spans
-        ],
+        "citations": [citation_json(span) for span in marks.spans],
         "closest": [citation_json(span) for span in closest_spans(answer, marks.link)],
         "read_as": standalone(answer),
         "route": answer.route,

@@ -25,7 +25,7 @@ from uvicorn.supervisors import Multiprocess
 
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
-from . import _api, _figures, _mcp, _metrics
+from . import _api, _mcp, _metrics
 from ._audit import Audited, route_events
 from ._door import Door
 from ._errors import documented, install_errors
@@ -122,7 +122,6 @@ def _include_routes(app: FastAPI) -> None:
     for router in (
         _api.router,
         interface_routes(),
-        _figures.router,
         page_routes(),
         resource_router,
         _metrics_router,

@@ -18,7 +18,6 @@ from ..core import Answer
 from ._admission import LOOK, Admitted
 from ._answers import delivered, for_caller
 from ._errors import ApiError, api_error
-from ._figures import ChunkFigures
 from ._links import link_lines, linked, texts_of_spans
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class Frames(Protocol):
     def text(self, text: str, marks: Sequence[PlacedMark]) -> Iterable[bytes]:
         """Frames of a piece of text and the citations in it."""
 
-    def closing(self, answer: Answer, marks: Marks, figures: ChunkFigures) -> Iterable[bytes]:
+    def closing(self, answer: Answer, marks: Marks) -> Iterable[bytes]:
         """Frames after the text; the answer is as its caller may see it."""
 
     def failure(self, error: ApiError) -> bytes:
@@ -211,6 +210,6 @@ class AnswerEvents:
             rest += link_lines(marks.spans)
         if rest:
             yield b"".join(self._frames.text(rest, marks.marks[begin:]))
-        done = await delivered(self._work, answer, streamed.asking, name=streamed.id, marks=marks)
+        await delivered(self._work, answer, streamed.asking, name=streamed.id, marks=marks)
         shown = for_caller(answer, self._work.caller)
-        yield b"".join(self._frames.closing(shown, marks, done.figures))
+        yield b"".join(self._frames.closing(shown, marks))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from .. import (
     answer,
@@ -26,7 +26,7 @@ from ._erasing import ErasingVerbs
 from ._tuning import TuningVerbs
 
 if TYPE_CHECKING:
-    from ..core import Answer, Document, Filter, Hit
+    from ..core import Answer, Document, Filter
     from ..drafting import (
         Collected,
         Collecting,
@@ -531,7 +531,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         """A report on a run, two runs or a study; ``latest`` by default."""
         project = self.project
         subject = report.report_subject(project.folder, project.runs, runs or ("latest",), options)
-        shown = report.Report(subject, figures=report.PassageFigures(project))
+        shown = report.Report(subject)
         return shown if size is None else replace(shown, size=size)
 
     def promote(
@@ -567,9 +567,3 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
     def migrate_shared(self) -> Mapping[str, int]:
         """Migrate the tables of the shared database; returns their versions."""
         return drafting.migrate_shared(self.project)
-
-    def figures(self, hits: Sequence[Hit]) -> Mapping[str, list[dict[str, Any]]]:
-        """Figures of passages: id of a chunk -> id, caption, page, box and size of each."""
-        if not self.project.folder.figures.is_file():
-            return {}
-        return opened.figures_by_chunk(self.project, hits)

@@ -5,14 +5,12 @@ from ._cluster import (
     clear_spools as clear_spools,
     spool_folder as spool_folder,
 )
-from ._descriptions import FigureTexts as FigureTexts
 from ._feeds import (
     Feed as Feed,
     Recipe as Recipe,
     reading as reading,
     web_pages as web_pages,
 )
-from ._figure_files import FigureFiles as FigureFiles
 from ._glossaries import (
     forget_glossaries as forget_glossaries,
     is_mined as is_mined,

@@ -17,7 +17,6 @@ from ._stamps import Stamp
 if TYPE_CHECKING:
     from ...core import Chunk, Document
     from ...flow import Flow
-    from ...index import Figure
     from ...ingest import Chunker, SourceFile
 
 Matrix = NDArray[np.float32]
@@ -51,8 +50,6 @@ class Batch:
         refused: Texts that the model refuses, by key.
         replaced: Keys whose stored vectors are replaced.
         terms: Packed terms of the chunks by document id, where a worker has made them.
-        hashes: Hashes of documents that are stored under another one than that of their content.
-        undescribed: In a forecast: figures that a model would describe.
     """
 
     root: str
@@ -64,8 +61,6 @@ class Batch:
     refused: dict[str, Bad] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)
     terms: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
-    hashes: dict[str, str] = field(default_factory=dict)
-    undescribed: list[tuple[Document, Figure]] = field(default_factory=list)
 
     def take(self, group: Texts, outcome: Matrix | Exception) -> None:
         """Store the vectors of a group, or the error of its single text."""

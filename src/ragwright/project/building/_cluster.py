@@ -239,8 +239,8 @@ class ClusterIngest(Ingest):
 
     def _with_vectors(self, batch: Batch) -> Batch:
         """Attach stored vectors; those of workers replace the ones that may not be used."""
-        if self._context_model or self.figures is not None:
-            batch.terms.clear()  # without what models write into heads
+        if self._context_model:
+            batch.terms.clear()  # without what a model writes into heads
             return super()._with_vectors(batch)
         if not (self._model and self._local):
             return super()._with_vectors(batch)

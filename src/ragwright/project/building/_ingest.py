@@ -28,7 +28,6 @@ from ...ingest import Failure, HeadedChunker, files_of, guarded
 from ...models import usable_vectors
 from ._batch import KEPT, Batch, Files, Matrix, cut_document, embed_missing
 from ._contexts import Cut, Written, write_contexts
-from ._descriptions import FigureTexts
 from ._feeds import Feed, feed_bytes
 from ._progress import IngestForecast, IngestProgress, IngestReport, scan_notes
 from ._stamps import Stamp
@@ -59,7 +58,6 @@ class Ingest:
         again: Documents that are embedded again although their vectors are stored; None for all.
 
     Attributes:
-        figures: Describes the figures of documents; None where no model does.
         others: Another store whose vectors are used too; None for none.
     """
 
@@ -78,7 +76,6 @@ class Ingest:
         self._pair = pair
         self._chunker = chunker
         self._heads = chunker if isinstance(chunker, HeadedChunker) else None
-        self.figures: FigureTexts | None = None
         self.others: Store | None = None
         self._calls_models = False
         self._model, self._local = embedding
@@ -147,7 +144,7 @@ class Ingest:
             documents += len(batch.documents)
             chunks += sum(len(cut) for _, cut in batch.documents)
             missing.update(batch.missing)
-            if makers := self._head_flows(batch):
+            if makers := self._context_flows(batch):
                 written = self._runner.forecast(makers)
                 calls = written if calls is None else calls + written
         if self._model and not self._local:
@@ -171,12 +168,12 @@ class Ingest:
             flying: Keys of texts that are already counted; extended here.
 
         Returns:
-            Flows that would embed the rest and write what models add to heads, for a forecast.
+            Flows that would embed the rest and write the sentences of heads, for a forecast.
         """
         self._flying = flying
         makers: list[Callable[[], Flow[object]]] = []
         for batch in self._batches(feeds, fetch):
-            makers += self._head_flows(batch)
+            makers += self._context_flows(batch)
             if batch.missing and not self._local:
                 makers.append(partial(self._embed_missing_texts, Batch("", missing=batch.missing)))
             if batch.documents:
@@ -413,43 +410,18 @@ class Ingest:
         lost = {failure.source for failure in written.failures}
         batch.files = [f for f in batch.files if not lost & {name for name, _ in f[2]}]
 
-    @property
-    def unread_figures(self) -> frozenset[str]:
-        """Documents whose figures could not be read, of those that a model should describe."""
-        return frozenset() if self.figures is None else frozenset(self.figures.unread)
-
-    def _describe(self, batch: Batch, figures: FigureTexts) -> None:
-        """Give the chunks of a batch the descriptions of their figures."""
-        if not self._calls_models:
-            batch.documents, batch.undescribed = figures.known(batch.documents, batch.root)
-            return
-        described = figures.describe(batch.documents, batch.root, self._runner)
-        batch.documents = described.documents
-        batch.hashes.update(described.hashes)
-        for warning in described.warnings:
-            self._fail(warning)
-
-    def _head_flows(self, batch: Batch) -> list[Callable[[], Flow[object]]]:
-        """Flows that would write what models add to the heads of a batch, for a forecast."""
-        makers: list[Callable[[], Flow[object]]] = []
-        if self._context_model and batch.documents:
-            makers.append(partial(self._contexts, batch.documents))
-        if self.figures is not None and batch.undescribed:
-            makers.append(partial(self.figures.planned, batch.undescribed))
-        return makers
+    def _context_flows(self, batch: Batch) -> list[Callable[[], Flow[object]]]:
+        """Flows that would write the sentences of a batch, for a forecast."""
+        if not self._context_model or not batch.documents:
+            return []
+        return [partial(self._contexts, batch.documents)]
 
     def _model_notes(self) -> tuple[str, ...]:
-        """What models wrote into heads."""
-        notes = []
-        if self._contexts_written:
-            count = counted(
-                self._contexts_written, "chunk has a sentence", "chunks have a sentence"
-            )
-            notes.append(f"{count} by {self._context_model} in the head")
-        if self.figures is not None and self.figures.written:
-            count = counted(self.figures.written, "figure")
-            notes.append(f"{self.figures.model} described {count}")
-        return tuple(notes)
+        """What a model wrote into heads."""
+        if not self._contexts_written:
+            return ()
+        count = counted(self._contexts_written, "chunk has a sentence", "chunks have a sentence")
+        return (f"{count} by {self._context_model} in the head",)
 
     # -- embedding -------------------------------------------------------------------------
 
@@ -458,8 +430,6 @@ class Ingest:
         batch.files, self._ended = self._ended, []
         if self._calls_models and self._context_model and batch.documents:
             self._write_contexts(batch)
-        if self.figures is not None and batch.documents:
-            self._describe(batch, self.figures)
         if self._model:
             texts = {
                 chunk_key(chunk, document.title): embedded_text(chunk, document.title)
@@ -554,7 +524,7 @@ class Ingest:
     def _indexed_document(
         self, document: Document, chunks: tuple[Chunk, ...], batch: Batch
     ) -> IndexedDocument:
-        content = batch.hashes.get(document.id, self._seen[document.id])
+        content = self._seen[document.id]
         terms = batch.terms.get(document.id)
         if not self._model:
             return IndexedDocument(document, chunks, hash=content, terms=terms)

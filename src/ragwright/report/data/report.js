@@ -301,29 +301,14 @@
   }
 
   function hitItem(hit, place) {
-    const [document_, passage, start, end, source, page, score, shown] = hit;
+    const [document_, passage, start, end, source, page, score] = hit;
     const where = [`${place + 1}. ${source || document_}`];
     if (page !== undefined && page !== null) where.push(`page ${page}`);
     if (start !== undefined && start !== null) where.push(`characters ${start}–${end}`);
     if (score !== undefined && score !== null) where.push(`score ${number(score)}`);
     const title = where.join(" · ");
     if (passage === undefined) return el("li", { class: "text" }, title);
-    return el("li", {}, folded(title, el("div", { class: "text", tabindex: "0" }, formatted.block(text(passage)))),
-      shown ? el("div", { class: "figures" }, shown.map(figure)) : null);
-  }
-
-  function figure(number) {
-    const [caption, page, width, height, description, model, image] = index.figures[number];
-    const box = el("figure", {});
-    if (image >= 0) {
-      const picture = el("img", { alt: caption || "Figure without a caption", width, height });
-      block(image).then((address) => { picture.src = address; });
-      box.append(picture);
-    }
-    const words = [caption || "Figure", page === null ? "" : `page ${page}`, image >= 0 ? "" : "too large for this file"];
-    box.append(el("figcaption", {}, words.filter(Boolean).join(" · "),
-      description ? el("p", {}, `Described by ${model}: ${description}`) : null));
-    return box;
+    return el("li", {}, folded(title, el("div", { class: "text", tabindex: "0" }, formatted.block(text(passage)))));
   }
 
   async function scoreTable(id, at, reasons) {

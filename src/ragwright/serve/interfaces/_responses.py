@@ -20,7 +20,6 @@ from .._admission import Admitted, Wanted, admitted
 from .._answers import answered, earlier_turns, for_caller, new_id, standalone, turns_of
 from .._chat import details_json
 from .._errors import ApiError
-from .._figures import ChunkFigures
 from .._links import link_lines
 from .._streaming import AnswerEvents, EventStream, Streamed, sse_frame
 from ._conditions import filters_of
@@ -76,7 +75,7 @@ async def response(
         notes = [note for mark in done.marks.marks for note in _annotations(mark)]
         items = (reply.search_item(done.answer), reply.message(text, notes))
         shown = for_caller(done.answer, caller)
-        return JSONResponse(reply.completed(shown, done.marks, done.figures, items))
+        return JSONResponse(reply.completed(shown, done.marks, items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +113,7 @@ class _Reply:
         }
 
     def completed(
-        self,
-        answer: Answer,
-        marks: Marks,
-        figures: ChunkFigures,
-        items: Sequence[Mapping[str, Any]],
+        self, answer: Answer, marks: Marks, items: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """The whole response; ``incomplete`` where the model's text was cut."""
         cut = answer.finish == "length"
@@ -132,7 +127,7 @@ class _Reply:
                 "output_tokens_details": {"reasoning_tokens": 0},
                 "total_tokens": usage.prompt_tokens + usage.completion_tokens,
             },
-            "ragwright": details_json(answer, marks, figures),
+            "ragwright": details_json(answer, marks),
         }
 
     def search_item(self, answer: Answer | None = None) -> dict[str, Any]:
@@ -241,7 +236,7 @@ class _Events:
                 )
                 self._annotations.append(annotation)
 
-    def closing(self, answer: Answer, marks: Marks, figures: ChunkFigures) -> Iterator[bytes]:
+    def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
         """The ends of the search, the message and the response."""
         reply = self._reply
         search = reply.search_item(answer)
@@ -252,7 +247,7 @@ class _Events:
         yield self._part_event("content_part.done", part=part)
         message = reply.message(self._text, self._annotations)
         yield self._event("output_item.done", output_index=1, item=message)
-        whole = reply.completed(answer, marks, figures, (search, message))
+        whole = reply.completed(answer, marks, (search, message))
         yield self._event(whole["status"], response=whole)
 
     def failure(self, error: ApiError) -> bytes:

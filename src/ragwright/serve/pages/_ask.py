@@ -20,7 +20,6 @@ from .._admission import Wanted, admitted
 from .._answers import Delivered, answered, new_id
 from .._api import caller_of, respond_to, service_of
 from .._errors import ApiError
-from .._figures import ChunkFigures
 from .._links import moved_url
 from .._streaming import AnswerEvents, EventStream, Streamed, sse_frame
 from .._wire import FeedbackRequest
@@ -190,9 +189,9 @@ class _PageFrames:
         ]
         yield sse_frame({"text": text, "marks": places})
 
-    def closing(self, answer: Answer, marks: Marks, figures: ChunkFigures) -> Iterator[bytes]:
+    def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
         """Nothing: the card is drawn once the turn is stored."""
-        self.done = Delivered(self.id, answer, marks, figures)
+        self.done = Delivered(self.id, answer, marks)
         yield from ()
 
     def failure(self, error: ApiError) -> bytes:

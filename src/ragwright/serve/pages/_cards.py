@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...core import Citation, StoreError
+from ...core import StoreError
 from .._answers import answer_details, notes_for, short_model
-from .._figures import figures_of_passages
 from .._links import moved_url, source_url
 from .._reading import visible_passages
 from ._why import plain_why
@@ -54,12 +53,6 @@ class ShownAnswer:
     def places(self) -> list[tuple[str, str]]:
         """Document and chunk of each passage that it was made from."""
         return [(place["document_id"], place["chunk_id"]) for place in self.details["read"]]
-
-    @property
-    def cited_chunks(self) -> list[Mapping[str, Any]]:
-        """The places of the chunks that it cites."""
-        cited = {place["chunk_id"] for place in self.details["citations"]}
-        return [place for place in self.details["read"] if place["chunk_id"] in cited]
 
 
 def delivered_answer(done: Delivered) -> ShownAnswer:
@@ -123,33 +116,23 @@ async def cards_of(
     bench: Workbench, caller: Caller, answers: Sequence[ShownAnswer]
 ) -> list[dict[str, Any]]:
     """The values of cards for the template."""
-    cited = [_cited_chunk(place) for answer in answers for place in answer.cited_chunks]
-    figures = await figures_of_passages(bench, caller, cited)
     analyzer = bench.project.analyzer
     explained = await asyncio.to_thread(
         lambda: [plain_why(analyzer, a.question, a.details, a.passages) for a in answers]
     )
     pairs = zip(answers, explained, strict=True)
-    return [_card(answer, caller, why, figures) for answer, why in pairs]
+    return [_card(answer, caller, why) for answer, why in pairs]
 
 
-def _card(
-    answer: ShownAnswer,
-    caller: Caller,
-    why: Mapping[str, Any],
-    figures: Mapping[str, Sequence[Mapping[str, Any]]],
-) -> dict[str, Any]:
+def _card(answer: ShownAnswer, caller: Caller, why: Mapping[str, Any]) -> dict[str, Any]:
     details = answer.details
     spans = {place["number"]: linked_place(place) for place in details["citations"]}
     urls = {_span(place): {"url": place["url"]} for place in details["citations"]}
-    chunks = dict.fromkeys(place["chunk_id"] for place in details["citations"])
-    shown = (figure for chunk in chunks for figure in figures.get(chunk, ()))
     return {
         "id": answer.id,
         "persona": answer.persona,
         "parts": _parts(answer.text, details["marks"], spans),
         "spans": list(spans.values()),
-        "figures": list({figure["id"]: figure for figure in shown}.values()),
         "closest": [linked_place(place) for place in details["closest"]],
         "abstained": details["abstained"],
         "model": short_model(answer.model, caller),
@@ -158,12 +141,6 @@ def _card(
         "verdict": answer.verdict,
         "why": {**why, "read": [linked_place(urls.get(_span(p), {}) | p) for p in why["read"]]},
     }
-
-
-def _cited_chunk(place: Mapping[str, Any]) -> Citation:
-    """The whole chunk of a citation: its figures need not be beside the quoted sentence."""
-    names = ("title", "document_id", "chunk_id", "title", "page", "start", "end")
-    return Citation(0, *(place[name] for name in names))
 
 
 def linked_place(place: Mapping[str, Any], base: str = "") -> dict[str, Any]:

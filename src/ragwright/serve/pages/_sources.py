@@ -13,18 +13,16 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...core import RagwrightError, Span
 from ...ledger import file_error
-from ...project import figure_json, last_ingest
+from ...project import last_ingest
 from .._api import caller_of, service_of
 from .._catalogue import Catalogue
 from .._errors import ApiError, api_error
-from .._figures import addressed
 from .._links import same_text, source_url
 from .._reading import VisibleSource, visible_source
 from .._uploads import checked_address, ingest_added, keep_file, safe_name, upload_folder
 from ._base import error_page, fragment, page, page_headers
 
 if TYPE_CHECKING:
-    from ...index import Figure
     from .._admission import Caller
     from .._identity import Identity
     from .._service import Service
@@ -37,8 +35,6 @@ _LISTED = 100
 _SHOWN = 200_000
 """Most characters of a document on one page, around the passage."""
 
-_FIGURES = 24
-"""Figures of a document on one page."""
 
 _AROUND = 1_500
 """Characters before and after a passage that is shown beside an answer."""
@@ -195,16 +191,14 @@ async def source(
     service, caller = service_of(request), caller_of(request)
     caller.note.used([id])
     try:
-        visible, spans, figures = await _first_visible(service, caller.identity, id)
+        visible, spans = await _first_visible(service, caller.identity, id)
     except RagwrightError as error:
         return error_page(request, error)
     if visible is None:
         return error_page(request, ApiError(404, "source not found", "not_found"))
     values = _source_values(visible, start, end, v)
     borders = _chunk_pieces(visible, spans) if chunks else []
-    near = _near_figures(visible, figures, start if values["marked"] else None, values["page"])
-    shown = [addressed(caller.base, figure_json(figure)) for figure in near]
-    return page(request, "source.html", {**values, "id": id, "pieces": borders, "figures": shown})
+    return page(request, "source.html", {**values, "id": id, "pieces": borders})
 
 
 @router.get("/source/beside", response_class=HTMLResponse)
@@ -218,7 +212,7 @@ async def beside(
     """Show the passage of a citation with the text around it, for a place beside the answer."""
     service, caller = service_of(request), caller_of(request)
     caller.note.used([id])
-    visible, _, _ = await _first_visible(service, caller.identity, id)
+    visible, _ = await _first_visible(service, caller.identity, id)
     if visible is None:
         raise ApiError(404, "source not found", "not_found")
     values = _source_values(visible, start, end, v)
@@ -236,8 +230,8 @@ async def beside(
 
 async def _first_visible(
     service: Service, identity: Identity | None, document_id: str
-) -> tuple[VisibleSource | None, tuple[Span, ...], list[Figure]]:
-    """The document in the first configuration that holds it, its chunks' spans, its figures."""
+) -> tuple[VisibleSource | None, tuple[Span, ...]]:
+    """The document in the first configuration that holds it, and its chunks' spans."""
     for opened in service.configurations(identity):
         if opened.target is None:
             continue
@@ -245,31 +239,8 @@ async def _first_visible(
             asking = opened.asking(identity)
             visible = await visible_source(bench, asking, document_id)
             if visible is not None:
-                kept = bench.project.figures
-                figures = await asyncio.to_thread(kept.of, [document_id])
-                return visible, visible.chunks, figures
-    return None, (), []
-
-
-def _near_figures(
-    visible: VisibleSource, figures: list[Figure], position: int | None, page: int | None
-) -> list[Figure]:
-    """The figures of the passage's chunk and page; without a passage the first of the document."""
-    seen = [
-        figure
-        for figure in figures
-        if visible.whole
-        or (figure.start is not None and visible.shows(figure.start, figure.start + 1))
-    ]
-    if position is None:
-        return seen[:_FIGURES]
-    around = [span for span in visible.chunks if span.start <= position < span.end]
-    return [
-        figure
-        for figure in seen
-        if (page is not None and figure.page == page)
-        or any(figure.start is not None and s.start <= figure.start < s.end for s in around)
-    ][:_FIGURES]
+                return visible, visible.chunks
+    return None, ()
 
 
 def _chunk_pieces(visible: VisibleSource, spans: tuple[Span, ...]) -> list[dict[str, Any]]:
