@@ -1,5 +1,7 @@
 # Two commands to know: `make demo` and `make test`. Each sets up all it needs in .venv.
 PYTHON ?= python3
+comma := ,
+space := $(subst ,, )
 BIN := .venv/bin
 # A file's tests stay together, so that what they share is made once; tests/conftest.py puts the
 # files with the most slow tests first, so that no worker begins a long one when the others end.
@@ -11,7 +13,11 @@ export OMP_NUM_THREADS := 1
 # `make install LOCK=requirements-dev.lock` takes the versions of the lock file, else the newest.
 LOCK ?=
 PIP := $(BIN)/python -m pip install --quiet $(if $(LOCK),--constraint $(LOCK))
-EXTRAS := delta,docs,embed,jobs,lance,measures,ocr,otel,pg,records,serve,viz
+EXTRAS := delta,docs,embed,jobs,lance,measures,ocr,otel,pg,records,remote,serve,viz
+# Needs of tests beyond these, each a marker: such tests run in `make test-heavy` and nowhere else,
+# whatever is installed.
+NEEDS := browser data frameworks linters model npm postgres ray s3 site torch
+HEAVY := $(subst $(space),$(space)or$(space),$(NEEDS:%=needs_%))
 
 # Compiled files are kept: without them, collecting the tests takes twice the time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -46,14 +52,14 @@ demo: .venv/.core
 	$(BIN)/ragwright demo
 
 test: .venv/.all
-	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not ($(HEAVY))" $(PYTEST)
 
 quick: .venv/.all
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" --hypothesis-profile=quick $(PYTEST)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not (slow or $(HEAVY))" --hypothesis-profile=quick $(PYTEST)
 
 coverage: .venv/.all
 	@mkdir -p build/coverage
-	$(BIN)/python -m pytest $(PARALLEL) --cov --cov-report=term --cov-report=html $(PYTEST)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not ($(HEAVY))" --cov --cov-report=term --cov-report=html $(PYTEST)
 
 check: lint pages
 
@@ -63,7 +69,7 @@ lint: .venv/.all
 	$(BIN)/mypy
 
 pages: .venv/.all
-	$(BIN)/python -m pytest -n auto tests/test_house.py tests/test_architecture.py tests/test_docs.py
+	$(BIN)/python -m pytest -n auto -m "not ($(HEAVY))" tests/test_house.py tests/test_architecture.py tests/test_docs.py
 	$(BIN)/python docs/reference.py --check
 	$(BIN)/python docs/architecture.py --check
 
@@ -83,7 +89,6 @@ lock:
 		--group dev --group docs-site --group release --universal --python-version 3.11 \
 		--no-annotate --no-emit-index-url --no-emit-find-links --quiet \
 		--custom-compile-command "make lock" --output-file requirements-dev.lock
-comma := ,
 
 dist: .venv/.release
 	rm -rf dist

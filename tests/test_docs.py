@@ -8,10 +8,10 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 from warm_server import WarmServer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,17 +21,24 @@ FROM_EMPTY = {"README.md", "records.md", "tuning.md", "tutorial.md"}
 """Pages that tell the whole way from an empty folder; the others start in a built project."""
 
 
-def examples(page: Path) -> list[tuple[str, str]]:
+def examples(page: Path, need: str = "") -> list[tuple[str, str]]:
+    """Kind and code of the examples to run; with those that have this need (a marker)."""
     return [
         (match[1], match[3])
         for match in FENCE.finditer(page.read_text("utf-8"))
-        if match[1] in {"bash", "python"} and "no-run" not in match[2] and has_needs(match[2])
+        if match[1] in {"bash", "python"} and match[2].split() in ([], [need])
     ]
 
 
-def has_needs(words: str) -> bool:
-    """True where every package is installed that an example names (``needs=langchain_core``)."""
-    return all(find_spec(name.partition(".")[0]) for name in re.findall(r"needs=([\w.]+)", words))
+def cases() -> Iterator[ParameterSet]:
+    """Each page; a page with examples that need more is run with these, too."""
+    for page in PAGES:
+        name = str(page.relative_to(ROOT))
+        if examples(page):
+            yield pytest.param(page, "", id=name)
+        text = page.read_text("utf-8")
+        for need in sorted(set(re.findall(r"^```\w+ (needs_\w+)$", text, re.MULTILINE))):
+            yield pytest.param(page, need, id=f"{name}-{need}", marks=getattr(pytest.mark, need))
 
 
 DRIVER = """
@@ -79,17 +86,15 @@ def built(warm: WarmServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if examples(p)], ids=lambda p: str(p.relative_to(ROOT))
-)
-def test_examples_run(page: Path, built: Path, warm: WarmServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("page", "need"), list(cases()))
+def test_examples_run(page: Path, need: str, built: Path, warm: WarmServer, tmp_path: Path) -> None:
     folder = tmp_path / "project"
     if page.name in FROM_EMPTY:
         folder.mkdir()
     else:
         shutil.copytree(built, folder)
     # The tutorial takes the command as it is installed.
-    run(warm, examples(page), folder, *([BINARIES] if page.name == "tutorial.md" else []))
+    run(warm, examples(page, need), folder, *([BINARIES] if page.name == "tutorial.md" else []))
 
 
 def test_links_between_pages_resolve() -> None:

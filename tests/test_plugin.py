@@ -192,6 +192,7 @@ def test_its_table_is_erased_and_outlives_the_package(
     assert "added_tickets.sqlite" in damaged.stderr
 
 
+@pytest.mark.needs_postgres
 def test_its_table_moves_to_a_shared_database(run: Run, tmp_path: Path) -> None:
     assert run("ingest", "-q").returncode == 0
     assert "3 of them new" in run("job", "step", "check-tickets", "3").stdout

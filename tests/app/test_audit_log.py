@@ -29,8 +29,6 @@ from ragwright import Workbench
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 
-pytest.importorskip("fastapi")
-
 QUESTION = "How often must the brake fluid be changed?"
 ASKED = {"messages": [{"role": "user", "content": QUESTION}]}
 SOURCE = "docs/service.md"
@@ -326,7 +324,6 @@ def started_server(project: Path) -> tuple[subprocess.Popen[str], str]:
 
 @pytest.mark.slow
 def test_events_are_sent_as_log_records(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("opentelemetry.sdk")
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
     records: list[Any] = []

@@ -80,7 +80,6 @@ def said(folder: Path) -> tuple[Any, ...]:
 
 
 def test_a_backup_of_a_served_project_restores_all_of_it(project: Path, tmp_path: Path) -> None:
-    pytest.importorskip("fastapi")
     secret = ServeKeys(ProjectFolder(project)).add(ServeKey("ann"))
     ragwright(project, "eval", "--testset", "testsets/mine.jsonl", "--measures", "ExactMatch", "-q")
     archive, other = tmp_path / "all.zip", tmp_path / "other"
@@ -114,7 +113,6 @@ def test_a_backup_of_a_served_project_restores_all_of_it(project: Path, tmp_path
 def test_a_backup_during_requests_and_an_ingest_is_of_one_moment(
     project: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("fastapi")
     for number in range(60):
         (project / f"docs/part{number}.md").write_text(f"# Part {number}\n\n{MANUAL}\n", "utf-8")
     stop = threading.Event()
@@ -160,7 +158,6 @@ def test_a_backup_during_requests_and_an_ingest_is_of_one_moment(
 
 
 def test_tables_of_lance_are_held_while_they_are_written(tmp_path: Path) -> None:
-    pytest.importorskip("lancedb")
     folder = MakeProject(tmp_path)("store: {kind: lance}\n")
     with Workbench.open(folder) as bench:
         bench.ingest()

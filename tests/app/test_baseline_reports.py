@@ -137,7 +137,6 @@ def test_scoring_a_baseline_again_says_what_it_is(measured: tuple[Path, list[str
 
 
 def test_pages_show_every_baseline_and_compare_two(measured: tuple[Path, list[str]]) -> None:
-    pytest.importorskip("fastapi")
     folder, runs = measured
     with served(folder) as running:
         page = running.http.get("/experiments").text

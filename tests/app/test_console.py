@@ -64,7 +64,6 @@ def test_a_job_that_fails_fails_unheard_and_is_written_down(tmp_path: Path, deaf
         "jobs:\n  a:\n    steps: [score nowhere.jsonl --measures ExactMatch]\n"
         "    notify: {failure: ['json://127.0.0.1:9/']}\n",
     )
-    pytest.importorskip("apprise")
     code, said = unheard(tmp_path, "job", "run", "a", deaf=deaf)
     assert code == 1
     assert "Traceback" not in said

@@ -52,7 +52,6 @@ def test_the_demo_answers_three_questions_for_two_personas(shown: tuple[Path, st
 
 
 def test_the_demo_is_served_with_its_pages(shown: tuple[Path, str]) -> None:
-    pytest.importorskip("fastapi")
     words = [sys.executable, "-m", "ragwright", "demo", "--serve", "--port", "0"]
     environment = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
     process = subprocess.Popen(

@@ -247,7 +247,6 @@ def test_an_openai_compatible_endpoint_is_a_system(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_served_project_tells_its_citations_and_abstentions(tmp_path: Path) -> None:
-    pytest.importorskip("fastapi")
     project = MakeProject(tmp_path)("serve: {name: handbook, personas: [engineer, marketing]}\n")
     ragwright(project, "ingest", "-q")
     asked = tmp_path / "asked.csv"

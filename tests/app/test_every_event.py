@@ -18,8 +18,6 @@ from ragwright.app import command_line
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys, audited_routes
 
-pytest.importorskip("fastapi")
-
 HERE = "prints for the user of the machine, who can read the files of the project"
 WRITES = "works on files of the project, which the user of the machine can read"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import pytest
 from command_line import ragwright
 from served import Running, served
 from small_project import MakeProject
@@ -16,8 +15,6 @@ from small_project import MakeProject
 from ragwright import Workbench
 from ragwright.project import ProjectFolder
 from ragwright.serve import Role, ServeKey, ServeKeys
-
-pytest.importorskip("fastapi")
 
 BRAKES = "How often must the QXBRAKE fluid be changed?"
 CODES = "What does APP_w304 mean?"

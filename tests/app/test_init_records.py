@@ -87,7 +87,6 @@ def test_sources_are_listed_in_the_templates_project_file(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_the_template_goes_from_rows_to_a_prompt(tmp_path: Path) -> None:
-    pytest.importorskip("daft")
     init_project(tmp_path, template="records")
     with Workbench.open(tmp_path) as bench:
         report = bench.records.refresh()
@@ -116,7 +115,6 @@ def test_the_template_goes_from_rows_to_a_prompt(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_records_of_the_template_that_lack_something_still_read_well(tmp_path: Path) -> None:
-    pytest.importorskip("daft")
     init_project(tmp_path, template="records")
     written = load_spec(tmp_path / "records").format
     assert written.fill({"length": "short", "ask_type": ["petition"], "topic": ["transit"]}) == (

@@ -147,8 +147,8 @@ def test_what_is_no_loader_is_said(folder: Path, loader: str, said: str) -> None
     assert said in ragwright(folder, "ingest", code=1).stdout
 
 
+@pytest.mark.needs_frameworks
 def test_a_loader_of_langchain_reads_local_files(folder: Path) -> None:
-    pytest.importorskip("langchain_community.document_loaders")
     (folder / "rows.csv").write_text("part,interval\npump,weekly\nbelt,yearly\n")
     (folder / "ragwright.yaml").write_text(
         "sources:\n"
@@ -162,8 +162,8 @@ def test_a_loader_of_langchain_reads_local_files(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs_frameworks
 def test_a_reader_of_llama_index_reads_local_files(folder: Path) -> None:
-    pytest.importorskip("llama_index.core")
     (folder / "notes").mkdir()
     (folder / "notes" / "pump.txt").write_text("The pump is checked weekly.")
     (folder / "notes" / "belt.txt").write_text("The belt is changed yearly.")

@@ -12,8 +12,6 @@ import pytest
 from command_line import ragwright
 from made_scans import LEFT, page, saved
 
-pytest.importorskip("rapidocr", reason="the extra `ocr` is not installed")
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Callable[..., Any]:

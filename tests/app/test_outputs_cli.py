@@ -48,7 +48,6 @@ def server() -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 def project(tmp_path: Path, server: ScriptedServer) -> Path:
-    pytest.importorskip("daft")
     (tmp_path / "ragwright.yaml").write_text(
         f"answer:\n  model: '{server.url}#writer'\n  draft: {{examples: 3, pool: 8}}\n"
         f"judge: {{model: '{server.url}#judge'}}\n"

@@ -1,12 +1,10 @@
-"""Pipelines of LangChain and LlamaIndex as people write them, evaluated by their own packages.
-
-`.ci/run` installs the packages; without them the tests are skipped.
-"""
+"""Pipelines of LangChain and LlamaIndex as people write them, evaluated by their own packages."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ import ragwright
 from ragwright.core import ConfigError, SystemCallError
 from ragwright.models import SystemOptions, open_system
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs_frameworks]
 
 TEXTS = {
     "france.md": "Paris is the capital of France.",
@@ -31,17 +29,13 @@ QUESTIONS = [
 MEASURES = "Contains, Recall@1, KPrecision"
 
 
-def langchain(name: str) -> Any:
-    return pytest.importorskip(name, reason="needs langchain-core, which .ci/run installs")
-
-
 def parts() -> tuple[Any, Any, Any, Any]:
     """A retriever by words, a prompt, a model that repeats its context, a parser."""
-    documents = langchain("langchain_core.documents")
-    retrievers = langchain("langchain_core.retrievers")
-    prompts = langchain("langchain_core.prompts")
-    runnables = langchain("langchain_core.runnables")
-    parsers = langchain("langchain_core.output_parsers")
+    documents = import_module("langchain_core.documents")
+    retrievers = import_module("langchain_core.retrievers")
+    prompts = import_module("langchain_core.prompts")
+    runnables = import_module("langchain_core.runnables")
+    parsers = import_module("langchain_core.output_parsers")
 
     base: Any = retrievers.BaseRetriever
 
@@ -69,7 +63,7 @@ def joined(documents: Any) -> str:
 def of_text() -> Any:
     """The chain of LangChain's own tutorial."""
     retriever, prompt, model, parser = parts()
-    runnables = langchain("langchain_core.runnables")
+    runnables = import_module("langchain_core.runnables")
     context = retriever | joined
     return (
         {"context": context, "question": runnables.RunnablePassthrough()} | prompt | model | parser
@@ -94,7 +88,7 @@ def of_lambdas() -> Any:
 def with_passages() -> Any:
     """A chain that returns its passages beside the answer, as `create_retrieval_chain` does."""
     retriever, prompt, model, parser = parts()
-    runnables = langchain("langchain_core.runnables")
+    runnables = import_module("langchain_core.runnables")
     answer = runnables.RunnablePassthrough.assign(context=lambda d: joined(d["context"]))
     return runnables.RunnableParallel(
         context=retriever, question=runnables.RunnablePassthrough()
@@ -117,16 +111,16 @@ def test_a_retriever_of_langchain_is_measured_by_its_ranking() -> None:
 
 
 def test_a_chat_model_of_langchain_is_a_system() -> None:
-    models = langchain("langchain_core.language_models")
+    models = import_module("langchain_core.language_models")
     system = models.FakeListChatModel(responses=["Paris"])
     found = ragwright.evaluate(QUESTIONS, "Contains", system=system)
     assert found["Contains"].mean == 0.5
 
 
 def test_earlier_turns_are_none() -> None:
-    prompts = langchain("langchain_core.prompts")
+    prompts = import_module("langchain_core.prompts")
     _, _, _, parser = parts()
-    runnables = langchain("langchain_core.runnables")
+    runnables = import_module("langchain_core.runnables")
     prompt = prompts.ChatPromptTemplate.from_messages(
         [prompts.MessagesPlaceholder("chat_history"), ("human", "{input}")]
     )
@@ -138,19 +132,19 @@ def test_earlier_turns_are_none() -> None:
 
 
 def test_several_inputs_of_which_none_is_the_question_are_an_error() -> None:
-    prompts = langchain("langchain_core.prompts")
+    prompts = import_module("langchain_core.prompts")
     prompt = prompts.ChatPromptTemplate.from_template("{frage} {anrede}")
     with pytest.raises(ConfigError, match="takes 2 inputs: anrede, frage") as told:
         open_system(prompt)
     assert "question: anrede" in str(told.value.hint)
-    runnables = langchain("langchain_core.runnables")
+    runnables = import_module("langchain_core.runnables")
     chain = prompt.partial(anrede="Sie") | runnables.RunnableLambda(lambda p: p.to_string())
     named = open_system(chain, SystemOptions(question="frage"))
     assert "Wo?" in named.ask("Wo?", ()).response
 
 
 def test_a_chain_that_takes_no_question_says_how_to_name_its_input() -> None:
-    runnables = langchain("langchain_core.runnables")
+    runnables = import_module("langchain_core.runnables")
     broken = runnables.RunnableLambda(lambda given: given["a b"]["c"])
     with pytest.raises(SystemCallError, match="neither as a text nor as a key") as told:
         ragwright.evaluate(QUESTIONS, "Contains", system=broken)
@@ -158,10 +152,7 @@ def test_a_chain_that_takes_no_question_says_how_to_name_its_input() -> None:
 
 
 def test_a_bm25_retriever_of_langchain_community() -> None:
-    found = pytest.importorskip(
-        "langchain_community.retrievers", reason="needs langchain-community and rank-bm25"
-    )
-    pytest.importorskip("rank_bm25", reason="needs rank-bm25, which .ci/run installs")
+    found = import_module("langchain_community.retrievers")
     others = {"moon.md": "The moon is grey.", "sea.md": "The sea is deep.", "oil.md": "Oil burns."}
     corpus = {**TEXTS, **others}  # with fewer texts every word is in half of them, and weighs 0
     retriever = found.BM25Retriever.from_texts(
@@ -170,13 +161,13 @@ def test_a_bm25_retriever_of_langchain_community() -> None:
         k=1,
         preprocess_func=lambda text: re.findall(r"\w+", text),
     )
-    runnables = langchain("langchain_core.runnables")
+    runnables = import_module("langchain_core.runnables")
     chain = retriever | runnables.RunnableLambda(lambda documents: joined(documents).split()[0])
     assert ragwright.evaluate(QUESTIONS, "Recall@1, Contains", system=chain)["Recall@1"].mean == 1.0
 
 
 def test_the_command_asks_a_chain_in_a_file(tmp_path: Path) -> None:
-    langchain("langchain_core.runnables")
+    import_module("langchain_core.runnables")
     (tmp_path / "pipeline.py").write_text(
         "from langchain_core.runnables import RunnableLambda, RunnablePassthrough\n"
         "from langchain_core.prompts import PromptTemplate\n"
@@ -197,12 +188,8 @@ def test_the_command_asks_a_chain_in_a_file(tmp_path: Path) -> None:
 # -- LlamaIndex ------------------------------------------------------------------------------
 
 
-def llama_index(name: str) -> Any:
-    return pytest.importorskip(name, reason="needs llama-index-core, which .ci/run installs")
-
-
 def nodes() -> list[Any]:
-    schema = llama_index("llama_index.core.schema")
+    schema = import_module("llama_index.core.schema")
     return [
         schema.TextNode(text=text, id_=f"node of {name}", metadata={"file_name": name})
         for name, text in TEXTS.items()
@@ -211,8 +198,8 @@ def nodes() -> list[Any]:
 
 def engine(mode: str = "compact", **more: Any) -> Any:
     """A query engine over keywords, with LlamaIndex's own scripted model."""
-    core = llama_index("llama_index.core")
-    llms = llama_index("llama_index.core.llms")
+    core = import_module("llama_index.core")
+    llms = import_module("llama_index.core.llms")
 
     custom: Any = llms.CustomLLM
 
@@ -228,7 +215,7 @@ def engine(mode: str = "compact", **more: Any) -> Any:
         def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
             yield self.complete(prompt)
 
-    embedding: Any = llama_index("llama_index.core.embeddings").BaseEmbedding
+    embedding: Any = import_module("llama_index.core.embeddings").BaseEmbedding
 
     class ByLetters(embedding):  # type: ignore[misc]
         def _get_text_embedding(self, text: str) -> list[float]:

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.real_model import Step, Trial, asked, judged, resumed, streamed, talked
 from benchmarks.real_server import MissingModelError, RealModel, real_model
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs_model]
 
 
 @pytest.fixture(scope="module")

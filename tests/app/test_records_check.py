@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 
-pytest.importorskip("daft")
-
 from ragwright.project import init_project
 
 

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from command_line import ragwright
 
-pytest.importorskip("daft", reason="needs ragwright[records]")
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -30,7 +28,8 @@ def exported(project: Path, *words: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_an_export_follows_the_tables(project: Path) -> None:
-    deltalake = pytest.importorskip("deltalake")
+    import deltalake
+
     first = exported(project)
     assert [*first] == ["bronze", "silver", "gold", "left_out"]
     assert exported(project) == {
@@ -55,7 +54,8 @@ def test_an_export_follows_the_tables(project: Path) -> None:
 
 @pytest.mark.slow
 def test_forget_reaches_the_export(project: Path) -> None:
-    deltalake = pytest.importorskip("deltalake")
+    import deltalake
+
     exported(project)
     gold = deltalake.DeltaTable(project / "lake" / "gold").to_pandas()
     key = gold["record_key"][0]
@@ -72,7 +72,8 @@ def test_forget_reaches_the_export(project: Path) -> None:
 
 @pytest.mark.slow
 def test_the_tables_are_there_already(project: Path) -> None:
-    deltalake = pytest.importorskip("deltalake")
+    import deltalake
+
     own = project / ".ragwright" / "data" / "records"
     before = sorted(own.rglob("*"))
     done = ragwright(project, "records", "export", "--delta", str(own), "--json")

@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 from command_line import ragwright
 
-pytest.importorskip("daft")
-pytest.importorskip("sqlalchemy")
-
 from ragwright import Workbench
 from ragwright.project import init_project
 
@@ -143,7 +140,9 @@ def test_a_tag_of_a_column_follows_the_column(team: Team) -> None:
 
 
 def test_tags_of_columns_of_lists_and_numbers(team: Team) -> None:
-    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+    from pyarrow import parquet
+
     labels = [["river", "Straße"], [], None, ["stream"]]
     table = pa.table(
         {

@@ -13,8 +13,6 @@ from command_line import ragwright
 
 from ragwright.workbench import Workbench
 
-pytest.importorskip("fsspec")
-
 
 def told(folder: Path, *words: str, code: int = 0) -> Any:
     return json.loads(ragwright(folder, "ingest", "--json", *words, code=code).stdout)
@@ -78,10 +76,11 @@ def test_an_archive_that_is_a_bomb_or_damaged_removes_nothing(archive: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
+def s3(needs_s3: None) -> Iterator[str]:
     """Address of a server that speaks the S3 protocol."""
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(port=0)
     server.start()
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
@@ -90,7 +89,7 @@ def s3() -> Iterator[str]:
 
 @pytest.fixture
 def bucket(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    boto3 = pytest.importorskip("boto3")
+    import boto3
 
     for name, value in (("ACCESS_KEY_ID", "testing"), ("SECRET_ACCESS_KEY", "hush-hush")):
         monkeypatch.setenv(f"AWS_{name}", value)

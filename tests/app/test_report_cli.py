@@ -62,7 +62,6 @@ def test_json_and_csv(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_pictures(folder: Path) -> None:
-    pytest.importorskip("vl_convert", reason="the extra viz is not installed")
     called("report", "one", "--pictures", "charts", "-q")
     assert {path.suffix for path in (folder / "charts").iterdir()} == {".png", ".svg"}
 

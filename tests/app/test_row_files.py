@@ -52,15 +52,16 @@ def records(path: Path) -> list[dict[str, Any]]:
     elif path.suffix == ".json":
         found = json.loads(path.read_text("utf-8"))["rows"]
     else:
-        pandas = pytest.importorskip("pandas")
+        import pandas
+
         read = pandas.read_parquet if path.suffix == ".parquet" else _sheet
         found = read(path).to_dict("records")
     return [{k: v for k, v in row.items() if str(v) not in ("None", "", "nan")} for row in found]
 
 
 def _sheet(path: Path) -> Any:
-    pytest.importorskip("python_calamine", reason="needs ragwright[docs]")
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     return pandas.read_excel(path, engine="calamine")
 
 
@@ -130,7 +131,8 @@ def test_an_unknown_ending_is_an_error_before_anything_is_scored(folder: Path, n
 
 
 def test_a_sheet_runs_nothing_and_says_what_is_cut(folder: Path) -> None:
-    calamine = pytest.importorskip("python_calamine", reason="needs ragwright[docs]")
+    import python_calamine as calamine
+
     long = {"id": "1", "user_input": "?", "response": "=1+1", "reference": "y" * 40_000}
     (folder / "long.jsonl").write_text(json.dumps(long), "utf-8")
     done = ragwright(folder, "score", "long.jsonl", "--measures", "TokenF1", "-o", "l.xlsx")

@@ -43,7 +43,6 @@ def test_wrong_rights_are_refused(project: Path, words: tuple[str, ...], said: s
 
 
 def test_a_wrong_configuration_is_said_before_the_server_listens(project: Path) -> None:
-    pytest.importorskip("fastapi")
     file = project / "ragwright.yaml"
     file.write_text(
         "sources: [docs/]\nserve: {configurations: {good: ['retrieve.top_k=1'], "
@@ -60,7 +59,6 @@ def test_a_wrong_configuration_is_said_before_the_server_listens(project: Path) 
 def test_workers_that_cannot_start_end_the_server_with_an_error(
     project: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("fastapi")
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "sitecustomize.py").write_text(

@@ -6,7 +6,6 @@ import itertools
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,6 @@ import pytest
 from children import command, started
 from command_line import ragwright
 from drafted import REQUEST, drafted
-from postgres_server import running_server
 from small_project import MakeProject
 
 from ragwright import Workbench
@@ -34,16 +32,9 @@ ROWS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    pytest.importorskip("psycopg")
-    with running_server() as folder:
-        yield folder
-
-
 @pytest.fixture
-def address(server: str) -> str:
-    return f"postgresql://admin@/postgres?host={server}"
+def address(postgres: str) -> str:
+    return f"postgresql://admin@/postgres?host={postgres}"
 
 
 class Counting:
@@ -186,7 +177,8 @@ def test_what_a_folder_holds_moves_once(tmp_path: Path, address: str) -> None:
 def test_a_dry_run_of_an_upgrade_makes_nothing_in_an_empty_database(
     tmp_path: Path, address: str
 ) -> None:
-    psycopg = pytest.importorskip("psycopg")
+    import psycopg
+
     folder = MakeProject(tmp_path)()
     ragwright(folder, "ingest", "--quiet")
     shared = f"shared: {{address: '{address}', schema: empty}}\n"
@@ -211,7 +203,8 @@ def insert(statement: str, connection: Connection) -> int:
 
 
 def test_a_person_is_erased_from_the_shared_database(tmp_path: Path, address: str) -> None:
-    psycopg = pytest.importorskip("psycopg")
+    import psycopg
+
     schema = f"person{next(NUMBERS)}"
     folder = MakeProject(tmp_path)(f"shared: {{address: '{address}', schema: {schema}}}\n")
     ragwright(folder, "ingest", "--quiet")

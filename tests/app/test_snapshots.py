@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,7 @@ STORES = [
     "sqlite",
     pytest.param(
         "lance",
-        marks=[
-            pytest.mark.slow,
-            pytest.mark.skipif(find_spec("lancedb") is None, reason="needs ragwright[lance]"),
-        ],
+        marks=pytest.mark.slow,
     ),
 ]
 

@@ -131,7 +131,6 @@ def as_made_before(project: Path, run: str) -> str:
 
 
 def test_pages_say_what_was_counted_and_mark_earlier_runs(project: Path) -> None:
-    pytest.importorskip("fastapi")
     from served import served
 
     new = told(project, *EVAL, "--retrieval-only")["run"]

@@ -164,7 +164,6 @@ def test_a_channel_without_weight_is_left_out(project: Path) -> None:
 
 @pytest.mark.slow
 def test_a_lance_store_finds_the_same_by_both_channels(project: Path) -> None:
-    pytest.importorskip("lancedb")
     shutil.copy(Path(__file__).parents[1] / "projects" / "scripted_late.py", project)
     late = 'late: {model: "own:late"}\nmodels:\n  "own:late": {backend: "scripted_late:Stems"}'
     more = FILE.replace("models:", late).replace("sparse]", "sparse, late]")

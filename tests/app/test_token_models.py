@@ -29,7 +29,6 @@ def scored(folder: Path, model: str, measures: str = "BERTScore,MoverScore") -> 
 
 @pytest.mark.slow
 def test_a_token_model_is_named_as_a_folder_or_with_its_provider(rows: Path, minilm: Path) -> None:
-    pytest.importorskip("transformers")
     project = MakeProject(rows)()
     shutil.copy(rows / "rows.jsonl", project)
     (project / "models").mkdir()
@@ -52,7 +51,6 @@ def test_a_token_model_is_named_as_a_folder_or_with_its_provider(rows: Path, min
 def test_a_sentence_transformer_keeps_its_transformer_in_a_folder_of_its_own(
     rows: Path, minilm: Path
 ) -> None:
-    pytest.importorskip("transformers")
     inner = rows / "model" / "0_Transformer"
     inner.mkdir(parents=True)
     for file in minilm.iterdir():
@@ -71,6 +69,7 @@ def test_a_sentence_transformer_keeps_its_transformer_in_a_folder_of_its_own(
     ],
 )
 @pytest.mark.parametrize("place", ["alone", "project"])
+@pytest.mark.needs_torch
 def test_a_static_model_is_no_token_model(rows: Path, files: dict[str, object], place: str) -> None:
     folder = rows if place == "alone" else MakeProject(rows)()
     if folder != rows:
@@ -94,6 +93,7 @@ def test_a_static_model_is_no_token_model(rows: Path, files: dict[str, object], 
         ("docs", "the folder holds no transformer"),
     ],
 )
+@pytest.mark.needs_torch
 def test_what_is_no_token_model_is_refused_before_the_first_row(
     rows: Path, name: str, said: str
 ) -> None:

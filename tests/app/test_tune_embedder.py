@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import json
 import shutil
 import signal
@@ -21,13 +20,7 @@ from tiny_models import ANIMALS, COLOURS, SETTINGS, write_embedder, write_projec
 from ragwright.project import Project
 from ragwright.training import ModelTuning, TrainingOptions, tune_embedder
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not all(map(importlib.util.find_spec, ("accelerate", "datasets", "sentence_transformers"))),
-        reason="needs ragwright[train]",
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.needs_torch]
 
 TRAIN = ("--epochs", "8", "--batch", "16", "--tokens", "40", "--rate", "1e-2", "-q")
 LONGER = ("--epochs", "15", *TRAIN[2:])

@@ -12,7 +12,7 @@ import pytest
 from command_line import ragwright
 from served import served
 
-pytest.importorskip("lightgbm", reason="needs the extra train")
+pytestmark = pytest.mark.needs_torch
 
 # Every code occurs in two documents: a short note that repeats it, which BM25 ranks first, and the
 # long page that answers.
@@ -206,7 +206,6 @@ def test_a_ranker_in_use_is_not_trained_upon(project: Path) -> None:
 def test_a_ranker_of_vectors_orders_hits_and_answers_of_the_server_too(
     project: Path, tmp_path: Path, search: str
 ) -> None:
-    pytest.importorskip("fastapi")
     for name in ("docs", "testsets"):
         shutil.copytree(project / name, tmp_path / name)
     settings = (

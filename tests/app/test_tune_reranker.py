@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import json
 import shutil
 from collections.abc import Iterator, Sequence
@@ -17,13 +16,7 @@ from tiny_models import ANIMALS, COLOURS, write_embedder, write_project
 
 from ragwright.models import Models
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not all(map(importlib.util.find_spec, ("accelerate", "datasets", "sentence_transformers"))),
-        reason="needs ragwright[train]",
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.needs_torch]
 
 RIGHT = ("--testset", "testsets/right.jsonl")
 SHORT = ("--epochs", "1", "--batch", "16", "--tokens", "40", "-q")

@@ -33,7 +33,6 @@ SINCE_4 = ("audit_events", "served_reserved")
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """A project whose ledger has version 3, with a key."""
-    pytest.importorskip("fastapi")
     folder = MakeProject(tmp_path)("serve: {name: book}\n")
     with Workbench.open(folder) as bench:
         bench.ingest()

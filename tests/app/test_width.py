@@ -38,7 +38,6 @@ def lines_of(folder: Path, *words: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    pytest.importorskip("daft")
     folder = tmp_path_factory.mktemp("project")
     ragwright(folder, "init", "--template", "records")
     settings = folder / "ragwright.yaml"

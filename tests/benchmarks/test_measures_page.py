@@ -8,10 +8,10 @@ from benchmarks.grounding import halves, values
 from benchmarks.measures import Settings, auc, interval, made_rows, midranks, spearman
 from benchmarks.people import Judged, qags
 from hypothesis import given, settings, strategies as st
+from scipy import stats
 
 from ragwright.core import Row
 
-stats = pytest.importorskip("scipy.stats")
 VALUES = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=3, max_size=40)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from flow_fakes import FakeChat, ask
-from postgres_server import running_server, start_server, stop_server
+from postgres_server import start_server, stop_server
 from test_shared_stores import claim, entry, put
 
 from ragwright.core import (
@@ -31,42 +31,35 @@ NUMBERS = itertools.count()
 PASSWORD = "s3cret-Pa55"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    pytest.importorskip("psycopg")
-    with running_server() as folder:
-        yield folder
+@pytest.fixture
+def place(postgres: str) -> SharedPlace:
+    return SharedPlace(f"postgresql://admin@/postgres?host={postgres}", f"f{next(NUMBERS)}")
 
 
 @pytest.fixture
-def place(server: str) -> SharedPlace:
-    return SharedPlace(f"postgresql://admin@/postgres?host={server}", f"f{next(NUMBERS)}")
-
-
-@pytest.fixture
-def sql(server: str) -> Iterator[Any]:
+def sql(postgres: str) -> Iterator[Any]:
     """A connection of an administrator."""
-    psycopg = pytest.importorskip("psycopg")
-    with psycopg.connect(f"host={server} user=admin dbname=postgres", autocommit=True) as made:
+    import psycopg
+
+    with psycopg.connect(f"host={postgres} user=admin dbname=postgres", autocommit=True) as made:
         yield made
 
 
 def test_no_server_is_an_error_that_says_where(tmp_path: Path) -> None:
-    pytest.importorskip("psycopg")
     with pytest.raises(StoreUnreachableError, match="cannot be reached") as caught:
         Replies(SharedPlace(f"postgresql:///x?host={tmp_path}"))
     assert str(tmp_path) in (caught.value.where or "")
 
 
 def test_a_wrong_password_is_named_and_never_printed(
-    server: str, sql: Any, monkeypatch: pytest.MonkeyPatch
+    postgres: str, sql: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql.execute(f"CREATE ROLE locked LOGIN PASSWORD '{PASSWORD}'")
-    rules = Path(server) / "data" / "pg_hba.conf"
+    rules = Path(postgres) / "data" / "pg_hba.conf"
     rules.write_text("local all locked scram-sha-256\n" + rules.read_text())
     sql.execute("SELECT pg_reload_conf()")
     monkeypatch.setenv("SHOP_PASSWORD", PASSWORD + "?")
-    address = f"postgresql://locked:${{SHOP_PASSWORD}}@/postgres?host={server}"
+    address = f"postgresql://locked:${{SHOP_PASSWORD}}@/postgres?host={postgres}"
     with pytest.raises(StoreError, match="refuses the connection") as caught:
         Runs(SharedPlace(address))
     assert PASSWORD not in str(caught.value) + repr(caught.value.__cause__)
@@ -141,7 +134,8 @@ def test_work_goes_on_after_lost_connections(place: SharedPlace, sql: Any) -> No
 def test_a_commit_whose_answer_is_lost_is_not_done_twice(
     place: SharedPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    psycopg = pytest.importorskip("psycopg")
+    import psycopg
+
     replies, runs = Replies(place), Runs(place)
     kind = type(replies._reader)
     real = kind.execute
@@ -172,9 +166,9 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(
 
 
 def test_a_reply_paid_while_the_server_is_away_is_kept_and_moved(
-    tmp_path: Path, server: str
+    tmp_path: Path, postgres: str
 ) -> None:
-    url = f"postgresql://admin@/postgres?host={server}"
+    url = f"postgresql://admin@/postgres?host={postgres}"
     place = SharedPlace(url, f"f{next(NUMBERS)}", patience=0.3)
     spill = tmp_path / "cache" / "unsent.sqlite"
     replies = Replies(place, spill=spill)
@@ -191,7 +185,7 @@ def test_a_reply_paid_while_the_server_is_away_is_kept_and_moved(
     def stop() -> None:
         while len(handler.asked) < 2:
             time.sleep(0.01)
-        stop_server(server)
+        stop_server(postgres)
         stopped.set()
 
     with Runner({Chat: handler}, replies=replies) as runner:
@@ -202,7 +196,7 @@ def test_a_reply_paid_while_the_server_is_away_is_kept_and_moved(
     assert all(isinstance(o.error, StoreUnreachableError) for o in outcomes[2:])
     assert sorted(handler.asked) == ["0", "1"]
     replies.close()
-    start_server(server)
+    start_server(postgres)
     replies = Replies(place, spill=spill)
     with Runner({Chat: handler}, replies=replies) as runner:
         assert [runner.run(ask(str(i))) for i in range(2)] == ["re: 0", "re: 1"]
@@ -213,10 +207,10 @@ def test_a_reply_paid_while_the_server_is_away_is_kept_and_moved(
     again.close()
 
 
-def test_a_server_that_is_started_again_is_waited_for(server: str, place: SharedPlace) -> None:
+def test_a_server_that_is_started_again_is_waited_for(postgres: str, place: SharedPlace) -> None:
     replies = Replies(place)
-    stop_server(server)
-    threading.Timer(0.5, start_server, (server,)).start()
+    stop_server(postgres)
+    threading.Timer(0.5, start_server, (postgres,)).start()
     put(replies, entry("a"))
     assert replies.get("a") == b"x"
     replies.close()
@@ -235,20 +229,20 @@ def test_too_many_connections_and_locks_are_busy(place: SharedPlace, sql: Any) -
 
 
 def test_forgotten_text_is_gone_from_the_files_of_the_tables(
-    server: str, place: SharedPlace, sql: Any
+    postgres: str, place: SharedPlace, sql: Any
 ) -> None:
     replies = Replies(place)
     secret = "the secret recipe of doc"
     put(replies, entry("a", secret, sources=("doc",)), entry("b", "harmless"))
     sql.execute("CHECKPOINT")
-    assert secret.encode() in table_bytes(server)
+    assert secret.encode() in table_bytes(postgres)
     assert replies.forget(source="doc") == 1
     sql.execute("CHECKPOINT")
-    assert secret.encode() not in table_bytes(server)
+    assert secret.encode() not in table_bytes(postgres)
     assert replies.get("b") == b"harmless"
     replies.close()
 
 
-def table_bytes(server: str) -> bytes:
-    files = (path for path in (Path(server) / "data" / "base").rglob("*") if path.is_file())
+def table_bytes(postgres: str) -> bytes:
+    files = (path for path in (Path(postgres) / "data" / "base").rglob("*") if path.is_file())
     return b"".join(path.read_bytes() for path in files)

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from flow_fakes import FakeChat, ask, user
 from forgetting import forget_at
-from postgres_server import running_server
 
 from ragwright.core import StoreError, Usage
 from ragwright.flow import Chat, Claim, Entry, Flow, Replies, Runner, RunRow, Runs, chat
@@ -23,18 +22,11 @@ pytestmark = pytest.mark.slow
 NUMBERS = itertools.count()
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    pytest.importorskip("psycopg")
-    with running_server() as folder:
-        yield folder
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs_postgres)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "sqlite":
         return tmp_path / "store.sqlite"
-    folder = request.getfixturevalue("server")
+    folder = request.getfixturevalue("postgres")
     return SharedPlace(f"postgresql://admin@/postgres?host={folder}", f"t{next(NUMBERS)}")
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from flow_fakes import FakeChat
-from postgres_server import running_server
 
 from ragwright.core import BudgetStopped, ConfigError, Usage
 from ragwright.flow import Chat, ChatReply, Flow, Message, Runner, RunnerOptions, Spending, chat
@@ -25,18 +23,16 @@ def limited(text: str, tokens: int = 10) -> Flow[str]:
     return reply.text
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    pytest.importorskip("psycopg")
-    with running_server() as folder:
-        yield folder
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param("postgresql", marks=[pytest.mark.slow, pytest.mark.needs_postgres]),
+    ]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "sqlite":
         return tmp_path / "ledger.sqlite"
-    folder = request.getfixturevalue("server")
+    folder = request.getfixturevalue("postgres")
     return SharedPlace(f"postgresql://admin@/postgres?host={folder}", f"s{next(NUMBERS)}")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +30,7 @@ KINDS = [
     sqlite,
     pytest.param(
         lance,
-        marks=[
-            pytest.mark.slow,
-            pytest.mark.skipif(find_spec("lancedb") is None, reason="needs ragwright[lance]"),
-        ],
+        marks=pytest.mark.slow,
     ),
 ]
 

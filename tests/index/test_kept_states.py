@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -54,10 +53,7 @@ KINDS = [
     "sqlite",
     pytest.param(
         "lance",
-        marks=[
-            pytest.mark.slow,
-            pytest.mark.skipif(find_spec("lancedb") is None, reason="needs ragwright[lance]"),
-        ],
+        marks=pytest.mark.slow,
     ),
 ]
 

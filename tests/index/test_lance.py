@@ -6,7 +6,6 @@ import multiprocessing
 import re
 import shutil
 from collections.abc import Sequence
-from importlib.util import find_spec
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -36,11 +35,7 @@ from ragwright.testing import (
     make_vector,
 )
 
-pytestmark = [
-    pytest.mark.slow,
-    # Not importorskip: importing it takes seconds, also where these tests are left out.
-    pytest.mark.skipif(find_spec("lancedb") is None, reason="needs ragwright[lance]"),
-]
+pytestmark = pytest.mark.slow
 
 
 class TestLanceStore(IndexSuite):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,7 @@ from ragwright.core import Chunk, Document, Span
 from ragwright.index import IndexedDocument, IndexSpec, LanceStore
 from ragwright.models import Analyzer
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("lancedb") is None, reason="needs ragwright[lance]"),
-]
+pytestmark = pytest.mark.slow
 
 PAIR = IndexSpec("whole", Analyzer().spec)
 SECRET = "quetzalcoatl"
@@ -36,7 +32,8 @@ def filled(path: Path) -> LanceStore:
 
 def chunks_of(path: Path) -> Any:
     """The table of chunks, as LanceDB opens it."""
-    lancedb = pytest.importorskip("lancedb")
+    import lancedb
+
     return lancedb.connect(str(path)).open_table(f"chunks_{PAIR.key}")
 
 
@@ -74,7 +71,8 @@ def test_a_table_that_was_not_made_to_its_end_is_made_again(tmp_path: Path, name
 def test_a_pair_whose_writer_ended_before_it_was_named_is_named(tmp_path: Path) -> None:
     path = tmp_path / "store.lance"
     filled(path).close()
-    lancedb = pytest.importorskip("lancedb")
+    import lancedb
+
     facts = lancedb.connect(str(path)).open_table("facts")
     facts.delete("name LIKE 'pair %'")  # an older version named it last
     assert LanceStore(path).pairs() == []

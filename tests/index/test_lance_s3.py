@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 
+import lancedb
 import numpy as np
 import pytest
 from s3_server import KEY, NAME, SECRET, Bucket, serving
@@ -20,11 +21,7 @@ from ragwright.core import (
 from ragwright.index import LanceSizes, LanceStore, SqliteStore
 from ragwright.testing import PAIR, make_document, make_indexed, make_vector
 
-pytestmark = pytest.mark.slow
-
-lancedb = pytest.importorskip("lancedb", reason="needs ragwright[lance]")
-pytest.importorskip("moto", reason="needs moto, flask and boto3")
-pytest.importorskip("boto3", reason="needs moto, flask and boto3")
+pytestmark = [pytest.mark.slow, pytest.mark.needs_s3]
 
 ADDRESS = f"s3://{NAME}/rag"
 SMALL = LanceSizes(indexed=1, stale=1, read=1, exact=1)

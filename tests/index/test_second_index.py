@@ -172,7 +172,6 @@ def test_the_second_index_answers_as_the_view(
 
 @pytest.mark.slow
 def test_so_it_does_on_lance(tmp_path: Path) -> None:
-    pytest.importorskip("lancedb", reason="needs ragwright[lance]")
     store = LanceStore(tmp_path / "store.lance")
     fill(store, 5, 2)
     same(store, 5)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import shutil
 import ssl
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 from local_site import OPEN, Answer, Site, running_site
 
 from ragwright.core import AddressRefusedError, ConfigError, FetchError
@@ -129,20 +128,11 @@ def test_a_name_is_resolved_once_a_hop_and_that_address_used(site: Site) -> None
 def test_the_certificate_is_checked_for_the_name_and_not_for_the_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("the program openssl is not installed")
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    subprocess.run(
-        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-         "-keyout", key, "-out", certificate, "-subj", "/CN=wiki.example",
-         "-addext", "subjectAltName=DNS:wiki.example"],
-        check=True,
-        capture_output=True,
-    )  # fmt: skip
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    authority.issue_cert("wiki.example").configure_cert(context)
 
     async def here(host: str, port: int) -> list[str]:
         return ["127.0.0.1"]

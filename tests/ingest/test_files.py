@@ -25,8 +25,6 @@ from ragwright.core import (
 )
 from ragwright.ingest import Extract, Failure, FileReader, SourceOptions, extract_bytes
 
-pytest.importorskip("pypdfium2", reason="the extra `docs` is not installed")
-
 
 def read(name: str, data: bytes, options: SourceOptions | None = None) -> Extract:
     return extract_bytes(name, data, options or SourceOptions())

@@ -6,8 +6,6 @@ import pytest
 
 from ragwright.ingest import SourceOptions, extract_bytes, parse_html
 
-pytest.importorskip("selectolax", reason="the extra `docs` is not installed")
-
 TEXT = "This paragraph says something that a reader came for, in whole sentences. " * 4
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import made_files as make
+import pypdfium2 as pdfium
 import pytest
 from benchmarks.documents import no_network
 from made_scans import LEFT, RIGHT, page, saved
+from PIL import Image
 
 from ragwright.core import (
     Document,
@@ -30,11 +32,6 @@ from ragwright.ingest import (
     engine_name,
     extract_bytes,
 )
-
-pytest.importorskip("rapidocr", reason="the extra `ocr` is not installed")
-pdfium: Any = pytest.importorskip("pypdfium2", reason="the extra `docs` is not installed")
-Image: Any = pytest.importorskip("PIL.Image")
-
 
 PIXELS = 300_000
 """Pixels of a rendered page: enough for large letters, and read faster than the usual number."""

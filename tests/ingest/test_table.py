@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, Document
 from ragwright.ingest import Failure, TableOptions, TableReader, files_of
-
-pa = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 COLUMNS = TableOptions("body", "key", "head", ("year",))
 
@@ -92,7 +91,8 @@ def test_columns_are_keys_of_a_source(tmp_path: Path) -> None:
 
 
 def test_a_delta_table_is_read_at_its_present_version(tmp_path: Path) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="the extra delta is not installed")
+    import deltalake
+
     deltalake.write_deltalake(str(tmp_path / "d"), rows(10))
     deltalake.write_deltalake(str(tmp_path / "d"), rows(5, 100), mode="overwrite")
     found = read(TableReader(COLUMNS, tmp_path), "d")

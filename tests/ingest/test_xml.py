@@ -118,7 +118,6 @@ def test_a_drawing_is_refused() -> None:
 
 
 def test_xhtml_is_a_page() -> None:
-    pytest.importorskip("selectolax", reason="the extra `docs` is not installed")
     page = (
         '<?xml version="1.0"?><?xml-stylesheet href="a.css"?>'
         '<html xmlns="http://www.w3.org/1999/xhtml"><head><title>T</title></head>'

@@ -11,6 +11,8 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 
+pytestmark = pytest.mark.needs_frameworks
+
 QUESTION = "How often must the brake fluid be changed?"
 
 
@@ -22,7 +24,6 @@ def bench(tmp_path: Path) -> Iterator[Workbench]:
 
 
 def test_langchain_gets_the_hits_of_the_project(bench: Workbench) -> None:
-    pytest.importorskip("langchain_core")
     from ragwright.integrations import LangChainRetriever
 
     retriever = LangChainRetriever(bench=bench, k=2)
@@ -37,7 +38,6 @@ def test_langchain_gets_the_hits_of_the_project(bench: Workbench) -> None:
 
 
 def test_llama_index_gets_the_hits_of_the_project(bench: Workbench) -> None:
-    pytest.importorskip("llama_index.core")
     from ragwright.integrations import LlamaIndexRetriever
 
     retriever = LlamaIndexRetriever(bench, 2)
@@ -50,7 +50,8 @@ def test_llama_index_gets_the_hits_of_the_project(bench: Workbench) -> None:
 
 
 def test_haystack_runs_the_component_in_a_stored_pipeline(bench: Workbench) -> None:
-    haystack = pytest.importorskip("haystack")
+    import haystack
+
     from ragwright.integrations import HaystackRetriever
 
     hits = bench.retrieve(QUESTION, 2).hits

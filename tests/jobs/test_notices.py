@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiosmtpd import controller
 from job_project import FakeClock, jobs_of, project_with, runner_in
 from web_hook import Hook, web_hook
 
@@ -38,9 +39,6 @@ from ragwright.jobs import (
     without_secrets,
 )
 from ragwright.project import ProjectFolder
-
-pytest.importorskip("apprise")
-controller = pytest.importorskip("aiosmtpd.controller")
 
 TEXT = NoticeText("It failed — really", "first line\n  <second> & line", False)
 

@@ -211,7 +211,6 @@ def test_a_changed_declaration_is_another_configuration(make: Make, name: str) -
 
 
 def test_lookup_tables_are_served_as_the_last_refresh_read_them(make: Make) -> None:
-    pytest.importorskip("daft")
     folder = make("records: {folder: declared, format: plain}\n")
     tables = "rollup: spellings.csv\nbiographies: people.csv\n"
     source = "source: rows.csv\nkey: id\ntext: text\n"

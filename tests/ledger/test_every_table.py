@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from every_table import (
     write,
     writing_for_ever,
 )
-from postgres_server import running_server
 
 from ragwright.core import StoreFullError
 from ragwright.ledger import Connection, Database, Place, SharedPlace, Writer, copy_rows
@@ -33,13 +31,11 @@ NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    pytest.importorskip("psycopg")
-    with running_server() as folder:
-        yield f"postgresql://admin@/postgres?host={folder}"
+def server(postgres: str) -> str:
+    return f"postgresql://admin@/postgres?host={postgres}"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs_postgres)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "sqlite":
         return tmp_path

@@ -14,9 +14,6 @@ from served import served
 from ragwright import Session, Workbench
 from ragwright.project import init_project
 
-pytest.importorskip("daft")
-pytest.importorskip("fastapi")
-
 KINDS = {
     "databases": r"(data|cache)/[a-z]+\.sqlite(-wal|-shm|-journal|\.v\d+\.bak)?",
     "tables of records": r"data/records/(?!.*lock$).*",

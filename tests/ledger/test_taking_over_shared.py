@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from forgetting import forget_at
 from former_files import old_file, rows_in
-from postgres_server import running_server
 
 from ragwright.core import SchemaVersionError, StoreError
 from ragwright.drafting import OutputQuery, Outputs
@@ -30,10 +28,8 @@ SHARED = [former for former in ledger_tables().former if former.schema]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    pytest.importorskip("psycopg")
-    with running_server() as folder:
-        yield f"postgresql://admin@/postgres?host={folder}"
+def server(postgres: str) -> str:
+    return f"postgresql://admin@/postgres?host={postgres}"
 
 
 @pytest.fixture
@@ -98,7 +94,8 @@ def test_the_tables_are_taken_over_by_the_command_and_by_nothing_else(
 def test_a_take_over_that_fails_leaves_the_tables_where_they_were(
     place: SharedPlace, tmp_path: Path
 ) -> None:
-    psycopg = pytest.importorskip("psycopg")
+    import psycopg
+
     expected = older_schemas(place, tmp_path)
     theirs = f"public.theirs_of_{place.schema}"
     with psycopg.connect(place.address, autocommit=True) as sql:

@@ -92,8 +92,10 @@ def test_correlations_are_scipys(pairs: list[tuple[int, int]]) -> None:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(PAIRS)
+@pytest.mark.needs_torch
 def test_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
+    from sklearn import metrics
+
     human, judge = np.array(pairs).T
     found = held(judge, human)
     for quadratic, ours in ((False, found.kappa), (True, found.weighted_kappa)):

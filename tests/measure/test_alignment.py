@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from benchmarks.data_sets import DATA
 from hypothesis import given, settings, strategies as st
-from measure_data import minilm
 
 from ragwright.core import ConfigError, Row
 from ragwright.flow import Runner
@@ -29,17 +28,16 @@ from ragwright.models import Models, model_handlers
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("scipy")
-
 
 @pytest.fixture(scope="module")
-def model() -> Path:
-    return minilm()
+def model(minilm: Path) -> Path:
+    return minilm
 
 
 @pytest.fixture(scope="module")
 def theirs(model: Path) -> Any:
-    bert_score = pytest.importorskip("bert_score")
+    import bert_score
+
     return bert_score.BERTScorer(
         model_type=str(model), num_layers=6, device="cpu", use_fast_tokenizer=True
     )

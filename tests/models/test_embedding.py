@@ -68,7 +68,8 @@ def test_onnx_and_sentence_transformers_agree(
 
 
 def test_the_package_s_own_encode_agrees(minilm: Path, real_texts: list[str]) -> None:
-    st = pytest.importorskip("sentence_transformers")
+    import sentence_transformers as st
+
     theirs = st.SentenceTransformer(str(minilm), device="cpu").encode(
         real_texts, normalize_embeddings=True, show_progress_bar=False
     )
@@ -345,15 +346,16 @@ def test_layers_that_the_file_leaves_out_are_refused(minilm_onnx: Path, tmp_path
         OnnxEmbedder(copy)
 
 
+@pytest.mark.needs_torch
 def test_an_unknown_name_is_no_long_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("sentence_transformers")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ConfigError, match="no such model folder"):
         SentenceTransformerEmbedder("nobody/nothing-at-all")
 
 
 def test_byte_level_tokens_give_character_spans() -> None:
-    tokenizers = pytest.importorskip("tokenizers")
+    import tokenizers
+
     raw = tokenizers.Tokenizer(tokenizers.models.BPE())
     raw.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()

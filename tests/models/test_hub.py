@@ -17,7 +17,6 @@ from hub_server import HubServer, commit_of, hub_server
 
 from ragwright.models import Models
 
-pytest.importorskip("model2vec", reason="ragwright[embed] is not installed")
 pytestmark = pytest.mark.slow
 
 STATIC, FIRST, SECOND = "acme/static", commit_of("1"), commit_of("2")
@@ -89,7 +88,8 @@ def here(hub: HubServer, project: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
     For models that need torch, which takes seconds to import in each further process.
     """
-    constants = pytest.importorskip("huggingface_hub").constants
+    from huggingface_hub import constants
+
     template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
     monkeypatch.setattr(constants, "ENDPOINT", hub.url)
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
@@ -268,7 +268,8 @@ def test_minilm_from_the_hub_equals_the_folder(
 def test_a_token_model_is_fetched_pinned_and_used_without_network(
     hub: HubServer, project: Path, minilm: Path, tmp_path: Path
 ) -> None:
-    transformers = pytest.importorskip("transformers")
+    import transformers
+
     small = tmp_path / "small"
     sizes = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
     transformers.BertModel(transformers.BertConfig(num_hidden_layers=1, **sizes)).save_pretrained(

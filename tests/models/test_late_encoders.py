@@ -43,9 +43,8 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="session")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(needs_torch: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained BERT."""
-    pytest.importorskip("sentence_transformers")
     return small_bert(tmp_path_factory.mktemp("late") / "bert")
 
 

@@ -10,8 +10,8 @@ from ragwright.core import ConfigError
 from ragwright.models import EmbedOptions, SparseTransformer
 
 
+@pytest.mark.needs_torch
 def test_a_missing_model_folder_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers")
     with pytest.raises(ConfigError) as caught:
         _ = SparseTransformer(str(tmp_path / "gone"), EmbedOptions()).identity
     assert caught.value.what == "no such model folder"

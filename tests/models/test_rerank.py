@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -57,8 +56,6 @@ def test_missing_scores_are_a_bad_reply(server: ScriptedServer) -> None:
 @pytest.fixture(scope="session")
 def cross_encoder(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny cross-encoder with random weights and a real vocabulary: it ranks nothing well."""
-    if importlib.util.find_spec("transformers") is None:
-        pytest.skip("transformers is not installed")
     import torch
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
@@ -91,7 +88,8 @@ def test_a_cross_encoder_s_score_does_not_depend_on_neighbours(cross_encoder: Pa
 
 @pytest.mark.slow
 def test_a_cross_encoder_agrees_with_the_package(cross_encoder: Path) -> None:
-    st = pytest.importorskip("sentence_transformers")
+    import sentence_transformers as st
+
     theirs = st.CrossEncoder(str(cross_encoder), device="cpu").predict(
         [("what is red?", p) for p in PASSAGES], show_progress_bar=False
     )

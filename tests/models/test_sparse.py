@@ -26,10 +26,8 @@ PASSAGES = ["the brake fluid is changed on two years", "oil of the pump", "cold 
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def folders(needs_torch: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Two small models with random weights."""
-    for module in ("torch", "sentence_transformers", "tokenizers"):
-        pytest.importorskip(module)
     home = tmp_path_factory.mktemp("sparse")
     masked = masked_model(home / "masked")
     return {
@@ -104,8 +102,6 @@ def test_a_long_text_has_the_greatest_weights_of_its_windows(folders: dict[str, 
 def test_an_exported_model_gives_the_same_scores(
     folders: dict[str, Path], tmp_path: Path, kind: str
 ) -> None:
-    pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
     exported = opened(export_sparse_onnx(folders[kind], tmp_path / "onnx"))
     scores = products(exported, QUERIES, PASSAGES)
     assert scores == pytest.approx(similarities(folders[kind], QUERIES, PASSAGES), abs=1e-3)

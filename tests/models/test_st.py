@@ -12,8 +12,10 @@ from ragwright.models import Models, no_progress_bars
 
 
 @pytest.mark.slow
+@pytest.mark.needs_torch
 def test_progress_bars_of_others_come_back_when_a_model_is_open_or_has_failed() -> None:
-    bars = pytest.importorskip("transformers.utils.logging")
+    from transformers.utils import logging as bars
+
     assert bars.is_progress_bar_enabled()
 
     def fail() -> None:
@@ -40,10 +42,10 @@ def test_progress_bars_of_others_come_back_when_a_model_is_open_or_has_failed() 
         ("0_Router/router_config.json", {"types": {"a": "planted.Layer"}, "structure": {}}),
     ],
 )
+@pytest.mark.needs_torch
 def test_a_folder_that_names_classes_of_its_own_is_refused_and_none_of_its_code_runs(
     tmp_path: Path, file: str, body: object
 ) -> None:
-    pytest.importorskip("sentence_transformers")
     hit = tmp_path / "HIT"
     (tmp_path / "model" / "0_Router").mkdir(parents=True)
     (tmp_path / "model" / "planted.py").write_text(f"open({str(hit)!r}, 'w').write('ran')\n")

@@ -158,7 +158,6 @@ def hook() -> Iterator[Hook]:
 def test_a_drift_sends_one_notice_also_after_a_web_hook_was_down(
     tmp_path: Path, hook: Hook
 ) -> None:
-    pytest.importorskip("apprise")
     folder = MakeProject(tmp_path)(
         f"serve: {{measure: {{share: 1, window: 14, alert: {{notify: ['{hook.address}']}}}}}}\n"
     )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
-from postgres_server import running_server
 
 from ragwright.core import StoreError
 from ragwright.ledger import Connection, Ledger, Place, SharedPlace
@@ -19,13 +17,16 @@ NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    pytest.importorskip("psycopg")
-    with running_server() as folder:
-        yield f"postgresql://admin@/postgres?host={folder}"
+def server(postgres: str) -> str:
+    return f"postgresql://admin@/postgres?host={postgres}"
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param("postgresql", marks=[pytest.mark.slow, pytest.mark.needs_postgres]),
+    ]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "sqlite":
         return tmp_path / "ledger.sqlite"

@@ -154,8 +154,6 @@ def test_a_stored_document_whose_groups_cannot_be_read_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
 ) -> None:
     """Owners alone find it until it is mended; what names no groups stays as it was."""
-    if store:
-        pytest.importorskip("lancedb")
     monkeypatch.syspath_prepend(Path(__file__).parent)
     loaded = [PlainItem("The canteen sells fish.", source="fish")]
     monkeypatch.setitem(globals(), "load", lambda: loaded)
@@ -201,8 +199,6 @@ def test_a_change_of_groups_embeds_nothing_and_holds_at_the_next_search(
     tmp_path: Path, store: str
 ) -> None:
     """Front matter, rules and the groups of a source."""
-    if store:
-        pytest.importorskip("lancedb")
     rule = "groups: {{rules: [{{match: 'docs/pay', groups: [{}]}}]}}\n"
     folder = written(tmp_path, "", pay__may="The pay rises in May.", tea="Tea.")
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import pytest
-
-Image: Any = pytest.importorskip("PIL.Image")
-ImageDraw: Any = pytest.importorskip("PIL.ImageDraw")
-ImageFont: Any = pytest.importorskip("PIL.ImageFont")
+from PIL import Image, ImageDraw, ImageFont
 
 LEFT = ("The brake fluid must be", "changed every two years", "by a trained mechanic.")
 RIGHT = ("The accelerator pedal has", "a sensor that may fail,", "which code APP_w304 says.")

@@ -128,7 +128,6 @@ def test_answers_outside_of_the_promise_do_not_count(folder: Path) -> None:
 
 
 def test_a_broken_promise_sends_one_notice(tmp_path: Path) -> None:
-    pytest.importorskip("apprise")
     with web_hook() as hook:
         alert = f"serve: {{measure: {{alert: {{notify: ['{hook.address}']}}}}}}\n"
         folder = certified_project(MakeProject(tmp_path), alert, promised=True)

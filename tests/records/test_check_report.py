@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("daft")
-
 from ragwright.app import check_text
 from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
 from ragwright.project import init_project
@@ -496,7 +494,8 @@ class HalfWay(RowSource):
         return ""
 
     def batches(self, rows: int, since: str = "") -> Iterator[Any]:
-        pa = pytest.importorskip("pyarrow")
+        import pyarrow as pa
+
         yield pa.table({"id": ["1"], "sender": ["Ann"], "body": ["Please give $5"]})
         raise DatabaseError("the server closed the connection", where="db.example")
 
@@ -516,8 +515,9 @@ def test_nothing_is_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("values", [[b"abc", b"\xff"], [["a"], ["b", "c"]]])
 def test_a_text_column_without_texts_is_a_fault(tmp_path: Path, values: list[object]) -> None:
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+    from pyarrow import parquet
+
     source = "source: rows.parquet\nkey: id\ntext: body\n"
     folders = project(tmp_path, source=source, rollups="{}\n")
     parquet.write_table(pa.table({"id": [1, 2], "body": values}), tmp_path / "rows.parquet")
@@ -528,8 +528,9 @@ def test_a_text_column_without_texts_is_a_fault(tmp_path: Path, values: list[obj
 
 @pytest.mark.slow
 def test_texts_of_other_types_and_huge_ones_are_tried(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+    from pyarrow import parquet
+
     source = "source: rows.parquet\nkey: id\ntext: body\n"
     folders = project(tmp_path, source=source, rollups="{}\n")
     numbers = pa.table({"id": [1.0, 2.0], "body": [7, None]})

@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
+from pyarrow import parquet
 
 from ragwright.engines import LocalEngine
 from ragwright.records import Step, StepWork, Task
 from ragwright.records.tables import write_part
-
-pa = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 
 def table(keys: list[str], hashes: list[str]) -> Any:

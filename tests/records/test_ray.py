@@ -19,10 +19,7 @@ from ragwright.core import EngineError
 from ragwright.engines import check_storage, packed_error
 from ragwright.records import Task
 
-pytestmark = pytest.mark.slow
-
-pytest.importorskip("daft", reason="the extra records is not installed")
-pytest.importorskip("ray", reason="the extra cluster is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.needs_ray]
 
 
 @pytest.fixture(scope="module")

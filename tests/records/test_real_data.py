@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from benchmarks.data_sets import DATA
 
-pytest.importorskip("daft")
-
 from ragwright import Session, Workbench
 from ragwright.drafting import Drafting, DraftRequest
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
@@ -19,9 +20,6 @@ from ragwright.records import (
     load_spec,
     refresh,
 )
-
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("daft")
 
 Row = dict[str, Any]
 

@@ -273,7 +273,6 @@ def test_pictures_say_how_to_get_them(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 def test_pictures(tmp_path: Path) -> None:
-    pytest.importorskip("vl_convert", reason="the extra viz is not installed")
     report = Report(MakeStudy()(4))
     drawn = list(report.pictures(tmp_path / "charts"))
     assert len(drawn) == len(report.charts)

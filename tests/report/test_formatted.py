@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from ragwright.report import formatting
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine"),
-]
+pytestmark = pytest.mark.slow
 
 SHOWN = """text => {
     const box = document.createElement("div");
@@ -25,14 +20,11 @@ SHOWN = """text => {
 
 
 @pytest.fixture(scope="module")
-def shown() -> Iterator[Callable[[str], str]]:
-    play = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with play.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page = opened.new_page()
-        page.add_script_tag(content=formatting())
-        yield lambda text: str(page.evaluate(SHOWN, text))
-        opened.close()
+def shown(browser: Any) -> Iterator[Callable[[str], str]]:
+    page = browser.new_page()
+    page.add_script_tag(content=formatting())
+    yield lambda text: str(page.evaluate(SHOWN, text))
+    page.close()
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,7 +58,6 @@ def judged(difference: Estimate, agreement: Estimate, one: float = 0.5) -> Passp
     return Passport("mine", "mine.jsonl", 90, 45, (PEOPLE,), (model, FREE), ("left out: 3 rows",))
 
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 HIGH = Estimate(0.7, 0.6, 0.8)
 
 
@@ -136,26 +135,22 @@ def test_the_page_holds_every_part_and_escapes_names() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_the_page_in_a_browser(tmp_path: Path, width: int, scheme: str) -> None:
-    play = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+def test_the_page_in_a_browser(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
     path = tmp_path / "page.html"
     path.write_text(passport_html(judged(Estimate(-0.09, -0.18, -0.01), HIGH)))
     faults: list[str] = []
     asked: list[str] = []
-    with play.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page.on("console", lambda message: faults.append(message.text))
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(path.as_uri())
-        for _ in range(400):
-            if page.evaluate("document.querySelectorAll('[data-drawn]').length") == 3:
-                break
-            page.wait_for_timeout(25)
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        drawn = page.evaluate("document.querySelectorAll('[data-drawn] svg.marks').length")
-        browser.close()
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.on("console", lambda message: faults.append(message.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    for _ in range(400):
+        if page.evaluate("document.querySelectorAll('[data-drawn]').length") == 3:
+            break
+        page.wait_for_timeout(25)
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    drawn = page.evaluate("document.querySelectorAll('[data-drawn] svg.marks').length")
+    page.close()
     assert (faults, asked, drawn, wide) == ([], [path.as_uri()], 3, width)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from postgres_server import running_server
 
 from ragwright.core import ConfigError, DatabaseError, RagwrightError, StatementError
 from ragwright.flow import Runner, Sql, SqlReply, sql
@@ -35,20 +33,20 @@ def sqlite_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    psycopg = pytest.importorskip("psycopg")
-    with running_server() as folder:
-        with psycopg.connect(f"host={folder} user=admin dbname=postgres", autocommit=True) as made:
-            made.execute(MAKE)
-            made.execute("CREATE SEQUENCE numbers")
-            made.execute('CREATE TABLE "odd\'s" ("a;b" text)')
-            made.execute("CREATE ROLE reader LOGIN")
-            made.execute("GRANT SELECT ON orders, large TO reader")
-            made.execute(
-                "CREATE FUNCTION sly() RETURNS int LANGUAGE plpgsql VOLATILE AS "
-                "'BEGIN DELETE FROM orders; RETURN 1; END'"
-            )
-        yield folder
+def server(postgres: str) -> str:
+    import psycopg
+
+    with psycopg.connect(f"host={postgres} user=admin dbname=postgres", autocommit=True) as made:
+        made.execute(MAKE)
+        made.execute("CREATE SEQUENCE numbers")
+        made.execute('CREATE TABLE "odd\'s" ("a;b" text)')
+        made.execute("CREATE ROLE reader LOGIN")
+        made.execute("GRANT SELECT ON orders, large TO reader")
+        made.execute(
+            "CREATE FUNCTION sly() RETURNS int LANGUAGE plpgsql VOLATILE AS "
+            "'BEGIN DELETE FROM orders; RETURN 1; END'"
+        )
+    return postgres
 
 
 def options(name: str, address: str, **more: object) -> DatabaseOptions:
@@ -319,7 +317,6 @@ def test_a_password_in_the_file_is_refused(address: str) -> None:
 def test_a_server_that_cannot_be_reached_says_so_without_the_secret(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    pytest.importorskip("psycopg")
     monkeypatch.setenv("SHOP_PASSWORD", "hunter2")
     address = f"postgresql://u:${{SHOP_PASSWORD}}@/d?host={tmp_path}"
     databases = Databases([options("shop", address)])

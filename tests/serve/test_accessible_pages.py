@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import needs_browser, opened
+from browsing import opened
 from served import Running, served
 from small_project import MANUAL, MakeProject
 
@@ -17,8 +17,7 @@ from ragwright import Evaluating, Session, Workbench
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 
-pytest.importorskip("fastapi")
-pytestmark = needs_browser
+pytestmark = pytest.mark.slow
 
 QUESTION = "How often must the brake fluid be changed?"
 SPAN = {"document_id": "docs/service.md", "start": 30, "end": 80, "text": MANUAL[30:80]}
@@ -123,9 +122,8 @@ def answered(page: Any) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing_and_nothing_overflows(
-    tab: tuple[Any, list[str]], pages: tuple[Running, str], name: str
+    axe: Any, tab: tuple[Any, list[str]], pages: tuple[Running, str], name: str
 ) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     running, sweep = pages
     page, faults = shown(tab, running.address + PAGES[name].replace("SWEEP", sweep))
     answered(page)
@@ -153,9 +151,8 @@ def test_axe_finds_nothing_and_nothing_overflows(
     ],
 )
 def test_axe_finds_a_planted_fault(
-    browser: Any, pages: tuple[Running, str], fault: str, rule: str
+    browser: Any, axe: Any, pages: tuple[Running, str], fault: str, rule: str
 ) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = opened(browser, pages[0].address + "/sources", [])
     page.evaluate(fault)
     with pytest.raises(AssertionError, match=rule):
@@ -167,16 +164,18 @@ def test_axe_finds_a_planted_fault(
     page.close()
 
 
-def test_the_page_of_a_key_is_accessible_too(browser: Any, pages: tuple[Running, str]) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+def test_the_page_of_a_key_is_accessible_too(
+    browser: Any, axe: Any, pages: tuple[Running, str]
+) -> None:
     page = opened(browser, pages[0].address + "/login", [], bypass_csp=True)
     report = axe.Axe().run(page)
     assert report.violations_count == 0, report.generate_report()
     page.close()
 
 
-def test_what_people_see_of_their_account_is_accessible(browser: Any, tmp_path: Path) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+def test_what_people_see_of_their_account_is_accessible(
+    browser: Any, axe: Any, tmp_path: Path
+) -> None:
     folder = MakeProject(tmp_path)()
     with Workbench.open(folder) as bench:
         bench.ingest()

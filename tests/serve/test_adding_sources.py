@@ -16,8 +16,6 @@ from ragwright import Workbench
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 
-pytest.importorskip("fastapi")
-
 TYRES = ("tyres.md", b"# Tyres\n\nThe tyres must be changed every six years.\n")
 
 

@@ -9,18 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import jsonschema
 import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 from served import Running, served
 from small_project import MakeProject
 
 from ragwright import Workbench
-
-pytest.importorskip("mcp")
-pytest.importorskip("jsonschema")
-
-import jsonschema
-from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
 
 QUESTION = "How often must the brake fluid be changed?"
 NEWEST = "2026-07-28"

@@ -10,16 +10,13 @@ from typing import Any
 
 import pytest
 from agent import with_tools
+from mcp import Client, StdioServerParameters
 from served import served
 from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
-
-pytest.importorskip("mcp")
-
-from mcp import Client, StdioServerParameters
 
 QUESTION = "How often must the brake fluid be changed?"
 

@@ -14,7 +14,6 @@ from small_project import MakeProject
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
-pytest.importorskip("fastapi")
 pytestmark = pytest.mark.slow
 
 GRADE = json.dumps({"reasoning": "Seen.", "score": 4})

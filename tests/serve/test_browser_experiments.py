@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import needs_browser, opened, until
+from browsing import opened, until
 from children import command, started
 from served import served
 from small_project import MakeProject
@@ -16,8 +16,7 @@ from small_project import MakeProject
 from ragwright import Evaluating, Session, Workbench
 from ragwright.testing import Reply, ScriptedServer
 
-pytest.importorskip("fastapi")
-pytestmark = needs_browser
+pytestmark = pytest.mark.slow
 
 TEXT = " ".join(
     f"## Part {n}\n\nThe part {n} is changed every {n + 2} years, and it weighs {3 * n} grams.\n\n"

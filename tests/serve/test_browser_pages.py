@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import needs_browser, opened, until
+from browsing import opened, until
 from served import Running, served
 from small_project import MakeProject
 
@@ -17,8 +17,7 @@ from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testing import Reply, ScriptedServer
 
-pytest.importorskip("fastapi")
-pytestmark = needs_browser
+pytestmark = pytest.mark.slow
 
 QUESTION = "How often must the brake fluid be changed?"
 

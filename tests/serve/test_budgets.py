@@ -20,8 +20,6 @@ from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testing import Reply, ScriptedServer
 
-pytest.importorskip("fastapi")
-
 QUESTION = "How often must the brake fluid be changed?"
 ANSWER = "Every two years [1]."
 TITLE = (

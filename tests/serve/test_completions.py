@@ -14,8 +14,6 @@ from small_project import CODES, MANUAL, MakeProject
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer
 
-pytest.importorskip("fastapi")
-
 COMPLETE = """### Task:
 You are an autocompletion system. Continue the text in `<text>` based on the **completion type** in `<type>` and the given language.
 

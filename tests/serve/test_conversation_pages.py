@@ -18,8 +18,6 @@ from ragwright.drafting import OutputQuery
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 
-pytest.importorskip("fastapi")
-
 BRAKE = "The brake fluid must be changed every two years."
 QUESTION = "How often must the brake fluid be changed?"
 CODES = "What does APP_w304 mean?"

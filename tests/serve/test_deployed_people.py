@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from agent import with_tools
-from browsing import needs_browser, opened
+from browsing import opened
 from identity_provider import access_token, free_port, identity_provider
 from served import Running, served
 from small_project import MakeProject
@@ -20,9 +20,7 @@ from small_project import MakeProject
 from ragwright import Workbench
 from ragwright.drafting import OutputQuery
 
-pytest.importorskip("fastapi")
-pytest.importorskip("mcp")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs_npm]
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 REALM = DEPLOY / "keycloak" / "ragwright-realm.json"
@@ -158,7 +156,6 @@ def sign_in(page: Any, login: str) -> None:
     page.wait_for_selector("#q")
 
 
-@pytest.mark.skipif(needs_browser[1].args[0], reason="no chromium on this machine")
 def test_three_people_ask_correct_and_upload_and_see_only_theirs(browser: Any, site: Site) -> None:
     assert set(GROUPS.values()) == set(TEXTS)
     for login, group in GROUPS.items():

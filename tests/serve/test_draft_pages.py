@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import BROWSER, opened
+from browsing import opened
 from served import Running, served
 from small_project import MakeProject
 
@@ -18,8 +18,6 @@ from ragwright.drafting import OutputQuery
 from ragwright.project import init_project
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
-pytest.importorskip("fastapi")
-pytest.importorskip("daft")
 pytestmark = pytest.mark.slow
 
 TEXTS = [
@@ -133,8 +131,7 @@ def test_without_records_or_a_model_the_page_says_what_to_do(
     assert 'value="draft"' not in form
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
-def test_a_draft_goes_by_keyboard(browser: Any, running: Running) -> None:
+def test_a_draft_goes_by_keyboard(browser: Any, axe: Any, running: Running) -> None:
     faults: list[str] = []
     page = opened(browser, f"{running.address}/drafts", faults)
     page.focus("#client")
@@ -153,7 +150,6 @@ def test_a_draft_goes_by_keyboard(browser: Any, running: Running) -> None:
     assert not faults
     address = page.url
     page.close()
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = opened(browser, address, [], bypass_csp=True)  # axe is a script of its own
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 800})

@@ -20,8 +20,6 @@ from ragwright import Workbench
 from ragwright.core import StoreBusyError
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
-pytest.importorskip("fastapi")
-
 MARK = "QXMARKALPHA7731"
 NAME = "docs/press-QXNAME.md"
 QUESTION = "What is the press code?"

@@ -19,8 +19,6 @@ from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testing import Reply, ScriptedServer
 
-pytest.importorskip("fastapi")
-
 JSON = {"content-type": "application/json"}
 QUESTION = "How often must the brake fluid be changed?"
 TOOL: Any = {"type": "file_search", "vector_store_ids": ["handbook"]}

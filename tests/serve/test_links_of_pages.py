@@ -21,8 +21,6 @@ from ragwright import Evaluating, Session, Workbench
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 
-pytest.importorskip("fastapi")
-
 QUESTION = "How often must the brake fluid be changed?"
 SECRET = "---\ngroups: [hr]\n---\n# Pay\n\nThe pay rises in May.\n"
 SPAN = {"document_id": "docs/service.md", "start": 30, "end": 80, "text": MANUAL[30:80]}

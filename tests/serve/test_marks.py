@@ -13,8 +13,6 @@ from small_project import MakeProject
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
-pytest.importorskip("fastapi")
-
 PIECES = (
     "A [2] ",
     "`code[1]` ",

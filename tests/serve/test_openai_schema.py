@@ -8,16 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from served import Running, served
 from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer
-
-pytest.importorskip("fastapi")
-pytest.importorskip("jsonschema")
-
-from jsonschema import Draft202012Validator
 
 QUESTION = "How often must the brake fluid be changed?"
 SCHEMA: dict[str, Any] = json.loads(

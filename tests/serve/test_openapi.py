@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,7 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 
-pytest.importorskip("fastapi")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("schemathesis") is None, reason="schemathesis is not installed"),
-]
+pytestmark = pytest.mark.slow
 
 
 def test_random_requests_find_nothing(tmp_path: Path) -> None:

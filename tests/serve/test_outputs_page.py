@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import random
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,6 @@ from small_project import MakeProject
 from ragwright import Workbench
 from ragwright.monitoring import DriftReport
 
-pytest.importorskip("fastapi")
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 DAYS = 33
 NOTE = "It must say <b>every two years</b>."
 
@@ -157,7 +153,6 @@ def test_an_empty_page_says_the_next_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
 @pytest.mark.parametrize(
     "look",
     [
@@ -165,23 +160,21 @@ def test_an_empty_page_says_the_next_step(tmp_path: Path) -> None:
         {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark"},
     ],
 )
-def test_axe_finds_nothing_and_the_plot_fits(running: Running, look: dict[str, Any]) -> None:
-    play = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+def test_axe_finds_nothing_and_the_plot_fits(
+    browser: Any, axe: Any, running: Running, look: dict[str, Any]
+) -> None:
     faults: list[str] = []
-    with play.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page = browser.new_page(bypass_csp=True, **look)
-        page.on("console", lambda message: faults.append(message.text))
-        page.goto(f"{running.address}/outputs")
-        report = axe.Axe().run(page)
-        assert report.violations_count == 0, report.generate_report()
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        assert page.locator("svg.drift circle.dot").count() == DAYS
-        box = page.locator("svg.drift").bounding_box()
-        assert box["x"] >= 0
-        assert box["x"] + box["width"] <= look["viewport"]["width"]
-        page.locator("summary", has_text="Days as a table").click()
-        assert page.locator("details[open] tbody tr").count() == DAYS
-        browser.close()
+    page = browser.new_page(bypass_csp=True, **look)
+    page.on("console", lambda message: faults.append(message.text))
+    page.goto(f"{running.address}/outputs")
+    report = axe.Axe().run(page)
+    assert report.violations_count == 0, report.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.locator("svg.drift circle.dot").count() == DAYS
+    box = page.locator("svg.drift").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= look["viewport"]["width"]
+    page.locator("summary", has_text="Days as a table").click()
+    assert page.locator("details[open] tbody tr").count() == DAYS
+    page.close()
     assert not faults

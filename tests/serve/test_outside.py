@@ -15,8 +15,6 @@ from ragwright.core import ConfigError
 from ragwright.project import ProjectFolder, load_settings
 from ragwright.serve import ServeKey, ServeKeys
 
-pytest.importorskip("fastapi")
-
 QUESTION = "How often must the brake fluid be changed?"
 ORIGIN = "https://app.example.org"
 LINK = re.compile(r'(?:href|action|src|hx-get|hx-post)="(/[^"]*)"')

@@ -18,8 +18,6 @@ from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testing import ScriptedServer
 
-pytest.importorskip("fastapi")
-
 QUESTION = "How often must the brake fluid be changed?"
 HOSTILE = "# <script>alert(1)</script>\n\nThe fuse <img src=x onerror=alert(2)> is red. {{ 7*7 }}\n"
 ROW = '{"user_input": "How often must the brake fluid be changed?", "reference": "two years"}\n'

@@ -24,7 +24,6 @@ from small_project import MakeProject
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer
 
-pytest.importorskip("fastapi")
 pytestmark = pytest.mark.slow
 
 QUESTION = "How often must the brake fluid be changed?"
@@ -109,7 +108,6 @@ def command(project: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str],
 
 
 def test_llm_lists_the_models_and_asks_one(address: str, tmp_path: Path) -> None:
-    pytest.importorskip("llm")
     (tmp_path / "extra-openai-models.yaml").write_text(
         "- model_id: handbook\n  model_name: handbook/engineer\n"
         f"  api_base: {address}/v1\n  api_key_name: none\n",

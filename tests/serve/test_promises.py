@@ -13,8 +13,6 @@ from ragwright import Workbench
 from ragwright.drafting import OutputQuery
 from ragwright.promise import certificates, watch_promise
 
-pytest.importorskip("fastapi")
-
 KNOWN = f"How many watts does the {things()[0]} need?"
 UNKNOWN = "Who designed the Quartz kettle?"
 

@@ -16,8 +16,6 @@ from ragwright.core import ConfigError
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 
-pytest.importorskip("fastapi")
-
 QUESTION = "What is the door code?"
 
 

@@ -23,8 +23,6 @@ from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
-pytest.importorskip("fastapi")
-
 QUESTION = "How often must the brake fluid be changed?"
 
 
@@ -88,8 +86,8 @@ def test_a_full_disk_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.slow
+@pytest.mark.needs_postgres
 def test_a_shared_database_that_is_down_is_answered_soon_with_503(tmp_path: Path) -> None:
-    pytest.importorskip("psycopg")
     with running_server() as server, ScriptedServer("Every two years [1].") as model:
         folder = project(
             tmp_path,
@@ -121,9 +119,9 @@ def test_a_shared_database_that_is_down_is_answered_soon_with_503(tmp_path: Path
 
 
 @pytest.mark.slow
+@pytest.mark.needs_postgres
 def test_a_shared_database_that_stops_answering_is_given_up(tmp_path: Path) -> None:
     """As behind a network that drops everything: it refuses nothing, and says nothing."""
-    pytest.importorskip("psycopg")
     with running_server() as server:
         shared = f"shared: {{address: 'postgresql://admin@/postgres?host={server}'}}\n"
         with served(project(tmp_path, shared)) as running:

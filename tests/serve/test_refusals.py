@@ -19,8 +19,6 @@ from ragwright.core import StoreError
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 
-pytest.importorskip("fastapi")
-
 QUESTION = "How often must the brake fluid be changed?"
 
 

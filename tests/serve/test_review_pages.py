@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import BROWSER, opened, until
+from browsing import opened, until
 from served import Running, served
 from small_project import MANUAL, MakeProject
 
@@ -18,8 +18,6 @@ from ragwright import Workbench
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testsets import TestsetReview, read_rows, review_status
-
-pytest.importorskip("fastapi")
 
 BRAKE = "The brake fluid must be changed every two years."
 COOLANT = "The coolant must be changed every five years."
@@ -159,7 +157,6 @@ def test_a_project_without_testsets_says_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
 def test_the_whole_review_goes_by_keyboard(browser: Any, project: Path, running: Running) -> None:
     faults: list[str] = []
     page = opened(browser, f"{running.address}/testsets/main.jsonl", faults)

@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
-pytest.importorskip("fastapi")
 pytestmark = pytest.mark.slow
 
 ABSENT = "Qabsent99zx"
@@ -242,7 +240,6 @@ DOORS: dict[str, Callable[[Site, str, str], str]] = {
 }
 
 
-@pytest.mark.skipif(find_spec("schemathesis") is None, reason="schemathesis is not installed")
 def test_random_requests_show_no_secret_of_another_group(site: Site, tmp_path: Path) -> None:
     """Requests that schemathesis makes from the description of the API, by the same rule."""
     (tmp_path / "rule.py").write_text(

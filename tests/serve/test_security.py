@@ -21,8 +21,6 @@ from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
-pytest.importorskip("fastapi")
-
 GUIDE = Path(__file__).parents[2] / "docs/guide/security.md"
 QUESTION = "What is the price of a bolt?"
 ORDERS = (

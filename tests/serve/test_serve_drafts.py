@@ -16,8 +16,6 @@ from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testing import Reply, ScriptedServer
 
-pytest.importorskip("fastapi")
-
 FORMAT = """\
 prompt_variables: [length, ask_type, client, topic, text]
 prompt_structure: "A %s %s message from %s about %s:\\n\\n%s"

@@ -15,8 +15,6 @@ from ragwright.project import ProjectFolder
 from ragwright.serve import Listening, ServeKey, ServeKeys, Serving, serve
 from ragwright.testing import ScriptedServer
 
-pytest.importorskip("fastapi")
-
 ACME = "---\ntenant: acme\n---\n# Prices\n\nThe price of a bolt is four euros.\n"
 ZETA = "---\ntenant: zeta\n---\n# Prices\n\nThe price of a bolt is nine euros.\n"
 QUESTION = "What is the price of a bolt?"

@@ -21,8 +21,6 @@ from ragwright.project import ProjectFolder
 from ragwright.serve import Listening, ServeKey, ServeKeys, Serving, serve
 from ragwright.testing import ScriptedServer
 
-pytest.importorskip("fastapi")
-
 QUESTION = "How often must the brake fluid be changed?"
 
 

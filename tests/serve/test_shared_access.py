@@ -17,9 +17,7 @@ from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testing import Reply, ScriptedServer
 
-pytest.importorskip("fastapi")
-pytest.importorskip("psycopg")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs_postgres]
 
 QUESTION = "How often must the brake fluid be changed?"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from browsing import needs_browser, opened
+from browsing import opened
 from identity_provider import SECRET, came_back, free_port, identity_provider
 from served import Running, served
 from small_project import MakeProject
@@ -19,8 +19,7 @@ from ragwright import Workbench
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys, Sessions
 
-pytest.importorskip("fastapi")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs_npm]
 
 
 @dataclass(frozen=True)
@@ -217,7 +216,6 @@ def test_keys_work_beside_people(site: Site) -> None:
     assert http.get("/sources").status_code == 401
 
 
-@pytest.mark.skipif(needs_browser[1].args[0], reason="no chromium on this machine")
 def test_a_person_signs_in_and_out_in_a_browser(browser: Any, site: Site) -> None:
     context = browser.new_context()
     page = opened(context, f"{site.running.address}/sources?find=codes", [])

@@ -17,8 +17,6 @@ from ragwright.jobs import Gating, Promoting
 from ragwright.measure import GateOptions
 from ragwright.testing import Reply, ScriptedServer
 
-pytest.importorskip("fastapi")
-
 QUESTION = "How often must the brake fluid be changed?"
 TEMPLATE = "parts: {role: You answer in one sentence.}\n"
 ROW = '{"user_input": "How often must the brake fluid be changed?", "reference": "two years"}\n'

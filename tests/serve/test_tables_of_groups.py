@@ -18,8 +18,6 @@ from test_reader_groups import key
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
-pytest.importorskip("fastapi")
-
 TABLES = {
     "orders.csv": "Order,Region,Amount (EUR)\nA1,North,120\nA2,South,80\n",
     "hr/pay.csv": "Person,Office,Salary (EUR)\nAda,Berlin,5101\nBo,Berlin,4202\n",

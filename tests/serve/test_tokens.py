@@ -23,8 +23,6 @@ from ragwright.core import ConfigError
 from ragwright.project import ProjectFolder
 from ragwright.serve import Listening, ServeKey, ServeKeys, Serving, Sessions, serve
 
-pytest.importorskip("fastapi")
-
 AUDIENCE = "https://ask.example.org/v1"
 PEOPLE = "  people: {roles: {reader: [staff], reviewer: [editors], owner: [admins]}}\n"
 

@@ -9,16 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from served import served
 from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer
-
-pytest.importorskip("fastapi")
-pytest.importorskip("opentelemetry.sdk")
-
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 QUESTION = "How often must the brake fluid be changed?"
 

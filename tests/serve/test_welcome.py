@@ -6,7 +6,6 @@ import html
 import re
 from pathlib import Path
 
-import pytest
 from served import served
 from small_project import CODES, MANUAL, MakeProject
 
@@ -14,8 +13,6 @@ from ragwright import Workbench
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testing import ScriptedServer
-
-pytest.importorskip("fastapi")
 
 MORE = {
     f"error-{number}.md": f"# Error {number}\n\n## Error E{number}\n\nError E{number} means that "

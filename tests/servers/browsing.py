@@ -5,14 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
-import pytest
-
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
-
-needs_browser = [
-    pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine"),
-]
 
 
 def opened(browser: Any, address: str, faults: list[str], **how: Any) -> Any:

@@ -13,17 +13,14 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 
 def binaries() -> Path:
-    """The newest installed server's programs; the test is skipped where there are none."""
+    """The newest installed server's programs."""
     found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     on_path = shutil.which("initdb")
     if on_path:
         found.append(Path(on_path).resolve().parent)
-    if not found:
-        pytest.skip("no PostgreSQL server is installed (looked for initdb)")
+    assert found, "no PostgreSQL server is installed (looked for initdb)"
     return max(found, key=lambda path: path.parent.name)
 
 
@@ -36,7 +33,7 @@ def plain_user() -> str | None:
             return pwd.getpwnam(name).pw_name
         except KeyError:
             continue
-    pytest.skip("PostgreSQL refuses to run as root, and there is no other user")
+    raise AssertionError("PostgreSQL refuses to run as root, and there is no other user")
 
 
 def call(command: Sequence[str], folder: Path) -> None:

@@ -21,9 +21,6 @@ from ragwright.core import StoreError
 from ragwright.index import SqliteStore
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
-pytest.importorskip("daft")
-pytest.importorskip("deltalake")
-
 SOURCE = """\
 source: sqlite:///shop.db
 query: select id, sender, channel, body from messages
@@ -183,8 +180,9 @@ def test_b1_rows_of_a_database_csv_or_parquet_become_bronze(desk: Path, tmp_path
     ]
     assert kept == list(ROWS[:8])  # unchanged, but for the row without a sender
     assert rows(desk, "left_out")["9"]["left_out"] == "required column is empty: sender"
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+    from pyarrow import parquet
+
     columns = ("number", "who", "says")
     table = [("007", "A\u00e9", "One, two"), ("8", "B", ' "three" ')]
     with (tmp_path / "rows.csv").open("w", encoding="utf-8", newline="") as file:
@@ -466,7 +464,6 @@ def test_b13_several_models_write_and_every_prompt_is_kept(
 
 
 def test_b14_jobs_refresh_on_schedule_and_generate_by_hand(own: Path) -> None:
-    pytest.importorskip("apprise")
     with web_hook() as hook:
         notify = f"notify: {{failure: ['{hook.address}/bad'], success: ['{hook.address}/good']}}"
         jobs = (
@@ -494,7 +491,6 @@ def test_b14_jobs_refresh_on_schedule_and_generate_by_hand(own: Path) -> None:
 
 
 def test_b15_drafts_over_http_are_kept_and_measured(template: Path, server: ScriptedServer) -> None:
-    pytest.importorskip("fastapi")
     body = {"client": "Maya Delgado", "ask_type": "donation", "topics": ["housing"], "count": 3}
     with served(template, f"answer.model={server.url}#writer") as running:
         reply = running.http.post("/v1/drafts", json=body)

@@ -87,7 +87,9 @@ def test_our_rows_keep_their_nuggets_in_every_format(tmp_path: Path) -> None:
         with table.open("w", newline="") as file:
             csv.writer(file).writerows([["id", "question", "nuggets"], ["q1", "q", cell]])
         assert [n.text for n in read_rows(table)[0].nuggets] == [n.text for n in FACTS]
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     target = tmp_path / "rows.parquet"
     columns = {"id": ["q1"], "user_input": ["q"], "nuggets": [record["nuggets"]]}
     parquet.write_table(arrow.table(columns), target)

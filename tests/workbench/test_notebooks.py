@@ -34,7 +34,6 @@ def test_an_evaluation_is_short_as_text_and_escaped_as_html() -> None:
 
 
 def test_an_evaluation_is_a_data_frame() -> None:
-    pytest.importorskip("pandas")
     frame = ragwright.evaluate(ROWS, "TokenF1, KPrecision").to_pandas()
     assert list(frame["user_input"]) == ["Who <b>?", "When?"]
     assert frame["TokenF1"].notna().all()
@@ -55,5 +54,4 @@ def test_hits_and_answers(tmp_path: Path) -> None:
     assert repr(answer).startswith("<Answer ")
     assert "<oil>" not in answer._repr_html_()
     assert "a.md" in answer._repr_html_()
-    pytest.importorskip("pandas")
     assert list(found.to_pandas()["rank"]) == [1]

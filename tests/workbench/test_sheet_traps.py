@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import xlsxwriter
 
 from ragwright import Session, Workbench
-
-xlsxwriter = pytest.importorskip("xlsxwriter")
 
 MADE = [datetime(2024, 1, 2, tzinfo=UTC), datetime(2023, 3, 4, tzinfo=UTC)]
 FILES = {

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import xlsxwriter
 
 from ragwright import Session, Workbench
 from ragwright.core import Answer
 from ragwright.testing import Reply, ScriptedServer
-
-xlsxwriter = pytest.importorskip("xlsxwriter")
 
 ORDERS = [
     ["A-1", "North", "Kettle", 4, 100.5, "2024-01-10", "paid"],

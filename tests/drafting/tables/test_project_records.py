@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyarrow import parquet as pq
 
 from ragwright import Session, Workbench
 from ragwright.core import ConfigError, ModelError, RecordsError, RetrieveError, StoreBusyError
 from ragwright.drafting import Refreshing, index_is_behind
 from ragwright.models import Embedder
-
-pq = pytest.importorskip("pyarrow.parquet")
-pytest.importorskip("daft")
 
 FILES = {
     "ragwright.yaml": "records: {wait: 0.2}\n",

@@ -239,7 +239,8 @@ def test_outputs_are_written_for_others(bench: Workbench, tmp_path: Path) -> Non
 
 
 def test_outputs_are_written_as_parquet(bench: Workbench, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import parquet
+
     fill(bench, batches=2)
     path = tmp_path / "all.parquet"
     assert export_outputs(bench.outputs, OutputQuery(kind="text"), path) == 8

@@ -23,19 +23,15 @@ DOCUMENTS = DATA / "documents" / "sources"
 
 @pytest.fixture(scope="module")
 def found(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    needs_ray: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
-    """What ingests on the cluster made, and how they failed: those that chosen tests look at.
-
-    Tests that read data sets are run by themselves in CI.
-    """
-    pytest.importorskip("ray", reason="the extra cluster is not installed")
+    """What ingests on the cluster made, and how they failed: those that chosen tests look at."""
     here = str(Path(__file__).parent)
     paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
     work = tmp_path_factory.mktemp("cluster")
     chosen = [item for item in request.session.items if item.path == request.path]
     reading = {item.get_closest_marker("needs_data") is not None for item in chosen}
-    asked = [*(["documents"] if DOCUMENTS.is_dir() and True in reading else [])]
+    asked = [*(["documents"] if True in reading else [])]
     asked += ["written"] if False in reading else []
     done = subprocess.run(
         [sys.executable, ingest_cluster.__file__, str(work), str(DOCUMENTS), *asked],
@@ -52,8 +48,6 @@ def found(
 @pytest.mark.slow
 @pytest.mark.needs_data
 def test_real_documents_are_equal(found: Mapping[str, Any]) -> None:
-    if "documents" not in found:
-        pytest.skip("the data sets are not there")
     documents = found["documents"]
     assert documents["different"] == {}
     assert documents["report"]["documents"]["added"] > 30
@@ -133,8 +127,8 @@ def test_without_the_extra_its_install_line_is_given(
     assert "ragwright[cluster]" in (raised.value.hint or "")
 
 
+@pytest.mark.needs_ray
 def test_a_cluster_needs_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ray", reason="the extra cluster is not installed")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     session = Session(("ingest.engine=ray",))
     with (

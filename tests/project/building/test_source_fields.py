@@ -49,8 +49,6 @@ def sources(bench: Workbench, *filters: str) -> set[str]:
 def test_fields_of_a_source_reach_every_format_and_win_over_the_document(
     tmp_path: Path, kind: str
 ) -> None:
-    if kind == "lance":
-        pytest.importorskip("lancedb")
     with Workbench.open(folder_of(tmp_path, kind)) as bench:
         assert not bench.ingest().failures
         hr = sources(bench, "group=hr")
@@ -107,7 +105,6 @@ def test_a_prefix_reads_back_as_it_is_written() -> None:
 
 
 def test_only_personas_of_the_project_are_served(tmp_path: Path) -> None:
-    pytest.importorskip("fastapi")
     from served import served
 
     folder = tmp_path / "new"

@@ -14,18 +14,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from benchmarks.data_sets import DATA
 from hypothesis import given, settings, strategies as st
+from pyarrow import parquet
 
-pa = pytest.importorskip("pyarrow")
-
-from pyarrow import parquet  # noqa: E402
-
-from ragwright.core import ConfigError, RecordsError  # noqa: E402
-from ragwright.records import RowSource, SourceSpec, open_source  # noqa: E402
-from ragwright.records.sources import place, well_quoted  # noqa: E402
-from ragwright.records.stages import BronzeRows  # noqa: E402
+from ragwright.core import ConfigError, RecordsError
+from ragwright.records import RowSource, SourceSpec, open_source
+from ragwright.records.sources import place, well_quoted
+from ragwright.records.stages import BronzeRows
 
 
 def opened(folder: Path, source: str, **more: Any) -> RowSource:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import sqlite3
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("sqlalchemy")
-
 from postgres_server import running_server, stop_server
 
 from ragwright.core import ConfigError, DatabaseError, MissingExtraError, RecordsError
@@ -42,12 +36,12 @@ GRANT SELECT ON many TO shopper;
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    psycopg = pytest.importorskip("psycopg")
-    with running_server() as folder:
-        with psycopg.connect(f"host={folder} user=admin dbname=postgres", autocommit=True) as made:
-            made.execute(MAKE)
-        yield folder
+def server(postgres: str) -> str:
+    import psycopg
+
+    with psycopg.connect(f"host={postgres} user=admin dbname=postgres", autocommit=True) as made:
+        made.execute(MAKE)
+    return postgres
 
 
 @pytest.fixture
@@ -88,8 +82,6 @@ def test_what_a_database_says_first_is_told(
     server: str, scheme: str, query: str, said: str
 ) -> None:
     """Not that its transaction is over, which it says of every statement after that."""
-    if "adbc" in scheme:
-        pytest.importorskip("adbc_driver_postgresql")
     limit = "options=-c%20statement_timeout%3D300" if "sleep" in query else ""
     source = opened(Path(), f"{scheme}://shopper@/postgres?host={server}&{limit}".strip("&"), query)
     with pytest.raises(DatabaseError, match=said) as caught:
@@ -105,8 +97,6 @@ def test_what_a_database_says_first_is_told(
     ]
 )
 def address(request: pytest.FixtureRequest, server: str) -> str:
-    if request.param.startswith("adbc"):
-        pytest.importorskip("adbc_driver_postgresql")
     name = request.param if "adbc" not in request.param else "adbc+postgresql"
     return f"{name}://admin@/postgres?host={server}"
 
@@ -269,10 +259,10 @@ def test_what_writes_or_fails_is_an_error(address: str, query: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgresql+psycopg", "adbc+postgresql"])
+@pytest.mark.needs_postgres
 def test_a_server_that_goes_down_half_way(kind: str) -> None:
-    psycopg = pytest.importorskip("psycopg")
-    if kind.startswith("adbc"):
-        pytest.importorskip("adbc_driver_postgresql")
+    import psycopg
+
     with running_server() as folder:
         with psycopg.connect(f"host={folder} user=admin dbname=postgres", autocommit=True) as made:
             made.execute(
@@ -298,8 +288,6 @@ def test_secrets_stay_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
         opened(Path(), address, "SELECT 1 AS id")
     monkeypatch.setenv("SHOP_PASSWORD", "hun/ter2")
     for scheme in ("", "adbc+"):
-        if scheme:
-            pytest.importorskip("adbc_driver_postgresql")
         given = scheme + address.replace("+psycopg", "" if scheme else "+psycopg")
         source = opened(Path(), given, "SELECT 1 AS id")
         with pytest.raises(DatabaseError, match="cannot be opened") as raised:
@@ -334,9 +322,8 @@ def test_an_address_stands_in_a_variable_as_a_whole(
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["postgresql+psycopg", "adbc+postgresql"])
 def test_texts_of_no_encoding_are_utf8_or_refused(server: str, scheme: str) -> None:
-    psycopg = pytest.importorskip("psycopg")
-    if scheme.startswith("adbc"):
-        pytest.importorskip("adbc_driver_postgresql")
+    import psycopg
+
     name = "mixed_" + scheme[:4]
     with psycopg.connect(f"host={server} user=admin dbname=postgres", autocommit=True) as made:
         made.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0")
@@ -358,8 +345,6 @@ def test_texts_of_no_encoding_are_utf8_or_refused(server: str, scheme: str) -> N
 
 @pytest.mark.parametrize("scheme", ["sqlite", "adbc+sqlite"])
 def test_sqlite(shop: Path, scheme: str) -> None:
-    if scheme.startswith("adbc"):
-        pytest.importorskip("adbc_driver_sqlite")
     query = "SELECT id, text, number, raw FROM messages ORDER BY id"
     source = opened(shop, f"{scheme}:///shop.db", query, watermark="id")
     assert rows_of(source) == [
@@ -417,8 +402,6 @@ def test_types_hold_for_all_of_a_reading(shop: Path, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_addresses_that_cannot_be_used(address: str, error: type[Exception]) -> None:
-    if address.startswith("mysql") and importlib.util.find_spec("pymysql"):
-        pytest.skip("the driver is installed")
     with pytest.raises(error) as raised:
         opened(Path(), address, "SELECT 1 AS id")
     assert "pip install" in str(raised.value) or error is ConfigError

@@ -7,16 +7,14 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("daft")
-
-from ragwright.core import DuplicateKeyError, RecordsError  # noqa: E402
-from ragwright.records import HASH, KEY, ArrowTable, RowSource, SourceSpec  # noqa: E402
-from ragwright.records.sources import batched, key_texts, piece  # noqa: E402
-from ragwright.records.stages import BronzeRows, row_hashes  # noqa: E402
+from ragwright.core import DuplicateKeyError, RecordsError
+from ragwright.records import HASH, KEY, ArrowTable, RowSource, SourceSpec
+from ragwright.records.sources import batched, key_texts, piece
+from ragwright.records.stages import BronzeRows, row_hashes
 
 
 class Given(RowSource):

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("daft")
-
-from ragwright.records.stages import duplicates, row_hashes  # noqa: E402
+from ragwright.records.stages import duplicates, row_hashes
 
 ROWS = st.lists(
     st.tuples(st.sampled_from(["x", "y", "z", "long" * 9]), st.sampled_from([None, "", "a", "b"])),

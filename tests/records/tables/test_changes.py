@@ -6,15 +6,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings, strategies as st
+from pyarrow import parquet
+from table_rows import adopt, content
 
-parquet = pytest.importorskip("pyarrow.parquet")
-pytest.importorskip("daft")
-
-from hypothesis import given, settings, strategies as st  # noqa: E402
-from table_rows import adopt, content  # noqa: E402
-
-from ragwright.core import SnapshotGoneError  # noqa: E402
-from ragwright.records import KEY, Tables  # noqa: E402
+from ragwright.core import SnapshotGoneError
+from ragwright.records import KEY, Tables
 
 _KEYS = st.sampled_from("abcdefg")
 _STEPS = st.lists(

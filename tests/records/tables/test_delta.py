@@ -10,17 +10,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import pyarrow as pa
 import pytest
+from table_rows import adopt, files, holds, write
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("daft")
-deltalake = pytest.importorskip("deltalake")
-
-from table_rows import adopt, files, holds, write  # noqa: E402
-
-from ragwright.core import RecordsError, StoreBusyError, StoreError  # noqa: E402
-from ragwright.ledger import FileLock  # noqa: E402
-from ragwright.records import (  # noqa: E402
+from ragwright.core import RecordsError, StoreBusyError, StoreError
+from ragwright.ledger import FileLock
+from ragwright.records import (
     KEY,
     TableName,
     Tables,
@@ -59,10 +56,12 @@ def by_engines(folder: Path) -> dict[str, str]:
     """Key -> text of a Delta table, which every engine here reads as equal."""
     frame = deltalake.DeltaTable(folder).to_pandas()
     found = dict(zip(frame[KEY], frame["text"], strict=True))
-    polars = pytest.importorskip("polars")
+    import polars
+
     other = polars.read_delta(str(folder))
     assert dict(zip(other[KEY], other["text"], strict=True)) == found
-    duckdb = pytest.importorskip("duckdb")
+    import duckdb
+
     rows = deltalake.DeltaTable(folder).to_pyarrow_dataset()
     with duckdb.connect() as base:
         base.register("t", rows)
@@ -205,7 +204,8 @@ def test_types_that_delta_lacks(tmp_path: Path) -> None:
         "pair": {"n": 1, "s": "x"},
         "a name, with signs": 1,
     }
-    polars = pytest.importorskip("polars")
+    import polars
+
     assert polars.read_delta(str(tmp_path / "delta" / "bronze"))["u8"].to_list() == [255]
     assert export_delta(tables, tmp_path / "delta")["bronze"].written == 0
 

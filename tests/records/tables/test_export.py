@@ -10,16 +10,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
+from table_rows import adopt, content, write
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("daft")
-
-from pyarrow import parquet  # noqa: E402
-from table_rows import adopt, content, write  # noqa: E402
-
-from ragwright.core import RecordsError, SnapshotGoneError, StoreError, csv_text  # noqa: E402
-from ragwright.records import (  # noqa: E402
+from ragwright.core import RecordsError, SnapshotGoneError, StoreError, csv_text
+from ragwright.records import (
     KEY,
     Tables,
     export_chats,

@@ -5,17 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import deltalake
 import pytest
+from table_rows import adopt, content, files, holds
 
-pytest.importorskip("pyarrow")
-pytest.importorskip("daft")
-deltalake = pytest.importorskip("deltalake")
-
-from table_rows import adopt, content, files, holds  # noqa: E402
-
-from ragwright.core import SchemaVersionError  # noqa: E402
-from ragwright.records import KEY, TABLES, Tables  # noqa: E402
-from ragwright.records.tables import Writing  # noqa: E402
+from ragwright.core import SchemaVersionError
+from ragwright.records import KEY, TABLES, Tables
+from ragwright.records.tables import Writing
 
 SAMPLE = Path(__file__).parent / "former"
 TEXTS = [*((f"k{n}", f"text {n}") for n in (0, 2, 3, 5)), ("k1", "changed"), ("k9", "new")]

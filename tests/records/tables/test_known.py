@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
-
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("daft")
-
-from hypothesis import (  # noqa: E402
+from hypothesis import (
     given,
     settings,
     strategies as st,
 )
 
-from ragwright.core import RecordsError  # noqa: E402
-from ragwright.records.tables import (  # noqa: E402  # noqa: E402
+from ragwright.core import RecordsError
+from ragwright.records.tables import (
     HashedKeys,
     KeyIndex,
     Known,

@@ -13,22 +13,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import numpy as np
+import pyarrow as pa
 import pytest
-
-pa = pytest.importorskip("pyarrow")
-deltalake = pytest.importorskip("deltalake")
-pytest.importorskip("daft")
-
-from hypothesis import (  # noqa: E402
+from hypothesis import (
     given,
     settings,
     strategies as st,
 )
-from pyarrow import parquet  # noqa: E402
-from table_rows import adopt, content, files, hash_of, holds, write  # noqa: E402
+from pyarrow import parquet
+from table_rows import adopt, content, files, hash_of, holds, write
 
-from ragwright.core import (  # noqa: E402
+from ragwright.core import (
     DuplicateKeyError,
     RecordsError,
     SchemaVersionError,
@@ -36,8 +33,8 @@ from ragwright.core import (  # noqa: E402
     StoreError,
     StoreFullError,
 )
-from ragwright.records import HASH, KEY, TABLES, Manifest, Tables, UpsertCounts  # noqa: E402
-from ragwright.records.tables import _writing  # noqa: E402
+from ragwright.records import HASH, KEY, TABLES, Manifest, Tables, UpsertCounts
+from ragwright.records.tables import _writing
 
 
 def commit(tables: Tables, rows: dict[str, object], *, gone: tuple[str, ...] = ()) -> int:
@@ -435,7 +432,6 @@ def test_another_schema_is_another_name_of_every_file(tmp_path: Path) -> None:
 
 
 def test_other_engines_read_the_tables_where_they_are(tmp_path: Path) -> None:
-    pytest.importorskip("pandas")
     tables = Tables(tmp_path / "tables")
     with tables.writing("test", 5) as writing:
         adopt(writing, "gold", {f"k{n}": "1" for n in range(5)})
@@ -457,7 +453,8 @@ def test_other_engines_read_the_tables_where_they_are(tmp_path: Path) -> None:
                     content(tables, "gold", version=version)
                 )
     assert deltalake.DeltaTable(str(tables.folder / "gold")).to_pandas().shape[0] == 6
-    polars = pytest.importorskip("polars")
+    import polars
+
     frame = polars.read_delta(str(tables.folder / "gold"))
     assert dict(zip(frame[KEY], frame["text"], strict=True)) == dict(content(tables, "gold"))
 

@@ -11,10 +11,6 @@ import time
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("daft")
-
 from table_rows import content, files
 from tables_child import gone_of, rows_of
 

@@ -53,8 +53,8 @@ def test_names_of_a_reference(tmp_path: Path, name: str) -> None:
 
 
 def test_a_sheet_is_a_test_set(tmp_path: Path) -> None:
-    pytest.importorskip("python_calamine", reason="needs ragwright[docs]")
-    writer = pytest.importorskip("xlsxwriter", reason="needs ragwright[docs]")
+    import xlsxwriter as writer
+
     with writer.Workbook(tmp_path / "t.xlsx") as book:
         sheet = book.add_worksheet()
         sheet.write_row(0, 0, ["Question", "Expected", "Reference IDs"])
@@ -70,7 +70,7 @@ def test_a_sheet_is_a_test_set(tmp_path: Path) -> None:
 
 
 def test_a_parquet_file_is_a_test_set(tmp_path: Path) -> None:
-    arrow = pytest.importorskip("pyarrow", reason="needs ragwright[records]")
+    import pyarrow as arrow
     import pyarrow.parquet as parquet
 
     rows = [
@@ -87,9 +87,10 @@ def test_a_parquet_file_is_a_test_set(tmp_path: Path) -> None:
 
 
 def frames() -> list[Any]:
-    pandas = pytest.importorskip("pandas")
-    polars = pytest.importorskip("polars")
-    arrow = pytest.importorskip("pyarrow")
+    import pandas
+    import polars
+    import pyarrow as arrow
+
     rows = [
         {"question": "When?", "expected": "then", "contexts": ["a", "b"], "year": 3},
         {"question": "Why?", "expected": None, "contexts": None, "year": None},
