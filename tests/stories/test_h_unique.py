@@ -84,8 +84,8 @@ def test_h3_faults_of_documents_that_can_be_proved(tmp_path: Path) -> None:
     texts = {
         "a.md": f"# Boiler\n\n{copied}\n\nSee [the plan](missing.md) and section 9.9.\n",
         "b.md": f"# Kettle\n\n{copied}\n",
-        "c.md": "# Codes\n\n## E101\n\nE101 means that the fan is stuck.\n\n## E102\n\n"
-        "E102 means that the pump is dry. After E102, E199 may be shown.\n",
+        "c.md": "# Codes\n\n" + "".join(f"## E10{n}\n\nPart {n} is stuck.\n\n" for n in range(6)),
+        "d.md": "# Help\n\nAfter E101, E199 may be shown. Where it is, see E102.\n",
     }
     folder = make_project(tmp_path, texts)
     found = read_json(folder, "audit", "--kinds", "copies,references,codes,damage,reach")[
@@ -95,6 +95,8 @@ def test_h3_faults_of_documents_that_can_be_proved(tmp_path: Path) -> None:
     assert {("copies", "docs/a.md"), ("copies", "docs/b.md")} <= places
     dead = [f for f in found if f["kind"] == "references"]
     assert any("missing.md" in json.dumps(f) for f in dead)
+    assert ("codes", "docs/d.md") in places
+    assert any("E199 is used once and defined nowhere" in f["why"] for f in found)
     for finding in found:
         for place in finding["places"]:
             text = texts[Path(place["source"]).name]
