@@ -72,14 +72,6 @@ PAGES = {
         "test fails where the two differ. Nothing here was chosen by looking at these queries "
         "unless a note says so.",
     ),
-    "channels": Page(
-        "Search channels, measured",
-        "What learned sparse search and late interaction add to the time of a question and to the "
-        "size of an index, and how they agree with other exact searches.",
-        "Every figure on this page was computed by the command named with it and is kept as JSON "
-        "beside the page. The encodings of 100,000 chunks are drawn at random: those tables are "
-        "about time and size, not about the quality of any model.",
-    ),
     "conversations": Page(
         "Conversations, measured",
         "What is found for a turn of a conversation by its words, with all turns, and condensed.",
@@ -179,8 +171,7 @@ PAGES = {
     ),
     "tuning-models": Page(
         "Tuned models, measured",
-        "What held-out questions gain by a fine-tuned embedding model, an adapter or a ranker, and "
-        "where they do not.",
+        "What held-out questions gain by a fine-tuned embedding model, and where they do not.",
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. The embedding model is all-MiniLM-L6-v2, on a CPU. Held-out questions "
         "decided nothing but the verdict; collections are cut to sizes that a CPU trains in "

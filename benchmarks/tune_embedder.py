@@ -2,9 +2,8 @@ r"""Fine-tuning all-MiniLM-L6-v2 on a CPU: what held-out questions gain, and wha
 
     python -m benchmarks.tune_embedder [NAME ...] [--publish] [--folder F]
 
-Each collection is a project whose testset names its splits; ``tune embedder`` and ``tune adapter``
-are run as a user would, vectors alone deciding. Where a model is kept, the hybrid search is
-compared too.
+Each collection is a project whose testset names its splits; ``tune embedder`` is run as a user
+would, vectors alone deciding. Where a model is kept, the hybrid search is compared too.
 
 ``codes``: 800 pages of Microsoft's C++ error reference, halves by the hash of the file name; "I see
 error C2065, what should I do?" for every code with a page. Trained on one half, tested on codes of
@@ -45,14 +44,12 @@ from ragwright.core import Document, text_hash
 from ragwright.measure import Comparison
 from ragwright.project import Project, Session, ingest_sources
 from ragwright.training import (
-    AdapterTuning,
     HoldOut,
     Mining,
     ModelTuning,
     TrainingOptions,
     Tuned,
     held_out,
-    tune_adapter,
     tune_embedder,
 )
 
@@ -285,9 +282,6 @@ def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, fl
     with Project.open(root, Session((f"retrieve.search={case.search}",))) as project:
         ingest_sources(project)
         started = time.process_time()
-        if case.search == "dense" and not case.training.preserve:
-            adapter = tune_adapter(project, testset, AdapterTuning(measure=case.measure))
-            rows.append(row("held out", name, "adapter", adapter.comparison))
         tuning = ModelTuning(
             sources=case.sources,
             most=case.most,
@@ -325,11 +319,7 @@ def aim(name: str, rows: Sequence[Mapping[str, Cell]]) -> tuple[str, ...]:
     if name not in AIMS:
         return ()
     search, text, reached = AIMS[name]
-    values = {
-        str(line["questions"]): line
-        for line in rows
-        if line["search"] == search and line["tuned"] != "adapter"
-    }
+    values = {str(line["questions"]): line for line in rows if line["search"] == search}
     return (f"{text} It was {'' if reached(values) else 'not '}reached.",)
 
 

@@ -76,10 +76,9 @@ def test_it_is_used_as_if_it_were_built_in(run: Run, tmp_path: Path) -> None:
 
     hits = document(run("retrieve", "pump start", "--json"))["hits"]
     assert [hit["document_id"] for hit in hits[:2]] == ["2026.tickets#1", "2026.tickets#2"]
-    assert {"keyword", "tags", "recency"} <= hits[0]["channels"].keys()
+    assert {"keyword", "recency"} <= hits[0]["channels"].keys()
     explained = run("retrieve", "pump", "--explain").stdout
     assert "recency #1" in explained
-    assert "tags 0.5" in explained
 
     older = run("retrieve", "pump start", "--json", "--set", "recency.half_life=1000000")
     assert document(older)["hits"][0]["document_id"] == "2026.tickets#2"
@@ -118,7 +117,7 @@ def test_it_is_listed(run: Run) -> None:
     assert "Count the tickets of the index by tag." in run("--help").stdout
     assert "WordsPerSentence" in run("measures").stdout
     output = run("doctor").stdout
-    for name in ("tickets", "WordsPerSentence", "recency", "tags", "check-tickets"):
+    for name in ("tickets", "WordsPerSentence", "recency", "check-tickets"):
         assert name in output
 
 
@@ -139,7 +138,7 @@ def test_errors_name_the_nearest_addition(run: Run, tmp_path: Path) -> None:
 
 def test_its_settings_are_settings_of_the_project(run: Run, tmp_path: Path) -> None:
     keys = {setting["key"] for setting in document(run("doctor", "--keys", "--json"))["keys"]}
-    assert {"recency.half_life", "tags.field", "serve.port", "jobs.NAME.steps"} <= keys
+    assert {"recency.half_life", "serve.port", "jobs.NAME.steps"} <= keys
 
     run("ingest")
     gold = {"document_id": "2026.tickets#1", "start": 0, "end": 9}

@@ -56,8 +56,7 @@ WITHOUT_EVENT = {
         (
             *("init", "demo", "synth", "outputs measure", "snapshots restore"),
             *("records restore", "records release", "cache clear", "shared move"),
-            *("shared migrate", "tune adapter", "tune ranker", "tune embedder", "tune reranker"),
-            *("tune sparse", "tune late"),
+            *("shared migrate", "tune embedder", "tune reranker"),
         ),
         WRITES,
     ),

@@ -1,4 +1,4 @@
-"""`tune reranker`, `tune sparse` and `tune late` on tiny models, kept only where they win."""
+"""`tune reranker` on a tiny model, kept only where it wins."""
 
 from __future__ import annotations
 
@@ -220,39 +220,3 @@ def test_a_corpus_trains_and_the_whole_testset_decides(project: Path, tmp_path: 
     assert any("not confirmed on questions of people" in note for note in alone["notes"])
     card = (tmp_path / alone["written"] / "README.md").read_text()
     assert "held-out questions: made from the documents too" in card
-
-
-@pytest.mark.parametrize("part", ["sparse", "late"])
-def test_the_model_of_a_channel_is_kept_with_its_data(project: Path, part: str) -> None:
-    auto = ("--set", "retrieve.search=auto")
-    name = f"models/{part}"
-    words = (*RIGHT, *SHORT, *auto, "--keep", "-o", name)
-    verdict = tuned(project, part, *words, code=None)
-    assert verdict["setting"] == f"{part}.model"
-    assert any(f"channels: [keyword, dense, {part}]" in note for note in verdict["notes"])
-    # The comparison has encoded the chunks, so that no ingest is needed.
-    settings = (f"{part}.model=st:{name}", f"retrieve.channels=[keyword, {part}]")
-    use = [*auto, *(word for setting in settings for word in ("--set", setting))]
-    hits = json.loads(ragwright(project, "retrieve", "the blue dog", "--json", *use).stdout)["hits"]
-    assert part in hits[0]["channels"]
-    rows = "testsets/right.jsonl"
-    promoted_served_and_withdrawn(project, rows, "the blue dog", part, settings)
-
-
-@pytest.mark.parametrize("part", ["sparse", "late"])
-def test_a_search_without_channels_is_refused(project: Path, part: str) -> None:
-    shown = ragwright(project, "tune", part, *RIGHT, "-q", code=1).stderr
-    assert "retrieve.search is dense" in shown
-
-
-def test_a_refused_model_leaves_no_encodings(project: Path) -> None:
-    def encoded() -> int:
-        import sqlite3
-
-        with sqlite3.connect(project / ".ragwright/data/store.sqlite") as db:
-            return int(db.execute("SELECT count(*) FROM encodings").fetchone()[0])
-
-    before = encoded()
-    words = ("--testset", "testsets/wrong.jsonl", *SHORT, "--rate", "5e-3")
-    ragwright(project, "tune", "late", *words, "--set", "retrieve.search=auto", code=100)
-    assert encoded() == before

@@ -14,8 +14,6 @@ from ragwright_tickets import (
     TICKETS_PAGE,
     Recency,
     RecencyOptions,
-    TagChannel,
-    TagOptions,
     TicketReader,
 )
 
@@ -23,7 +21,6 @@ from ragwright.core import Row
 from ragwright.ingest import Reader
 from ragwright.ledger import Ledger
 from ragwright.testing import (
-    ChannelSuite,
     CommandSuite,
     MeasureSuite,
     PageSuite,
@@ -63,13 +60,6 @@ class TestMeasure(MeasureSuite):
 class TestStage(StageSuite):
     def make(self) -> Recency:
         return Recency(RecencyOptions(field="", today="2026-11-24"))
-
-
-class TestChannel(ChannelSuite):
-    query = "t1 t2"
-
-    def make(self) -> TagChannel:
-        return TagChannel(TagOptions(field="topics"))
 
 
 class TestCommand(CommandSuite):

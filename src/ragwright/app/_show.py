@@ -94,20 +94,9 @@ def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
         lines.append(f"searched under: {textwrap.shorten(' / '.join(head.splitlines()), 160)}")
     if hit.chunk_id in why.seen:
         lines.append(f"the model sees: {' | '.join(why.seen[hit.chunk_id][:24])} …")
-    if hit.chunk_id in why.ranked:
-        added = [(share, value, name) for name, (value, share) in why.ranked[hit.chunk_id].items()]
-        added.sort(key=lambda feature: -abs(feature[0]))
-        shown = [f"{name} {value:g} {share:+.2f}" for share, value, name in added[:6] if share]
-        lines.append(f"ranker: {', '.join(shown) or 'no feature counts'}")
     for score, sentence in why.nearest.get(hit.chunk_id, ()):
         short = textwrap.shorten(sentence, 120, placeholder=" …")
         lines.append(f"near the query: {score:.3f} {short}")
-    if hit.chunk_id in why.pairs:
-        pairs = [f"{word} = {match} {share:.2f}" for share, word, match in why.pairs[hit.chunk_id]]
-        lines.append(f"late interaction: {', '.join(pairs) or 'no word matched'}")
-    if hit.chunk_id in why.shared:
-        terms = [f"{term} {share:.2f}" for share, term in why.shared[hit.chunk_id]]
-        lines.append(f"sparse terms: {', '.join(terms) or 'none'}")
     if hit.rung is not None:
         met = ", ".join(map(str, hit.rung.met)) or "none"
         missed = ", ".join(map(str, hit.rung.missed)) or "none"
@@ -218,7 +207,7 @@ def _detail(entry: TraceEntry) -> str:
                 lines.append(f"… {len(reply.candidates)} candidates in all")
     elif isinstance(request, flow.Lookup):
         lines += list(request.chunk_ids)
-    elif isinstance(request, flow.Embed | flow.Encode):
+    elif isinstance(request, flow.Embed):
         lines.append(
             f"model: {request.model}   {counted(len(request.texts), 'text')}, {request.role}"
         )
@@ -260,8 +249,7 @@ def ingest_text(report: IngestReport, seconds: float) -> str:
         + (f", {len(report.skipped)} skipped" if report.skipped else "")
         + (f", {len(report.warnings)} with warnings" if report.warnings else ""),
         f"chunks: {counts.chunks_added} added, {counts.chunks_removed} removed"
-        + (f", {report.embedded} embedded" if report.embedded else "")
-        + (f", {report.encoded} encoded" if report.encoded else ""),
+        + (f", {report.embedded} embedded" if report.embedded else ""),
         f"time: {seconds:.1f} s",
     ]
     lines += [f"note: {note}" for note in report.notes]
@@ -320,13 +308,6 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
         unit, rate = "chunks embedded", progress.pace.rate
     elif total is None:
         done, unit, counts, rate = progress.read, "documents read", "", progress.read / seconds
-    if progress.encoded:
-        done, total, unit, rate = (
-            progress.encoded,
-            None,
-            "chunks encoded",
-            progress.encode_pace.rate,
-        )
     scans = progress.scans
     if scans.pages or scans.current:
         pace = f", {scans.seconds / scans.pages:.1f} s per page" if scans.pages else ""
@@ -337,7 +318,7 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
         total,
         unit,
         rate=rate,
-        eta=None if progress.encoded else progress.eta,
+        eta=progress.eta,
         cost=runner.cost,
         before=_wait_text(runner),
         after=f"{known}{current}{counts}{progress.unchanged:,} unchanged, "

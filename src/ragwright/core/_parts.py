@@ -174,7 +174,6 @@ PartKind: TypeAlias = Literal[
     "parsers",
     "models",
     "stores",
-    "channels",
     "stages",
     "measures",
     "judges",
@@ -222,7 +221,6 @@ class Part:
     parsers: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     stores: Mapping[str, str] = field(default_factory=dict)
-    channels: Mapping[str, str] = field(default_factory=dict)
     stages: Mapping[str, str] = field(default_factory=dict)
     measures: Mapping[str, str] = field(default_factory=dict)
     judges: Mapping[str, str] = field(default_factory=dict)

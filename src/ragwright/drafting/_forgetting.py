@@ -79,7 +79,6 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         replies = sum(project.replies.forget(source=name) for name in sorted(names))
         forget_sheets(project.folder.sheets, [document_id])
         removed = project.store.remove([document_id], purge=True)
-        project.views.channels.drop()  # they may hold its text
         forget_glossaries(project.folder.cache)  # they may be mined from the document
         clear_spools(project.folder.cache)  # left by an ingest that was killed
         clear_trials(project.folder.cache)  # left by a rehearsal that was killed

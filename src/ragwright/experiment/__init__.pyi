@@ -53,7 +53,6 @@ from .diagnosis import (
     LOST_RULE as LOST_RULE,
     RIGHT_ANSWER as RIGHT_ANSWER,
     RIGHT_RULE as RIGHT_RULE,
-    ChannelEffect as ChannelEffect,
     Curve as Curve,
     CurvePoint as CurvePoint,
     DiagnosedRow as DiagnosedRow,

@@ -39,7 +39,7 @@ from ._handlers import AnyHandler, SendHandler, streamed
 from ._lanes import Lane, RetryPolicy, pushed_back
 from ._progress import Progress
 from ._replies import Claim, Entry, LaneFacts, Replies
-from ._requests import AskSystem, Chat, Complete, Embed, Encode, Reply, Request, Rerank
+from ._requests import AskSystem, Chat, Complete, Embed, Reply, Request, Rerank
 from ._spending import Budget, Spending, present_meter
 
 _LEASE_SECONDS = 900.0
@@ -405,7 +405,7 @@ class Caller:
         if isinstance(request, AskSystem):
             price = handler.price(request, Usage(1))
             return with_usage(reply, Usage(1, cost=price, seconds=round(seconds, 3)))
-        if not isinstance(request, Chat | Complete | Embed | Encode | Rerank):
+        if not isinstance(request, Chat | Complete | Embed | Rerank):
             return reply
         cost: float | None = 0.0
         if handler.paid(request):  # a server that reports no tokens is not free

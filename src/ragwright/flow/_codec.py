@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,6 @@ from ._requests import (
     CompleteReply,
     Embed,
     EmbedReply,
-    Encode,
-    EncodeReply,
     Fetch,
     FetchReply,
     Reply,
@@ -54,8 +51,6 @@ def payload(request: Request) -> list[Any]:
     if isinstance(request, Embed):
         # "checked" excludes replies of versions that stored vectors without checking them.
         return [request.model, request.texts, request.role, "checked"]
-    if isinstance(request, Encode):
-        return [request.channel, request.model, request.texts, request.role]
     if isinstance(request, Rerank):
         return [request.model, request.query, request.passages]
     if isinstance(request, Fetch):
@@ -81,9 +76,6 @@ def encode(reply: Reply) -> bytes:
         vectors = np.ascontiguousarray(reply.vectors, dtype=np.float32)
         head = {"shape": vectors.shape, "usage": plain(reply.usage)}
         return json.dumps(head).encode() + b"\n" + vectors.tobytes()
-    if isinstance(reply, EncodeReply):
-        sizes = {"sizes": [len(each) for each in reply.encodings], "usage": plain(reply.usage)}
-        return json.dumps(sizes).encode() + b"\n" + b"".join(reply.encodings)
     if isinstance(reply, FetchReply):
         page = {"url": reply.url, "status": reply.status, "headers": dict(reply.headers)}
         return json.dumps(page).encode() + b"\n" + reply.body
@@ -113,14 +105,6 @@ def _decoded(kind: type[Request], data: bytes) -> Reply:
         fields = json.loads(head)
         vectors = np.frombuffer(raw, dtype=np.float32).reshape(fields["shape"])
         return EmbedReply(vectors, Usage(**fields["usage"]), cached=True)
-    if kind is Encode:
-        head, _, raw = data.partition(b"\n")
-        fields = json.loads(head)
-        ends = [0, *accumulate(fields["sizes"])]
-        if ends[-1] != len(raw):
-            raise ValueError("encodings are cut off")
-        encodings = tuple(raw[start:end] for start, end in pairwise(ends))
-        return EncodeReply(encodings, Usage(**fields["usage"]), cached=True)
     if kind is Fetch:
         head, _, raw = data.partition(b"\n")
         return FetchReply(**json.loads(head), body=raw, cached=True)
@@ -174,7 +158,7 @@ def usage_of(reply: Reply) -> Usage:
 
 def with_usage(reply: Reply, usage: Usage) -> Reply:
     """The same reply with its usage priced."""
-    if isinstance(reply, ChatReply | CompleteReply | EncodeReply | RerankReply | SystemReply):
+    if isinstance(reply, ChatReply | CompleteReply | RerankReply | SystemReply):
         return replace(reply, usage=usage)
     if isinstance(reply, EmbedReply):
         return EmbedReply(reply.vectors, usage, reply.cached)
@@ -187,7 +171,7 @@ def request_text(request: Request) -> str:
         return "".join(m.content for m in request.messages)
     if isinstance(request, Complete):
         return request.prompt
-    if isinstance(request, Embed | Encode):
+    if isinstance(request, Embed):
         return "".join(request.texts)
     if isinstance(request, Rerank):
         return request.query * len(request.passages) + "".join(request.passages)

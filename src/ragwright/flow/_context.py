@@ -19,8 +19,6 @@ from ._requests import (
     CompleteReply,
     Embed,
     EmbedReply,
-    Encode,
-    EncodeReply,
     Fetch,
     FetchReply,
     Reply,
@@ -102,8 +100,6 @@ def _stand_in(request: Request, name: str, dimensions: int | None) -> Reply:
         width = dimensions or 1
         vectors: Vector = np.full((len(request.texts), width), width**-0.5, dtype=np.float32)
         return EmbedReply(vectors)
-    if isinstance(request, Encode):
-        return EncodeReply((b"",) * len(request.texts))
     if isinstance(request, Fetch):
         return FetchReply(request.url, 200, {}, b"")
     if isinstance(request, AskSystem):

@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from typing import Any, Generic, TypeVar
 
 from ..core import FlowError, RagwrightError, Usage, counted
-from ._requests import AskSystem, Chat, Complete, Embed, Encode, Fetch, Request, Rerank
+from ._requests import AskSystem, Chat, Complete, Embed, Fetch, Request, Rerank
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
@@ -257,8 +257,6 @@ def durable(request: Request) -> bool:
     """
     if isinstance(request, Embed) and request.role == "passage":
         return bool(request.sources)
-    if isinstance(request, Encode):
-        return request.role == "query"
     return isinstance(request, Chat | Complete | Embed | Rerank | Fetch | AskSystem)
 
 

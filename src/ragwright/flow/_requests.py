@@ -91,44 +91,19 @@ class Embed:
 
 
 @dataclass(frozen=True, slots=True)
-class Encode:
-    """Encodings of texts for a channel that keeps its own data beside the vectors.
-
-    As with `Embed`, encodings of passages live in the index, not in the reply store.
-
-    Attributes:
-        channel: The channel, such as ``sparse``.
-        model: Its model as configured.
-        texts: The texts.
-        role: Queries and passages may be encoded differently.
-    """
-
-    channel: str
-    model: str
-    texts: tuple[str, ...]
-    role: Literal["query", "passage"] = "query"
-    timeout: float | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Search:
     """The k best chunks of one index snapshot by one channel.
 
     Attributes:
         snapshot: Name of the snapshot, as the index gave it.
         channel: ``keyword`` needs ``text``; ``dense`` needs ``vector``; ``all`` lists every
-            chunk, documents by id and each document's chunks in text order, with score 0; a channel
-            with its own data, such as ``sparse``, needs ``vector`` and ``encoder``; the key of a
-            channel of a plug-in needs ``text``.
+            chunk, documents by id and each document's chunks in text order, with score 0.
         text: Query text.
-        vector: Query vector, float32 bytes of the snapshot's dimension; for a channel with its own
-            data the query as `Encode` gave it.
+        vector: Query vector, float32 bytes of the snapshot's dimension.
         k: Most candidates to return.
         filters: Hard conditions; every candidate meets all of them.
         relax: Soft conditions that rank before the score.
         after: For ``all``: continue after this chunk.
-        encoder: For a channel with its own data: identity of the model that made them.
-        among: For such a channel: the only chunks that are scored; empty for all.
         untraced: Left out of traces: its filters name documents that the user may not see.
     """
 
@@ -140,8 +115,6 @@ class Search:
     filters: tuple[Filter, ...] = ()
     relax: Relaxation | None = None
     after: str = ""
-    encoder: str = ""
-    among: tuple[str, ...] = ()
     untraced: bool = field(default=False, compare=False)
 
 
@@ -237,17 +210,7 @@ class AddedRequest:
 
 
 Request: TypeAlias = (
-    Chat
-    | Complete
-    | Embed
-    | Encode
-    | Search
-    | Lookup
-    | Rerank
-    | Sql
-    | Fetch
-    | AskSystem
-    | AddedRequest
+    Chat | Complete | Embed | Search | Lookup | Rerank | Sql | Fetch | AskSystem | AddedRequest
 )
 
 
@@ -292,15 +255,6 @@ class EmbedReply:
     """Vectors, one row per text: float32, shape (texts, dimensions)."""
 
     vectors: Vector
-    usage: Usage = Usage()
-    cached: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class EncodeReply:
-    """One encoding per text, as bytes in the form of its channel."""
-
-    encodings: tuple[bytes, ...]
     usage: Usage = Usage()
     cached: bool = False
 
@@ -407,7 +361,6 @@ Reply: TypeAlias = (
     | ChatReply
     | CompleteReply
     | EmbedReply
-    | EncodeReply
     | SearchReply
     | LookupReply
     | RerankReply

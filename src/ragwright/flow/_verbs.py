@@ -21,8 +21,6 @@ from ._requests import (
     CompleteReply,
     Embed,
     EmbedReply,
-    Encode,
-    EncodeReply,
     Fetch,
     FetchReply,
     Lookup,
@@ -159,16 +157,6 @@ def embed(
     """Vectors of texts: float32, shape (texts, dimensions); ``sources`` as in `Embed`."""
     request = Embed(model, tuple(texts), role, sources=tuple(sources))
     return _expect(EmbedReply, (yield request)).vectors
-
-
-def encode(
-    channel: str,
-    model: str,
-    texts: Sequence[str],
-    role: Literal["query", "passage"] = "query",
-) -> Flow[tuple[bytes, ...]]:
-    """One encoding per text, in the form of the channel."""
-    return _expect(EncodeReply, (yield Encode(channel, model, tuple(texts), role))).encodings
 
 
 def search_keyword(

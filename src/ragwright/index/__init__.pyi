@@ -1,36 +1,16 @@
 from ._connections import STORE_VERSION as STORE_VERSION
-from ._encoded import (
-    ENCODED_CHANNELS as ENCODED_CHANNELS,
-    EncodedChannel as EncodedChannel,
-    encoded_channel as encoded_channel,
-    not_encoded as not_encoded,
-    packed_side as packed_side,
-    wrong_encodings as wrong_encodings,
-)
-from ._encoded_rows import (
-    drop_encodings as drop_encodings,
-    encoding_size as encoding_size,
-    forget_encodings as forget_encodings,
-    read_encodings as read_encodings,
-    stamps_without as stamps_without,
-    write_encodings as write_encodings,
-)
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
 from ._heads import (
     chunk_key as chunk_key,
     embedded_text as embedded_text,
-    embedded_texts as embedded_texts,
     headed_text as headed_text,
 )
 from ._history import KeptRows as KeptRows, no_such_state as no_such_state
 from ._kept import (
-    EncodingSize as EncodingSize,
     KeptState as KeptState,
-    no_encodings as no_encodings,
     no_kept_states as no_kept_states,
 )
 from ._lance import LanceStore as LanceStore
-from ._late import LateChannel as LateChannel
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions
 from ._postings import AnalyzerFactory as AnalyzerFactory, default_analyzer as default_analyzer
 from ._prepare import packed_terms as packed_terms
@@ -40,7 +20,6 @@ from ._rank import (
     rung_rates as rung_rates,
     rungs_of as rungs_of,
 )
-from ._sparse import SparseChannel as SparseChannel, read_sparse as read_sparse
 from ._sqlite import SqliteStore as SqliteStore, open_store as open_store
 from ._store import (
     IndexedDocument as IndexedDocument,
@@ -54,12 +33,7 @@ from ._store import (
     WriteCounts as WriteCounts,
 )
 from ._view import SegmentView as SegmentView, ViewState as ViewState
-from ._views import (
-    Channel as Channel,
-    ChannelIndex as ChannelIndex,
-    Channels as Channels,
-    Views as Views,
-)
+from ._views import Views as Views
 from .sheets import (
     SheetColumn as SheetColumn,
     folded as folded,

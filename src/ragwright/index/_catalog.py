@@ -14,20 +14,16 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import StoreError, value_hash
+from ..core import StoreError
 from ._arrays import Array, Arrays, open_arrays, write_arrays
 from ._options import StoreOptions
 from ._segment import FORMAT, MAX_ROWS, Segment, build_segments
 from ._store import IndexSpec, StoredDocument, StoredState, snapshot_name
 from ._view import SegmentView, ViewSegment, ViewState
-
-if TYPE_CHECKING:
-    from ._encoded import EncodedChannel
 
 Stamps = NDArray[np.int64]
 Read = Callable[[Stamps], Iterator[StoredDocument]]
@@ -112,53 +108,6 @@ class Catalog:
             self._delete_old(pair)
             return state
 
-    def saved_side(
-        self, pair: IndexSpec, part: ViewSegment, channel: EncodedChannel, encoder: str
-    ) -> Arrays | None:
-        """The saved side of a segment; None if there is none that covers its live rows."""
-        name = part.segment.name
-        if not name or name in self._distrusted:
-            return None
-        try:
-            side = open_arrays(self._side_path(pair, name, channel, encoder))
-        except (OSError, StoreError):
-            return None
-        alike = side.meta == {"form": channel.form, "rows": part.segment.rows}
-        return side if alike and not part.unencoded(side) else None
-
-    def save_side(
-        self,
-        pair: IndexSpec,
-        part: ViewSegment,
-        channel: EncodedChannel,
-        encoder: str,
-        side: Arrays,
-    ) -> Arrays:
-        """Save the side of a segment where that is possible; returns it, opened."""
-        name = part.segment.name
-        if not name or name in self._distrusted:
-            return side
-        path = self._side_path(pair, name, channel, encoder)
-        try:
-            write_arrays(path, side)
-            return open_arrays(path)
-        except OSError:
-            return side
-
-    def _side_path(
-        self, pair: IndexSpec, segment: str, channel: EncodedChannel, encoder: str
-    ) -> Path:
-        key = value_hash([channel.name, encoder])[:12]
-        return self._pair_folder(pair) / f"{segment.partition('.')[0]}.{key}.side"
-
-    def _delete_single_sides(self) -> Iterator[Path]:
-        """Delete sides of segments that are gone; those that could not be deleted."""
-        for path in self._folder.glob("*/*.side"):
-            if not path.with_name(f"{path.name.partition('.')[0]}.seg").exists():
-                _unlink_file(path)
-                if path.exists():
-                    yield path
-
     def purge(self, live: Stamps) -> list[Path]:
         """Delete saved segments with any document that is not live, and the views on them.
 
@@ -184,7 +133,7 @@ class Catalog:
                 names = _segment_names(view)
                 if names is None or not all((view.parent / name).exists() for name in names):
                     _unlink_file(view)
-            return [*(path for path in gone if path.exists()), *self._delete_single_sides()]
+            return [path for path in gone if path.exists()]
 
     def _pair_folder(self, pair: IndexSpec) -> Path:
         return self._folder / pair.key
@@ -264,7 +213,6 @@ class Catalog:
             # Another process may be about to refer to a recent one in its view.
             if path.name not in used and now - _age_key(path) > _GRACE_SECONDS:
                 _unlink_file(path)
-        list(self._delete_single_sides())
 
 
 def memory_view(pair: IndexSpec, reading: StoredState) -> SegmentView:

@@ -2,8 +2,7 @@
 
 ``pairs`` 1-n ``entries`` n-1 ``documents``; ``entries`` 1-n ``chunks`` n-1 ``vectors``. An
 entry is a document under a pair; its number is the *stamp* by which segments know it, and is never
-reused. ``encodings`` hold, by encoder and stamp, what a channel stores of a document's chunks
-beside their vectors. ``kept_states`` are former states, and ``retired`` the entries that only they
+reused. ``kept_states`` are former states, and ``retired`` the entries that only they
 hold; see ``_history.py``. A document is stored once, however many pairs index it, and deleted with
 its last entry.
 Texts that UTF-8 cannot encode (lone surrogates) are stored as bytes.
@@ -111,19 +110,7 @@ CREATE INDEX retired_by_document ON retired (document);
 CREATE INDEX retired_by_name ON retired (name);
 """
 
-_THIRD = """
-CREATE TABLE encoders (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE);
-CREATE TABLE encodings (
-    encoder INTEGER NOT NULL REFERENCES encoders (id),
-    entry INTEGER NOT NULL,
-    sizes BLOB NOT NULL,
-    data BLOB NOT NULL,
-    PRIMARY KEY (encoder, entry)
-);
-CREATE INDEX encodings_by_entry ON encodings (entry);
-"""
-
-STEPS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD)
+STEPS: tuple[str, ...] = (_FIRST, _SECOND)
 """Statements that migrate from each version to the next; the number of steps is the version."""
 
 STORE_VERSION = len(STEPS)

@@ -16,7 +16,7 @@ import numpy as np
 from ..core import Document, Filter, Hit, RagwrightError, RetrieveError, Section, Span
 from ..flow import BatchHandler, Lookup, LookupReply, Search, SearchReply
 from ._store import Matrix, View
-from ._views import Channels, Views
+from ._views import Views
 
 Documents = Callable[[str], Document | None]
 
@@ -148,8 +148,6 @@ def _extended_hit(hit: Hit, document: Document, span: Span) -> Hit:
     )
 
 
-_OWN_CHANNELS = ("keyword", "dense", "all")
-
 QUICK_ROWS = 20_000
 """Chunks up to which one plain dense search of 384 dimensions takes about 5 ms or less."""
 
@@ -202,7 +200,7 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
         total = 0.0
         for request in requests:
             rows = self._views.rows(request.snapshot)
-            if rows is None or request.channel not in _OWN_CHANNELS or request.encoder:
+            if rows is None:
                 return False
             known = self._views.has_filters(request.snapshot, request.filters)
             total += _search_cost(request, rows, known=known)
@@ -211,7 +209,7 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
     def _search_one(self, request: Search) -> SearchReply | RagwrightError:
         try:
             reply, notes = self._views.answer(
-                request.snapshot, lambda view: _search_view(view, request, self._views.channels)
+                request.snapshot, lambda view: _search_view(view, request)
             )
         except RagwrightError as error:
             return error
@@ -242,11 +240,7 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
         )
 
 
-def _search_view(view: View, request: Search, channels: Channels) -> SearchReply:
-    if request.encoder:
-        return view.encoded(request)
-    if request.channel not in _OWN_CHANNELS:
-        return channels.answer(view, request)
+def _search_view(view: View, request: Search) -> SearchReply:
     if request.channel == "all":
         return _listed_chunks(view, request)
     if request.relax is not None:

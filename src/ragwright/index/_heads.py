@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ..core import Chunk, Head, text_hash
 
 if TYPE_CHECKING:
-    from ._store import StoredDocument
+    pass
 
 Standing: TypeAlias = tuple[tuple[str, ...], Head | None]
 """Headings above a chunk, and its head."""
@@ -32,14 +32,6 @@ def headed_text(text: str, title: str = "", head: Head | None = None) -> str:
     """As :func:`embedded_text`, of a chunk's text and head."""
     above = (Head(title.strip()) if head is None else head).above(text)
     return f"{above}\n{text}" if above else text
-
-
-def embedded_texts(document: StoredDocument) -> tuple[str, ...]:
-    """The texts of a stored document's chunks that are embedded, in text order."""
-    text, title = document.text, document.title
-    return tuple(
-        headed_text(text[chunk.start : chunk.end], title, chunk.head) for chunk in document.chunks
-    )
 
 
 def pack_standing(chunk: Chunk) -> str:

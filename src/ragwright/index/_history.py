@@ -15,7 +15,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..core import StoreError
-from ._encoded_rows import copy_encodings, drop_encodings
 from ._kept import KeptState, StateMember
 from ._store import IndexSpec
 
@@ -149,7 +148,6 @@ class KeptRows:
             )
             vectors.update(row[0] for row in used)
             self._db.execute("DELETE FROM chunks WHERE entry = ?", (stamp,))
-            drop_encodings(self._db, stamp)
             (document,) = self._db.execute(
                 "SELECT document FROM retired WHERE stamp = ?", (stamp,)
             ).fetchone()
@@ -180,7 +178,6 @@ class KeptRows:
             "WHERE entry = ? ORDER BY ordinal",
             (stamp, member.stamp),
         )
-        copy_encodings(self._db, member.stamp, stamp)
 
     def pair_number(self, pair: IndexSpec) -> int | None:
         """Number of a pair; None if it was never written."""

@@ -1,31 +1,10 @@
-"""Records of kept states and of encodings."""
+"""Records of kept states."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from ..core import StoreError
-
-Encodings: TypeAlias = tuple[bytes, ...]
-"""Encodings of a document's chunks, in text order."""
-
-
-@dataclass(frozen=True, slots=True)
-class EncodingSize:
-    """Size of the stored data of one encoder under a pair, for ``doctor``.
-
-    Attributes:
-        documents: Documents that are encoded.
-        missing: Documents of the pair that are not.
-        chunks: Chunks that are encoded.
-        bytes: Bytes of all encodings.
-    """
-
-    documents: int
-    missing: int
-    chunks: int
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +36,6 @@ class StateMember:
     document: int
     name: str | bytes
     root: str | bytes
-
-
-def no_encodings() -> StoreError:
-    """The error of a store that keeps no data of channels beside keyword and dense."""
-    return StoreError(
-        "this kind of store keeps no data for further search channels",
-        where="store.kind",
-        hint="use the sqlite or lance store and run ragwright ingest, or leave the channel out",
-    )
 
 
 def no_kept_states() -> StoreError:

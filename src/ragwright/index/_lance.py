@@ -24,9 +24,7 @@ from ..core import (
     text_hash,
 )
 from . import _lance_tables as lance, _lance_upkeep as upkeep
-from ._heads import embedded_texts
-from ._kept import EncodingSize, KeptState
-from ._lance_encodings import LanceEncodings
+from ._kept import KeptState
 from ._lance_history import LanceHistory
 from ._lance_open import OpenTables, store_facts
 from ._lance_rows import (
@@ -126,7 +124,6 @@ class LanceStore(Store):
             self._tables = OpenTables(self._db)
             facts = store_facts(self._db, self._tables, self._where)
         self._history = LanceHistory(self._tables, self._options, self._where)
-        self._encodings = LanceEncodings(self._tables, self._history, self._where)
         version = int(facts.get("schema", 0))
         if version != lance.SCHEMA_VERSION:
             newer = version > lance.SCHEMA_VERSION
@@ -263,7 +260,6 @@ class LanceStore(Store):
             # Also ours if another process stored the same document first.
             dead = [entry.stamp for entry in lost] + [s for s in stamps if s not in live]
             lance.delete_rows(chunks, "stamp", dead, self._where)
-            self._encodings.sweep(pair)
         written = set(stamps)
         added, changed = added + merged.num_inserted_rows, merged.num_updated_rows
         return WriteCounts(
@@ -331,8 +327,6 @@ class LanceStore(Store):
                     grace = _GRACE_SECONDS if self._remote else 0
                     upkeep.sweep_orphans(documents, chunks, self._where, grace)
                     former += self._history.forget(target, keys, stamps).removed
-                if stamps or purge:
-                    self._encodings.sweep(target, purge=purge)
                 counts += WriteCounts(removed=removed, chunks_removed=dropped)
             if purge:
                 self._purge_tables()
@@ -380,7 +374,7 @@ class LanceStore(Store):
             newest = snapshot is None
             reopen = Reopening(lambda name: self.pinned(pair, name), name, following=newest)
             analyzer = self._analyzers.of(pair)
-            settings = Answering(self._options, self._sizes, self._where, self._encodings)
+            settings = Answering(self._options, self._sizes, self._where)
             view = LanceView(name, pair, reopen, analyzer, settings)
             view.snapshot = reopen.name
             return view
@@ -417,7 +411,6 @@ class LanceStore(Store):
             if documents is None or chunks is None or not documents.count_rows():
                 return
             upkeep.sweep_orphans(documents, chunks, self._where, _GRACE_SECONDS)
-            self._encodings.settle(pair, self._sizes.indexed)
             facts = search_facts(self._tables.fresh("facts"), pair)
             if chunks.count_rows() < self._sizes.indexed:
                 upkeep.compact([documents, chunks], self._where)
@@ -440,7 +433,6 @@ class LanceStore(Store):
                 if self._options.keep_snapshots:
                     self._history.keep(pair, self._present_totals(pair).digest, (note, settings))
                 self._history.prune(pair)
-                self._encodings.sweep(pair)
 
     def kept_states(self) -> Sequence[KeptState]:
         """The kept states, oldest first."""
@@ -480,39 +472,6 @@ class LanceStore(Store):
                 pair.dimensions,
                 self._present_totals(pair).chunks <= _IN_MEMORY,
             )
-
-    def stamps_without(self, pair: IndexSpec, encoder: str) -> Sequence[int]:
-        """Stamps of the pair's documents that an encoder has not encoded."""
-        with lance.explained(self._where):
-            return self._encodings.stamps_without(pair, encoder)
-
-    def stamped_texts(
-        self, pair: IndexSpec, stamps: Sequence[int]
-    ) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """(Stamp, texts of its chunks as they are embedded) of documents."""
-        with lance.explained(self._where):
-            documents, chunks = self._documents_table(pair), self._chunks_table(pair)
-            for condition in lance.one_of("stamp", stamps) if documents is not None else ():
-                present = np.sort(stamps_of(documents, condition))
-                for document in documents_with_chunks(documents, chunks, present, self._where):
-                    yield document.stamp, embedded_texts(document)
-
-    def put_encodings(self, encoder: str, encodings: Mapping[int, tuple[bytes, ...]]) -> None:
-        """Store the encodings of documents by stamp."""
-        with lance.explained(self._where):
-            for pair in self._known_pairs():
-                self._encodings.put(pair, encoder, encodings)
-
-    def forget_encodings(self, encoder: str) -> None:
-        """Delete what an encoder has encoded."""
-        with lance.explained(self._where):
-            for pair in self._known_pairs():
-                self._encodings.forget_encoder(pair, encoder)
-
-    def encoding_size(self, pair: IndexSpec, encoder: str) -> EncodingSize:
-        """What an encoder has encoded of a pair."""
-        with lance.explained(self._where):
-            return self._encodings.size(pair, encoder)
 
     def documents(self, pair: IndexSpec) -> Iterator[Document]:
         """Stored documents by id, a block of them in memory at a time."""

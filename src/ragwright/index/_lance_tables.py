@@ -151,34 +151,6 @@ def kept_schema() -> Any:
     return pa.schema([_required_field("state", pa.int64()), _required_field("stamp", pa.int64())])
 
 
-def encodings_schema() -> Any:
-    """Encodings of chunks for the channels with data of their own; ``size`` in bytes."""
-    pa = _pyarrow()
-    return pa.schema(
-        [
-            _required_field("encoder", pa.string()),
-            _required_field("stamp", pa.int64()),
-            _required_field("ordinal", pa.int32()),
-            _required_field("size", pa.int32()),
-            _required_field("data", pa.large_binary()),
-        ]
-    )
-
-
-def postings_schema() -> Any:
-    """Postings of learned sparse vectors: a row per term and block of chunks."""
-    pa = _pyarrow()
-    return pa.schema(
-        [
-            _required_field("encoder", pa.string()),
-            _required_field("block", pa.int64()),
-            _required_field("term", pa.int64()),
-            _required_field("places", pa.large_binary()),
-            _required_field("weights", pa.large_binary()),
-        ]
-    )
-
-
 def keyed(schema: Any, keys: Sequence[str]) -> Any:
     """A schema whose rows are identified by these columns alone."""
     fields = [

@@ -10,20 +10,16 @@ import heapq
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from .. import index
 from ..core import Filter, Hit, Relaxation, RetrieveError, SnapshotGoneError
-from ..flow import Search, SearchReply
+from ..flow import SearchReply
 from ..models import TokenSource
 from . import _lance_tables as lance
-from ._encoded import EncodedChannel
 from ._heads import unpack_standing
-from ._lance_encoded import EncodedScoring, EncodedState
-from ._lance_encodings import LanceEncodings
 from ._lance_relaxed import climb
 from ._lance_rows import rows_of
 from ._lance_search import Corpus, DenseScoring, KeywordScoring, Scoring, Tuning, tokens_of
@@ -116,19 +112,15 @@ class _OpenState:
     conditions: Conditions
     corpus: Corpus
     near: Near | None
-    encoded: dict[str, EncodedState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """Settings of a view: k1, b and whether search is approximate; sizes; the store, for errors;
-    the encodings of its chunks.
-    """
+    """Settings of a view: k1, b and whether search is approximate; sizes; the store, for errors."""
 
     options: StoreOptions
     sizes: LanceSizes
     where: str
-    encodings: LanceEncodings
 
 
 class LanceView(View):
@@ -157,7 +149,6 @@ class LanceView(View):
         self._options = settings.options
         self._sizes = settings.sizes
         self._where = settings.where
-        self._encodings = settings.encodings
         self._state: _OpenState | None = self._open_state()
         self._closed = False
 
@@ -322,48 +313,6 @@ class LanceView(View):
             return SearchReply(())
         scoring.read = self._sizes.read
         return climb(state.conditions, where, soft, ladder, scoring, k, relax)
-
-    def encoded(self, request: Search) -> SearchReply:
-        """Up to k chunks by a channel with its own data, with filters and soft filters."""
-        channel = index.encoded_channel(request.channel)
-
-        def work(state: _OpenState) -> SearchReply:
-            data = self._encoded_state(state, channel, request.encoder)
-            where = state.conditions.hard(request.filters)
-            if request.among:
-                self._ordered_rows(state, request.among, [])
-                among = next(lance.one_of("id", request.among, len(request.among)))
-                where = Where(lance.both(where.sql, among), len(set(request.among)))
-            if not state.corpus.rows:
-                return SearchReply(())
-            scoring = EncodedScoring(state.pinned.chunks, data, channel, request.vector)
-            scoring.read = self._sizes.read
-            if request.relax is None:
-                best = scoring.best(where, request.k) if request.k > 0 and where.rows else None
-                return SearchReply(best.best(request.k) if best else ())
-            parameters = (request.k, request.relax, request.filters)
-            return self._climbed(state, Ladder.of(request.relax), where, scoring, parameters)
-
-        return self._answer_on(work)
-
-    def _encoded_state(
-        self, state: _OpenState, channel: EncodedChannel, encoder: str
-    ) -> EncodedState:
-        """The data of a channel.
-
-        Raises:
-            RetrieveError: Chunks of the state are not encoded.
-        """
-        if encoder not in state.encoded:
-            rows = self._encodings.rows(self.pair, encoder, state.pinned.documents, self.snapshot)
-            if rows.missing:
-                raise index.not_encoded(channel.name, rows.missing, self.snapshot)
-            state.encoded[encoder] = (
-                self._encodings.posted(self.pair, rows, self._sizes.indexed)
-                if channel.terms
-                else EncodedState(rows)
-            )
-        return state.encoded[encoder]
 
     def _scoring_for(
         self, state: _OpenState, query: str | Matrix, k: int, where: Where

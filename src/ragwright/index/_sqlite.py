@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,11 +49,10 @@ from ._store import (
     WriteCounts,
     snapshot_gone,
 )
-from ._view import SegmentView, ViewSegment
+from ._view import SegmentView
 
 if TYPE_CHECKING:
-    from ._arrays import Arrays
-    from ._kept import EncodingSize, KeptState
+    from ._kept import KeptState
 
 
 class SqliteStore(Store):
@@ -345,48 +343,7 @@ class SqliteStore(Store):
                 state = self._catalog.build(
                     pair, name, live, lambda stamps: rows.documents_with_chunks(db, pair, stamps)
                 )
-        sides = partial(self._side, pair)
-        return SegmentView(name, pair, state, self._analyzers.of(pair), sides)
-
-    def _side(self, pair: IndexSpec, part: ViewSegment, channel: str, encoder: str) -> Arrays:
-        """What a channel searches of a segment, packed from the stored encodings if need be."""
-        coded = index.encoded_channel(channel)
-        saved = self._catalog.saved_side(pair, part, coded, encoder)
-        if saved is not None:
-            return saved
-        with self._connections.reading() as db:
-            read = partial(index.read_encodings, db)
-            side = index.packed_side(part.segment, coded, encoder, read)
-        return self._catalog.save_side(pair, part, coded, encoder, side)
-
-    def stamps_without(self, pair: IndexSpec, encoder: str) -> Sequence[int]:
-        """Stamps of the pair's documents that an encoder has not encoded."""
-        with self._connections.reading() as db:
-            return index.stamps_without(db, pair, encoder)
-
-    def stamped_texts(
-        self, pair: IndexSpec, stamps: Sequence[int]
-    ) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """(Stamp, texts of its chunks as they are embedded) of documents."""
-        with self._connections.reading() as db:
-            stored = rows.documents_with_chunks(db, pair, np.asarray(stamps, np.int64))
-            for document in stored:
-                yield document.stamp, index.embedded_texts(document)
-
-    def put_encodings(self, encoder: str, encodings: Mapping[int, tuple[bytes, ...]]) -> None:
-        """Store the encodings of documents by stamp."""
-        with self._connections.writing() as db:
-            index.write_encodings(db, encoder, encodings)
-
-    def forget_encodings(self, encoder: str) -> None:
-        """Delete what an encoder has encoded."""
-        with self._connections.writing() as db:
-            index.forget_encodings(db, encoder)
-
-    def encoding_size(self, pair: IndexSpec, encoder: str) -> EncodingSize:
-        """What an encoder has encoded of a pair."""
-        with self._connections.reading() as db:
-            return index.encoding_size(db, pair, encoder)
+        return SegmentView(name, pair, state, self._analyzers.of(pair))
 
     def renewed(self, pair: IndexSpec, snapshot: str) -> View:
         """The named state's view, built from the rows even if one is open or saved."""

@@ -435,7 +435,6 @@ class Writer:
             )
             self._orphans.update(row[0] for row in used)
             removed = db.execute("DELETE FROM chunks WHERE entry = ?", (entry.stamp,)).rowcount
-            index.drop_encodings(db, entry.stamp)
             db.execute("DELETE FROM entries WHERE id = ?", (entry.stamp,))
             index.KeptRows(db).drop_document(entry.document)
         self._digest -= entry_digest(entry.name, entry.hash, entry.source)

@@ -26,12 +26,12 @@ from ..core import (
     StoreError,
     value_hash,
 )
-from ..flow import Search, SearchReply
+from ..flow import SearchReply
 from ..models import TokenSource
 from ._options import StoreOptions
 
 if TYPE_CHECKING:
-    from ._kept import EncodingSize, KeptState
+    from ._kept import KeptState
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,14 +287,6 @@ class View(ABC):
             RetrieveError: As for :meth:`dense`.
         """
 
-    def encoded(self, request: Search) -> SearchReply:
-        """Up to k chunks by a channel with data of its own, with filters and soft filters.
-
-        Raises:
-            RetrieveError: The view has no data of this channel and encoder.
-        """
-        raise index.no_encodings()
-
     @abstractmethod
     def every(self, k: int, filters: Sequence[Filter] = (), after: str = "") -> tuple[str, ...]:
         """Up to k chunk ids: documents by id, the chunks of each in text order.
@@ -426,34 +418,6 @@ class Store(ABC):
             "this kind of store cannot replace vectors",
             hint="delete the store's folder, then run: ragwright ingest",
         )
-
-    def stamps_without(self, pair: IndexSpec, encoder: str) -> Sequence[int]:
-        """Stamps of the pair's documents of which an encoder has not encoded every chunk.
-
-        Encodings are deleted with their document, and kept and restored with its states.
-
-        Raises:
-            StoreError: This kind of store keeps no encodings; so for the next three methods.
-        """
-        raise index.no_encodings()
-
-    def stamped_texts(
-        self, pair: IndexSpec, stamps: Sequence[int]
-    ) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """(Stamp, texts of its chunks as they are embedded) of those documents that are there."""
-        raise index.no_encodings()
-
-    def put_encodings(self, encoder: str, encodings: Mapping[int, tuple[bytes, ...]]) -> None:
-        """Store the encodings of documents, by stamp; those of documents that are gone are not."""
-        raise index.no_encodings()
-
-    def forget_encodings(self, encoder: str) -> None:
-        """Delete what an encoder has encoded; the model is not used any more."""
-        raise index.no_encodings()
-
-    def encoding_size(self, pair: IndexSpec, encoder: str) -> EncodingSize:
-        """What an encoder has encoded of a pair."""
-        raise index.no_encodings()
 
     @abstractmethod
     def upsert(

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import index
 from ..core import Filter, Hit, Relaxation, RetrieveError
-from ..flow import Search, SearchReply
+from ..flow import SearchReply
 from ..models import TokenSource
 from ._arrays import Arrays
 from ._filters import (
@@ -55,15 +52,6 @@ class ViewSegment:
     impacts: Impacts
     dead: Mask | None = None
 
-    def unencoded(self, side: Arrays) -> int:
-        """Number of live rows for which a side has no data."""
-        absent = side["absent"]
-        return int(np.count_nonzero(absent if self.dead is None else absent & ~self.dead))
-
-
-Sides: TypeAlias = Callable[[ViewSegment, str, str], Arrays]
-"""From a segment, a channel and an encoder to what the channel searches of the segment."""
-
 
 def _masks_key(filters: Sequence[Filter]) -> str:
     return repr(filters)  # by spelling: True equals 1 in Python, but is another value here
@@ -94,7 +82,6 @@ class ViewState:
         self._masks: dict[str, list[Mask]] = {}
         self._positions: dict[str, list[Positions]] = {}
         self._order: DocumentOrder | None = None
-        self.sides: dict[tuple[str, str], list[Arrays]] = {}
 
     @property
     def segments(self) -> list[Segment]:
@@ -197,9 +184,7 @@ class SegmentView(View):
         pair: IndexSpec,
         state: ViewState,
         analyzer: TokenSource,
-        sides: Sides | None = None,
     ) -> None:
-        self._sides = sides
         self.snapshot = snapshot
         self.pair = pair
         self._state: ViewState | None = state
@@ -300,83 +285,6 @@ class SegmentView(View):
         ]
         reply = climb(parts, positions, ladder, k, relax)
         return reply if ranked is None else replace(reply, terms=ranked.terms)
-
-    def encoded(self, request: Search) -> SearchReply:
-        """Up to k chunks by a channel with its own data, with filters and soft filters."""
-        state = self._live_state()
-        coded = index.encoded_channel(request.channel)
-        sides = self._channel_sides(state, request.channel, request.encoder)
-        masks = state.masks(request.filters)
-        if request.among:
-            masks = self._masks_among(state, masks, request.among)
-        query, least = request.vector, -np.inf if coded.least is None else coded.least
-        if request.relax is not None:
-            ladder = Ladder.of(request.relax)
-            positions = state.positions(ladder, masks, request.filters)
-            exact = [partial(coded.scores_of, side, query) for side in sides]
-            parts = [
-                (part.segment, mask, Channel(scores, above=least))
-                for part, mask, scores in zip(state.parts, masks, exact, strict=True)
-            ]
-            return climb(parts, positions, ladder, request.k, request.relax)
-        candidates = []
-        for part, mask, side in zip(state.parts, masks, sides, strict=True):
-            if mask is not None and np.count_nonzero(mask) <= len(mask) // 4:
-                chosen = np.flatnonzero(mask)
-                candidates.append((part.segment, chosen, coded.scores_of(side, query, chosen)))
-                continue
-            scores = coded.scores(side, query)
-            if mask is not None:
-                scores = np.where(mask, scores, -np.inf)
-            rows = highest(scores, max(1, request.k), ROUNDING, above=least)
-            candidates.append((part.segment, rows, scores[rows]))
-        return SearchReply(best(candidates, request.k, above=least))
-
-    def _masks_among(
-        self, state: ViewState, masks: Sequence[Mask | None], chunk_ids: Sequence[str]
-    ) -> list[Mask | None]:
-        """The masks with these chunks only."""
-        few: list[Mask | None] = []
-        for rows, part, mask in zip(
-            self._rows_of(state, chunk_ids), state.parts, masks, strict=True
-        ):
-            chosen = np.zeros(part.segment.rows, np.bool_)
-            chosen[rows] = True
-            few.append(chosen if mask is None else chosen & mask)
-        return few
-
-    def _rows_of(self, state: ViewState, chunk_ids: Sequence[str]) -> list[Rows]:
-        """Rows of some chunks, per segment; RetrieveError for an id that is not in the snapshot."""
-        numbers = np.array([id_number(chunk_id) for chunk_id in chunk_ids], np.uint64)
-        wanted, held, places = set(chunk_ids), set[str](), []
-        for part in state.parts:
-            known = part.segment.arrays["numbers"]
-            at = np.searchsorted(known, numbers)
-            at = at[at < len(known)]
-            rows = part.segment.arrays["numbers.rows"][at]
-            rows = rows if part.dead is None else rows[~part.dead[rows]]
-            ids = part.segment.ids_of(rows)
-            places.append(rows[[chunk_id in wanted for chunk_id in ids]])
-            held.update(ids)
-        for missing in wanted - held:  # also one of two ids with an equal number
-            segment, row = self._row_of(state, missing)
-            places[segment] = np.append(places[segment], row)
-        return places
-
-    def _channel_sides(self, state: ViewState, channel: str, encoder: str) -> list[Arrays]:
-        """The data of a channel, one side per segment; RetrieveError where some is missing."""
-        sides = state.sides.get((channel, encoder))
-        if sides is None:
-            if self._sides is None:
-                raise index.not_encoded(channel, state.rows, self.snapshot)
-            sides = [self._sides(part, channel, encoder) for part in state.parts]
-            missing = sum(part.unencoded(s) for part, s in zip(state.parts, sides, strict=True))
-            if missing:
-                raise index.not_encoded(channel, missing, self.snapshot)
-            state.sides[channel, encoder] = sides
-        for side in sides:
-            side.check()
-        return sides
 
     def _segment_channels(
         self, state: ViewState, query: str | Matrix, ranked: Ranked | None

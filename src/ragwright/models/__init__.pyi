@@ -18,8 +18,6 @@ from ._embedding import (
     settle_rule as settle_rule,
     usable_vectors as usable_vectors,
 )
-from ._encode_handler import EncodeHandler as EncodeHandler
-from ._encoders import Encoders as Encoders
 from ._evidence import question_language as question_language, things as things
 from ._extractive import (
     ExtractiveReranker as ExtractiveReranker,
@@ -27,7 +25,6 @@ from ._extractive import (
     names_subject as names_subject,
 )
 from ._folder import (
-    is_late as is_late,
     local_engine as local_engine,
     transformer_folder as transformer_folder,
 )
@@ -38,24 +35,6 @@ from ._language import (
     sentence_spans as sentence_spans,
     stop_words as stop_words,
 )
-from ._late import (
-    LateEncoder as LateEncoder,
-    LateModel as LateModel,
-    PlacedTokens as PlacedTokens,
-    SentenceTransformersLate as SentenceTransformersLate,
-    late_identity as late_identity,
-    open_late as open_late,
-)
-from ._late_form import (
-    PLACED as PLACED,
-    TokenVectors as TokenVectors,
-    passage_form as passage_form,
-    placed_form as placed_form,
-    query_form as query_form,
-    read_passage as read_passage,
-    read_placed as read_placed,
-    read_query as read_query,
-)
 from ._names import (
     PROVIDERS as PROVIDERS,
     Directory as Directory,
@@ -65,16 +44,13 @@ from ._names import (
 )
 from ._onnx import OnnxEmbedder as OnnxEmbedder
 from ._onnx_export import export_onnx as export_onnx
-from ._onnx_late import OnnxLate as OnnxLate
 from ._onnx_rerank import OnnxReranker as OnnxReranker
 from ._openai import OpenAIChat as OpenAIChat, OpenAIEmbeddings as OpenAIEmbeddings
 from ._options import (
     AnalyzerOptions as AnalyzerOptions,
     EmbedOptions as EmbedOptions,
-    LateOptions as LateOptions,
     ModelSettings as ModelSettings,
     Similarity as Similarity,
-    SparseOptions as SparseOptions,
     TimeLimits as TimeLimits,
 )
 from ._probe import Speed as Speed, measure_model as measure_model
@@ -99,18 +75,9 @@ from ._rerank import (
 from ._seams import (
     ChatModel as ChatModel,
     Embedder as Embedder,
-    Encoder as Encoder,
     Matrix as Matrix,
     Reranker as Reranker,
     Tokenizer as Tokenizer,
-)
-from ._sparse import (
-    SparseTransformer as SparseTransformer,
-    open_sparse_encoder as open_sparse_encoder,
-)
-from ._sparse_onnx import (
-    OnnxSparseEncoder as OnnxSparseEncoder,
-    export_sparse_onnx as export_sparse_onnx,
 )
 from ._st import (
     SentenceTransformerEmbedder as SentenceTransformerEmbedder,
@@ -120,7 +87,6 @@ from ._st import (
 from ._static import StaticEmbedder as StaticEmbedder
 from ._trainable import (
     open_trainable as open_trainable,
-    open_trainable_encoder as open_trainable_encoder,
     open_trainable_reranker as open_trainable_reranker,
     save_trained as save_trained,
 )

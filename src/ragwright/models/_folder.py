@@ -23,17 +23,6 @@ _POOLING: dict[str, Pooling] = {
 
 _LAYERS = {"Transformer", "Pooling", "Normalize"}
 
-_LATE_KINDS = {"MultiVectorEncoder", "ColBERT"}
-"""Names of the kind in the configuration of sentence-transformers and of PyLate."""
-
-_PYLATE_KEYS = {
-    "query_prefix",
-    "document_prefix",
-    "do_query_expansion",
-    "attend_to_expansion_tokens",
-}
-"""Keys that only PyLate writes."""
-
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
@@ -140,14 +129,6 @@ def transformer_folder(path: Path, what: str) -> Path:
         hint="give a folder with config.json, weights and tokenizer: FOLDER, st:FOLDER or "
         "hf:ORG/NAME",
     )
-
-
-def is_late(home: Path) -> bool:
-    """True for a folder that holds a late-interaction model, by its configuration alone."""
-    settings = read_json(home / "config_sentence_transformers.json")
-    if settings.get("model_type") in _LATE_KINDS or _PYLATE_KEYS & settings.keys():
-        return True
-    return "HF_ColBERT" in (read_json(home / "config.json").get("architectures") or ())
 
 
 def is_cross(home: Path) -> bool:

@@ -62,31 +62,6 @@ class HFTokenizer(Tokenizer):
         encoding = self._encoded(text, special=True)
         return encoding.ids, encoding.type_ids
 
-    def placed(self, text: str) -> tuple[list[int], list[int], NDArray[np.int32]]:
-        """Token ids, type ids and spans as the model reads them; a special token has (0, 0)."""
-        encoding = self._encoded(text, special=True)
-        spans = np.array(encoding.offsets, np.int32).reshape(-1, 2)
-        return encoding.ids, encoding.type_ids, spans
-
-    def plain_ids(self, text: str) -> list[int]:
-        """Token ids without special tokens."""
-        return list(self._encoded(text, special=False).ids)
-
-    def number(self, token: str) -> int | None:
-        """Id of a token; None if the vocabulary does not have it."""
-        number: int | None = self._tokenizer.token_to_id(token)
-        return number
-
-    def token(self, number: int) -> str | None:
-        """Token of an id; None if the vocabulary does not have it."""
-        token: str | None = self._tokenizer.id_to_token(number)
-        return token
-
-    @property
-    def size(self) -> int:
-        """Number of tokens of the vocabulary, added ones included."""
-        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
-
     def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
         """Token ids and type ids of two texts as one input, special tokens included."""
         texts = (t.encode("utf-8", "replace").decode("utf-8") for t in (first, second))

@@ -119,11 +119,7 @@ def open_onnx(folder: str | Path) -> tuple[Path, Path, Any]:
 
 
 def network_output(
-    session: Any,
-    output: str,
-    ids: Sequence[int],
-    types: Sequence[int],
-    attended: Sequence[int] | None = None,
+    session: Any, output: str, ids: Sequence[int], types: Sequence[int]
 ) -> NDArray[np.float32]:
     """What a session gives for the tokens of one text, or of one pair of texts.
 
@@ -132,11 +128,10 @@ def network_output(
         output: Name of the output.
         ids: Ids of the tokens.
         types: The text of the pair that each token is of, 0 or 1.
-        attended: 0 for each token that the others do not see; None if they see all.
     """
     inputs = {
         "input_ids": ids,
-        "attention_mask": [1] * len(ids) if attended is None else attended,
+        "attention_mask": [1] * len(ids),
         "token_type_ids": types,
         "position_ids": range(len(ids)),
     }

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core import ConfigError, require
-from ._folder import is_cross, is_late
+from ._folder import is_cross
 from ._rerank import check_head, without_load_report
-from ._st import LATE_OUTPUT, no_progress_bars, open_quietly
+from ._st import no_progress_bars, open_quietly
 
 _WHAT = "exporting to ONNX"
 
@@ -25,8 +25,7 @@ def export_onnx(
 
     The file of an embedding model holds the transformer; pooling and normalising are read from the
     configuration copied beside it. Models with further layers (Dense) are refused. Of a
-    late-interaction model the file holds every layer that changes vectors; which tokens count is
-    read from the configuration. Of a cross-encoder it holds the scoring head too.
+    cross-encoder the file holds the scoring head too.
 
     Args:
         source: A folder or a name on the hub.
@@ -59,9 +58,9 @@ def export_onnx(
     return out
 
 
-def write_network(
+def _write_network(
+    network: Any,
     tokens: Any,
-    layers: Sequence[Any],
     compute: Callable[[dict[str, Any]], Any],
     output: tuple[str, Sequence[str]],
     path: Path,
@@ -69,9 +68,9 @@ def write_network(
     """Write what a network computes from the ids of texts as an ONNX file.
 
     Args:
+        network: The network whose weights the file holds.
         tokens: Two texts of different lengths, as the model's tokenizer gives them: tensors by
             name.
-        layers: Layers whose weights the file holds.
         compute: The computation, from the tensors that the network reads.
         output: Name of the result, and the names of its first axes, whose sizes vary: ``texts`` and
             ``tokens``.
@@ -86,7 +85,7 @@ def write_network(
     class _Network(torch.nn.Module):  # type: ignore[misc,name-defined]
         def __init__(self) -> None:
             super().__init__()
-            self.layers = torch.nn.ModuleList(layers)
+            self.network = network
 
         def forward(self, *tensors: Any) -> Any:
             return compute(dict(zip(names, tensors, strict=True)))
@@ -110,7 +109,7 @@ def write_network(
         ) from error
 
 
-def two_texts(model: Any, *, pairs: bool = False) -> Any:
+def _two_texts(model: Any, *, pairs: bool = False) -> Any:
     """Return tokens of two texts, or pairs of texts, of different lengths."""
     texts = ["a text", "another text, longer"]
     columns = (texts, texts[::-1]) if pairs else (texts,)
@@ -130,11 +129,6 @@ def _opened(source: str | Path) -> tuple[Any, Callable[[Any, Path], None]]:
         check_head(model, source)
         _only(model, set(), source)
         return model, _write_cross_encoder
-    if is_late(home):
-        model = open_quietly("MultiVectorEncoder", source, "cpu")
-        _only(model, {"Dense", "MultiVectorMask", "Normalize"}, source)
-        _name_expansion(model)
-        return model, _write_late
     model = open_quietly("SentenceTransformer", source, "cpu")
     _only(model, {"Pooling", "Normalize"}, source)
     return model, _write_embedder
@@ -150,44 +144,22 @@ def _only(model: Any, known: set[str], source: str | Path) -> None:
         )
 
 
-def _name_expansion(model: Any) -> None:
-    """Write the token that expands queries into the settings of a late-interaction model."""
-    expansion, tokenizer = model[0].query_expansion, model.tokenizer
-    if expansion is not None and expansion["token"] is None:
-        token = tokenizer.mask_token or tokenizer.eos_token
-        model[0].query_expansion = {**expansion, "token": token}
-
-
 def _write_embedder(model: Any, path: Path) -> None:
     network = model[0].auto_model
-    write_network(
-        two_texts(model),
-        [network],
+    _write_network(
+        network,
+        _two_texts(model),
         lambda inputs: network(**inputs).last_hidden_state,
         ("last_hidden_state", ("texts", "tokens")),
         path,
     )
 
 
-def _write_late(model: Any, path: Path) -> None:
-    network = model[0].auto_model
-    layers = [layer for layer in model if type(layer).__name__ in {"Dense", "Normalize"}]
-
-    def vectors(inputs: dict[str, Any]) -> Any:
-        features = {"token_embeddings": network(**inputs).last_hidden_state}
-        for layer in layers:
-            features = layer(features)
-        return features["token_embeddings"]
-
-    output = (LATE_OUTPUT, ("texts", "tokens"))
-    write_network(two_texts(model), [network, *layers], vectors, output, path)
-
-
 def _write_cross_encoder(model: Any, path: Path) -> None:
     network = model[0].auto_model
-    write_network(
-        two_texts(model, pairs=True),
-        [network],
+    _write_network(
+        network,
+        _two_texts(model, pairs=True),
         lambda inputs: network(**inputs).logits,
         ("logits", ("texts",)),
         path,

@@ -80,43 +80,6 @@ class EmbedOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class SparseOptions:
-    """The ``sparse`` section of a project: the model of the learned sparse channel."""
-
-    model: str = option(
-        "",
-        "Sparse encoder, st:FOLDER or hf:ORG/NAME; `ragwright ingest` then encodes every chunk, "
-        "and retrieve.channels can name the channel sparse.",
-        when="index",
-        example="st:FOLDER",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class LateOptions:
-    """The ``late`` section of a project: the model of late interaction, and what it scores."""
-
-    model: str = option(
-        "",
-        "Late-interaction model, st:FOLDER, onnx:FOLDER or hf:ORG/NAME; `ragwright ingest` then "
-        "encodes every chunk, and retrieve.channels can name the channel late.",
-        when="index",
-        example="st:FOLDER",
-    )
-    over: Literal["candidates", "all"] = option(
-        "candidates",
-        "Chunks that are scored: candidates of the other channels, or all (exact, and slow from "
-        "some ten thousand chunks on).",
-    )
-    candidates: int = option(200, "Most candidates that are scored.", ge=1)
-
-    @property
-    def depth(self) -> int:
-        """Most candidates that are scored; 0 for every chunk."""
-        return self.candidates if self.over == "candidates" else 0
-
-
-@dataclass(frozen=True, slots=True)
 class AnalyzerOptions:
     """The settings that turn text into words; any change requires a new index."""
 

@@ -14,15 +14,14 @@ from ..core import ConfigError, PluginError, RagwrightError, Usage, addition, lo
 from ._extractive import ExtractiveReranker
 from ._names import PROVIDERS, Directory, Target
 from ._options import EmbedOptions, ModelSettings, TimeLimits
-from ._seams import ChatModel, Embedder, Encoder, Reranker, Tokenizer
+from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 
 if TYPE_CHECKING:
     from ._embedding import VectorRule
-    from ._encoders import Encoders
     from ._hub import Hub
     from ._transport import Connections
 
-Backend: TypeAlias = ChatModel | Embedder | Encoder | Reranker
+Backend: TypeAlias = ChatModel | Embedder | Reranker
 
 
 class Models:
@@ -67,23 +66,11 @@ class Models:
         """Models of the hub, in the project's folder or the user's cache."""
         return room.Hub(self.root)
 
-    @cached_property
-    def encoders(self) -> Encoders:
-        """Models of channels with data of their own."""
-        return room.Encoders(self)
-
-    def located(self, name: str) -> tuple[str, EmbedOptions]:
-        """Folder or name on the hub of a local model, fetched if need be, and its options."""
-        target = self.target(name)
-        if target.name.provider == "hf":
-            return str(self.hub.folder(target.name.name)), self._options(name)
-        return self._source(target), self._options(name)
-
     def register(self, name: str, backend: Backend) -> None:
         """Register a back end made in Python under a name; it overrides settings."""
         if not isinstance(backend, Backend):
             raise PluginError(
-                f"{type(backend).__name__} is not a ChatModel, Embedder, Encoder or Reranker",
+                f"{type(backend).__name__} is not a ChatModel, Embedder or Reranker",
                 where=name,
                 hint="derive it from one of these classes of ragwright.models",
             )
@@ -409,7 +396,7 @@ def _backend_of_plugin(plugin: Any, arguments: tuple[str, ...], name: str) -> Ba
         ) from error
     if not isinstance(backend, Backend):
         raise PluginError(
-            f"{type(backend).__name__} is not a ChatModel, Embedder, Encoder or Reranker",
+            f"{type(backend).__name__} is not a ChatModel, Embedder or Reranker",
             where=name,
         )
     return backend
@@ -418,7 +405,7 @@ def _backend_of_plugin(plugin: Any, arguments: tuple[str, ...], name: str) -> Ba
 def _untrainable(name: str, why: str) -> ConfigError:
     return ConfigError(
         f"{name} cannot be fine-tuned: {why}",
-        hint="fit an adapter of its query vectors instead: ragwright tune adapter --testset FILE",
+        hint="name a model with PyTorch weights: embed.model: hf:ORG/NAME or st:FOLDER",
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,28 +57,6 @@ class Embedder(ABC):
     def tokenizer(self) -> Tokenizer | None:
         """The model's own tokenizer, None where it has none."""
         return None
-
-
-class Encoder(ABC):
-    """A local model that encodes texts for a search channel with data of its own.
-
-    Attributes:
-        identity: Names weights, tokenizer and everything else that determines an encoding.
-        instant: True if a query is a table look-up, without a run of the model.
-    """
-
-    identity: str
-    instant: bool = False
-
-    @abstractmethod
-    def encode_batch(
-        self, texts: Sequence[str], role: Literal["query", "passage"]
-    ) -> Sequence[bytes]:
-        """One encoding per text, in the form of its channel; texts may be of any length."""
-
-    def term(self, number: int) -> str:
-        """Name of a dimension of its vectors, for explanations."""
-        return f"#{number}"
 
 
 class Reranker(ABC):

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core import ConfigError, RagwrightError, require, text_hash
 from ._embedding import Prefixes, RuledEmbedder, VectorRule, file_hash, settle_rule
-from ._folder import folder_names, is_late
+from ._folder import folder_names
 from ._hf_tokenizer import HFTokenizer
 from ._options import EmbedOptions, ModelSettings, Pooling
 from ._seams import Matrix
@@ -22,12 +22,6 @@ _WORDS = {"last": "lasttoken"}
 _WHAT = "an st: model"
 _DECIDE = {".bin", ".json", ".metadata", ".model", ".safetensors", ".txt"}
 """Files that determine a model's output: weights, configuration, vocabulary."""
-
-LATE_OUTPUT = "token_vectors"
-"""Output of the ONNX file of a late-interaction model: its last layers are part of the file."""
-
-_KNOWN_CLASSES = {"pylate.models.Dense.Dense"}
-"""Classes of other packages for which sentence-transformers opens its own."""
 
 
 class SentenceTransformerEmbedder(RuledEmbedder):
@@ -60,12 +54,6 @@ class SentenceTransformerEmbedder(RuledEmbedder):
         device: str = "cpu",
     ) -> None:
         options = options or EmbedOptions()
-        if is_late(Path(source).expanduser()):
-            raise ConfigError(
-                "a late-interaction model has a vector per token, not one per text",
-                where=str(source),
-                hint="name it as late.model, and add late to retrieve.channels",
-            )
         self._model = open_quietly("SentenceTransformer", str(source), device)
         self.where = str(source)
         self._batch = 1 if device == "cpu" else options.batch_size
@@ -175,7 +163,7 @@ def _refuse_code(home: Path) -> None:
             types += routed.values() if isinstance(routed, dict) else []
         for name in types:
             own = isinstance(name, str) and name.startswith("sentence_transformers.")
-            if isinstance(name, str) and not own and name not in _KNOWN_CLASSES:
+            if isinstance(name, str) and not own:
                 raise ConfigError(
                     f"the model wants to run code of its own: the class {name!r}",
                     where=str(file),

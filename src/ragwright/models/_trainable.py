@@ -74,26 +74,6 @@ def open_trainable_reranker(source: str, seed: int) -> tuple[Any, bool]:
     return model, trained
 
 
-def open_trainable_encoder(kind: str, source: str, seed: int) -> Any:
-    """A sparse encoder or late-interaction model; another encoder gets a new last layer.
-
-    Args:
-        kind: ``SparseEncoder`` or ``MultiVectorEncoder``.
-        source: As :meth:`Models.trainable` returns it.
-        seed: Seed of a new layer.
-
-    Raises:
-        MissingExtraError: sentence-transformers is not installed.
-        ConfigError: It cannot open the model, or the model has no tokenizer.
-    """
-    require("torch", "train", _WHAT).manual_seed(seed)
-    with without_load_report():
-        model = open_quietly(kind, source, "cpu")
-    if getattr(model, "tokenizer", None) is None:
-        raise ConfigError("the model has no tokenizer", where=source)
-    return model
-
-
 def save_trained(model: Any, folder: Path) -> None:
     """Write a trained model as a folder that ``st:`` opens; its card is not written."""
     with warnings.catch_warnings(), no_progress_bars(_WHAT):

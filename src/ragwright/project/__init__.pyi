@@ -7,12 +7,6 @@ from ._beside import (
     on_trial as on_trial,
     trial_store as trial_store,
 )
-from ._encoding import (
-    encode_missing as encode_missing,
-    encoded_models as encoded_models,
-    encoded_searches as encoded_searches,
-    index_key as index_key,
-)
 from ._findings import (
     Check as Check,
     index_findings as index_findings,

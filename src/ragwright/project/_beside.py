@@ -14,7 +14,6 @@ from ..core import Document, SourceError, value_hash
 from ..index import StoreOptions
 from ..ingest import Reader, ScanProgress
 from ..ledger import FileLock
-from ._encoding import encode_missing
 from ._ingesting import feeds_of, fetch_by_runner
 from ._like import StoredDocuments, unfetched
 from ._make_ingest import make_ingest
@@ -148,7 +147,6 @@ def build_beside(trial: Project, base: Project, sources: TrialSources) -> Ingest
         report = work.run(feeds, fetch_page, prune=pruned)
     if report.failures and (report.nothing_read or not trial.store.holds(pair)):
         raise report.failures[0].error
-    encode_missing(trial)
     return report
 
 

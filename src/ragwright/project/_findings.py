@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -13,8 +13,6 @@ from ..ledger import writable
 from ..models import ExtractiveReranker, check_model
 from ..retrieve import find_pattern
 from ._again import doubtful_documents
-from ._encoded_findings import encoded_texts, late_loss_text
-from ._encoding import encoded_models
 from ._project import Project
 
 FindingState: TypeAlias = Literal["ok", "note", "fault"]
@@ -54,7 +52,6 @@ def model_findings(project: Project, *, ask: bool = False) -> Iterator[Check]:
     yield from _database_checks(project)
     if ask:
         yield from _server_checks(project)
-        yield from _late_check(project)
     yield from _money_check(project)
 
 
@@ -167,7 +164,6 @@ def _index_checks(project: Project) -> Iterator[Check]:
         shown = f"searched under {listed(pieces, 9)}" if pieces else "searched by their text alone"
         yield Check("heads", "ok", shown, "" if pieces else "chunk.head adds title and headings")
         yield from _entry_pattern_check(project)
-        yield from _encoding_checks(project)
     for note in project.partial_note():
         yield Check("index", "note", note)
     for other in pairs:
@@ -175,23 +171,6 @@ def _index_checks(project: Project) -> Iterator[Check]:
             documents_kept = len(project.store.content_hashes(other))
             under = counted(documents_kept, "document")
             yield Check("index", "note", f"also built under other settings: {under}")
-
-
-def _encoding_checks(project: Project) -> Iterator[Check]:
-    """Data of the channels that have a model of their own."""
-    states: dict[str, FindingState] = {"fault": "fault"}
-    for state, text, do in encoded_texts(project):
-        yield Check("index", states.get(state, "ok"), text, do)
-
-
-def _late_check(project: Project) -> Iterator[Check]:
-    """What is lost by keeping vectors of late interaction as 8-bit numbers."""
-    try:
-        text = late_loss_text(project)
-    except RagwrightError:  # reported by _encoding_checks
-        return
-    if text:
-        yield Check("index", "ok", text)
 
 
 def _entry_pattern_check(project: Project) -> Iterator[Check]:
@@ -246,8 +225,7 @@ def _model_checks(project: Project) -> Iterator[Check]:
     except RagwrightError as error:
         yield Check("answers", "fault", str(error))
     model = project.settings.embed.model
-    searched = yield from _channel_checks(project)
-    if not model and not searched:
+    if not model:
         yield Check(
             "search",
             "note",
@@ -275,33 +253,12 @@ def _model_checks(project: Project) -> Iterator[Check]:
             yield from _model_check(project, "answers", name, "answers")
 
 
-def _channel_checks(project: Project) -> Generator[Check, None, bool]:
-    """Which channels are searched; True if one of them has a model of its own."""
-    channels = project.settings.retrieve.channels
-    encoded = encoded_models(project.settings)
-    named = list(channels) or ["keyword", *(["dense"] if project.settings.embed.model else [])]
-    for channel, model in encoded.items():
-        if channel not in channels:
-            yield Check(
-                "search",
-                "note",
-                f"{channel}.model is {model}, but retrieve.channels does not name {channel}: it is "
-                "not searched",
-                f"write in ragwright.yaml: retrieve: {{channels: [{', '.join(named)}, {channel}]}}",
-            )
-    searched = any(channel in channels for channel in encoded)
-    if searched:
-        yield Check("search", "ok", f"channels: {', '.join(channels)}")
-    return searched
-
-
 def unproven_models(project: Project) -> list[tuple[str, str]]:
     """(Key, name) of the search's models that training kept although nothing was proven."""
     settings = project.settings
     named = {
         "embed.model": settings.embed.model,
         "retrieve.rerank.model": settings.retrieve.rerank.model,
-        **{f"{channel}.model": model for channel, model in encoded_models(settings).items()},
     }
     return [(key, name) for key, name in named.items() if project.models.is_unproven(name)]
 

@@ -23,8 +23,6 @@ from ..engines import open_engine, settled_engine
 from ..ingest import ScanProgress
 from ..ledger import Ledger
 from ._again import vectors_again
-from ._encoded_findings import late_loss_text
-from ._encoding import check_encoders, encode_missing
 from ._folder import ProjectFolder
 from ._make_ingest import make_ingest
 from ._snapshots import keep_snapshot
@@ -89,7 +87,6 @@ def ingest_sources(
         remember_embedder(
             project.folder.ledger, project.pair.embedder, project.settings.embed.model
         )
-    check_encoders(project)
     again, notes = vectors_again(project, everything=embed_again)
     marker = project.folder.ingest_marker
     marker.parent.mkdir(parents=True, exist_ok=True)
@@ -103,13 +100,11 @@ def ingest_sources(
             on_start(work.progress)
         with FetchAhead(fetch_by_runner(project), web_pages(feeds)) as fetch_page:
             report = work.run(feeds, fetch_page, prune=prune)
-        encoded = encode_missing(project, work.progress.encode)
-        loss = late_loss_text(project, encoded)
     project.keep_views()
     keep_snapshot(project, "ingest")
     marker.unlink(missing_ok=True)
-    notes = (*notes, *report.notes, *((loss,) if loss else ()), *_unused_rules(project))
-    report = replace(report, notes=notes, engine=used, encoded=encoded)
+    notes = (*notes, *report.notes, *_unused_rules(project))
+    report = replace(report, notes=notes, engine=used)
     others = len(project.store.pairs()) - 1
     if report.counts.added and others > 0:
         note = counted(others, "index of other settings stays", "indexes of other settings stay")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ..core import SourceError
 from ..ingest import Reader
-from ._encoding import encode_missing
 from ._ingesting import read_sources_again
 from ._make_ingest import make_ingest
 from .building import Feed, Ingest
@@ -67,12 +66,6 @@ def build_like(project: Project, other: Project) -> IngestReport | None:
         ConfigError: The parser differs, and the project file lists no sources.
         ModelError: The embedding model fails; what was written before stays.
     """
-    report = _built_like(project, other)
-    encode_missing(project)
-    return report
-
-
-def _built_like(project: Project, other: Project) -> IngestReport | None:
     store, pair = project.store, project.settled_spec()
     if pair == other.pair:
         return None

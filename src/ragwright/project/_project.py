@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..index import IndexSpec, Store, Views
     from ..ingest import Chunker
     from ..models import Analyzer, Models, Tokenizer
-    from ..retrieve import Adapter, Databases, Glossary, Ranker, Target
+    from ..retrieve import Databases, Glossary, Target
 
 
 class Closing(Protocol):
@@ -283,7 +283,7 @@ class Project:
     @cached_property
     def views(self) -> Views:
         """Open views of the store, by snapshot."""
-        return index.Views(self.store, channels=index.Channels(self.folder.cache / "channels"))
+        return index.Views(self.store)
 
     @cached_property
     def runner(self) -> Runner:
@@ -491,9 +491,6 @@ class Project:
         # the view is opened here, so that a concurrent ingest cannot remove it
         snapshot = self.views.snapshot(pair)
         model = self.settings.embed.model
-        options = self.settings.retrieve
-        channels = retrieve.open_channels(options.added_channels, self.settings.section)
-        self.views.channels.add([channel for channel, _ in channels])
         return retrieve.Target(
             snapshot,
             model,
@@ -502,30 +499,8 @@ class Project:
             analyzer=self.analyzer,
             tokenizer=self.models.tokenizer(model) if model else None,
             glossary=self._query_glossary(),
-            adapter=self._query_adapter(pair),
-            ranker=self._hit_ranker(pair),
-            channels=channels,
-            encoded=room.encoded_searches(self) if options.channels else (),
-            stages=retrieve.open_stages(options.stages, self.settings.section),
+            stages=retrieve.open_stages(self.settings.retrieve.stages, self.settings.section),
         )
-
-    def _query_adapter(self, pair: IndexSpec) -> Adapter | None:
-        """The adapter of query vectors, if one is configured and the index has vectors."""
-        file = self.settings.retrieve.adapter
-        if not file or not pair.embedder:
-            return None
-        adapter = retrieve.Adapter.load(self.folder.root / file)
-        adapter.check(pair.embedder, pair.dimensions, file)
-        return adapter
-
-    def _hit_ranker(self, pair: IndexSpec) -> Ranker | None:
-        """The learned ranking of the hits, if one is configured."""
-        file = self.settings.retrieve.ranker
-        if not file:
-            return None
-        ranker = retrieve.Ranker.load(self.folder.root / file)
-        ranker.check(pair.embedder, file)
-        return ranker
 
     def _query_glossary(self) -> Glossary | None:
         """The glossary, if it is configured."""

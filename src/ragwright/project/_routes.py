@@ -37,8 +37,6 @@ class Routes(dict[type[Any], "Route"]):
         project = self._project
         if kind is flow.Fetch:
             self[kind] = ingest.FetchHandler(project.settings.fetch)
-        elif kind is flow.Encode:
-            self[kind] = models.EncodeHandler(project.models)
         elif kind is flow.Sql:
             self[kind] = retrieve.SqlHandler(project.databases)
         else:

@@ -1,4 +1,4 @@
-"""Sections of a project file beside those of the base: of parts, stages and channels.
+"""Sections of a project file beside those of the base: of parts and stages.
 
 They are found by name and imported when something uses them.
 """
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..core import (
     ConfigError,
     NamedOptions,
-    PartKind,
     Placed,
     PluginError,
     added,
@@ -83,17 +82,14 @@ class SharedOptions:
 SectionKind: TypeAlias = type[Any] | NamedOptions
 """The option record of a section, or that of the names below it."""
 
-_WITH_SETTINGS: tuple[PartKind, ...] = ("stages", "channels")
-"""Additions whose attribute ``settings`` is the option record of the section of their name."""
-
 
 def section_kind(name: str, retrieve: Any = None) -> SectionKind | None:
     """The option record of a section that is not of the base; None if there is no such section.
 
     Args:
         name: Name of the section.
-        retrieve: The section ``retrieve``, whose stages and channels may have sections: its
-            record or its plain value.
+        retrieve: The section ``retrieve``, whose stages may have sections: its record or its plain
+            value.
 
     Raises:
         PluginError: It cannot be imported.
@@ -101,26 +97,24 @@ def section_kind(name: str, retrieve: Any = None) -> SectionKind | None:
     known = addition("sections", name)
     if known is not None:
         return _section_kind_of(known.load(), known.address)
-    for kind in _WITH_SETTINGS:
-        known = addition(kind, name)
-        if known is not None:
-            return _settings_of(known.load(), known.address)
+    known = addition("stages", name)
+    if known is not None:
+        return _settings_of(known.load(), known.address)
     return stage_sections(retrieve).get(name)
 
 
 def stage_sections(retrieve: Any) -> dict[str, type[Any]]:
-    """Sections of the stages and channels that the section ``retrieve`` names."""
+    """Sections of the stages that the section ``retrieve`` names."""
     kinds: dict[str, type[Any]] = {}
-    for part in _WITH_SETTINGS:
-        for name in _named_additions(retrieve, part):
-            known = None if ":" in name else addition(part, name)
-            if ":" not in name and known is None:
-                continue  # the search reports unknown names
-            plugin = known.load() if known else load_object(name, where=f"retrieve.{part}")
-            kind = _settings_of(plugin, name)
-            section = str(getattr(plugin, "name", "")) or (name if known else "")
-            if kind is not None and section:
-                kinds[section] = kind
+    for name in _named_stages(retrieve):
+        known = None if ":" in name else addition("stages", name)
+        if ":" not in name and known is None:
+            continue  # the search reports unknown names
+        plugin = known.load() if known else load_object(name, where="retrieve.stages")
+        kind = _settings_of(plugin, name)
+        section = str(getattr(plugin, "name", "")) or (name if known else "")
+        if kind is not None and section:
+            kinds[section] = kind
     return kinds
 
 
@@ -165,20 +159,19 @@ class PartSections(Mapping[str, Any]):
 
 
 def installed_sections() -> Iterator[tuple[str, SectionKind]]:
-    """Sections of all installed parts, stages and channels; what cannot be imported is left out."""
-    for part in ("sections", *_WITH_SETTINGS):
-        for name in added(part):
-            try:
-                kind = section_kind(name)
-            except PluginError:  # `ragwright doctor` reports it
-                continue
-            if kind is not None:
-                yield name, kind
+    """Sections of all installed parts and stages; what cannot be imported is left out."""
+    for name in section_names():
+        try:
+            kind = section_kind(name)
+        except PluginError:  # `ragwright doctor` reports it
+            continue
+        if kind is not None:
+            yield name, kind
 
 
 def section_names() -> list[str]:
     """Names that sections of installed packages can have."""
-    return [name for part in ("sections", *_WITH_SETTINGS) for name in added(part)]
+    return [*added("sections"), *added("stages")]
 
 
 def read_section(kind: SectionKind, value: Any, placed: Placed, name: str) -> Any:
@@ -198,18 +191,13 @@ def default_section(kind: SectionKind, name: str) -> Any:
     return read_section(kind, None, Placed({}), name)
 
 
-def _named_additions(retrieve: Any, part: PartKind) -> list[str]:
-    """Names under ``retrieve.stages`` or ``retrieve.channels``."""
-    value: Any = getattr(retrieve, part, ())
+def _named_stages(retrieve: Any) -> list[str]:
+    """Names under ``retrieve.stages``; none of a faulty value."""
+    value: Any = getattr(retrieve, "stages", ())
     if isinstance(retrieve, Mapping):
-        value = retrieve.get(part) or ()
+        value = retrieve.get("stages")
     names = [value] if isinstance(value, str) else value
-    return [name for name in names if isinstance(name, str)] if _is_listing(names) else []
-
-
-def _is_listing(names: Any) -> bool:
-    """False for a faulty value, which reading the section ``retrieve`` reports."""
-    return isinstance(names, Mapping | list | tuple)
+    return [n for n in names if isinstance(n, str)] if isinstance(names, list | tuple) else []
 
 
 def _settings_of(plugin: Any, address: str) -> type[Any] | None:

@@ -35,7 +35,7 @@ from ..ingest import (
     TableOptions,
 )
 from ..measure import MeasureSetup
-from ..models import AnalyzerOptions, EmbedOptions, LateOptions, ModelSettings, SparseOptions
+from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
 from ..retrieve import RetrieveOptions
 from ._sections import (
     PartSections,
@@ -110,8 +110,6 @@ class Settings:
     chunk: ChunkOptions = field(default_factory=ChunkOptions)
     keyword: AnalyzerOptions = field(default_factory=AnalyzerOptions)
     embed: EmbedOptions = field(default_factory=EmbedOptions)
-    sparse: SparseOptions = field(default_factory=SparseOptions)
-    late: LateOptions = field(default_factory=LateOptions)
     store: StoreOptions = field(default_factory=StoreOptions)
     retrieve: RetrieveOptions = field(default_factory=RetrieveOptions)
     prompt: PromptOptions = field(default_factory=PromptOptions)
@@ -170,8 +168,6 @@ SECTIONS: Mapping[str, type[Any]] = {
     "chunk": ChunkOptions,
     "keyword": AnalyzerOptions,
     "embed": EmbedOptions,
-    "sparse": SparseOptions,
-    "late": LateOptions,
     "store": StoreOptions,
     "retrieve": RetrieveOptions,
     "prompt": PromptOptions,
@@ -195,8 +191,6 @@ SERVED_SECTIONS = (
     "chunk",
     "keyword",
     "embed",
-    "sparse",
-    "late",
     "store",
     "retrieve",
     "prompt",

@@ -10,7 +10,6 @@ from ..core import ConfigError, Score
 from ..experiment import (
     LOST_RULE,
     RIGHT_RULE,
-    ChannelEffect,
     DiagnosedRow,
     Diagnosis,
     GoldPlace,
@@ -53,8 +52,6 @@ def diagnosis_table(diagnosis: Diagnosis, *, run: str = "", width: int = WIDTH) 
     if diagnosis.points:
         blocks.append(_points_table(diagnosis.points, width))
     blocks.append(_losses_table(diagnosis, width))
-    if diagnosis.channels:
-        blocks.append(_channels_table(diagnosis.channels, width))
     if diagnosis.context is not None:
         blocks.append(_context_text(diagnosis.context, diagnosis.known, width))
     for value, part in diagnosis.parts.items():
@@ -122,7 +119,6 @@ def _outcome_json(diagnosis: Diagnosis) -> dict[str, Any]:
         **fields_of(diagnosis, "verdict", "stage"),
         "points": [fields_of(stage, *points, *beyond) for stage in diagnosis.points],
         "losses": {lost or "none": count for lost, count in diagnosis.losses.items()},
-        "channels": as_json(diagnosis.channels),
     }
 
 
@@ -196,25 +192,6 @@ def _points_table(points: Sequence[StagePoints], width: int) -> str:
     if still:
         lines.append(f"a perfect stage changes nothing: {', '.join(still)}")
     return "\n".join(lines)
-
-
-def _channels_table(effects: Sequence[ChannelEffect], width: int) -> str:
-    """A line for every search channel and measure."""
-    rows = [["channel", "measure", "without", "adds", "95 % interval", "p"]]
-    for effect in effects:
-        c = effect.added
-        rows.append(
-            [
-                effect.channel,
-                effect.measure,
-                number(effect.without),
-                signed(c.difference),
-                interval(c.low, c.high),
-                p_cell(c.p_holm),
-            ]
-        )
-    table = text_table(rows, right=(2, 3, 5), width=width)
-    return f"{table}\nadds: points that the search gains by the channel, the others as they are."
 
 
 def _losses_table(diagnosis: Diagnosis, width: int) -> str:

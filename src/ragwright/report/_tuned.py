@@ -12,13 +12,12 @@ from ._text import text_table, with_scale
 if TYPE_CHECKING:
     from ..training import Tuned, TunedTable
 
-_NAMES = {"embedder": "model", "sparse": "sparse model", "late": "late interaction model"}
 _COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "verdict", "counted")
 
 
 def tuned_headline(tuned: Tuned) -> str:
     """Return the outcome in one sentence."""
-    part = _NAMES.get(tuned.part, tuned.part)
+    part = "model" if tuned.part == "embedder" else tuned.part
     article = "an" if part[0] in "aeiou" else "a"
     if tuned.comparison is None:
         trained = tuned.training

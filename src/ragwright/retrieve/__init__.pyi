@@ -1,4 +1,3 @@
-from ._adapter import Adapter as Adapter
 from ._adaptive import (
     Balance as Balance,
     balance as balance,
@@ -36,7 +35,6 @@ from ._mining import best_long_form as best_long_form, mine_glossary as mine_glo
 from ._options import (
     EMBED_PREFIX as EMBED_PREFIX,
     LEAST_POOL as LEAST_POOL,
-    OWN_CHANNELS as OWN_CHANNELS,
     ChannelWeights as ChannelWeights,
     DatabaseOptions as DatabaseOptions,
     ExpandOptions as ExpandOptions,
@@ -52,8 +50,6 @@ from ._options import (
 )
 from ._postgres import PostgresReader as PostgresReader
 from ._query import query_variants as query_variants
-from ._ranker import Ranker as Ranker, Trees as Trees
-from ._ranker_features import FEATURES as FEATURES, Asked as Asked, features as features
 from ._rerank import (
     read_order as read_order,
     rerank_hits as rerank_hits,
@@ -82,7 +78,6 @@ from ._select import (
     similarities as similarities,
     word_similarities as word_similarities,
 )
-from ._shared_terms import shared_terms as shared_terms
 from ._spread import (
     Spread as Spread,
     one_sided as one_sided,
@@ -96,11 +91,7 @@ from ._sql import (
     sql_context as sql_context,
 )
 from ._sqlite import SqliteReader as SqliteReader
-from ._stages import (
-    StageHooks as StageHooks,
-    open_channels as open_channels,
-    open_stages as open_stages,
-)
+from ._stages import StageHooks as StageHooks, open_stages as open_stages
 from ._statement import checked_statement as checked_statement
 from ._tables import (
     Column as Column,
@@ -111,14 +102,12 @@ from ._tables import (
 )
 from ._target import (
     Candidates as Candidates,
-    EncodedSearch as EncodedSearch,
     Explanation as Explanation,
     Retrieved as Retrieved,
     Stage as Stage,
     Target as Target,
     Variant as Variant,
 )
-from ._word_pairs import word_pairs as word_pairs
 from .sheets import (
     SHEETS as SHEETS,
     SheetAnswer as SheetAnswer,

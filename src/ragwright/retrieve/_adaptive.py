@@ -42,27 +42,22 @@ _KNOWN_WORDS = 50_000
 class Balance:
     """Share of the keyword channel, 0 to 1, and the two figures it is computed from.
 
-    The other channels share what it leaves.
+    The dense channel has what it leaves.
     """
 
     keyword: float
     unknown: float
     held: float
-    others: tuple[str, ...] = ("dense",)
 
     @property
     def reason(self) -> str:
         """The balance as text."""
-        rest = (1 - self.keyword) / len(self.others)
-        named = (f"{name} {rest:.2f}" for name in self.others)
-        shares = ", ".join((f"keyword {self.keyword:.2f}", *named))
+        shares = f"keyword {self.keyword:.2f}, dense {1 - self.keyword:.2f}"
         if not self.held:
             # The unknown words do not matter then, and were not computed.
             return f"{shares}: the keyword channel found nothing that would change the weights"
-        # without an embedding model, only codes count as unknown
-        unknown = "is unknown to the embedding model" if "dense" in self.others else "is codes"
         return (
-            f"{shares}: {self.unknown:.0%} of the query {unknown}, "
+            f"{shares}: {self.unknown:.0%} of the query is unknown to the embedding model, "
             f"and the best chunk by keyword holds {self.held:.0%} of it"
         )
 

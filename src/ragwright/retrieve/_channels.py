@@ -26,13 +26,12 @@ from ..flow import (
     SearchReply,
     Vector,
     embed,
-    encode,
     gather,
     send,
 )
 from ..models import is_code
 from ._options import RetrieveOptions
-from ._target import Candidates, EncodedSearch, Explanation, Ranking, Target, Variant
+from ._target import Candidates, Explanation, Ranking, Target, Variant
 
 if TYPE_CHECKING:
     from ._adaptive import Balance
@@ -83,9 +82,6 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
         notes += _word_notes(results, options)
     if "dense" in names and not any(_reply(result, "dense").candidates for result in results):
         notes.append(_no_dense(options))
-    if target.channels and relax is not None:
-        left_out = ", ".join(channel.name for channel, _ in target.channels)
-        notes.append(f"not searched with soft filters or a threshold: {left_out}")
     notes += [
         note for result in results for reply in result.replies.values() for note in reply.notes
     ]
@@ -158,7 +154,7 @@ def _search(
 ) -> Flow[_Found]:
     """Search one wording in its channels."""
     vector: Vector | None = None
-    # Of several channels, a threshold is a similarity of vectors.
+    # Of both channels, a threshold is a similarity of vectors.
     bound = relax if len(names) == 1 or relax is None else replace(relax, threshold=None)
     pool = options.candidates
     replies: dict[str, SearchReply] = {}
@@ -178,61 +174,15 @@ def _search(
             relax=relax,
         )
         replies["dense"] = yield from send(request, SearchReply)
-    for coded in target.encoded:
-        if coded.name in names and wording.dense:
-            among = _among(replies, coded.candidates, options)
-            replies[coded.name] = yield from _encoded_reply(
-                wording, coded, target, replace(options, pool=len(among) or pool), bound, among
-            )
-    if relax is None:
-        for channel, _ in target.channels:
-            text = wording.keyword or wording.dense
-            request = Search(target.snapshot, channel.key, pool, text, filters=options.filters)
-            replies[channel.name] = yield from send(request, SearchReply)
     return _Found(replies, vector)
-
-
-def _encoded_reply(
-    wording: Variant,
-    coded: EncodedSearch,
-    target: Target,
-    options: RetrieveOptions,
-    relax: Relaxation | None,
-    among: tuple[str, ...],
-) -> Flow[SearchReply]:
-    """Search a channel with its own data: ``pool`` chunks, of all or among some."""
-    # Late interaction scores the vectors of queries, which passages do not have.
-    role: Role = "passage" if wording.passage and coded.name != "late" else "query"
-    [query] = yield from encode(coded.name, coded.model, (wording.dense,), role)
-    request = Search(
-        target.snapshot,
-        coded.name,
-        options.candidates,
-        vector=query,
-        filters=options.filters,
-        relax=relax,
-        encoder=coded.encoder,
-        among=among,
-    )
-    return (yield from send(request, SearchReply))
-
-
-def _among(
-    replies: Mapping[str, SearchReply], most: int, options: RetrieveOptions
-) -> tuple[str, ...]:
-    """The first candidates of the channels searched so far; none where there is no limit."""
-    if not most:
-        return ()
-    lists = [[key for key, _ in reply.candidates] for reply in replies.values()]
-    return tuple(key for key, _ in fusion.rrf(lists, options.rrf_k, limit=most))
 
 
 def _near(
     results: Sequence[_Found], question: str, target: Target, least: float
 ) -> Flow[tuple[list[_Found], tuple[str, ...]]]:
-    """Drop the hits of other channels that are less similar than ``least`` to every wording.
+    """Drop the hits that are less similar than ``least`` to every wording.
 
-    Of several channels, a threshold is a similarity of vectors, and the dense channel gives only
+    Of both channels, a threshold is a similarity of vectors, and the dense channel gives only
     those of its pool: the others are computed from the chunks' vectors. If no wording is for the
     dense channel, the question is embedded for this.
     """
@@ -259,27 +209,7 @@ def _near(
 
 
 def _fused(wording: Variant, result: _Found, target: Target, options: RetrieveOptions) -> _Found:
-    """The results of one wording as one ranking; those of plug-ins' channels are fused last."""
-    further = {channel.name: weight for channel, weight in target.channels}
-    if not further.keys() & result.replies.keys():
-        return _own_fused(wording, result, target, options)
-    own = {name: reply for name, reply in result.replies.items() if name not in further}
-    fused = _own_fused(wording, replace(result, replies=own), target, options)
-    rankings = [fused.ranking, *(result.replies[name].candidates for name in further)]
-    ids = [[key for key, _ in ranking] for ranking in rankings]
-    ranking = fusion.rrf(ids, options.rrf_k, [1.0, *further.values()])
-    added = ", ".join(f"{name} {weight:g}" for name, weight in further.items())
-    reason = "; ".join(filter(None, (fused.reason, f"rank fusion with {added}")))
-    shares = fused.weights or dict.fromkeys(own, 1.0)
-    total = sum(shares.values()) or 1.0
-    weights = {**{name: share / total for name, share in shares.items()}, **further}
-    return _Found(result.replies, result.vector, tuple(ranking), weights, reason)
-
-
-def _own_fused(
-    wording: Variant, result: _Found, target: Target, options: RetrieveOptions
-) -> _Found:
-    """The results of one wording as one ranking, those of plug-ins left out."""
+    """The results of one wording as one ranking."""
     replies, vector = result.replies, result.vector
     if len(replies) < 2:
         only = next(iter(replies.values()), SearchReply(()))
@@ -292,42 +222,23 @@ def _own_fused(
         ids = [[key for key, _ in pairs] for pairs in lists]
         ranking = fusion.rrf(ids, options.rrf_k, list(weights.values()), limit=limit)
         return _Found(replies, vector, tuple(ranking), weights, f"rank fusion, k {options.rrf_k}")
-    base, reason = _base_shares(wording, replies, target, options)
-    shares = [getattr(channel_weights, name) * share for name, share in base.items()]
-    floors = [_floor(name, reply, target) for name, reply in replies.items()]
-    ranking = fusion.convex(lists, shares, floors, options.candidates, limit=limit)
-    total = sum(shares)
-    weights = {name: share / total for name, share in zip(base, shares, strict=True)}
-    return _Found(replies, vector, tuple(ranking), weights, reason)
-
-
-def _base_shares(
-    wording: Variant, replies: Mapping[str, SearchReply], target: Target, options: RetrieveOptions
-) -> tuple[Mapping[str, float], str]:
-    """The share of each channel, before the weights of the settings, and the reason.
-
-    What the keyword channel leaves is shared equally: the others all cut words into the pieces of
-    a trained vocabulary, and so know and miss the same words.
-    """
-    others = tuple(name for name in replies if name != "keyword")
-    if "keyword" not in replies:
-        return dict.fromkeys(others, 1.0 / len(others)), "equal shares"
     share, reason = options.keyword_share, "fixed weights"
     if options.fusion == "adaptive":
         chosen = _balance(wording, replies["keyword"], target, share)
-        share, reason = chosen.keyword, replace(chosen, others=others).reason
-    return {"keyword": share, **dict.fromkeys(others, (1.0 - share) / len(others))}, reason
+        share, reason = chosen.keyword, chosen.reason
+    shares = (channel_weights.keyword * share, channel_weights.dense * (1.0 - share))
+    floors = (0.0, _dense_floor(replies["dense"], target))
+    ranking = fusion.convex(lists, shares, floors, options.candidates, limit=limit)
+    total = sum(shares)
+    weights = {name: each / total for name, each in zip(replies, shares, strict=True)}
+    return _Found(replies, vector, tuple(ranking), weights, reason)
 
 
-def _floor(name: str, reply: SearchReply, target: Target) -> float:
-    """The least score that a channel could give."""
-    if name == "dense":
-        if target.similarity == "cosine":
-            return -1.0
-        return -abs(max((score for _, score in reply.candidates), default=1.0))
-    if name == "late":  # vectors of length 1: at worst, every product is the negative
-        return -abs(max((score for _, score in reply.candidates), default=1.0))
-    return 0.0
+def _dense_floor(reply: SearchReply, target: Target) -> float:
+    """The least similarity that there could be."""
+    if target.similarity == "cosine":
+        return -1.0
+    return -abs(max((score for _, score in reply.candidates), default=1.0))
 
 
 def _balance(wording: Variant, keyword: SearchReply, target: Target, base: float) -> Balance:
@@ -452,39 +363,29 @@ def prepared(query: str, limit: int) -> tuple[str, list[str]]:
 def _searched_channels(
     target: Target, options: RetrieveOptions
 ) -> tuple[tuple[str, ...], list[str]]:
-    """The channels to search, those of plug-ins left out, and notes on those left out.
+    """The channels to search, and notes on those left out.
 
     Without vectors, keyword search alone needs no note: the result shows it.
     """
-    names = options.own_channels
-    if options.search in ("keyword", "dense"):
+    names: tuple[str, ...] = ("keyword", "dense")
+    if options.search in names:
         names = (options.search,)
-    elif options.search == "hybrid":
-        names = tuple(dict.fromkeys(("keyword", "dense", *names)))
-    elif not names and (not options.channels or isinstance(options.channels, Mapping)):
-        names = ("keyword", "dense") if target.model else ("keyword",)
+    elif options.search == "auto" and not target.model:
+        names = ("keyword",)
     if "dense" in names and not target.model:
-        search = options.search if options.search != "auto" else "dense"
         raise RetrieveError(
-            f"{search} search needs vectors, and this index has none",
+            f"{options.search} search needs vectors, and this index has none",
             where=f"snapshot {target.snapshot}",
-            hint="name an embedding model under embed and ingest again, or search without dense "
-            "(retrieve.channels, or retrieve.search: keyword)",
+            hint="name an embedding model under embed and ingest again, or set "
+            "retrieve.search: keyword",
         )
-    used = tuple(name for name in names if getattr(options.weights, name) > 0)
     if len(names) == 1:
         return names, []
-    if names and not used:
-        keys = [f".{name}" for name in names[1:]]
+    used = tuple(name for name in names if getattr(options.weights, name) > 0)
+    if not used:
         raise RetrieveError(
             "no channel has a weight above 0",
-            hint=f"set retrieve.weights.{' or '.join((names[0], *keys))}",
-        )
-    if len(used) > 1 and options.threshold is not None and "dense" not in used:
-        raise RetrieveError(
-            f"a threshold over the channels {', '.join(used)} means nothing: their scores differ",
-            where="retrieve.threshold",
-            hint="add the channel dense (the threshold is then a cosine), or name one channel",
+            hint="set retrieve.weights.keyword or retrieve.weights.dense",
         )
     dropped = [name for name in names if name not in used]
     return used, [f"{name} channel left out: its weight is 0" for name in dropped]
@@ -510,8 +411,6 @@ def _query_vector(wording: Variant, target: Target) -> Flow[Vector]:
         )
     if target.similarity == "cosine" and abs(square - 1) > 1e-4:
         vector = (vector / np.sqrt(square)).astype(np.float32)
-    if target.adapter is not None and role == "query":
-        vector = target.adapter.applied(vector)
     return vector
 
 

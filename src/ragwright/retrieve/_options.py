@@ -13,11 +13,8 @@ from ..core import (
     Filter,
     Relaxation,
     SoftFilter,
-    added,
-    addition,
     group_names,
     holds_secret,
-    near,
     option,
 )
 
@@ -300,9 +297,6 @@ class DatabaseOptions:
         return group_names(self.groups) if self.groups else ()
 
 
-OWN_CHANNELS = ("keyword", "dense", "sparse", "late")
-"""Channels of ragwright itself; the last ones have a model and a section of their own."""
-
 LEAST_POOL = 100
 """Candidates of a channel where few hits are wanted."""
 
@@ -322,12 +316,10 @@ class ChannelWeights:
 
     keyword: float = option(1.0, "Weight of the keyword channel.", ge=0)
     dense: float = option(1.0, "Weight of the vector channel.", ge=0)
-    sparse: float = option(1.0, "Weight of the learned sparse channel.", ge=0)
-    late: float = option(1.0, "Weight of the late interaction channel.", ge=0)
 
     def __post_init__(self) -> None:
         """Refuse invalid weights, also from Python."""
-        for name in OWN_CHANNELS:
+        for name in ("keyword", "dense"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:
                 raise ConfigError(
@@ -372,8 +364,8 @@ class RetrieveOptions:
     )
     search: SearchKind = option(
         "auto",
-        "keyword or dense alone, or hybrid, which needs vectors; auto: the channels of "
-        "retrieve.channels.",
+        "keyword or dense alone, or hybrid, which needs vectors; auto: hybrid if the index has "
+        "vectors, else keyword.",
     )
     fusion: FusionKind = option(
         "adaptive",
@@ -383,21 +375,12 @@ class RetrieveOptions:
     )
     keyword_share: float = option(
         0.2,
-        "Share of the keyword channel in a sum of scores; adaptive fusion starts from it. The "
-        "other channels share the rest equally.",
+        "Share of the keyword channel in a sum of scores; adaptive fusion starts from it.",
         ge=0,
         le=1,
     )
     rrf_k: int = option(60, "Constant k of reciprocal rank fusion, w / (k + rank).", ge=0)
     weights: ChannelWeights = option(ChannelWeights, "Weight of each channel in the fusion.")
-    channels: tuple[str, ...] | Mapping[str, float] = option(
-        tuple,
-        "Search channels: keyword, dense, sparse, late, and those of plug-ins, by name or as "
-        "module:object; empty: keyword, and dense if the index has vectors. A mapping adds "
-        "channels of plug-ins to these: name -> weight in a rank fusion with the search without "
-        "them, which has the weight 1.",
-        example="[keyword, sparse]",
-    )
     pool: int | None = option(
         None,
         "Candidates taken from each channel before fusion; empty: five times the hits wanted, at "
@@ -411,8 +394,6 @@ class RetrieveOptions:
     soft: tuple[SoftFilterOptions, ...] = option(
         (), "Soft metadata conditions: hits are ranked first by the weights of those they meet."
     )
-    adapter: str = option("", "File of `ragwright tune adapter` that moves query vectors.")
-    ranker: str = option("", "File of `ragwright tune ranker` that orders the hits of the search.")
     threshold: float | None = option(
         None, "Least similarity of a hit (in keyword search: least BM25 score); none by default."
     )
@@ -453,34 +434,6 @@ class RetrieveOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, not {value}")
-        for name, weight in self.added_channels.items():
-            if not 0 <= weight < math.inf:
-                raise ConfigError(f"channels: the weight of {name!r} must be at least 0")
-            if name in OWN_CHANNELS:
-                raise ConfigError(
-                    f"channels: {name} is a channel of ragwright, and a mapping holds those of "
-                    "plug-ins",
-                    hint=f"write a list, channels: [keyword, {name}], and the weight under "
-                    f"retrieve.weights.{name}",
-                )
-            if ":" not in name and addition("channels", name) is None:
-                raise ConfigError(
-                    f"unknown search channel {name!r}",
-                    hint=near(name, (*OWN_CHANNELS, *added("channels")))
-                    + "; a channel of your own is module:object",
-                )
-
-    @property
-    def own_channels(self) -> tuple[str, ...]:
-        """The channels of ragwright that ``channels`` lists, in their fixed order."""
-        return tuple(name for name in OWN_CHANNELS if name in self.channels)
-
-    @property
-    def added_channels(self) -> Mapping[str, float]:
-        """The channels of plug-ins, and their weights in the rank fusion."""
-        if isinstance(self.channels, Mapping):
-            return self.channels
-        return {name: 1.0 for name in self.channels if name not in OWN_CHANNELS}
 
     @property
     def candidates(self) -> int:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from ..core import (
     ChannelScore,
     Hit,
-    PartKind,
     PluginError,
     RagwrightError,
     RetrieveError,
     load_addition,
 )
 from ..flow import Flow, Lookup, LookupReply, send
-from ..index import Channel
 from ._target import Stage, Target
 
 Hits: TypeAlias = tuple[Hit, ...]
@@ -49,9 +47,6 @@ class StageHooks:
         return hits
 
 
-Extension = TypeVar("Extension", Stage, Channel)
-
-
 def open_stages(names: Iterable[str], options: Callable[[str], Any]) -> tuple[Stage, ...]:
     """The stages that settings name, in order.
 
@@ -62,21 +57,7 @@ def open_stages(names: Iterable[str], options: Callable[[str], Any]) -> tuple[St
     Raises:
         PluginError: One is not installed, or not a stage.
     """
-    return tuple(
-        _opened(name, "stages", Stage, options)  # type: ignore[type-abstract]
-        for name in names
-    )
-
-
-def open_channels(
-    weights: Mapping[str, float], options: Callable[[str], Any]
-) -> tuple[tuple[Channel, float], ...]:
-    """The channels of plug-ins with a weight above 0, and their weights; as `open_stages`."""
-    return tuple(
-        (_opened(name, "channels", Channel, options), weight)  # type: ignore[type-abstract]
-        for name, weight in weights.items()
-        if weight > 0
-    )
+    return tuple(_opened(name, options) for name in names)
 
 
 def run_stages(question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tuple[Hit, ...]]:
@@ -127,12 +108,10 @@ def _ranked(stage: Stage, returned: Sequence[Hit]) -> Iterable[Hit]:
         )
 
 
-def _opened(
-    name: str, kind: PartKind, wanted: type[Extension], options: Callable[[str], Any]
-) -> Extension:
-    where = f"retrieve.{kind}"
-    extension = load_addition(kind, name, where=where)
-    if isinstance(extension, type) and issubclass(extension, wanted):
+def _opened(name: str, options: Callable[[str], Any]) -> Stage:
+    where = "retrieve.stages"
+    extension = load_addition("stages", name, where=where)
+    if isinstance(extension, type) and issubclass(extension, Stage):
         section = extension.name or name
         settings = options(section) if extension.settings else None
         if extension.settings and not isinstance(settings, extension.settings):
@@ -145,11 +124,9 @@ def _opened(
             extension = extension(settings)
         except TypeError as error:  # a method that it must have is missing
             raise PluginError(f"{name!r} cannot be made: {error}", where=where) from error
-    if not isinstance(extension, wanted):
+    if not isinstance(extension, Stage):
         raise PluginError(
-            f"{name!r} is not a {wanted.__name__.lower()}",
-            where=where,
-            hint=f"subclass {wanted.__name__} of ragwright.{wanted.__module__.split('.')[1]}",
+            f"{name!r} is not a stage", where=where, hint="subclass Stage of ragwright.retrieve"
         )
     if not extension.name:
         if ":" in name:

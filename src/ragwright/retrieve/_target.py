@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
 
@@ -12,10 +12,7 @@ from ..flow import Flow
 from ..models import Tokenizer, TokenSource
 
 if TYPE_CHECKING:
-    from ..index import Channel
-    from ._adapter import Adapter
     from ._glossary import Glossary
-    from ._ranker import Ranker
 
 Mode: TypeAlias = str
 """The one channel that was searched, or ``hybrid``."""
@@ -55,23 +52,6 @@ class Stage(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedSearch:
-    """A channel with data of its own, as a search needs it.
-
-    Attributes:
-        name: Name of the channel.
-        model: Its model as configured, which encodes queries.
-        encoder: The model's identity, by which the index knows the data.
-        candidates: Most candidates of the other channels that it scores; 0 for every chunk.
-    """
-
-    name: str
-    model: str
-    encoder: str
-    candidates: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Target:
     """The index to search: a snapshot and the model that embeds queries for it.
 
@@ -84,10 +64,6 @@ class Target:
             judge a query's words.
         tokenizer: The embedding model's own, None if it has none or is remote.
         glossary: Meanings of codes and abbreviations, if a glossary is used.
-        adapter: Moves query vectors, if one is used.
-        ranker: Orders the hits of the search, if one is used.
-        channels: Channels of plug-ins that are searched too, and their weights in the fusion.
-        encoded: Channels with data of their own that are searched too.
         stages: Stages of plug-ins that the hits of the search go through, in order.
     """
 
@@ -98,25 +74,7 @@ class Target:
     analyzer: TokenSource | None = field(default=None, compare=False)
     tokenizer: Tokenizer | None = field(default=None, compare=False)
     glossary: Glossary | None = field(default=None, compare=False)
-    adapter: Adapter | None = field(default=None, compare=False)
-    ranker: Ranker | None = field(default=None, compare=False)
-    channels: tuple[tuple[Channel, float], ...] = field(default=(), compare=False)
-    encoded: tuple[EncodedSearch, ...] = field(default=(), compare=False)
     stages: tuple[Stage, ...] = field(default=(), compare=False)
-
-    def searched_encoders(self, channels: Iterable[str]) -> dict[str, str]:
-        """Those of some channels, as a search names its results, with data of their own -> encoder.
-
-        The results of further wordings are named with a number: ``sparse 2``.
-        """
-        names = {name.partition(" ")[0] for name in channels}
-        return {coded.name: coded.encoder for coded in self.encoded if coded.name in names}
-
-    @property
-    def learned(self) -> dict[str, str]:
-        """Hashes of the adapter and the ranker in use, for the manifests of runs."""
-        parts = {"adapter": self.adapter, "ranker": self.ranker}
-        return {name: part.digest for name, part in parts.items() if part is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +106,6 @@ class Explanation:
         seen: Chunk id -> the embedding model's tokens of the chunk's beginning.
         nearest: Chunk id of the first hits of a dense search -> (cosine, sentence) of those of its
             sentences that are nearest to the query, the nearest first.
-        pairs: With late interaction: chunk id of the first hits -> (share of the score, word of the
-            query, word of the hit that it matches best), the greatest first.
-        shared: Chunk id of the first hits of the sparse channel -> (share of the score, term) of
-            its greatest terms.
-        ranked: With a ranker: chunk id of the first hits -> feature -> (its value, what it adds to
-            the score).
         heads: Chunk id -> what the chunk is searched with besides its text: title, headings, the
             header row of its table, a sentence that a model wrote.
     """
@@ -166,9 +118,6 @@ class Explanation:
     matched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nearest: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
-    pairs: Mapping[str, tuple[tuple[float, str, str], ...]] = field(default_factory=dict)
-    shared: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
-    ranked: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     heads: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -180,8 +129,7 @@ class Candidates:
         query: Query as it was searched.
         mode: Channels that were searched.
         ranking: The ``top_k`` best (chunk id, score) over all channels: BM25 scores for
-            ``keyword``, similarities for ``dense``, fused scores for ``hybrid``, else those of the
-            channel.
+            ``keyword``, similarities for ``dense``, fused scores for ``hybrid``.
         channels: The results of each channel, best first, with its own scores.
         notes: Notes for the user: a query that was cut, a channel that found nothing.
         explanation: Terms, weights and levels; :func:`ragwright.retrieve.explain` adds the rest.

@@ -24,7 +24,6 @@ from ..flow import (
     Complete,
     CompleteReply,
     Embed,
-    Encode,
     Lookup,
     Rerank,
     Search,
@@ -162,7 +161,7 @@ def _span_of_entry(entry: TraceEntry, content: bool) -> tuple[str, dict[str, Any
         name, attributes = _of_call(entry, request, content)
     elif isinstance(request, Search):
         name, attributes = _of_search(entry, request, content)
-    elif isinstance(request, Embed | Encode):
+    elif isinstance(request, Embed):
         name, attributes = (
             f"embeddings {request.model}",
             _model_attributes("embeddings", request.model),

@@ -1,5 +1,4 @@
 from ._addition_suites import (
-    ChannelSuite as ChannelSuite,
     CommandSuite as CommandSuite,
     JudgeSuite as JudgeSuite,
     MeasureSuite as MeasureSuite,

@@ -1,4 +1,4 @@
-"""The conformance suites of measures, judges, stages, channels, commands, pages and steps."""
+"""The conformance suites of measures, judges, stages, commands, pages and steps."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 import jinja2
 import pytest
 
-from ..core import Filter, Hit, Row, Score
+from ..core import Filter, Row, Score
 from ..flow import Runner
-from ..index import Channel
 from ..measure import MeasureSetup, judge, parse_measure, score_row, shipped_rubrics
 from ..retrieve import Retrieved, RetrieveOptions, Stage, retrieve
 from ._reranker_suite import indexed_corpus
@@ -179,60 +178,6 @@ class StageSuite:
     def test_the_same_question_has_the_same_hits(self, ask: Callable[..., Retrieved]) -> None:
         """The stage is repeatable."""
         assert ask(_QUERY).hits == ask(_QUERY).hits
-
-
-class ChannelSuite:
-    """Inherit it and say how to make the channel.
-
-    It is built over an index of forty small documents.
-
-    Attributes:
-        query: A query for which it finds some of them.
-    """
-
-    query: str = _QUERY
-
-    def make(self) -> Channel:
-        """The channel under test, with its settings."""
-        raise NotImplementedError("return the channel under test")
-
-    @pytest.fixture
-    def ask(self, tmp_path: Path) -> Iterator[Callable[..., tuple[Hit, ...]]]:
-        """Search all channels and return the hits that this one found."""
-        with indexed_corpus(tmp_path, channels=lambda: (self.make(),)) as (routes, target):
-
-            def search(query: str, **options: Any) -> tuple[Hit, ...]:
-                with Runner(routes) as runner:
-                    chosen = RetrieveOptions(top_k=40, **options)
-                    hits = runner.run(retrieve(query, target, chosen)).hits
-                return tuple(hit for hit in hits if self.make().name in hit.channels)
-
-            yield search
-
-    def test_it_has_a_name_and_a_spec(self) -> None:
-        """Equal specs search the same files."""
-        assert self.make().name
-        assert self.make().spec
-        assert self.make().key == self.make().key
-
-    def test_it_finds_chunks(self, ask: Callable[..., tuple[Hit, ...]]) -> None:
-        """Its results are chunks of the index with falling scores; the same each time."""
-        hits = ask(self.query)
-        assert hits
-        name = self.make().name
-        places = sorted((hit.channels[name].rank, -hit.channels[name].score) for hit in hits)
-        assert [score for _, score in places] == sorted(score for _, score in places)
-        assert ask(self.query) == hits
-
-    def test_hard_filters_hold(self, ask: Callable[..., tuple[Hit, ...]]) -> None:
-        """It returns only chunks that meet the filters."""
-        only = Filter("client", ("client 3",))
-        assert {hit.metadata["client"] for hit in ask(self.query, filters=(only,))} <= {"client 3"}
-
-    def test_odd_queries_are_answered(self, ask: Callable[..., tuple[Hit, ...]]) -> None:
-        """Unknown words, punctuation alone and long queries do not fail."""
-        for query in ("zyxwv", "🙂 ???", "oil pump " * 1000):
-            assert isinstance(ask(query), tuple)
 
 
 class CommandSuite:

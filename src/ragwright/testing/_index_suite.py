@@ -26,7 +26,6 @@ from ..core import (
 )
 from ..index import IndexedDocument, Store, chunk_key
 from ..models import Analyzer, TokenSource, is_code
-from ._encoded_suite import EncodedTests
 from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
 from ._relaxed_suite import RelaxedTests
 from ._rights_suite import RightsTests
@@ -143,7 +142,7 @@ def assert_same(
     assert list(ranking) == ranked(ranking, len(ranking))
 
 
-class IndexSuite(EncodedTests, RelaxedTests, RightsTests):
+class IndexSuite(RelaxedTests, RightsTests):
     """Tests that every store passes; subclass it and offer one fixture.
 
     .. code-block:: python

@@ -13,7 +13,7 @@ import pytest
 
 from ..core import Filter, RetrieveError
 from ..flow import BatchHandler, Embed, EmbedReply, Flow, Lookup, Route, Runner, Search
-from ..index import Channel, Channels, LookupHandler, SearchHandler, StoreOptions, Views, open_store
+from ..index import LookupHandler, SearchHandler, StoreOptions, Views, open_store
 from ..models import Analyzer, Reranker
 from ..retrieve import Retrieved, RetrieveOptions, Target
 from ._index_corpus import PAIR, make_document, make_indexed, make_vector
@@ -209,16 +209,10 @@ class _Vectors(BatchHandler[Embed, EmbedReply]):
 
 
 @contextmanager
-def indexed_corpus(
-    folder: Path, channels: Callable[[], tuple[Channel, ...]] = tuple
-) -> Iterator[tuple[dict[type, Route], Target]]:
-    """Routes of a runner, and the target: the suite's forty documents in a store in ``folder``.
-
-    ``channels`` makes the channels of plug-ins that are searched too.
-    """
+def indexed_corpus(folder: Path) -> Iterator[tuple[dict[type, Route], Target]]:
+    """Routes of a runner, and the target: the suite's forty documents in a store in ``folder``."""
     store = open_store(StoreOptions(), folder)
-    views = Views(store, channels=Channels(folder / "channels"))
-    views.channels.add(channels())
+    views = Views(store)
     try:
         store.upsert(PAIR, [make_indexed(make_document(number)) for number in range(40)])
         routes: dict[type, Route] = {
@@ -229,13 +223,7 @@ def indexed_corpus(
         name, width = PAIR.embedder, PAIR.dimensions
         yield (
             routes,
-            Target(
-                store.snapshot(PAIR),
-                name,
-                width,
-                analyzer=Analyzer(),
-                channels=tuple((channel, 1.0) for channel in channels()),
-            ),
+            Target(store.snapshot(PAIR), name, width, analyzer=Analyzer()),
         )
     finally:
         views.close()

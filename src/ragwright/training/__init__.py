@@ -1,4 +1,4 @@
-"""Training parts of the search: adapters, embedding models, rankers, and what they gain."""
+"""Training the embedding model and the reranker, and what they gain."""
 
 import lazy_loader
 

@@ -36,7 +36,7 @@ def tune_embedder(project: Project, testset: str = "", options: ModelTuning | No
         options: Sources, losses, settings.
 
     Raises:
-        ConfigError: No embedding model is set, it cannot be trained, or an adapter is in use.
+        ConfigError: No embedding model is set, or it cannot be trained.
         MissingExtraError: ``ragwright[train]`` is not installed.
         RetrieveError: Nothing has been ingested.
         TestsetError: Too few questions have gold in the index.
@@ -78,13 +78,6 @@ class _EmbedderTeacher(Teacher):
                 where="--preserve",
                 hint="use --loss ranking, or leave --preserve out",
             )
-        for key in ("adapter", "ranker"):
-            if configured := getattr(project.settings.retrieve, key):
-                raise ConfigError(
-                    f"retrieve.{key} is {configured}, made for the present model",
-                    where=where,
-                    hint=f"add --set retrieve.{key}= ; fit a new {key} to the new model afterwards",
-                )
         return project.models.trainable(self.base)
 
     def open(self, source: str) -> Any:

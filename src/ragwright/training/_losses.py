@@ -10,9 +10,6 @@ from ..models import Similarity
 Loss: TypeAlias = Literal["ranking", "cosine"]
 """Name of the loss: see :func:`make_loss`."""
 
-_DOCUMENT_FLOPS, _QUERY_FLOPS = 3e-5, 5e-5
-"""Weights of the number of terms of passages and queries, as SPLADE examples have them."""
-
 _SCALE = 20.0
 _MARGIN = 0.0
 
@@ -38,43 +35,6 @@ def make_loss(name: Loss, model: Any, similarity: Similarity) -> Any:
     util = require("sentence_transformers.util", "train", "training an embedding model")
     # The scale of cosines would saturate products of long vectors.
     return losses.MultipleNegativesRankingLoss(model, scale=1.0, similarity_fct=util.dot_score)
-
-
-def sparse_loss(model: Any) -> Any:
-    """Make the loss of a sparse encoder: ranking, and how few terms it uses.
-
-    A CSR model is kept near its dense vectors (Wen et al. 2025, arXiv:2503.01776); others pay for
-    their terms (SPLADE; Formal et al. 2021, arXiv:2107.05720), and an inference-free model only for
-    those of passages.
-
-    Raises:
-        MissingExtraError: sentence-transformers is not installed.
-    """
-    losses = require(
-        "sentence_transformers.sparse_encoder.losses", "train", "training a sparse model"
-    )
-    ranking = losses.SparseMultipleNegativesRankingLoss(model)
-    if any(type(layer).__name__ == "SparseAutoEncoder" for layer in model):
-        return losses.CSRLoss(model, ranking)
-    free = type(model[0]).__name__ == "Router"
-    return losses.SpladeLoss(
-        model,
-        ranking,
-        document_regularizer_weight=_DOCUMENT_FLOPS,
-        query_regularizer_weight=None if free else _QUERY_FLOPS,
-    )
-
-
-def late_loss(model: Any) -> Any:
-    """Make the ranking loss of a late interaction model, over MaxSim (arXiv:2004.12832).
-
-    Raises:
-        MissingExtraError: sentence-transformers is not installed.
-    """
-    losses = require(
-        "sentence_transformers.multi_vector_encoder.losses", "train", "training a late model"
-    )
-    return losses.MultiVectorMultipleNegativesRankingLoss(model)
 
 
 def _cosine_loss(model: Any) -> Any:

@@ -54,7 +54,7 @@ def searched_pairs(project: Project, rows: Sequence[Row], mining: Mining) -> lis
     Raises:
         TestsetError: Fewer than 20 pairs.
     """
-    target = replace(project.target(), ranker=None)
+    target = project.target()
     options = project.settings.retrieve
     search = plain_search(options, options.rerank.candidates)
 

@@ -46,7 +46,7 @@ def chosen_share(
         The keys that change, with their values, and MRR@10 by setting.
     """
     present = plain_search(project.settings.retrieve, _CUTOFF)
-    target = replace(project.target(), ranker=None)
+    target = project.target()
     settings = dict.fromkeys(
         [
             (present.fusion, present.keyword_share),

@@ -1,4 +1,4 @@
-"""Results of tuning a part of the search: one record for adapters, rankers and models."""
+"""Results of tuning a model of the search."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class TrainingFigures:
 
 @dataclass(frozen=True, slots=True)
 class TunedTable:
-    """A further table of a result, for example the weights of features.
+    """A further table of a result, for example the sources of the pairs.
 
     Attributes:
-        name: Its name in JSON, for example ``features``.
+        name: Its name in JSON, for example ``pairs``.
         columns: Column heads.
         rows: Cells by column: text, a number, or None if empty.
     """
@@ -61,9 +61,8 @@ class Tuned:
     """A trained part of the search, and its result.
 
     Attributes:
-        part: The trained part: ``adapter``, ``ranker``, ``embedder``, ``reranker``, ``sparse`` or
-            ``late``.
-        setting: The key of ragwright.yaml that puts it to use, for example ``retrieve.adapter``.
+        part: The trained part: ``embedder`` or ``reranker``.
+        setting: The key of ragwright.yaml that puts it to use, for example ``embed.model``.
         path: The file or folder that was written; None if it is not proven better, unless keeping
             was requested.
         base: Its base, for example the name of the embedding model.
@@ -152,15 +151,3 @@ def held_out(
             hint="add gold (reference_ids or spans) to the questions of its confirm split",
         )
     return compared[0], (*rows.notes, *([clusters.note] if clusters.note else []))
-
-
-def held_out_card(comparison: Comparison) -> dict[str, Any]:
-    """Return the held-out comparison for the card of a tuned part."""
-    return {
-        "measure": comparison.measure,
-        "n": comparison.n,
-        "before": comparison.mean_a,
-        "after": comparison.mean_b,
-        "low": comparison.low,
-        "high": comparison.high,
-    }

@@ -43,8 +43,8 @@ _EXTRAS = {
         "sentence-transformers models (st:NAME) and export to ONNX",
     ),
     "train": (
-        ("accelerate", "datasets", "lightgbm", "sentence_transformers"),
-        "training (ragwright tune embedder, ragwright tune ranker)",
+        ("accelerate", "datasets", "sentence_transformers"),
+        "training (ragwright tune)",
     ),
 }
 """Extra -> the modules it brings, and what it is for."""
@@ -97,16 +97,14 @@ def _extra_checks() -> Iterator[Check]:
 
 
 def _settings_checks(project: Project) -> Iterator[opened.Check]:
-    """Faults of sections, stages and channels, which most commands read when they use them."""
+    """Faults of sections and stages, which most commands read when they use them."""
     settings = project.settings
-    search = settings.retrieve
     openings: list[Callable[[], object]] = [
         ledger.added_tables,
         *(partial(settings.section, name) for name in settings.parts),
-        *(partial(retrieve.open_stages, [name], settings.section) for name in search.stages),
         *(
-            partial(retrieve.open_channels, {name: weight}, settings.section)
-            for name, weight in search.added_channels.items()
+            partial(retrieve.open_stages, [name], settings.section)
+            for name in settings.retrieve.stages
         ),
     ]
     if settings.judge.by:

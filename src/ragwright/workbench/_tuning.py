@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     )
     from ..testsets import Testset
     from ..training import (
-        AdapterTuning,
         ModelTuning,
-        RankerTuning,
         Tuned,
         TutorialOptions,
         TutorialTable,
@@ -108,14 +106,6 @@ class TuningVerbs(ABC):
         """Compare the served configuration with that of a run; nothing is promoted."""
         return jobs.rehearse_promotion(self.project, run, rules, options)
 
-    def tune_adapter(self, testset: str, options: AdapterTuning | None = None) -> Tuned:
-        """Fit an adapter of query vectors; see :func:`ragwright.training.tune_adapter`."""
-        return training.tune_adapter(self.project, testset, options)
-
-    def tune_ranker(self, testset: str, options: RankerTuning | None = None) -> Tuned:
-        """Learn an order of the hits; see :func:`ragwright.training.tune_ranker`."""
-        return training.tune_ranker(self.project, testset, options)
-
     def tune_embedder(self, testset: str = "", options: ModelTuning | None = None) -> Tuned:
         """Fine-tune the embedding model; see :func:`ragwright.training.tune_embedder`."""
         return training.tune_embedder(self.project, testset, options)
@@ -123,14 +113,6 @@ class TuningVerbs(ABC):
     def tune_reranker(self, testset: str = "", options: ModelTuning | None = None) -> Tuned:
         """Train a cross-encoder; see :func:`ragwright.training.tune_reranker`."""
         return training.tune_reranker(self.project, testset, options)
-
-    def tune_sparse(self, testset: str = "", options: ModelTuning | None = None) -> Tuned:
-        """Train a learned sparse model; see :func:`ragwright.training.tune_sparse`."""
-        return training.tune_sparse(self.project, testset, options)
-
-    def tune_late(self, testset: str = "", options: ModelTuning | None = None) -> Tuned:
-        """Train a late interaction model; see :func:`ragwright.training.tune_late`."""
-        return training.tune_late(self.project, testset, options)
 
     def tutorial(self, options: TutorialOptions | None = None) -> TutorialTable:
         """Base and tuned, each with and without reranking, on the same questions."""

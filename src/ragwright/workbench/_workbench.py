@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -237,8 +236,6 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         """Explain the hits: terms, tokens, weights, relaxation levels.
 
         Of the first hits of a dense search the sentences are embedded, to show the nearest ones;
-        those of the sparse channel are encoded, to show which terms matched, and those of late
-        interaction, to show which words it matched;
         ``scope`` limits who may see their vectors.
         """
         project = self.project
@@ -246,18 +243,12 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         # Not target(): it opens the present snapshot, which may differ from the searched one.
         tokenizer = project.models.tokenizer(model) if model else None
         explanation = retrieve.explain(retrieved, project.analyzer, tokenizer)
-        late, sparse = project.settings.late.model, project.settings.sparse.model
-        if not model and not late and not sparse:
+        if not model:
             return explanation
         with project.work.working("retrieve"):
-            run = partial(project.runner.run, scope=scope)
-            nearest = run(retrieve.nearest_sentences(retrieved, model)) if model else {}
-            pairs = run(retrieve.word_pairs(retrieved, late)) if late else {}
-            shared: Mapping[str, tuple[tuple[float, str], ...]] = {}
-            if sparse and any("sparse" in hit.channels for hit in retrieved.hits):
-                name = project.models.encoders.encoder("sparse", sparse).term
-                shared = run(retrieve.shared_terms(retrieved, sparse, name))
-        return replace(explanation, nearest=nearest, pairs=pairs, shared=shared)
+            sentences = retrieve.nearest_sentences(retrieved, model)
+            nearest = project.runner.run(sentences, scope=scope)
+        return replace(explanation, nearest=nearest)
 
     def ask(self, question: str, persona: str = "", options: Asking | None = None) -> Answer:
         """Answer a question for one persona (``answer.persona`` by default), with citations."""

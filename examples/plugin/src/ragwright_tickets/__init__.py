@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -16,7 +16,6 @@ import typer
 from ragwright import Workbench
 from ragwright.core import Document, Hit, MalformedSourceError, Row, option
 from ragwright.flow import Flow
-from ragwright.index import Channel, ChannelIndex
 from ragwright.ingest import Failure, SourceFile, SuffixReader
 from ragwright.ledger import Forgets, Tables
 from ragwright.measure import custom_measure
@@ -84,56 +83,6 @@ class Recency(Stage):
             score = hit.score * 0.5 ** (max(0, days) / self.options.half_life)
             aged.append(replace(hit, score=round(score, 6)))
         return tuple(sorted(aged, key=lambda hit: -hit.score))
-
-
-@dataclass(frozen=True, slots=True)
-class TagOptions:
-    """Settings of the section ``tags``."""
-
-    field: str = option("tags", "Metadata field with the tags.")
-
-
-class TagIndex(ChannelIndex):
-    """Chunks by tag."""
-
-    def __init__(self, chunks: Mapping[str, Sequence[str]]) -> None:
-        self._chunks = chunks
-
-    def search(
-        self, text: str, k: int, allowed: Collection[str] | None
-    ) -> Sequence[tuple[str, float]]:
-        """The score of a chunk is the number of its tags that the query names."""
-        counts = Counter[str]()
-        for word in set(re.findall(r"\w+", text.lower())):
-            counts.update(self._chunks.get(word, ()))
-        kept = {key: n for key, n in counts.items() if allowed is None or key in allowed}
-        return sorted(kept.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
-
-
-class TagChannel(Channel):
-    """Finds chunks whose tags are words of the query, even where their texts lack them."""
-
-    name = "tags"
-    settings = TagOptions
-    options: TagOptions
-
-    @property
-    def spec(self) -> str:  # type: ignore[override]
-        """Another field gives other files."""
-        return f"tags/1 {self.options.field}"
-
-    def build(self, chunks: Iterator[Hit], folder: Path, former: Path | None) -> None:
-        """Write the chunks of each tag."""
-        by_tag = defaultdict(list)
-        for chunk in chunks:
-            tags = chunk.metadata.get(self.options.field, ())
-            for tag in tags if isinstance(tags, tuple) else ():
-                by_tag[tag.lower()].append(chunk.chunk_id)
-        (folder / "tags.json").write_text(json.dumps(by_tag), "utf-8")
-
-    def open(self, folder: Path) -> TagIndex:
-        """Read them all: they are few."""
-        return TagIndex(json.loads((folder / "tags.json").read_text("utf-8")))
 
 
 def tag_counts(documents: Iterator[Document]) -> list[tuple[str, int]]:

@@ -14,12 +14,10 @@ from typer import Option
 
 from ...report import tuned_headline, tuned_json, tuned_table, tuned_use
 from ...training import (
-    AdapterTuning,
     Loss,
     Mining,
     ModelTuning,
     Negatives,
-    RankerTuning,
     TrainingOptions,
     Tuned,
     named_sources,
@@ -103,7 +101,7 @@ class _Teaching:
         bool,
         Option("--keep", help="Write the model even if it is not proven better; its card says so."),
     ] = False
-    seed: Annotated[int, Option(min=0, help="Seed of order, folds, trees and intervals.")] = 0
+    seed: Annotated[int, Option(min=0, help="Seed of order, negatives and intervals.")] = 0
 
     def tuning(
         self,
@@ -143,10 +141,6 @@ class _Teaching:
         )
 
 
-_GOLD = Option(..., help="Questions with gold.")
-_MEASURE = Option("MRR@10", help="Ranking measure that decides.")
-_SEED = Option(0, min=0, help="Seed of order, folds, trees and intervals.")
-
 group = typer.Typer(
     help="Train parts of the search on a testset; kept only where they win on held-out questions.",
     no_args_is_help=True,
@@ -156,43 +150,6 @@ group = typer.Typer(
 @group.callback()
 def parts() -> None:
     """Train parts of the search on a testset; kept only where they win on held-out questions."""
-
-
-@group.command("adapter")
-@takes(_SHARED)
-def adapter(
-    flags: Flags,
-    testset: str = _GOLD,
-    file: str = Option("", "-o", "--output", help="File to write; by default in adapters/."),
-    measure: str = _MEASURE,
-    seed: int = _SEED,
-) -> int:
-    """Fit a linear adapter of query vectors; no passage is embedded again.
-
-    Fitted on the tune split, compared on the confirm split. Exit code 0 when it was written, 100
-    when it is not proven better.
-    """
-    options = AdapterTuning(file, measure, seed, flags.cluster)
-    return _tuned(flags, lambda bench: bench.tune_adapter(testset, options))
-
-
-@group.command("ranker")
-@takes(_SHARED)
-def ranker(
-    flags: Flags,
-    testset: str = _GOLD,
-    file: str = Option("", "-o", "--output", help="File to write; by default in rankers/."),
-    measure: str = _MEASURE,
-    depth: int = Option(50, min=2, max=1000, help="Number of hits that it reorders."),
-    seed: int = _SEED,
-) -> int:
-    """Learn an order of the hits from scores, ranks, words, codes and titles.
-
-    Fitted on the tune split, compared on the confirm split. Exit code 0 when it was written, 100
-    when it is not proven better.
-    """
-    options = RankerTuning(file, measure, depth, seed, flags.cluster)
-    return _tuned(flags, lambda bench: bench.tune_ranker(testset, options))
 
 
 @group.command("embedder")
@@ -235,35 +192,6 @@ def reranker(flags: Flags, teaching: _Teaching, base: str = _BASE) -> int:
     steps = _Steps()
     options = teaching.tuning(flags, steps, base)
     return _tuned(flags, lambda bench: bench.tune_reranker(teaching.testset, options), steps)
-
-
-@group.command("sparse")
-@takes(f"{_SHARED} resume")
-def sparse(flags: Flags, teaching: _Teaching, base: str = _BASE) -> int:
-    """Train a learned sparse model for the channel sparse.
-
-    It starts from the present sparse model, else from the embedding model. The search with the
-    channel is compared with the present one on the confirm split. Exit code 0 when a model folder
-    was written, 100 when it is not proven better; --keep writes it then too, marked in its card.
-    """
-    steps = _Steps()
-    options = teaching.tuning(flags, steps, base)
-    return _tuned(flags, lambda bench: bench.tune_sparse(teaching.testset, options), steps)
-
-
-@group.command("late")
-@takes(f"{_SHARED} resume")
-def late(flags: Flags, teaching: _Teaching, base: str = _BASE) -> int:
-    """Train a late interaction model for the channel late.
-
-    It starts from the present late interaction model, else from the embedding model. The search
-    with the channel is compared with the present one on the confirm split. Exit code 0 when a model
-    folder was written, 100 when it is not proven better; --keep writes it then too, marked in its
-    card.
-    """
-    steps = _Steps()
-    options = teaching.tuning(flags, steps, base)
-    return _tuned(flags, lambda bench: bench.tune_late(teaching.testset, options), steps)
 
 
 @dataclass

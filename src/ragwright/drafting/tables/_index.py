@@ -47,16 +47,7 @@ def sync_index(
         "index sync of records",
         wait=opened.settings.part("records", records.RecordsOptions).wait,
     ):
-        marker = opened.folder.ingest_marker
-        if project.encoded_models(opened.settings):
-            # Until these channels have their data, servers go on with the snapshot before.
-            marker.parent.mkdir(parents=True, exist_ok=True)
-            marker.touch()
-        counts = _sync_locked(opened, tables, pair, on_start)
-        if pair == opened.pair and project.encoded_models(opened.settings):
-            project.encode_missing(opened)
-            marker.unlink(missing_ok=True)
-        return counts
+        return _sync_locked(opened, tables, pair, on_start)
 
 
 def _sync_locked(

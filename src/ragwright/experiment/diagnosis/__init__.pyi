@@ -3,7 +3,6 @@ from ._capabilities import (
     CurvePoint as CurvePoint,
     capability_curves as capability_curves,
 )
-from ._channel_effects import ChannelEffect as ChannelEffect
 from ._comparing_generators import (
     GridOptions as GridOptions,
     compare_generators as compare_generators,

@@ -23,7 +23,6 @@ from ._oracles import (
     Stage,
     diagnosed_row,
     pool_depth,
-    searched_channels,
     stage_names,
 )
 
@@ -114,7 +113,6 @@ def _diagnosis_work(
     rows, wanted_measures, base = planned(project, testset, measures, Evaluating(answers=True))
     plan = project.plan(stream=False)
     setup = judging(project)
-    channels = searched_channels(plan.retrieve) if "retrieve" in stages else ()
     case = DiagnosisCase(
         project.target(),
         plan,
@@ -123,12 +121,9 @@ def _diagnosis_work(
         setup,
         stages,
         options.closed_book,
-        channels,
         _needs_replies(project, plan.retrieve),
     )
     manifest = {**base.manifest, "stages": list(stages), "closed_book": options.closed_book}
-    if channels:
-        manifest["channels"] = list(channels)
     items = [(row.id, partial(diagnosed_row, row, case)) for row in rows.rows]
     return _DiagnosisWork(rows, wanted_measures, stages, manifest, items)
 

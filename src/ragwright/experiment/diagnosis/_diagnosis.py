@@ -25,7 +25,6 @@ from ...measure import (
     p_text,
 )
 from ..evaluations import clusters_of_results, result_body, result_of
-from ._channel_effects import ChannelEffect, channel_effects
 from ._facts import RIGHT_RULE
 from ._gold_places import GoldPlace
 from ._oracles import FRONT, LOSSES, RANKING, STAGES, DiagnosedRow, Lost, Stage, is_judged
@@ -92,7 +91,6 @@ class Diagnosis:
         losses: Place where rows are first lost -> number of rows; ``""`` counts rows that are not
             lost.
         rows: Every row that was answered, with its oracles.
-        channels: What each search channel adds, where the settings list several.
         context: The answer compared with the same question without passages, if requested.
         known: Share of rows that are right without passages.
         notes: What the reader should know.
@@ -109,7 +107,6 @@ class Diagnosis:
     known: Summary | None = None
     notes: tuple[str, ...] = ()
     parts: Mapping[str, Diagnosis] = field(default_factory=dict)
-    channels: tuple[ChannelEffect, ...] = ()
 
     def of(self, stage: str, measure: str) -> StagePoints:
         """The points of a stage by a measure."""
@@ -152,10 +149,9 @@ def diagnosis_of(
         else ()
     )
     notes += (row_clusters.note,) if row_clusters.note else ()
-    channels = channel_effects(rows, measures, seed, clusters)
     return Diagnosis(
         name,
-        (*verdict, *_channel_verdict(channels)),
+        verdict,
         stage,
         points,
         by_stage,
@@ -163,7 +159,6 @@ def diagnosis_of(
         context,
         known,
         notes,
-        channels=channels,
     )
 
 
@@ -206,10 +201,6 @@ def diagnosed_of(body: Mapping[str, Any]) -> DiagnosedRow:
         tuple(Score(**score) for score in body["closed_book"]),
         body["known"],
         tuple(body["documents"]),
-        {
-            channel: tuple(Score(**score) for score in scores)
-            for channel, scores in body.get("without", {}).items()
-        },
     )
 
 
@@ -310,18 +301,6 @@ def _diagnosis_verdict(
                 f"{count} of {len(rows)} rows are lost before any stage: {_BEFORE[lost]}."
             )
     return (order[0].stage if order else None), tuple(sentences)
-
-
-def _channel_verdict(effects: Sequence[ChannelEffect]) -> Iterator[str]:
-    """Name the channels that are proven to add points, or to cost some."""
-    for effect in effects:
-        c = effect.added
-        if c.verdict in ("better", "worse"):
-            verb = "adds" if c.verdict == "better" else "costs"
-            yield (
-                f"The channel {effect.channel} {verb} {abs(c.difference or 0.0):.3f} points of "
-                f"{effect.measure}: proven."
-            )
 
 
 def _gains_beyond(points: Sequence[StagePoints], rows: int) -> Iterator[str]:

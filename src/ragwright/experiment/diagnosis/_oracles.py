@@ -63,7 +63,6 @@ class DiagnosisCase:
         setup: Settings of judges.
         stages: Stages that get their oracle.
         closed_book: Also answer without passages.
-        channels: Search channels that are left out in turn.
         asks: The search uses a paid model: a dry run cannot know its results.
     """
 
@@ -74,7 +73,6 @@ class DiagnosisCase:
     setup: MeasureSetup
     stages: tuple[Stage, ...] = STAGES
     closed_book: bool = False
-    channels: tuple[str, ...] = ()
     asks: bool = False
 
 
@@ -90,7 +88,6 @@ class DiagnosedRow:
         oracles: Stage -> scores with its oracle, in the order of the measures.
         closed_book: Scores of the answer without passages, if requested; ``known`` is True if that
             answer is right.
-        without: Search channel -> scores of the row as it is answered without it.
         documents: Every document shown to the plain answer, an oracle or a judge.
     """
 
@@ -102,7 +99,6 @@ class DiagnosedRow:
     closed_book: tuple[Score, ...] = ()
     known: bool | None = None
     documents: tuple[str, ...] = ()
-    without: Mapping[str, tuple[Score, ...]] = field(default_factory=dict)
 
 
 def pool_depth(options: RetrieveOptions) -> int:
@@ -132,14 +128,9 @@ def diagnosed_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
     names += ["closed_book"] if case.closed_book else []
     outcomes = yield from gather([_ORACLES[name](plain) for name in names], settle=True)
     by_oracle = dict(zip(names, (settled(outcome) for outcome in outcomes), strict=True))
-    left_out = yield from gather(_without_channel(plain, name) for name in case.channels)
     answers = [
         plain_answer,
-        *(
-            scored.answer
-            for scored in (*by_oracle.values(), *left_out)
-            if scored.answer is not None
-        ),
+        *(scored.answer for scored in by_oracle.values() if scored.answer is not None),
     ]
     documents = [hit.document_id for answer in answers for hit in answer.hits]
     documents += [piece.document_id for piece in pieces]
@@ -157,15 +148,7 @@ def diagnosed_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
         if closed_book is None or closed_book.answer is None
         else plain.right(closed_book.answer),
         tuple(dict.fromkeys(documents)),
-        {name: each.scores for name, each in zip(case.channels, left_out, strict=True)},
     )
-
-
-def searched_channels(options: RetrieveOptions) -> tuple[str, ...]:
-    """The channels that the settings list, if there are several to leave out."""
-    if options.search != "auto" or isinstance(options.channels, Mapping):
-        return ()
-    return options.channels if len(options.channels) > 1 else ()
 
 
 class Watched(StageHooks):
@@ -400,19 +383,6 @@ def _with_deduction_returned(measure: Measure, plain: Score, control: Score | No
     error = top - control.value
     detail = f"the judge gives the gold answer {control.value:g} of {top:g}: {control.detail}"
     return Score(str(measure), "scored", min(top, plain.value + error), detail=detail)
-
-
-def _without_channel(plain: _AnsweredRow, name: str) -> Flow[_OracleScores]:
-    """Answer the row by a search without one of its channels."""
-    if not plain.pieces:
-        return (yield from _not_applicable(plain, "the row has no gold for retrieval"))
-    case, plan = plain.case, plain.case.plan
-    rest = tuple(other for other in plan.retrieve.channels if other != name)
-    added = tuple(pair for pair in case.target.channels if pair[0].name != name)
-    narrowed = replace(case, target=replace(case.target, channels=added))
-    fewer = replace(plan, retrieve=replace(plan.retrieve, channels=rest))
-    watched = Watched(plain.watch.depth)
-    return (yield from _answer_again(replace(plain, case=narrowed), fewer, watched))
 
 
 def _closed_book_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:

@@ -34,7 +34,6 @@ from ...project import (
     at_work,
     build_like,
     configuration_of,
-    index_key,
     keep_configuration,
     load_settings,
     project_sections,
@@ -501,11 +500,11 @@ class _Sweep:
                 return ()
             key = ""
             try:
-                key = index_key(project)
+                key = project.pair.key
                 if key not in placed and key not in failed:
                     project.share_budget()
                     build_like(project, self.project)
-                    key = index_key(project)  # the length of a server's vectors is only known now
+                    key = project.pair.key  # the length of a server's vectors is only known now
             except StoppedError as error:
                 self.stopped = error
                 return ()

@@ -22,7 +22,7 @@ class IngestReport:
     ``failures`` lists every source that could not be read, and why; ``skipped`` those left out on
     purpose, such as a link that leads out of its source; ``warnings`` documents that were read
     although they are damaged, such as a table with ragged rows. ``engine`` is where documents were
-    read and cut. ``encoded`` counts chunks encoded for the channels with data of their own.
+    read and cut.
     """
 
     counts: WriteCounts
@@ -32,7 +32,6 @@ class IngestReport:
     skipped: tuple[Failure, ...] = ()
     warnings: tuple[Failure, ...] = ()
     engine: str = "local"
-    encoded: int = 0
 
     @property
     def nothing_read(self) -> bool:
@@ -55,7 +54,6 @@ class IngestReport:
                 "added": counts.chunks_added,
                 "removed": counts.chunks_removed,
                 "embedded": self.embedded,
-                "encoded": self.encoded,
             },
             "failures": [_failure_record(failure) for failure in self.failures],
             "skipped": [_failure_record(failure) for failure in self.skipped],
@@ -129,10 +127,9 @@ class IngestProgress:
         read: Documents read so far, unchanged ones included.
         bytes_done: Bytes of local files read, of ``bytes_total``.
         texts: Chunks to embed found so far; ``embedded`` of them have their vector.
-        encoded: Chunks encoded so far for the channels with data of their own.
         all_read: True once every source is read: all chunks to embed are known.
         scans: Pages read by OCR.
-        pace: The rate at which chunks are embedded; ``encode_pace`` that of encoding.
+        pace: The rate at which chunks are embedded.
     """
 
     documents: int = 0
@@ -146,11 +143,9 @@ class IngestProgress:
     bytes_total: int = 0
     texts: int = 0
     embedded: int = 0
-    encoded: int = 0
     all_read: bool = False
     scans: ScanProgress = field(default_factory=ScanProgress)
     pace: Pace = field(default_factory=Pace)
-    encode_pace: Pace = field(default_factory=Pace)
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -162,11 +157,6 @@ class IngestProgress:
         """Count chunks that have their vector now."""
         self.embedded += count
         self.pace.note(count)
-
-    def encode(self, count: int) -> None:
-        """Count chunks that a channel with data of its own has encoded."""
-        self.encoded += count
-        self.encode_pace.note(count)
 
     @property
     def eta(self) -> float | None:

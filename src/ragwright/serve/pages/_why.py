@@ -13,11 +13,8 @@ if TYPE_CHECKING:
 _WAYS: Mapping[str, str] = {
     "keyword": "by its words",
     "dense": "by its meaning",
-    "sparse": "by related words",
-    "late": "by the meaning of each word",
     "rerank": "when question and passage were read together",
     "select": "by how well its sentences answer",
-    "ranker": "by all of these together",
 }
 """Channels and stages of a search -> how a reader would put it."""
 
