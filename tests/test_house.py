@@ -71,7 +71,6 @@ EXTRAS = {
     "daft",
     "docx",
     "lancedb",
-    "lightgbm",
     "markdownify",
     "onnx",
     "onnxruntime",

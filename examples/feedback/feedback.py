@@ -32,8 +32,6 @@ from ragwright.testsets import TestsetReview, is_candidate, read_rows
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 READERS, WRONG, LAZY = 5, 0.2, 0.3
-LEAST = 35
-"""Rows for tuning from which a ranker is learned; it needs 30 whose gold is among the hits."""
 
 
 def ragwright(folder: Path, *words: str, typed: str = "") -> None:
@@ -150,8 +148,6 @@ def main() -> None:
         print(f"  {kept[0].user_input}\n  gold: {kept[0].reference_spans[0]}")
         ragwright(folder, "review", "testsets/feedback.jsonl")
         ragwright(folder, "eval", "--testset", "testsets/feedback.jsonl", "--retrieval-only")
-        if sum(row.metadata["split"] == "tune" for row in kept) >= LEAST:
-            ragwright(folder, "tune", "ranker", "--testset", "testsets/feedback.jsonl")
 
 
 if __name__ == "__main__":

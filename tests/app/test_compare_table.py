@@ -8,12 +8,9 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from command_line import ragwright
 
-from ragwright import Workbench
-from ragwright.retrieve import Adapter
 from ragwright.testing import ScriptedServer, ServerRequest
 
 DOCUMENTS = Path(__file__).parents[2] / "examples/persona_qa/documents"
@@ -21,13 +18,15 @@ TABLE = ("compare", "--table", "tutorial")
 SETTINGS = """
 sources: [docs]
 embed: {model: "own:mirrored"}
-models: {"own:mirrored": {backend: "scripted_embedders:Mirrored"}}
+models:
+  "own:mirrored": {backend: "scripted_embedders:Mirrored"}
+  "own:straight": {backend: "scripted_embedders:Straight"}
 retrieve: {search: dense}
 """
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path: Path) -> Path:
     (tmp_path / "docs").mkdir()
     (tmp_path / "testsets").mkdir()
     (tmp_path / "ragwright.yaml").write_text(SETTINGS)
@@ -38,19 +37,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         row["metadata"] = {"split": "confirm" if number % 2 else "tune"}
         rows.append({**row, "reference_ids": [f"docs/{number}.txt"]})
     (tmp_path / "testsets/main.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    mirror = np.diag([1.0] * 12 + [-1.0] * 12).astype(np.float32)
     ragwright(tmp_path, "ingest")
     found = json.loads(ragwright(tmp_path, "eval", *MAIN, "--retrieval-only", "--json").stdout)
     assert found["measures"]["MRR@5"]["mean"] < 0.5
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with Workbench.open(tmp_path) as bench:
-        card = {"model": "own:mirrored", "embedder": bench.project.pair.embedder}
-    Adapter(mirror, card).save(tmp_path / "adapters/a.npz")
     return tmp_path
 
 
 MAIN = ("--testset", "testsets/main.jsonl", "--measures", "MRR@5")
-USE = ("--tuned", "retrieve.adapter=adapters/a.npz")
+USE = ("--tuned", "embed.model=own:straight")
 
 
 @pytest.mark.slow
@@ -66,7 +60,7 @@ def test_four_rows_with_intervals_against_base_and_stored_runs(project: Path) ->
     assert tuned["measures"]["MRR@5"]["mean"] == 1
     assert tuned["against_base"]["MRR@5"]["verdict"] == "better"
     assert tuned["against_base"]["MRR@5"]["low"] > 0
-    assert tuned["settings"] == ["retrieve.adapter=adapters/a.npz"]
+    assert tuned["settings"] == ["embed.model=own:straight"]
     again = ("compare", base["runs"][0], tuned["runs"][0], "--json")
     stored = json.loads(ragwright(project, *again).stdout)["measures"]["MRR@5"]
     assert stored["difference"] == tuned["against_base"]["MRR@5"]["difference"]
@@ -76,19 +70,11 @@ def test_four_rows_with_intervals_against_base_and_stored_runs(project: Path) ->
     assert "set judge.model" in printed
 
 
-def test_the_configured_adapter_is_the_tuned_row_and_not_the_base(project: Path) -> None:
-    configured = ("--set", "retrieve.adapter=adapters/a.npz")
-    asked = (*TABLE, "--testset", "testsets/main.jsonl", "--json")
-    made = json.loads(ragwright(project, *asked, *configured).stdout)["rows"]
-    assert made[0]["measures"]["MRR@5"]["mean"] < 0.5
-    assert made[1]["measures"]["MRR@5"]["mean"] == 1
-
-
 def test_rows_without_anything_tuned_say_why(project: Path) -> None:
     asked = (*TABLE, "--testset", "testsets/main.jsonl")
     made = json.loads(ragwright(project, *asked, "--json").stdout)["rows"]
     assert [bool(row["skipped"]) for row in made] == [False, True, False, True]
-    assert "no adapter or ranker is set" in ragwright(project, *asked).stdout
+    assert "no tuned model is named" in ragwright(project, *asked).stdout
 
 
 @pytest.mark.slow
@@ -116,7 +102,7 @@ def test_questions_are_generated_once_and_a_judge_adds_columns(tmp_path: Path) -
 
 def test_wrong_names_are_refused(project: Path) -> None:
     assert "tutorial" in ragwright(project, "compare", "--table", "other", code=2).stderr
-    asked = (*TABLE, "--testset", "testsets/main.jsonl", "--tuned", "adapters/a.npz")
+    asked = (*TABLE, "--testset", "testsets/main.jsonl", "--tuned", "models/a")
     assert "KEY=VALUE" in ragwright(project, *asked, code=1).stderr
 
 

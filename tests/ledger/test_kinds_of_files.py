@@ -20,7 +20,7 @@ KINDS = {
     "promoted files": r"data/served/\d{4}/.*",
     "locks and marks": r"data/(.*/)?(lock|turn|[\w-]+\.lock|\d+-\w+\.json|answering|erasures)",
     "views": r"cache/(views|glossary)/.*",
-    "trained parts": r"cache/(training/.*|(adapter|ranker)-\w+\.\w+)",
+    "trained parts": r"cache/training/.*",
 }
 """Kind -> its paths below `.ragwright/`; the guide's page on the project folder lists them."""
 

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from ragwright.models import Embedder
 
 
-class Mirrored(Embedder):
-    """Texts "n17" and "q17", a passage and the question about it: the question's vector is that of
-    the passage with half of its 24 dimensions mirrored, so that a linear map undoes it.
-    """
+class Straight(Embedder):
+    """Texts "n17" and "q17", a passage and the question about it, have the same vector."""
 
-    identity = "mirrored"
+    identity = "straight"
     dimensions = 24
+    sign = 1
 
     def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
         vectors = []
@@ -25,15 +24,16 @@ class Mirrored(Embedder):
             word = text.split()[-1]
             vector = np.random.default_rng(int(word[1:])).normal(size=24).astype(np.float32)
             if word[0] == "q":
-                vector[12:] *= -1
+                vector[12:] *= self.sign
             vectors.append(vector / np.linalg.norm(vector))
         return np.array(vectors, np.float32)
 
 
-class Other(Mirrored):
-    """The same vectors under another name."""
+class Mirrored(Straight):
+    """Half of the dimensions of a question's vector are mirrored, so that it finds other texts."""
 
-    identity = "other"
+    identity = "mirrored"
+    sign = -1
 
 
 class Words(Embedder):

@@ -31,8 +31,7 @@ class TableFlags:
     tuned: list[str] | None = Option(
         None,
         metavar="KEY=VALUE",
-        help="For --table: settings of the tuned rows; by default the configured adapter and "
-        "ranker.",
+        help="For --table: settings of the tuned rows, such as embed.model=st:models/NAME.",
     )
     rerank: str = Option("", help="For --table: reranking model; by default the configured one.")
     candidates: int = Option(20, min=1, help="For --table: number of hits to rerank.")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from .. import retrieve as stages  # stages load when settings ask for them
 from ..core import (
@@ -23,9 +22,6 @@ from ._entries import with_opening
 from ._options import LEAST_POOL, RerankOptions, RetrieveOptions, rerank_depth, select_depth
 from ._stages import StageHooks, run_stages
 from ._target import Candidates, Ranking, Retrieved, Target, Variant
-
-if TYPE_CHECKING:
-    from ._ranker import Shares
 
 
 def retrieve(
@@ -103,13 +99,12 @@ def _round(
         notes = tuple(cut)
         variants = (Variant(keywords[: options.max_query_chars], text),)
     depth = _depth(target, options)
-    learned = 0 if target.ranker is None else target.ranker.depth
-    wide = max(rerank_depth(options.top_k, options.rerank), depth, through.depth, learned)
+    wide = max(rerank_depth(options.top_k, options.rerank), depth, through.depth)
     deep = options if wide == options.top_k else replace(options, top_k=wide)
     fused = yield from candidates(variants, target, deep)
     # Wordings are for the search only: later stages use the question as asked.
     question = fused.query if isinstance(variants, str) else text
-    hits, shares, more = yield from _fetched(question, fused, target)
+    hits, more = yield from _fetched(fused, target)
     notes += more
     hits = through.pooled(hits)
     if options.rerank.model:
@@ -117,8 +112,7 @@ def _round(
         notes += more
     hits = through.ordered(hits)
     hits = hits if len(hits) <= depth else hits[:depth]
-    explanation = replace(fused.explanation, ranked=shares) if shares else fused.explanation
-    return Retrieved(question, hits, fused.mode, _once_each(notes, fused.notes), explanation)
+    return Retrieved(question, hits, fused.mode, _once_each(notes, fused.notes), fused.explanation)
 
 
 def _depth(target: Target, options: RetrieveOptions) -> int:
@@ -175,19 +169,12 @@ def _once_each(notes: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]
     return tuple(dict.fromkeys((*notes, *more))) if notes else more
 
 
-def _fetched(
-    question: str, fused: Candidates, target: Target
-) -> Flow[tuple[tuple[Hit, ...], Mapping[str, Shares], tuple[str, ...]]]:
-    """The chunks of the candidates in the ranker's order if there is one, why, and notes."""
+def _fetched(fused: Candidates, target: Target) -> Flow[tuple[tuple[Hit, ...], tuple[str, ...]]]:
+    """The chunks of the candidates in their order, and notes."""
     best = fused.ranking
     if not best:
-        return (), {}, ()
-    keys = tuple(key for key, _ in best)
-    ranker = target.ranker
-    # A ranker of keyword search belongs to no embedding model, so it reads no vectors.
-    near = ranker is not None and ranker.mode != "keyword"
-    request = Lookup(target.snapshot, keys, vectors=near)
-    reply = yield from send(request, LookupReply)
+        return (), ()
+    reply = yield from send(Lookup(target.snapshot, tuple(key for key, _ in best)), LookupReply)
     stored = reply.hits
     if len(stored) != len(best):
         raise RetrieveError(
@@ -196,13 +183,7 @@ def _fetched(
             where=f"snapshot {target.snapshot}",
             hint="the index answers from two different states: refresh it",
         )
-    hits = _ranked_hits(best, stored, fused)
-    if ranker is None:
-        return hits, {}, reply.notes
-    query_words = stages.Asked.of(question, fused.explanation.terms, target.analyzer)
-    ranker.check_search(fused.mode, target.searched_encoders(fused.channels))
-    hits, shares = ranker.applied(hits, query_words, reply.vectors)
-    return hits, shares, reply.notes
+    return _ranked_hits(best, stored, fused), reply.notes
 
 
 def _reranked(

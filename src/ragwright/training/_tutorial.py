@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 RANKING = "MRR@5,HitRate@5"
 ANSWERING = "Rubric(AnswersQuestion),Groundedness"
 GENERATED = "tutorial.jsonl"
-_TUNED = ("adapter", "ranker")
-"""Keys of `retrieve` that put a tuned part to use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +30,7 @@ class TutorialOptions:
         split: ``all``, ``tune`` or ``confirm``; empty: the confirm split of a testset that is
             given, all of generated questions.
         questions: Questions to generate.
-        tuned: Settings as ``key=value`` that make the tuned rows; empty: the adapter and the ranker
-            of the project file.
+        tuned: Settings as ``key=value`` that make the tuned rows; without them there are none.
         rerank: Reranking model; empty: that of the project file, else the offline one.
         candidates: Number of hits to rerank.
         keep: Passages in a prompt after reranking.
@@ -100,18 +97,16 @@ def run_tutorial(project: Project, options: TutorialOptions | None = None) -> Tu
     """
     options = options or TutorialOptions()
     present = project.settings.retrieve
-    tuned = options.tuned or tuple(
-        f"retrieve.{key}={value}" for key in _TUNED if (value := getattr(present, key))
-    )
-    for setting in options.tuned:
+    tuned = options.tuned
+    for setting in tuned:
         if "=" not in setting:
             raise ConfigError(
                 f"{setting!r} is not a setting",
                 where="--tuned",
-                hint="write KEY=VALUE, for example retrieve.adapter=adapters/x.npz",
+                hint="write KEY=VALUE, for example embed.model=st:models/tuned",
             )
     model = options.rerank or present.rerank.model or ExtractiveReranker.name
-    untuned = (*(f"retrieve.{key}=" for key in _TUNED), "retrieve.rerank.model=")
+    untuned = ("retrieve.rerank.model=",)
     reranking = (
         f"retrieve.rerank.model={model}",
         f"retrieve.rerank.candidates={options.candidates}",
@@ -121,7 +116,7 @@ def run_tutorial(project: Project, options: TutorialOptions | None = None) -> Tu
     answer_setting = f"retrieve.top_k={options.keep}"
     base = _measured_row(project, "base", testset, (untuned, ()), options)
     rows = [_tutorial_row(base)]
-    missing = "no adapter or ranker is set: run `ragwright tune`, or name one with --tuned"
+    missing = "no tuned model is named: train one, then add --tuned embed.model=st:models/NAME"
     for name, settings, answers in (
         ("tuned", tuned, ()),
         (f"base + {label}", reranking, (answer_setting,)),

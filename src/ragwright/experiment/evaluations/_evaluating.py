@@ -55,12 +55,10 @@ class EvaluatedProject:
     def manifest(self) -> dict[str, Any]:
         """Return the pinned state of a run; a run of another index state is not resumed."""
         retrieve = changed_options(self.options) | {"filters": str(self.options.filters)}
-        learned = {f"retrieve.{name} (hash)": key for name, key in self.target.learned.items()}
         return {
             "retrieve": retrieve,
             "pair": self.pair,
             "snapshot": self.target.snapshot,
-            **learned,
             **self.settings,
         }
 
