@@ -117,6 +117,7 @@ LATE = {
     "openai",
     "optuna",
     "pydantic",
+    "regex",
     "sqlite3",
     "Stemmer",
     "urllib",
@@ -355,7 +356,6 @@ TESTS = Path(__file__).parent
 INSIDE = {
     "app/test_demo.py": "a demo over four pages: over the whole guide it takes a minute",
     "ledger/test_locks.py": "how long a wait is silent, and a system without `fcntl`",
-    "core/test_workers.py": "which processes wait in the pool, to kill one of them",
     "flow/test_scarce.py": "a lease that ends within a test",
     "index/test_store_files.py": "migrations to a version that does not exist yet",
     "ingest/test_chunkers.py": "texts handed to a tokenizer in blocks of a few characters",

@@ -1,76 +1,68 @@
-"""Worker processes: what they answer, and what becomes of one that hangs."""
+"""Worker processes: what they answer, and what becomes of one that ends."""
 
 from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ragwright.core import WorkerEndedError, run_pattern, workers
-from ragwright.core._workers import _POOL
+from ragwright.core import WorkerEndedError, ask_worker, workers
 
-BOMB = "a" * 60 + "!"
+WORKER = (
+    "-c",
+    f"import os, sys; sys.path[:] = {sys.path!r}; from ragwright.core import serve_requests; "
+    "serve_requests(lambda asked: "
+    "os.kill(os.getpid(), asked) if asked == 9 else (os.getpid(), asked))",
+)
 
 
-def test_searches_and_replacements() -> None:
+def ask(request: object) -> tuple[int, object]:
+    answer: tuple[int, object] = ask_worker(WORKER, request, 10.0)
+    return answer
+
+
+def test_a_worker_answers_again_and_ends_with_the_step() -> None:
     with workers():
-        assert run_pattern(r"(a)\1", None, ["aa", "a", ""], 1.0) == [True, False, False]
-        assert run_pattern(r"(?P<x>a)(b)?", (2, "-", 1), ["ab", "a", "é😀"], 1.0) == [
-            "b-a",
-            "-a",
-            "é😀",
-        ]
-        assert run_pattern("a", None, [], 1.0) == []
-    assert not _POOL.idle
+        first, answer = ask({"a": "é😀"})
+        assert answer == {"a": "é😀"}
+        assert ask("x" * 200_000) == (first, "x" * 200_000)
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
 
 
-def test_the_row_that_hangs_is_named_and_the_worker_replaced() -> None:
+def test_a_worker_that_is_done_is_replaced() -> None:
     with workers():
-        run_pattern("a", None, ["a"], 1.0)
-        before = _POOL.idle[0][1].process
-        with pytest.raises(WorkerEndedError) as caught:
-            run_pattern("(a+)+$", None, ["a", "b", BOMB, "c"], 0.1)
-        assert (caught.value.step, caught.value.reason) == (2, "")
-        assert before.returncode == -signal.SIGPROF
-        assert run_pattern("a", None, ["a"], 1.0) == [True]
+        first, _ = ask_worker(WORKER, "last", 10.0, lambda answer: True)
+        assert ask("next")[0] != first
 
 
-def test_a_worker_that_someone_kills_is_told_apart() -> None:
+def test_a_worker_that_is_killed_is_told_apart_and_replaced() -> None:
     with workers():
-        run_pattern("a", None, ["a"], 1.0)
-        pid = _POOL.idle[0][1].process.pid
-        threading.Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
         with pytest.raises(WorkerEndedError, match="status -9"):
-            run_pattern("(a+)+$", None, [BOMB], 30.0)
-        assert run_pattern("a", None, ["a"], 1.0) == [True]
+            ask(signal.SIGKILL.value)
+        assert ask("next")[1] == "next"
 
 
-def test_a_worker_that_died_between_requests() -> None:
+def test_a_worker_that_died_between_requests_is_replaced() -> None:
     with workers():
-        run_pattern("a", None, ["a"], 1.0)
-        os.kill(_POOL.idle[0][1].process.pid, signal.SIGKILL)
-        _POOL.idle[0][1].process.wait()
-        assert run_pattern("a", None, ["a" * 200_000], 1.0) == [True]
+        first, _ = ask("a")
+        os.kill(first, signal.SIGKILL)
+        while True:  # until the process has ended
+            try:
+                second, answer = ask("x" * 200_000)
+            except WorkerEndedError:
+                continue
+            if second != first:
+                break
+        assert answer == "x" * 200_000
 
 
 @pytest.mark.slow
-def test_the_limit_counts_one_row_not_all() -> None:
-    with workers():
-        count, seconds = 30, 0.0
-        while seconds <= 0.25:  # more rows where the machine is fast
-            count *= 2
-            begun = time.monotonic()
-            assert run_pattern("(a+)+$", None, ["a" * 17 + "!"] * count, 0.25) == [False] * count
-            seconds = time.monotonic() - begun
-
-
 def test_threads_have_a_worker_each() -> None:
     with workers(), ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(run_pattern, "b", None, ["ab"] * 2000, 1.0) for _ in range(12)]
-        assert all(job.result() == [True] * 2000 for job in asked)
-        assert 1 <= len(_POOL.idle) <= 4
-    assert not _POOL.idle
+        answers = list(threads.map(ask, "abcdefghijkl"))
+        assert [answer for _, answer in answers] == list("abcdefghijkl")
+        assert 1 <= len({pid for pid, _ in answers}) <= 4

@@ -391,20 +391,9 @@ def test_a_sample_is_drawn_evenly_and_again_the_same(tmp_path: Path) -> None:
     assert counts.min() > 25, "every tenth of the source is in the sample"
 
 
-def test_patterns_that_run_in_python_say_why(tmp_path: Path) -> None:
-    named = "tags:\n  money ask: 'give(?! up)'\n  twice tone: '(ab)\\1'\n  plain hook: 'x'\n"
-    report = check_records(*project(tmp_path, tags=named, rules="{}\n"))
-    why = {one.name: one.python for one in report.patterns if one.use == "tag"}
-    assert "look-around" in why["money ask"]
-    assert why["twice tone"]
-    assert not why["plain hook"]
-
-
 @pytest.mark.slow
 def test_a_pattern_that_hangs_is_a_fault_and_the_others_are_tried(tmp_path: Path) -> None:
-    named = (
-        "pattern_seconds: 0.2\ntags:\n  evil hook: '(?=(x+x+)+y)x'\n  money ask: '(?i)give \\$'\n"
-    )
+    named = "pattern_seconds: 0.2\ntags:\n  evil hook: '(x|xx)+y'\n  money ask: '(?i)give \\$'\n"
     files: dict[str, Any] = {"tags": named, "rules": "{}\n", "cleaning": "max_characters: 500\n"}
     report = check_records(*project(tmp_path, **files))
     [fault] = report.faults

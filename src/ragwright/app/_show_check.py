@@ -83,12 +83,9 @@ def _patterns(report: CheckReport) -> Iterator[str]:
 
 
 def _remark(pattern: PatternFacts) -> str:
-    remarks = []
-    if not pattern.rows:
-        remarks.append(f"never matches ({pattern.where})" if pattern.where else "changes nothing")
-    if pattern.python:
-        remarks.append(f"in Python: {pattern.python}")
-    return "; ".join(remarks)
+    if pattern.rows:
+        return ""
+    return f"never matches ({pattern.where})" if pattern.where else "changes nothing"
 
 
 def _rules(report: CheckReport) -> Iterator[str]:

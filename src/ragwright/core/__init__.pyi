@@ -189,10 +189,8 @@ from ._whole_files import (
     replacing as replacing,
 )
 from ._workers import (
-    PatternToken as PatternToken,
     WorkerEndedError as WorkerEndedError,
     ask_worker as ask_worker,
-    run_pattern as run_pattern,
     serve_requests as serve_requests,
     workers as workers,
 )

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import atexit
-import mmap
+import os
 import pickle
 import selectors
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any
 
-from ._pattern_worker import serve_requests as serve_requests
-
-PatternToken: TypeAlias = str | int
-"""A literal, or the number of a group."""
-
-_PATTERN_WORKER = (
-    # isolated, without site-packages: it starts fast, and a user's __main__ does not run again
-    *("-I", "-S"),
-    str(Path(__file__).with_name("_pattern_worker.py")),
-)
-_PATIENCE = 60.0
-"""Seconds without progress, beyond the limit, after which a worker counts as hung. Its own limit
+_PATIENCE = 120.0
+"""Seconds, beyond the limit, after which a worker counts as hung. Its own limit
 counts processor time, of which a machine that swaps gives it little."""
 
 
@@ -36,44 +24,12 @@ class WorkerEndedError(Exception):
     """A worker ended before it answered.
 
     Attributes:
-        step: Position of the text it was working on; 0 if the work has no steps.
         reason: Why it ended; empty for the time limit.
     """
 
-    def __init__(self, step: int, reason: str = "") -> None:
-        super().__init__(step, reason)
-        self.step = step
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
         self.reason = reason
-
-
-def run_pattern(
-    find: str,
-    tokens: tuple[PatternToken, ...] | Literal["starts"] | None,
-    texts: Sequence[str],
-    seconds: float,
-    flags: int = 0,
-) -> list[Any]:
-    """A pattern over texts in a worker process.
-
-    Args:
-        find: The pattern.
-        tokens: What to replace matches by; ``starts`` to get the positions of the matches; None to
-            search.
-        texts: What to search, each on its own.
-        seconds: Processor time that one text may take.
-        flags: Of `re.compile`.
-
-    Returns:
-        Per text a bool, or a list of positions, or the new text.
-
-    Raises:
-        WorkerEndedError: A text took too long, or the worker was killed; it is replaced.
-    """
-    if not texts:
-        return []
-    request = (find, flags, tokens, seconds, list(texts))
-    results: list[Any] = ask_worker(_PATTERN_WORKER, request, seconds)
-    return results
 
 
 def ask_worker(
@@ -107,6 +63,24 @@ def ask_worker(
     return answer
 
 
+def serve_requests(answer: Callable[[Any], object]) -> None:
+    """Run as a worker: answer requests from standard input until there are no more.
+
+    A request is eight bytes of length and a pickle, an answer likewise on standard output; other
+    output of the process is discarded.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
+    answers = os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device
+        os.dup2(nowhere.fileno(), 1)
+    requests = sys.stdin.buffer
+    while head := requests.read(8):
+        request = requests.read(int.from_bytes(head, "big"))
+        reply = pickle.dumps(answer(pickle.loads(request)))  # noqa: S301 - of the parent process
+        answers.write(len(reply).to_bytes(8, "big") + reply)
+        answers.flush()
+
+
 @contextmanager
 def workers() -> Iterator[None]:
     """Keep worker processes while a step runs, and end them after it."""
@@ -119,31 +93,26 @@ def workers() -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Worker:
-    """One process; ``step`` is a file of eight bytes in which it notes where it is."""
+    """One process."""
 
     process: subprocess.Popen[bytes]
-    step: mmap.mmap
 
     @classmethod
     def started(cls, command: tuple[str, ...]) -> _Worker:
-        with tempfile.TemporaryFile() as file:
-            file.write(bytes(8))
-            file.flush()
-            process = subprocess.Popen(
-                [sys.executable, *command, str(file.fileno())],
+        return cls(
+            subprocess.Popen(
+                [sys.executable, *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(file.fileno(),),
             )
-            return cls(process, mmap.mmap(file.fileno(), 8))
+        )
 
     def ask(self, request: object, seconds: float) -> Any:
         requests, answers = self.process.stdin, self.process.stdout
         assert requests is not None
         assert answers is not None
         pickled = pickle.dumps(request)
-        self.step[:8] = bytes(8)
         try:
             requests.write(len(pickled).to_bytes(8, "big"))
             requests.write(pickled)
@@ -159,18 +128,11 @@ class _Worker:
         return pickle.loads(answer)  # noqa: S301 - of a process of our own
 
     def _await(self, answers: IO[bytes], seconds: float) -> None:
-        """Wait for an answer or the end of the process while it makes progress."""
+        """Wait for an answer or the end of the process."""
         with selectors.DefaultSelector() as ready:
             ready.register(answers, selectors.EVENT_READ)
-            before = -1
-            while not ready.select(_PATIENCE + 20 * seconds):
-                step = self._step()
-                if step == before:
-                    raise WorkerEndedError(step)
-                before = step
-
-    def _step(self) -> int:
-        return int.from_bytes(self.step[:8], "big")
+            if not ready.select(_PATIENCE + 40 * seconds):
+                raise WorkerEndedError
 
     def _ended(self) -> WorkerEndedError:
         code = self.process.wait()
@@ -179,7 +141,7 @@ class _Worker:
             if code in (-signal.SIGPROF, -signal.SIGALRM)
             else f"its process ended with status {code}"
         )
-        return WorkerEndedError(self._step(), reason)
+        return WorkerEndedError(reason)
 
     def close(self) -> None:
         """Kill the process."""
@@ -189,7 +151,6 @@ class _Worker:
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
-        self.step.close()
 
 
 @dataclass(slots=True)

@@ -19,10 +19,8 @@ from ..core import (
     Head,
     PluginError,
     Span,
-    WorkerEndedError,
     canonical_json,
     load_addition,
-    run_pattern,
 )
 from ..models import Tokenizer
 from ._borders import paragraph_borders, sentence_borders
@@ -193,21 +191,18 @@ class EntryChunker(PartChunker):
         Raises:
             ChunkError: The pattern took longer than `chunk.pattern_seconds` on this document.
         """
-        pattern, flags = self._pattern.pattern, self._pattern.flags
         seconds = self.options.pattern_seconds
         try:
-            # in a worker process: a pattern that backtracks cannot be stopped in this one
-            [starts] = run_pattern(pattern, "starts", [document.text], seconds, flags)
-        except WorkerEndedError as error:
+            matches = self._pattern.finditer(document.text, timeout=seconds)
+            return [match.start() for match in matches]
+        except TimeoutError as error:
             raise ChunkError(
-                f"chunk.pattern {pattern!r} took longer than {seconds:g} s: it backtracks"
-                if not error.reason
-                else f"chunk.pattern {pattern!r} failed: {error.reason}",
+                f"chunk.pattern {self.options.pattern!r} took longer than {seconds:g} s: it "
+                "backtracks",
                 where=document.id,
                 hint="avoid a loop within a loop, such as (a+)+; "
                 "chunk.pattern_seconds allows more time",
             ) from error
-        return list(starts)
 
 
 class WholeChunker(TokenChunker):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -358,15 +357,17 @@ class ChunkOptions:
             )
         self.entry_pattern()
 
-    def entry_pattern(self) -> re.Pattern[str]:
-        """Compile the pattern; ``^`` and ``$`` match at every line.
+    def entry_pattern(self) -> Any:
+        """The pattern as the module ``regex`` compiles it; ``^`` and ``$`` match at every line.
 
         Raises:
             ConfigError: Not a regular expression.
         """
+        import regex
+
         try:
-            return re.compile(self.pattern, re.MULTILINE)
-        except re.error as error:
+            return regex.compile(self.pattern, regex.MULTILINE)
+        except regex.error as error:
             raise ConfigError(
                 f"chunk.pattern {self.pattern!r} is not a regular expression: {error}",
                 hint="quote it with single quotes in YAML, so that backslashes stay",

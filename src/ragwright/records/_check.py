@@ -154,12 +154,11 @@ class _Trial:
         pa = require("pyarrow", "records", "checking records")
         spec = self._spec
         step = stages.SilverStep(spec.cleaning, declared.Tags(), spec.source.text)
-        with step.opened():
-            steps = checking.try_steps(spec.cleaning, batch, spec.source.text, self._faults)
-            self._notes += steps.notes
-            cleaned = replace(step, cleaning=steps.working)(batch)
-            passed = self._passed(cleaned)
-            tags = checking.try_tags(spec.tags, passed, self._faults)
+        steps = checking.try_steps(spec.cleaning, batch, spec.source.text, self._faults)
+        self._notes += steps.notes
+        cleaned = replace(step, cleaning=steps.working)(batch)
+        passed = self._passed(cleaned)
+        tags = checking.try_tags(spec.tags, passed, self._faults)
         lists = stages.tag_lists(tags.acted, tags.working.names)
         passed = passed.set_column(passed.column_names.index(TAGS), TAGS, pa.chunked_array([lists]))
         self._facts["patterns"] = (*steps.facts, *tags.facts)
@@ -227,19 +226,18 @@ class _Trial:
         self, step: stages.GoldStep, silver: ArrowTable
     ) -> tuple[ArrowTable | None, stages.GoldStep]:
         """The result of a step without failing refinements; None if all of it fails."""
-        with step.opened():
-            while True:
-                try:
-                    return step(silver), step
-                except RagwrightError as error:
-                    self._faults.append(checking.Fault.of(error))
-                    left = tuple(
-                        r for r in step.rules.refinements if not checking.named_at(r, error.where)
-                    )
-                    if len(left) == len(step.rules.refinements):
-                        return None, step
-                    step = replace(step, rules=replace(step.rules, refinements=left))
-                    step = replace(step, format=_filled(step))
+        while True:
+            try:
+                return step(silver), step
+            except RagwrightError as error:
+                self._faults.append(checking.Fault.of(error))
+                left = tuple(
+                    r for r in step.rules.refinements if not checking.named_at(r, error.where)
+                )
+                if len(left) == len(step.rules.refinements):
+                    return None, step
+                step = replace(step, rules=replace(step.rules, refinements=left))
+                step = replace(step, format=_filled(step))
 
     def _records(self, gold: ArrowTable) -> None:
         """Statistics of the records."""

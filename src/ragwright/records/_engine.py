@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 from ..core import require
 from ..engines import Work
 from . import tables
@@ -55,7 +53,3 @@ class StepWork(Work[Task, TaskResult]):
     def carry_out(self, task: Task) -> TaskResult:
         """The facts of a task's rows; rows that differ from the known ones are written."""
         return run_task(self._step, task)
-
-    def opened(self) -> AbstractContextManager[None]:
-        """Resources of the step."""
-        return self._step.opened()

@@ -19,7 +19,6 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -97,10 +96,6 @@ class Step(ABC):
         Raises:
             PatternError: A pattern took too long on a row; with the row.
         """
-
-    def opened(self) -> AbstractContextManager[None]:
-        """Resources of a worker while it calls the step (processes for patterns); none here."""
-        return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)

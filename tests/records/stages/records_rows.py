@@ -21,7 +21,6 @@ from ragwright.records.declared import (
     read_cleaning,
     read_tags,
 )
-from ragwright.records.patterns import tokens_of
 
 
 def declared(text: str) -> Declared:
@@ -69,12 +68,9 @@ def plainly_cleaned(text: str, cleaning: Cleaning) -> str:
         elif isinstance(step, NamedStep):
             text = _NAMED[step.name](text)
         else:
-            tokens = tokens_of(step.replacement.text, step.pattern.find)
-
-            def replaced(match: re.Match[str], tokens: Any = tokens) -> str:
-                return "".join(t if isinstance(t, str) else match[t] or "" for t in tokens)
-
-            text = re.sub(step.pattern.find, replaced, text)
+            template = step.replacement.replace("\\", r"\\\\")
+            template = re.sub(r"\$(\d+)|\$\{(\w+)\}", r"\\g<\1\2>", template)
+            text = re.sub(step.pattern.find, template.replace("$$", "$"), text)
     return text.replace("\0", "")
 
 

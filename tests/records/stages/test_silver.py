@@ -57,8 +57,7 @@ def silver(
     texts: list[str | None], cleaning: str = CLEANING, tags: str = TAGS, **columns: Any
 ) -> list[dict[str, Any]]:
     step = SilverStep(cleaning_of(cleaning), tags_of(tags), "body")
-    with step.opened():
-        rows: list[dict[str, Any]] = step(bronze_of(texts, **columns)).to_pylist()
+    rows: list[dict[str, Any]] = step(bronze_of(texts, **columns)).to_pylist()
     return rows
 
 
@@ -168,7 +167,7 @@ def test_a_text_that_is_no_text_column_is_read_as_text() -> None:
 
 
 def test_a_row_that_backtracks_is_named() -> None:
-    cleaning = "pattern_seconds: 0.1\nsteps:\n- slow: ['(?<!x)(a+)+$']"
+    cleaning = "pattern_seconds: 0.1\nsteps:\n- slow: ['(a|aa)+$']"
     with pytest.raises(PatternError, match="'k001'") as caught:
         silver(["a", "a" * 60 + "!"], cleaning)
     assert caught.value.where == "file.yaml:3"

@@ -1,4 +1,4 @@
-"""Steps and tags one by one: how many rows each acts on, and where it runs."""
+"""Steps and tags one by one: how many rows each acts on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import PatternError, PatternToken, RecordsError, counted, require
+from ...core import PatternError, RecordsError, counted, require
+from .._patterns import Replace
 from .._seams import KEY, ArrowTable
 from ..declared import Cleaning, CleaningStep, MaxRepeat, Tags
-from ..patterns import Replace, found_in, plan_of, refusal, tokens_of
 from ..stages import clean_texts, repeated_at_most, tagged
 from ._report import Fault, PatternFacts
 
@@ -83,18 +83,16 @@ def try_tags(tags: Tags, rows: ArrowTable, faults: list[Fault]) -> TriedPatterns
             continue
         working.append(tag)
         acted.append(carried)
-        why = why_python(tag.pattern.find)
         pattern, count = tag.pattern, int(carried.sum())
-        facts.append(PatternFacts("tag", tag.name, pattern.find, pattern.where, count, why))
+        facts.append(PatternFacts("tag", tag.name, pattern.find, pattern.where, count))
     working_tags = replace(tags, tags=tuple(working))
     return TriedPatterns(working_tags, tuple(facts), _side_by_side(acted, rows.num_rows))
 
 
 def _step_facts(step: CleaningStep, rows: int) -> PatternFacts:
     if isinstance(step, Replace):
-        pattern, tokens = step.pattern, tokens_of(step.replacement.text, step.pattern.find)
-        why = why_python(pattern.find, tokens)
-        return PatternFacts("cleaning", step.list_name, pattern.find, pattern.where, rows, why)
+        pattern = step.pattern
+        return PatternFacts("cleaning", step.list_name, pattern.find, pattern.where, rows)
     name, shown, where = (
         ("max_repeat", f"max_repeat: {step.times}", step.where)
         if isinstance(step, MaxRepeat)
@@ -110,8 +108,7 @@ def _lost_digits(step: CleaningStep, keys: ArrowTable, texts: ArrowTable) -> Fau
     if not isinstance(step, MaxRepeat) or not step.digits:
         return None
     longer = re.compile(rf"(\d)\1{{{step.times},}}")
-    rows = found_in(texts, [rf"\d{{{step.times + 1},}}"])[:, 0]
-    candidates = ((at, texts[at].as_py()) for at in np.flatnonzero(rows))
+    candidates = enumerate(text or "" for text in texts.to_pylist())
     hits = [(at, text, hit) for at, text in candidates if (hit := longer.search(text))]
     if not hits:
         return None
@@ -138,21 +135,6 @@ def _number_around(text: str, start: int, end: int) -> str:
     while end < last and text[end].isdigit():
         end += 1
     return text[start:end]
-
-
-def why_python(find: str, tokens: tuple[PatternToken, ...] | None = None) -> str:
-    """Return the reason why Python runs a pattern rather than Rust; empty if Rust does.
-
-    Args:
-        find: The pattern.
-        tokens: What its matches are replaced by, None where it is only searched for.
-    """
-    plan = plan_of(find)
-    if plan.rust is None:
-        return refusal(find) or "it may mean something else in Rust"
-    if tokens is None or plan.replaces(tokens):
-        return ""
-    return "it can match an empty text" if plan.empty else "it keeps a group of a loop"
 
 
 def _side_by_side(columns: list[NDArray[np.bool_]], rows: int) -> NDArray[np.bool_]:

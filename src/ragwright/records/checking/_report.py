@@ -38,7 +38,6 @@ class PatternFacts:
         pattern: Of a named step its name.
         where: ``file:line``.
         rows: Rows that it matches, or whose text it changes.
-        python: Why it runs in Python rather than in Rust, empty if it does not.
     """
 
     use: PatternUse
@@ -46,7 +45,6 @@ class PatternFacts:
     pattern: str
     where: str
     rows: int
-    python: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from ...core import near, value_hash
-from .. import patterns
+from .._patterns import Replace
 from ._file import Declared
 from ._patterns import read_pattern, read_replacement
 from ._tags import read_seconds
@@ -50,7 +50,7 @@ class MaxRepeat:
     where: str = field(default="", compare=False)
 
 
-CleaningStep: TypeAlias = patterns.Replace | NamedStep | MaxRepeat
+CleaningStep: TypeAlias = Replace | NamedStep | MaxRepeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Cleaning:
     Attributes:
         steps: In order.
         max_characters: Clean texts of this many characters (code points) or more are left out.
-        pattern_seconds: Seconds a pattern may take on one row if it runs in Python.
+        pattern_seconds: Seconds a pattern may take on one row.
     """
 
     steps: tuple[CleaningStep, ...] = ()
@@ -143,7 +143,7 @@ def _replacements(declared: Declared, name: str, value: Any, *path: str) -> list
             continue
         pattern = read_pattern(declared, item, *place)
         if pattern is not None:
-            steps.append(patterns.Replace(name, pattern, patterns.Replacement("")))
+            steps.append(Replace(name, pattern, ""))
     return steps
 
 
@@ -154,13 +154,13 @@ def _mapped(declared: Declared, name: str, value: Any, *path: str) -> list[Clean
         pattern = read_pattern(declared, find, *place)
         replacement = read_replacement(declared, replace, pattern, *place)
         if pattern is not None and replacement is not None:
-            steps.append(patterns.Replace(name, pattern, replacement))
+            steps.append(Replace(name, pattern, replacement))
     return steps
 
 
 def _hashed_step(step: CleaningStep) -> list[Any]:
-    if isinstance(step, patterns.Replace):
-        return ["replace", step.pattern.find, step.replacement.text]
+    if isinstance(step, Replace):
+        return ["replace", step.pattern.find, step.replacement]
     if isinstance(step, NamedStep):
         return [step.name]
     return [_REPEAT, step.times] if step.digits else [_REPEAT, step.times, "except digits"]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core import near, value_hash
-from .. import patterns
+from .._patterns import Pattern
 from .._seams import FIELDS, TAG_KINDS
 from ._file import Declared
 from ._patterns import read_pattern
@@ -50,7 +50,7 @@ class Condition:
 
     field: str
     values: tuple[str, ...] = ()
-    pattern: patterns.Pattern | None = None
+    pattern: Pattern | None = None
     place: str = dataclasses.field(default="", compare=False)
 
 
@@ -80,7 +80,7 @@ class Rules:
         refinements: In order.
         contradictions: In order; the first that applies is the reason.
         duplicates_by: Columns besides the clean text in which duplicates agree.
-        pattern_seconds: Seconds a pattern may take on one row where it runs in Python.
+        pattern_seconds: Seconds a pattern may take on one row.
     """
 
     length_groups: tuple[LengthGroup, ...] = DEFAULT_GROUPS

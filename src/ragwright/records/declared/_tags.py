@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...core import value_hash
-from .. import patterns
+from .._patterns import Pattern
 from .._seams import TagKind
 from ._file import Declared
 from ._patterns import read_pattern
@@ -37,7 +37,7 @@ class Tag:
     name: str
     kind: TagKind
     display: str
-    pattern: patterns.Pattern
+    pattern: Pattern
     definition: str = ""
     column: str = ""
     where: str = field(default="", compare=False)
@@ -53,7 +53,7 @@ class Tags:
     """The table of tags, in the order of the file.
 
     Attributes:
-        pattern_seconds: Seconds a pattern may take on one row where it runs in Python.
+        pattern_seconds: Seconds a pattern may take on one row.
         faulty: Faulty ones, with unusable patterns.
     """
 
@@ -154,7 +154,7 @@ def _tag(declared: Declared, name: str, value: Any) -> Tag:
         text = declared.text(fields[key], *path, key) if key in fields else None
         texts[key] = (text if key == "column" else " ".join(text.split())) if text else ""
     kind_and_display = kind or ("topic", name)
-    whole = pattern if kind is not None and pattern is not None else patterns.Pattern("")
+    whole = pattern if kind is not None and pattern is not None else Pattern("")
     return Tag(
         name,
         kind_and_display[0],

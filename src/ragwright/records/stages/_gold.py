@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import RecordsError, near, require, workers
+from ...core import RecordsError, near, require
+from .._columns import as_texts, whole
+from .._patterns import match_rows
 from .._seams import HASH, KEY, REASON, TAG_KINDS, TAGS, TEXT, ArrowTable, Step
 from ..declared import Condition, Rollups, Rules, Tags, TextFormat
-from ..patterns import as_texts, matches, whole
 from ._hashes import row_hashes
 from ._silver import joined, tag_lists, tag_matrix
 
@@ -40,10 +40,6 @@ class GoldStep(Step):
         looked_at = (c.field for c in conditions if c.pattern is not None)
         named = (*self.keep, self.rollups.column, *looked_at)
         return tuple(dict.fromkeys(name for name in named if name))
-
-    def opened(self) -> AbstractContextManager[None]:
-        """Worker processes for patterns that run in Python, started when one is met."""
-        return workers()
 
     def __call__(self, batch: ArrowTable) -> ArrowTable:
         """Gold rows; rows whose tags contradict each other have a reason.
@@ -144,7 +140,7 @@ class GoldStep(Step):
         column = _column(batch, condition.field, condition.place)
         texts = compute.fill_null(as_texts(column, condition.field, condition.place), "")
         seconds = self.rules.pattern_seconds
-        hits = matches(texts, batch.column(KEY), [condition.pattern], seconds)
+        hits = match_rows(texts, batch.column(KEY), [condition.pattern], seconds)
         return np.asarray(hits[:, 0], np.bool_)
 
 

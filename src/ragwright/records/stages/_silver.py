@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import RecordsError, near, require, workers
+from ...core import RecordsError, near, require
+from .._columns import as_texts, whole
+from .._patterns import match_rows
 from .._seams import HASH, KEY, REASON, TAGS, TEXT, TEXT_HASH, ArrowTable, Step
 from ..declared import Cleaning, Tag, Tags
-from ..patterns import as_texts, matches, whole
 from ._clean_texts import clean_texts
 from ._hashes import row_hashes
 
@@ -34,10 +34,6 @@ class SilverStep(Step):
     def columns(self) -> tuple[str, ...]:
         """The column of the text, and those that tags are found in."""
         return (self.text_column, *self.tags.columns)
-
-    def opened(self) -> AbstractContextManager[None]:
-        """Worker processes for patterns that run in Python, started when one is met."""
-        return workers()
 
     def __call__(self, batch: ArrowTable) -> ArrowTable:
         """Silver rows; rows without text, with nothing left of it or too much have a reason.
@@ -79,10 +75,6 @@ class RetagStep(Step):
     def columns(self) -> tuple[str, ...]:
         """Those that tags are found in."""
         return self.tags.columns
-
-    def opened(self) -> AbstractContextManager[None]:
-        """Worker processes for patterns that run in Python, started when one is met."""
-        return workers()
 
     def __call__(self, batch: ArrowTable) -> ArrowTable:
         """Silver rows with other tags.
@@ -165,7 +157,7 @@ def tagged(tags: Sequence[Tag], rows: ArrowTable, seconds: float) -> NDArray[np.
         at = [i for i, tag in enumerate(tags) if tag.column == column]
         patterns = [tags[i].pattern for i in at]
         texts, keys, parents = _searched(rows, column, tags[at[0]].where)
-        hits = matches(texts, keys, patterns, seconds)
+        hits = match_rows(texts, keys, patterns, seconds)
         if parents is None:
             carried[:, at] = hits
             continue

@@ -1,0 +1,165 @@
+r"""Patterns over texts: the module ``regex``, which ends a search that takes too long.
+
+Its syntax is that of Python's ``re``, and more (``\p{Lu}``, possessive loops).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache, partial
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+from ..core import PatternError
+from ._seams import ArrowTable
+
+T = TypeVar("T")
+PatternToken: TypeAlias = str | int
+"""A literal, or the number of a group."""
+
+_LONG = 100_000
+"""Characters of a text that may take the limit once."""
+
+_GROUP = regex.compile(r"\$(?:(\$)|([0-9]+)|\{(\w+)\})")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression and where it was written."""
+
+    find: str
+    where: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Every match of a pattern becomes a replacement.
+
+    Attributes:
+        list_name: Name of the list it stands in.
+        replacement: A text that is literal but for ``$1``, ``${name}`` and ``$$``.
+    """
+
+    list_name: str
+    pattern: Pattern
+    replacement: str
+
+
+@lru_cache(maxsize=4096)
+def compile_pattern(find: str) -> Any:
+    """A compiled pattern.
+
+    Raises:
+        PatternError: It does not compile.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a syntax that may come; this one holds
+            return regex.compile(find)
+    except (regex.error, OverflowError, RecursionError) as error:
+        raise PatternError(
+            f"the pattern {quote_text(find)} does not compile: {error}",
+            hint="a character that means something in patterns stands for itself after a \\",
+        ) from error
+
+
+def match_rows(
+    texts: ArrowTable, keys: ArrowTable, patterns: Sequence[Pattern], seconds: float
+) -> NDArray[np.bool_]:
+    """Search texts for patterns: a mask of the hits, shape (rows, patterns).
+
+    Args:
+        texts: Arrow array of texts; nothing is found in a null.
+        keys: Key of each row, for messages.
+        patterns: To search for.
+        seconds: Most seconds of one pattern on one row; more for texts over 100,000 characters.
+
+    Raises:
+        PatternError: A pattern took longer; it and the row are named.
+    """
+    values = texts.to_pylist()
+    hits = np.zeros((len(values), len(patterns)), np.bool_)
+    for at, pattern in enumerate(patterns):
+        matches = _each(values, keys, (pattern, seconds), compile_pattern(pattern.find).search)
+        hits[:, at] = [match is not None for match in matches]
+    return hits
+
+
+def replace_matches(
+    texts: Sequence[str | None], keys: ArrowTable, step: Replace, seconds: float
+) -> list[str | None]:
+    """Texts with every match replaced; arguments and errors are those of :func:`match_rows`."""
+    substitute = compile_pattern(step.pattern.find).sub
+    tokens = read_replacement_tokens(step.replacement, step.pattern.find)
+
+    def replacement(match: Any) -> str:
+        return "".join(token if isinstance(token, str) else match[token] or "" for token in tokens)
+
+    return _each(texts, keys, (step.pattern, seconds), partial(substitute, replacement))
+
+
+def _each(
+    texts: Sequence[str | None],
+    keys: ArrowTable,
+    limits: tuple[Pattern, float],
+    run: Callable[..., T],
+) -> list[T | None]:
+    pattern, seconds = limits
+    results: list[T | None] = []
+    try:
+        for text in texts:
+            limit = seconds * max(1, len(text or "") / _LONG)
+            results.append(None if text is None else run(text, timeout=limit))
+    except TimeoutError as error:
+        raise PatternError(
+            f"the pattern {quote_text(pattern.find)} took longer than {seconds:g} s on the row "
+            f"{keys[len(results)].as_py()!r}: it backtracks",
+            where=pattern.where,
+            hint="avoid a loop within a loop, such as (a+)+; pattern_seconds in the file allows "
+            "more time",
+        ) from error
+    return results
+
+
+@cache
+def read_replacement_tokens(text: str, find: str) -> tuple[PatternToken, ...]:
+    """A replacement as literals and numbers of groups.
+
+    Raises:
+        PatternError: It names a group that the pattern does not have.
+    """
+    expression = compile_pattern(find)
+    tokens: list[PatternToken] = []
+    literal, at = "", 0
+    for mark in _GROUP.finditer(text):
+        literal += text[at : mark.start()]
+        at = mark.end()
+        if mark[1]:
+            literal += "$"
+            continue
+        name = mark[2] or mark[3]
+        number = int(name) if name.isdecimal() else expression.groupindex.get(name)
+        if number is None or number > expression.groups:
+            raise PatternError(
+                f"the replacement {quote_text(text)} names the group {mark[0]}, "
+                "which the pattern lacks",
+                hint=f"for the text itself write ${mark[0]}; for a group before a digit ${{1}}",
+            )
+        tokens += [literal, number] if literal else [number]
+        literal = ""
+    literal += text[at:]
+    return tuple([*tokens, literal] if literal else tokens)
+
+
+def quote_text(text: str) -> str:
+    """A text in quotes for a message: control characters by their numbers, all else as it is."""
+    shown = (
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
+    return f"'{''.join(shown)}'"

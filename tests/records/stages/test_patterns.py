@@ -1,0 +1,105 @@
+"""Patterns over texts are those of Python's ``re``, with a time limit for each row."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings, strategies as st
+from records_rows import bronze_of, cleaning_of, declared, tags_of
+
+from ragwright.core import PatternError
+from ragwright.records.declared import read_cleaning
+from ragwright.records.stages import SilverStep, clean_texts
+
+ALPHABET = "aAbkKiIsS µK1_\n\r\té\u00a0😀ß日ꀀ-.$"
+
+CLASSES = st.sampled_from([r"\s", r"\S", r"\d", r"\w", r"\W", ".", "[a-k]", "[^a-k]", r"[^\W\d_]"])
+ANCHORS = st.sampled_from([r"\b", r"\B", "^", "$", r"\A", r"\Z", ""])
+LITERALS = st.sampled_from([re.escape(c) for c in ALPHABET if c.isprintable()])
+MARKS = st.sampled_from(["*", "+", "?", "{2}", "{1,2}", "{2,}"])
+
+
+def grown(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    two = st.tuples(parts, parts)
+    return st.one_of(
+        two.map("".join),
+        two.map(lambda t: f"(?:{t[0]}|{t[1]})"),
+        parts.map(lambda t: f"({t})"),
+        st.tuples(LITERALS | CLASSES, MARKS).map("".join),
+        parts.map(lambda t: f"(?={t})"),
+        parts.map(lambda t: f"(?!{t})"),
+        LITERALS.map(lambda t: f"(?<={t})"),
+    )
+
+
+PATTERNS = st.recursive(st.one_of(LITERALS, CLASSES, ANCHORS), grown, max_leaves=5)
+TEXTS = st.lists(st.text(alphabet=ALPHABET, min_size=1, max_size=9), min_size=1, max_size=6)
+
+
+def cleaned(pattern: str, replacement: str, texts: list[str | None]) -> list[str | None]:
+    step = f"steps:\n- x:\n  - {{'{pattern.replace(chr(39), chr(39) * 2)}': '{replacement}'}}"
+    keys = pa.array([f"row {at}" for at in range(len(texts))])
+    made = clean_texts(pa.array(texts, pa.large_string()), keys, cleaning_of(step))
+    return list(made.to_pylist())
+
+
+def carried(pattern: str, texts: list[str | None]) -> list[bool]:
+    tags = tags_of(f"tags:\n  any ask: '{pattern.replace(chr(39), chr(39) * 2)}'")
+    rows = SilverStep(cleaning_of("steps: []"), tags, "body")(bronze_of(texts)).to_pylist()
+    return [row["tags"] == ["any ask"] for row in rows]
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(PATTERNS, TEXTS)
+def test_searches_and_replacements_are_those_of_re(pattern: str, texts: list[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            python = re.compile(pattern)
+        except re.error:
+            assume(False)
+    assume(pattern)
+    assert carried(pattern, [*texts]) == [bool(python.search(text)) for text in texts]
+    assert cleaned(pattern, "<>", [*texts]) == [python.sub("<>", text) for text in texts]
+
+
+def test_a_dollar_stands_before_a_last_line_break() -> None:
+    texts: list[str | None] = ["end", "end\n", "end\n\n", "end \nmore", "end\r\n"]
+    assert carried("end$", texts) == [bool(re.search("end$", str(text))) for text in texts]
+
+
+def test_a_replacement_is_literal_but_for_groups() -> None:
+    assert cleaned(r"(\d+) euro", "€$1", ["5 euro", None]) == ["€5", None]
+    assert cleaned(r"(?P<sum>\d+) dollars", r"$$${sum}\1$", ["5 dollars"]) == [r"$5\1$"]
+    assert cleaned(r"(a)|b", "<${1}>", ["ab"]) == ["<a><>"]
+    assert cleaned(r"(?=b)", "$$5", ["ab"]) == ["a$5b"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "fault"),
+    [
+        (r"steps: [{x: [{'(\d+)': 'costs $5'}]}]", "names the group $5"),
+        ("steps: [{x: ['(a']}]", "does not compile"),
+    ],
+)
+def test_a_pattern_or_a_replacement_that_cannot_be_is_a_fault(steps: str, fault: str) -> None:
+    file = declared(steps)
+    read_cleaning(file)
+    assert [fault in str(error) for error in file.faults] == [True]
+
+
+def test_a_pattern_knows_categories_of_characters() -> None:
+    assert carried(r"\p{Lu}\p{Ll}+", ["Été", "été"]) == [True, False]
+    assert cleaned(r"(?<head>\p{Lu})(\p{Ll})", "$2${head}", ["Été x"]) == ["tÉé x"]
+
+
+def test_a_pattern_that_backtracks_is_stopped_and_the_row_named() -> None:
+    steps = "pattern_seconds: 0.1\nsteps:\n- slow: ['(a|aa)+$']"
+    texts, keys = ["aaab", "a" * 60 + "!"], pa.array(["row 0", "row 1"])
+    with pytest.raises(PatternError, match="'row 1': it backtracks") as caught:
+        clean_texts(pa.array(texts, pa.large_string()), keys, cleaning_of(steps))
+    assert caught.value.where == "file.yaml:3"
