@@ -23,9 +23,14 @@ def make_project(folder: Path, texts: Mapping[str, str], settings: str = "") -> 
     return folder
 
 
-def read_json(folder: Path, *words: str, code: int | None = 0) -> Any:
+def run(folder: Path, command: str, *more: str, code: int | None = 0) -> str:
+    """What a command prints: its words in one text, and those that hold spaces after it."""
+    return ragwright(folder, *command.split(), *more, code=code).stdout
+
+
+def read_json(folder: Path, command: str, *more: str, code: int | None = 0) -> Any:
     """The JSON document that a command prints."""
-    return json.loads(ragwright(folder, *words, "--json", code=code).stdout)
+    return json.loads(run(folder, command, *more, "--json", code=code))
 
 
 def write_rows(file: Path, rows: Sequence[Mapping[str, object]]) -> Path:

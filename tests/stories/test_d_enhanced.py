@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from command_line import ragwright
-from story_tools import make_project, pdf_of, read_json, schema_keys, settings, write_rows
+from story_tools import make_project, pdf_of, read_json, run, schema_keys, settings, write_rows
 
 from ragwright.testing import ScriptedServer, ServerRequest
 
@@ -86,13 +86,13 @@ def test_d1_texts_are_normalised_and_labelled_and_tables_stay_tables(tmp_path: P
         for column, cell in enumerate(row):
             drawn += f"BT /F 10 Tf {45 + 100 * column} {686 - 20 * n} Td ({cell}) Tj ET\n"
     (docs / "b.pdf").write_bytes(pdf_of(drawn))
-    labelled = "sources: [{source: docs/, metadata: {team: repair}}]\n"
-    (tmp_path / "ragwright.yaml").write_text(labelled)
-    ragwright(tmp_path, "ingest", "-q")
-    [plain] = read_json(tmp_path, "retrieve", "étude", "--filter", "team=repair")["hits"]
+    file = tmp_path / "ragwright.yaml"
+    file.write_text("sources: [{source: docs/, metadata: {team: repair}}]\n")
+    run(tmp_path, "ingest -q")
+    [plain] = read_json(tmp_path, "retrieve étude --filter team=repair")["hits"]
     assert plain["text"].startswith("The étude room is open.\nBring ID."), "one form of each sign"
     assert plain["metadata"]["team"] == "repair"
-    [table] = read_json(tmp_path, "retrieve", "valve")["hits"]
+    [table] = read_json(tmp_path, "retrieve valve")["hits"]
     rows = [[c.strip() for c in line.strip("|").split("|")] for line in table["text"].split("\n")]
     assert ["Part", "Weeks"] in rows
     assert ["valve", "26"] in rows
@@ -103,20 +103,18 @@ def test_d1_texts_are_normalised_and_labelled_and_tables_stay_tables(tmp_path: P
 def test_d1_chunks_are_cut_by_the_chosen_strategy(tmp_path: Path) -> None:
     text = "# One\n\nAlpha is here. Beta is there.\n\nGamma too.\n\n# Two\n\nDelta and alpha.\n"
     folder = make_project(tmp_path, {"a.md": text})
-    cuts: dict[tuple[str, int, int], list[int]] = {
-        ("whole", 4, 0): [0],
-        ("headings", 40, 0): [0, text.index("# Two")],
-        ("paragraphs", 6, 0): [0, text.index("Alpha"), text.index("Gamma")],
-        ("sentences", 6, 0): [0, text.index("Beta"), text.index("Delta")],
-        ("tokens", 8, 0): [0, text.index("Gamma")],
+    cuts = {
+        ("whole", 4): [],
+        ("headings", 40): ["# Two"],
+        ("paragraphs", 6): ["Alpha", "Gamma"],
+        ("sentences", 6): ["Beta", "Delta"],
+        ("tokens", 8): ["Gamma"],
     }
-    for (by, size, overlap), starts in cuts.items():
-        chosen = settings(chunk__by=by, chunk__size=size, chunk__overlap=overlap)
-        ragwright(folder, "ingest", "-q", *chosen)
-        hits = read_json(folder, "retrieve", "one alpha beta gamma delta", "-k", "9", *chosen)[
-            "hits"
-        ]
-        assert sorted(hit["start"] for hit in hits) == starts, by
+    for (by, size), beginnings in cuts.items():
+        chosen = settings(chunk__by=by, chunk__size=size, chunk__overlap=0)
+        run(folder, "ingest -q", *chosen)
+        hits = read_json(folder, "retrieve -k 9", "one alpha beta gamma delta", *chosen)["hits"]
+        assert sorted(hit["start"] for hit in hits) == [0, *map(text.index, beginnings)], by
         assert all(text[hit["start"] : hit["end"]] == hit["text"] for hit in hits)
 
 
@@ -140,23 +138,19 @@ def test_d2_queries_are_rewritten_and_split(project: Path, server: ScriptedServe
     assert "subqueries: trout and bread | flood repairs" in told["notes"]
 
 
-def test_d2_written_passages_are_searched(project: Path, server: ScriptedServer) -> None:
+@pytest.mark.parametrize(
+    ("method", "searched"), [("hyde", "{}"), ("query2doc", QUESTION + " [SEP] {}")]
+)
+def test_d2_written_passages_are_searched(
+    project: Path, server: ScriptedServer, method: str, searched: str
+) -> None:
     written = "the inn serves trout and bread to the carters"
-    embedded = len(server.requests)
-    told = find(
-        project, server, Model(helper=written), "hyde",
-        retrieve__query__original=0, retrieve__search="dense",
-    )  # fmt: skip
-    assert names(told)[0] == "inn", "its vector is searched in place of the question's"
-    texts = [r.body["input"] for r in server.requests[embedded:] if "input" in r.body]
-    assert [written] in texts
-    told = find(
-        project, server, Model(helper=written), "query2doc",
-        retrieve__query__original=0, retrieve__search="dense", retrieve__query__words=60,
-    )  # fmt: skip
-    texts = [r.body["input"] for r in server.requests[embedded:] if "input" in r.body]
-    assert [f"{QUESTION} [SEP] {written}"] in texts
-    assert {"inn", "mill"} <= set(names(told))
+    before, dense = len(server.requests), {"retrieve__search": "dense"}
+    model = Model(helper=written)
+    told = find(project, server, model, method, retrieve__query__original=0, **dense)
+    assert names(told)[0] == "inn"
+    texts = [r.body["input"] for r in server.requests[before:] if "input" in r.body]
+    assert [searched.format(written)] in texts
 
 
 def ask(project: Path, server: ScriptedServer, model: Model, question: str, **more: object) -> Any:
@@ -165,41 +159,32 @@ def ask(project: Path, server: ScriptedServer, model: Model, question: str, **mo
     return read_json(project, "ask", question, *settings(**chosen))["answers"][0]
 
 
-def routed(
-    kind: str, *, rewrite: bool = False, split: bool = False, database: str = ""
-) -> dict[str, Any]:
-    return {
-        "route": kind, "database": database, "reason": "so it is",
-        "rewrite": rewrite, "split": split,
-    }  # fmt: skip
+def routed(kind: str, more: bool = False, database: str = "") -> dict[str, Any]:
+    route = {"route": kind, "database": database, "reason": "so it is"}
+    return {**route, "rewrite": more, "split": more}
+
+
+def by_model(server: ScriptedServer) -> dict[str, object]:
+    helper = f"{server.url}#helper"
+    chosen = {"retrieve__route__method": "model", "retrieve__route__model": helper}
+    return {**chosen, "retrieve__query__model": helper}
 
 
 def test_d2_the_router_chooses_and_says_whether_to_rewrite_and_split(
     project: Path, server: ScriptedServer
 ) -> None:
-    by_model = {
-        "retrieve__route__method": "model",
-        "retrieve__query__model": f"{server.url}#helper",
-    }
     model = Model(
-        route=routed("index", rewrite=True, split=True),
+        route=routed("index", more=True),
         query={"query": "Anna Roth born"},
         queries={"queries": ["mill builder origin", "Anna Roth born"]},
         writer="From Ulm [1].",
     )
-    server.play(model)
-    chosen = {
-        **by_model,
-        "answer__model": f"{server.url}#writer",
-        "retrieve__route__model": f"{server.url}#router",
-    }
-    told = read_json(project, "ask", QUESTION, *settings(**chosen))["answers"][0]
+    told = ask(project, server, model, QUESTION, **by_model(server))
     assert (told["route"], told["route_reason"].split(" (")[0]) == ("index", "so it is")
     assert "rewritten as: Anna Roth born" in told["notes"]
     assert "subqueries: mill builder origin | Anna Roth born" in told["notes"]
     model = Model(route=routed("none"), writer="Guten Tag.")
-    server.play(model)
-    told = read_json(project, "ask", "Say hello in German", *settings(**chosen))["answers"][0]
+    told = ask(project, server, model, "Say hello in German", **by_model(server))
     assert (told["route"], told["hits"], told["text"]) == ("none", [], "Guten Tag.")
 
 
@@ -211,17 +196,13 @@ def test_d2_a_database_is_asked_by_a_statement_that_only_reads(
         shop.execute("CREATE TABLE orders (id INTEGER, month TEXT, amount INTEGER)")
         shop.executemany("INSERT INTO orders VALUES (?, ?, ?)", [(1, "May", 70), (2, "May", 25)])
     shop.close()
-    chosen = {
-        "retrieve__databases": "[{name: shop, address: 'sqlite:///shop.sqlite'}]",
-        "retrieve__route__method": "model",
-        "retrieve__route__model": f"{server.url}#router",
-    }
+    shops = "[{name: shop, address: 'sqlite:///shop.sqlite'}]"
+    chosen = {**by_model(server), "retrieve__databases": shops}
     select = "SELECT sum(amount) AS total FROM orders WHERE month = 'May'"
     said: dict[str, Any] = {"route": routed("sql", database="shop"), "writer": "95 [1]."}
     model = Model(statement={"statement": select}, **said)
     told = ask(project, server, model, "What did the orders of May amount to?", **chosen)
-    assert told["route"] == "sql"
-    assert told["hits"][0]["source"] == "sql:shop"
+    assert (told["route"], told["hits"][0]["source"]) == ("sql", "sql:shop")
     assert told["hits"][0]["metadata"]["statement"] == select
     assert "| 95 |" in told["hits"][0]["text"]
     assert told["citations"][0]["source"] == "sql:shop"
@@ -242,17 +223,15 @@ def test_d2_a_database_is_asked_by_a_statement_that_only_reads(
 
 
 def test_d3_the_number_of_documents_and_reranking(project: Path, server: ScriptedServer) -> None:
-    for k in (1, 3):
-        found = read_json(project, "retrieve", "the bridge and the inn", "-k", str(k))
-        assert [hit["rank"] for hit in found["hits"]] == list(range(1, k + 1))
-    model = Model(ranker="[3] > [1] > [2]")
-    server.play(model)
+    server.play(Model(ranker="[3] > [1] > [2]"))
     chosen = settings(
         retrieve__rerank__model=f"{server.url}#ranker", retrieve__rerank__method="listwise",
         retrieve__rerank__candidates=3,
     )  # fmt: skip
-    plain = names(read_json(project, "retrieve", "the bridge and the inn", "-k", "3"))
-    told = read_json(project, "retrieve", "the bridge and the inn", "-k", "2", *chosen)
+    query = "the bridge and the inn"
+    assert len(read_json(project, "retrieve -k 1", query)["hits"]) == 1
+    plain = names(read_json(project, "retrieve -k 3", query))
+    told = read_json(project, "retrieve -k 2", query, *chosen)
     assert names(told) == [plain[2], plain[0]], "three candidates are ordered, two are kept"
     assert [hit["channels"]["rerank"]["rank"] for hit in told["hits"]] == [1, 2]
     assert told["hits"][0]["channels"]["search"]["rank"] == 3
@@ -261,32 +240,23 @@ def test_d3_the_number_of_documents_and_reranking(project: Path, server: Scripte
 def test_d3_the_search_goes_on_from_the_answer_until_it_is_satisfied(
     project: Path, server: ScriptedServer
 ) -> None:
-    replies = [
-        {"satisfied": False, "answer": "Anna Roth born Ulm", "next_query": ""},
-        {"satisfied": True, "answer": "Ulm", "next_query": ""},
-    ]
+    def reader(request: ServerRequest) -> str:
+        rounds.append(request)
+        answer = "Ulm" if len(rounds) > 1 else "Anna Roth born Ulm"
+        return json.dumps({"satisfied": answer == "Ulm", "answer": answer, "next_query": ""})
 
-    class Reader(Model):
-        def __call__(self, request: ServerRequest) -> str:
-            if "satisfied" not in schema_keys(request):
-                return super().__call__(request)
-            self.seen.append(request)
-            return json.dumps(replies[min(len(self.seen), 2) - 1])
-
-    model = Reader()
-    server.play(model)
+    rounds: list[ServerRequest] = []
+    server.play(reader)
     chosen = settings(
         retrieve__iterate__method="model", retrieve__iterate__rounds=4,
         retrieve__iterate__model=f"{server.url}#reader", retrieve__search="keyword",
     )  # fmt: skip
     question = "Who built the mill, and of what town?"
-    once = names(
-        read_json(project, "retrieve", question, "-k", "2", *settings(retrieve__search="keyword"))
-    )
-    told = read_json(project, "retrieve", question, "-k", "2", *chosen)
-    assert "roth" not in once
+    told = read_json(project, "retrieve -k 2", question, *chosen)
+    once = settings(retrieve__search="keyword")
+    assert "roth" not in names(read_json(project, "retrieve -k 2", question, *once))
     assert names(told) == ["mill", "roth"]
-    assert len(model.seen) == 2
+    assert len(rounds) == 2
     assert f"round 2 searched: {question} Anna Roth born Ulm" in told["notes"]
     assert "the model is satisfied after 2 rounds" in told["notes"]
 
@@ -324,11 +294,7 @@ def test_d4_the_order_and_the_window_are_kept_and_what_is_left_out_is_told(
     project: Path, server: ScriptedServer
 ) -> None:
     question = "Tell me of the mill, the bridge and the inn"
-    orders = {
-        "best_first": [1, 2, 3, 4],
-        "best_last": [4, 3, 2, 1],
-        "best_at_ends": [1, 3, 4, 2],
-    }
+    orders = {"best_first": [1, 2, 3, 4], "best_last": [4, 3, 2, 1], "best_at_ends": [1, 3, 4, 2]}
     for order, ranks in orders.items():
         model = Model(writer="So [1].")
         told = ask(project, server, model, question, answer__hit_order=order, retrieve__top_k=4)
@@ -350,7 +316,7 @@ def test_d4_gold_questions_and_answers_are_exported_as_chat_turns(project: Path)
     gold = {"user_input": "Who built the mill?", "reference": "Anna Roth."}
     passage = "Anna Roth built the mill in 1790 beside the river."
     write_rows(project / "gold.jsonl", [{"id": "1", **gold, "reference_contexts": [passage]}])
-    ragwright(project, "synth", "--from", "gold.jsonl", "-o", "gold.chat.jsonl", "-q")
+    run(project, "synth --from gold.jsonl -o gold.chat.jsonl -q")
     [line] = (project / "gold.chat.jsonl").read_text().splitlines()
     user, assistant = json.loads(line)["messages"]
     assert user == {"role": "user", "content": f"[1] {passage}\n\nQuestion: Who built the mill?"}
@@ -359,8 +325,8 @@ def test_d4_gold_questions_and_answers_are_exported_as_chat_turns(project: Path)
 
 def score(folder: Path, rows: list[dict[str, object]], measures: str, *words: str) -> Any:
     """Value of each measure and row: measure -> values in the rows' order."""
-    write_rows(folder / "rows.jsonl", rows)
-    told = read_json(folder, "score", "rows.jsonl", "--measures", measures, "--rows", "-q", *words)
+    write_rows(folder / "rows.jsonl", [{"user_input": "?", **row} for row in rows])
+    told = read_json(folder, f"score rows.jsonl --measures {measures} --rows -q", *words)
     return {name: [row[name] for row in told["rows"]] for name in told["measures"]}
 
 
@@ -371,28 +337,17 @@ def empty(tmp_path: Path) -> Path:
 
 
 def test_d6_retrieval_measures_by_hand(empty: Path) -> None:
+    found_ids, gold = (list("xaybz"), list("xyz")), (["a", "b"], ["a"])
     rows: list[dict[str, object]] = [
-        {
-            "id": "1",
-            "user_input": "?",
-            "retrieved_context_ids": list("xaybz"),
-            "reference_ids": ["a", "b"],
-        },
-        {
-            "id": "2",
-            "user_input": "?",
-            "retrieved_context_ids": list("xyz"),
-            "reference_ids": ["a"],
-        },
+        {"id": str(n), "retrieved_context_ids": ids, "reference_ids": right}
+        for n, (ids, right) in enumerate(zip(found_ids, gold, strict=True))
     ]
-    found = score(
-        empty, rows, "Recall@2,Recall@5,Precision@2,Precision@5,MRR,HitRate@1,HitRate@2,nDCG@5"
-    )
     ideal = 1 + 1 / math.log2(3)
     wanted = {
         "Recall@2": 0.5, "Recall@5": 1.0, "Precision@2": 0.5, "Precision@5": 0.4, "MRR": 0.5,
         "HitRate@1": 0.0, "HitRate@2": 1.0, "nDCG@5": (1 / math.log2(3) + 1 / math.log2(5)) / ideal,
     }  # fmt: skip
+    found = score(empty, rows, ",".join(wanted))
     for name, value in wanted.items():
         assert found[name] == pytest.approx([value, 0.0], abs=1e-6), name
 
@@ -475,49 +430,35 @@ def test_d8_questions_written_from_the_answer_resemble_the_question(empty: Path)
 def test_d9_capabilities_are_tested_on_given_passages(
     project: Path, server: ScriptedServer
 ) -> None:
-    facts = {"docs/mill.md": "1790", "docs/roth.md": "Ulm"}
-    asked = {"docs/mill.md": "When was the mill built?", "docs/roth.md": "Where was Roth born?"}
+    facts = {"When was the mill built?": ("mill", "1790"), "Where was Roth born?": ("roth", "Ulm")}
     rows: list[dict[str, object]] = []
-    for source, fact in facts.items():
-        at = TEXTS[Path(source).name].index(fact)
-        span = {"document_id": source, "start": at, "end": at + len(fact), "text": fact}
-        rows.append(
-            {"id": fact, "user_input": asked[source], "reference": fact, "reference_spans": [span]}
-        )
+    for asked, (name, fact) in facts.items():
+        at = TEXTS[f"{name}.md"].index(fact)
+        span = {"document_id": f"docs/{name}.md", "start": at, "end": at + len(fact), "text": fact}
+        gold = {"reference": fact, "reference_spans": [span]}
+        rows.append({"id": fact, "user_input": asked, **gold})
     write_rows(project / "gold.jsonl", rows)
-    made = ("suite", "make", "--testset", "gold.jsonl", "-o", "suite.jsonl", "--passages", "2")
-    ragwright(
-        project,
-        *made,
-        "--doses",
-        "0,1/2,1",
-        "--suite",
-        "noise,rejection,integration,counterfactual",
-        "-q",
-    )
-    suites = [
-        json.loads(line)["metadata"]["suite"]
-        for line in (project / "suite.jsonl").read_text().splitlines()
-    ]
-    assert {"noise", "rejection", "integration", "counterfactual"} <= set(suites)
+    suites = {"noise", "rejection", "integration", "counterfactual"}
+    made = "suite make --testset gold.jsonl -o suite.jsonl --passages 2 --doses 0,1/2,1 -q --suite"
+    run(project, f"{made} {','.join(sorted(suites))}")
+    lines = (project / "suite.jsonl").read_text().splitlines()
+    assert suites <= {json.loads(line)["metadata"]["suite"] for line in lines}
 
     def reads(request: ServerRequest) -> str:
-        if "messages" not in request.body:
-            return ""
-        prompt = request.prompt
-        known = [facts[key] for key in facts if asked[key] in prompt and facts[key] in prompt]
+        shown = request.prompt
+        known = [fact for asked, (_, fact) in facts.items() if asked in shown and fact in shown]
         return (
             f"{' and '.join(known)} [1]." if known else "The passages do not answer this question."
         )
 
     server.play(reads)
     model = settings(answer__model=f"{server.url}#reader")
-    told = read_json(project, "eval", "--testset", "suite.jsonl", "-q", *model)
+    told = read_json(project, "eval --testset suite.jsonl -q", *model)
     assert told["measures"]["RejectionRate"]["mean"] == 1.0
     assert told["measures"]["ErrorDetection"]["mean"] == 0.0, "it never reports an error"
     curves = {
         (curve["suite"], curve["quantity"]): {p["dose"]: p["mean"] for p in curve["points"]}
-        for curve in read_json(project, "suite", "curves")["curves"]
+        for curve in read_json(project, "suite curves")["curves"]
     }
     assert curves["noise", "accuracy"][0] == 1.0
     assert curves["noise", "accuracy"][1] == 0.0
@@ -526,26 +467,23 @@ def test_d9_capabilities_are_tested_on_given_passages(
 
 def test_d10_text_measures_by_hand(empty: Path) -> None:
     response, reference = "the cat sat on a mat", "the cat was on the mat today"
-    row: dict[str, object] = {
-        "id": "1",
-        "user_input": "?",
-        "response": response,
-        "reference": reference,
-    }
-    found = score(
-        empty, [row], "BLEU(1),ROUGE(1),ROUGE(2),ROUGE(L),ROUGE(W),ROUGE(S),ROUGE(SU),EditDistance"
-    )
+    row: dict[str, object] = {"id": "1", "response": response, "reference": reference}
+    measures = "BLEU(1),ROUGE(1),ROUGE(2),ROUGE(L),ROUGE(W),ROUGE(S),ROUGE(SU),EditDistance"
+    found = {name: values[0] for name, values in score(empty, [row], measures).items()}
     words, gold = response.split(), reference.split()
     shared, brevity = 4, math.exp(1 - len(gold) / len(words))
-    assert found["BLEU(1)"] == pytest.approx([brevity * shared / len(words)], abs=1e-6)
-    assert found["ROUGE(1)"] == pytest.approx([2 * shared / (6 + 7)], abs=1e-6)
-    assert found["ROUGE(2)"] == pytest.approx([2 * 1 / (5 + 6)], abs=1e-6)
-    assert found["ROUGE(L)"] == pytest.approx([2 * 4 / (6 + 7)], abs=1e-6)
     pairs = 6  # of the four words in common, each before those after it
-    assert found["ROUGE(S)"] == pytest.approx([2 * pairs / (15 + 21)], abs=1e-6)
-    assert 0 < found["ROUGE(W)"][0] < found["ROUGE(L)"][0]
-    assert found["ROUGE(SU)"] == pytest.approx([2 * (pairs + 4) / (15 + 6 + 21 + 7)], abs=1e-6)
-    assert 0 < found["EditDistance"][0] < 1
+    wanted = {
+        "BLEU(1)": brevity * shared / len(words),
+        "ROUGE(1)": 2 * shared / (6 + 7),
+        "ROUGE(2)": 2 * 1 / (5 + 6),
+        "ROUGE(L)": 2 * 4 / (6 + 7),
+        "ROUGE(S)": 2 * pairs / (15 + 21),
+        "ROUGE(SU)": 2 * (pairs + 4) / (15 + 6 + 21 + 7),
+    }
+    assert {name: found[name] for name in wanted} == pytest.approx(wanted, abs=1e-6)
+    assert 0 < found["ROUGE(W)"] < found["ROUGE(L)"]
+    assert 0 < found["EditDistance"] < 1
 
 
 def test_d10_perplexity_and_a_measure_from_a_rubric_file(empty: Path) -> None:
@@ -553,7 +491,7 @@ def test_d10_perplexity_and_a_measure_from_a_rubric_file(empty: Path) -> None:
     tokens = re.findall(r"\s*\S+", text)
     chances = [-(zlib.crc32(token.encode()) % 1000) / 250 for token in tokens][1:]
     with ScriptedServer("") as server:
-        row: dict[str, object] = {"id": "1", "user_input": "?", "response": text}
+        row: dict[str, object] = {"id": "1", "response": text}
         found = score(empty, [row], "Perplexity", *settings(judge__completer=f"{server.url}#echo"))
     assert found["Perplexity"] == pytest.approx([math.exp(-sum(chances) / 2)], rel=1e-5)
     rubric = {
@@ -573,11 +511,7 @@ def test_d10_perplexity_and_a_measure_from_a_rubric_file(empty: Path) -> None:
 
 def test_d11_the_table_of_the_tutorial(project: Path, server: ScriptedServer) -> None:
     """Any settings can stand for the tuned rows; training them needs torch."""
-    facts = {
-        "mill": "Who built the mill?",
-        "inn": "What serves trout?",
-        "bridge": "What was closed?",
-    }
+    facts = {"mill": "Who built the mill?", "inn": "Who eats trout?", "bridge": "What was closed?"}
     rows = [
         {"id": name + split, "user_input": asked, "reference": asked[:-1],
          "reference_ids": [f"docs/{name}.md"], "metadata": {"split": split}}
@@ -586,30 +520,12 @@ def test_d11_the_table_of_the_tutorial(project: Path, server: ScriptedServer) ->
     write_rows(project / "table.jsonl", rows)
     judge = Model(score={"reasoning": "so", "score": 1}, ranker="[2] > [1]", writer="So it is [1].")
     server.play(judge)
-    chosen = settings(
-        judge__model=f"{server.url}#judge",
-        answer__model=f"{server.url}#writer",
-        retrieve__search="dense",
-    )
-    asked = (
-        "--testset",
-        "table.jsonl",
-        "--tuned",
-        "retrieve.search=keyword",
-        "--candidates",
-        "2",
-        "--keep",
-        "1",
-    )
-    reranker = ("--rerank", f"{server.url}#ranker")
-    told = read_json(project, "compare", "--table", "tutorial", *asked, *reranker, *chosen)
-    rerank = "rerank (2 -> 1)"
-    assert [r["name"] for r in told["rows"]] == [
-        "base",
-        "tuned",
-        f"base + {rerank}",
-        f"tuned + {rerank}",
-    ]
+    models = {"judge__model": f"{server.url}#judge", "answer__model": f"{server.url}#writer"}
+    asked = "compare --table tutorial --testset table.jsonl --tuned retrieve.search=keyword"
+    asked += f" --candidates 2 --keep 1 --rerank {server.url}#ranker"
+    told = read_json(project, asked, *settings(retrieve__search="dense", **models))
+    rows_of = ["base", "tuned", "base + rerank (2 -> 1)", "tuned + rerank (2 -> 1)"]
+    assert [row["name"] for row in told["rows"]] == rows_of
     for row in told["rows"]:
         shown = row["measures"]
         assert {"MRR@5", "HitRate@5"} <= set(shown)
