@@ -9,7 +9,7 @@ from typing import Any
 
 from command_line import ragwright
 
-from ragwright.testing import ServerRequest
+from ragwright.testing import ScriptedServer, ServerRequest
 
 
 def make_project(folder: Path, texts: Mapping[str, str], settings: str = "") -> Path:
@@ -37,6 +37,12 @@ def write_rows(file: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     """A file of rows (JSONL)."""
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return file
+
+
+def embedded(server: ScriptedServer, since: int = 0) -> list[str]:
+    """The texts that a model server has embedded from this request on."""
+    bodies = [request.body for request in server.requests[since:]]
+    return [text for body in bodies if "input" in body for text in body["input"]]
 
 
 def settings(**values: object) -> list[str]:

@@ -10,7 +10,8 @@ import threading
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median, stdev
@@ -18,7 +19,7 @@ from typing import Any
 
 import pytest
 from command_line import ragwright
-from story_tools import pdf_of, read_json, write_rows
+from story_tools import embedded, pdf_of, read_json, write_rows
 
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
@@ -106,11 +107,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -> Pa
 def run(shop: Path) -> dict[str, Any]:
     """An evaluation of three questions by all judged measures, with every row."""
     words = ("--measures", ",".join([*JUDGED, "Comprehensive"]), "--by", "persona_name", "--rows")
-    found = read_json(
-        shop, "eval", "--testset", "rows.jsonl", *words, "--limit", "3", "--name", "base"
-    )
-    assert isinstance(found, dict)
-    return found
+    words += ("--limit", "3", "--name", "base")
+    return dict(read_json(shop, "eval", "--testset", "rows.jsonl", *words))
 
 
 def chats(server: ScriptedServer, since: int, *models: str) -> list[str]:
@@ -123,14 +121,14 @@ def chats(server: ScriptedServer, since: int, *models: str) -> list[str]:
     ]
 
 
-def embedded(server: ScriptedServer, since: int) -> list[str]:
-    """The texts that were embedded from this request on."""
-    bodies = [request.body for request in server.requests[since:]]
-    return [text for body in bodies if "input" in body for text in body["input"]]
-
-
 def ids(rows: Sequence[dict[str, Any]]) -> list[str]:
     return [str(row["id"]) for row in rows]
+
+
+def table_of(file: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 SITE = """\
@@ -142,45 +140,33 @@ class Arxiv(ArxivReader):
     def __init__(self):
         super().__init__(api="{base}/api", site="{base}")
 """
-ARTICLE = {
-    "pageid": 1,
-    "title": "Bicycle pump",
-    "extract": "A bicycle pump inflates tyres.\n\n\n== History ==\nThe first one was made in 1887.",
-    "fullurl": "https://en.wikipedia.org/wiki/Bicycle_pump",
-    "pagelanguage": "en",
-}
+ARTICLE = """{"query": {"pages": [{"pageid": 1, "title": "Bicycle pump", "pagelanguage": "en",
+"extract": "A bicycle pump inflates tyres.", "fullurl": "https://en.wikipedia.org/wiki/Pump"}]}}"""
 FEED = """<?xml version="1.0" encoding="UTF-8"?><feed xmlns="http://www.w3.org/2005/Atom"><entry>
 <id>http://arxiv.org/abs/2401.01234v1</id><updated>2024-02-01T10:00:00Z</updated>
 <published>2024-01-02T09:30:00Z</published><title>Pumps that learn</title>
 <summary>We study pumps.</summary><author><name>Ada Martin</name></author></entry></feed>"""
+LAMPS = "<html><title>Lamps</title><body><main><p>A lamp needs oil.</p></main></body></html>"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves the files of a folder, whatever the query, and says nothing."""
+
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 @pytest.fixture
-def site() -> Iterator[str]:
+def site(tmp_path: Path) -> Iterator[str]:
     """A web page, Wikipedia's API and arXiv's, on this machine."""
-    wiki = json.dumps({"query": {"pages": [ARTICLE]}}).encode()
-    page = b"<html><title>Lamps</title><body><main><p>A lamp needs oil.</p></main></body></html>"
+    (tmp_path / "site/w").mkdir(parents=True)
+    (tmp_path / "site/pdf").mkdir()
     paper = pdf_of("We study pumps.", "Our pumps learn from whales.")
-    routes = {
-        "/lamps.html": ("text/html", page),
-        "/w/api.php": ("application/json", wiki),
-        "/api": ("application/atom+xml", FEED.encode()),
-        "/pdf/2401.01234v1": ("application/pdf", paper),
-    }
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            kind, body = routes.get(self.path.partition("?")[0], ("", b""))
-            self.send_response(200 if body else 404)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+    (tmp_path / "site/pdf/2401.01234v1").write_bytes(paper)
+    for name, text in {"lamps.html": LAMPS, "w/api.php": ARTICLE, "api": FEED}.items():
+        (tmp_path / "site" / name).write_text(text, "utf-8")
+    handler = partial(Quiet, directory=str(tmp_path / "site"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         thread = threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{running.server_port}"
@@ -211,7 +197,7 @@ def test_a1_files_pages_articles_and_papers_keep_title_address_and_page(
     assert found == {
         "bolts": ("My notes", "notes.md", None),
         "lamp": ("Lamps", f"{site}/lamps.html", None),
-        "tyres": ("Bicycle pump", "https://en.wikipedia.org/wiki/Bicycle_pump", None),
+        "tyres": ("Bicycle pump", "https://en.wikipedia.org/wiki/Pump", None),
         "whales": ("Pumps that learn", f"{site}/abs/2401.01234v1", 2),
     }
 
@@ -317,9 +303,8 @@ def test_a5_generator_and_judge_are_settings(shop: Path, server: ScriptedServer)
         words = ("--testset", "rows.jsonl", "--measures", "Faithfulness", "--limit", "1", "--rows")
         found = read_json(shop, "eval", *words, *models, "--no-cache")
         assert {row["model"] for row in found["rows"]} == {f"m:{writer}"}
-        sent = [r.body["model"] for r in server.requests[before:] if "messages" in r.body]
-        assert sorted(sent) == sorted([writer, writer, judge, judge][: len(sent)])
-        assert {writer, judge} == set(sent)
+        bodies = [request.body for request in server.requests[before:]]
+        assert {body["model"] for body in bodies if "messages" in body} == {writer, judge}
 
 
 PERSONA = """\
@@ -338,15 +323,11 @@ def test_a6_personas_are_data_and_answered_side_by_side(shop: Path, server: Scri
     (shop / "personas").mkdir(exist_ok=True)
     (shop / "personas/driver.yaml").write_text(PERSONA, "utf-8")
     before = len(server.requests)
-    answers = read_json(
-        shop, "ask", QUESTION, "--personas", "engineer,marketing,driver", "--no-cache"
-    )
-    assert [(one["persona"], one["model"]) for one in answers["answers"]] == [
-        ("engineer", "m:writer"),
-        ("marketing", "m:writer"),
-        ("driver", "m:own"),
-    ]
-    for one in answers["answers"]:
+    words = ("--personas", "engineer,marketing,driver", "--no-cache")
+    answers = read_json(shop, "ask", QUESTION, *words)["answers"]
+    assert [one["persona"] for one in answers] == ["engineer", "marketing", "driver"]
+    assert [one["model"] for one in answers] == ["m:writer", "m:writer", "m:own"]
+    for one in answers:
         assert one["text"] == "You must close the valve slowly [1]."
         assert one["abstained"] is False
         assert [c["document_id"] for c in one["citations"]] == ["docs/manual.md"]
@@ -354,22 +335,20 @@ def test_a6_personas_are_data_and_answered_side_by_side(shop: Path, server: Scri
     [driver] = [prompt for prompt in prompts if "people who drive" in prompt]
     for line in PERSONA.splitlines()[1:-1]:
         assert line.partition(": ")[2] in driver
-    [engineer] = [prompt for prompt in prompts if "engineering team" in prompt]
-    [marketing] = [prompt for prompt in prompts if "marketing team" in prompt]
-    assert "acronyms are welcome" in engineer
-    assert "spell out acronyms" in marketing
+    for team, line in (
+        ("engineering", "acronyms are welcome"),
+        ("marketing", "spell out acronyms"),
+    ):
+        assert [line in prompt for prompt in prompts if f"{team} team" in prompt] == [True]
 
 
 def template(shop: Path) -> tuple[str, str]:
     """A template whose parts say their names; gives the flag for it."""
     (shop / "prompts").mkdir(exist_ok=True)
-    lines = [f"  {part}: '<{part}>'" for part in PARTS if part not in {"context", "question"}]
-    lines += [
-        "  context: '<context>{{ passages[0].text }}'",
-        "  question: '<question>{{ question }}'",
-    ]
-    marks = [f"  {mark}: '<{mark}>'" for mark in MARKERS]
-    text = "\n".join(["parts:", *lines, "turn_markers:", *marks])
+    parts = {part: f"<{part}>" for part in PARTS}
+    parts |= {"context": "<context>{{ passages[0].text }}", "question": "<question>{{ question }}"}
+    marks = {mark: f"<{mark}>" for mark in MARKERS}
+    text = json.dumps({"parts": parts, "turn_markers": marks})
     (shop / "prompts/marks.yaml").write_text(text, "utf-8")
     return "--set", "prompt.template=prompts/marks.yaml"
 
@@ -443,11 +422,8 @@ def test_a9_four_measures_are_judged_by_rubrics_with_examples(
     for row in run["rows"]:
         assert row["Comprehensive"] == pytest.approx(fmean(row[name] for name in JUDGED))
         assert all(1 <= row[name] <= 5 for name in JUDGED)
-    prompts = {
-        request.body["messages"][0]["content"]
-        for request in server.requests
-        if request.body.get("model") == "judge"
-    }
+    bodies = [request.body for request in server.requests]
+    prompts = {one["messages"][0]["content"] for one in bodies if one["model"] == "judge"}
     assert len(prompts) == 4
     for prompt in prompts:
         assert [level[0] for level in re.findall(r"^[1-5]: .{15,}", prompt, re.M)] == list("12345")
@@ -471,10 +447,8 @@ def test_a10_a_reply_without_a_score_is_invalid_and_counted(shop: Path) -> None:
 
 def test_a11_gold_belongs_to_a_persona_and_a_seed_draws_a_subset(shop: Path) -> None:
     words = ("--testset", "rows.jsonl", "--measures", "HitRate@1", "--retrieval-only", "--rows")
-    drawn = [
-        ids(read_json(shop, "eval", *words, "--limit", "2", "--seed", seed)["rows"])
-        for seed in ("1", "1", "2", "3", "4")
-    ]
+    few = ("eval", *words, "--limit", "2", "--seed")
+    drawn = [ids(read_json(shop, *few, seed)["rows"]) for seed in ("1", "1", "2", "3", "4")]
     for one in drawn:
         questions = {row.partition("-")[0] for row in one}
         assert len(questions) == 2
@@ -482,10 +456,8 @@ def test_a11_gold_belongs_to_a_persona_and_a_seed_draws_a_subset(shop: Path) -> 
     assert drawn[0] == drawn[1]
     assert len(set(map(tuple, drawn))) > 1
     rows = read_json(shop, "eval", *words)["rows"]
-    assert [row["reference"] for row in rows[:2]] == [
-        "oil the pump every spring, says the engineer",
-        "oil the pump every spring, says the marketing",
-    ]
+    for team, row in zip(TEAMS, rows, strict=False):
+        assert row["reference"] == f"oil the pump every spring, says the {team}"
 
 
 def test_a12_results_by_run_and_persona_as_tables_rows_and_charts(
@@ -506,8 +478,7 @@ def test_a12_results_by_run_and_persona_as_tables_rows_and_charts(
     assert row["response"].startswith("You must")
     assert row["reference"].endswith(row["persona_name"])
     ragwright(shop, "review", "base", "--measures", "Faithfulness", "-o", "sheet.csv")
-    with (shop / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
-        sheet = list(csv.DictReader(file))
+    sheet = table_of(shop / "sheet.csv")
     assert len(sheet) == 6
     assert not {"model", "persona_name", "run"} & set(sheet[0])
     assert sheet[0]["Faithfulness (1-5)"] == ""
@@ -519,11 +490,9 @@ def test_a12_results_by_run_and_persona_as_tables_rows_and_charts(
     bars = {row[0]: int(row[1]) for row in charts["histogram-Faithfulness"]["table"]["rows"]}
     assert bars == run["measures"]["Faithfulness"]["histogram"]
     ragwright(shop, "score", "base", "-q", "--measures", "TokenF1", "-o", "rows.csv")
-    with (shop / "rows.csv").open(encoding="utf-8-sig", newline="") as file:
-        lines = list(csv.DictReader(file))
-    assert [(line["id"], line["persona_name"]) for line in lines] == [
-        (row["id"], row["persona_name"]) for row in run["rows"]
-    ]
+    lines = table_of(shop / "rows.csv")
+    assert ids(lines) == ids(run["rows"])
+    assert [line["persona_name"] for line in lines] == [*TEAMS] * 3
     # Still due: one object per question with its personas inside.
 
 

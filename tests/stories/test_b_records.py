@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from command_line import ragwright
 from served import served
-from story_tools import read_json, write_rows
+from story_tools import embedded, read_json, write_rows
 from web_hook import web_hook
 
 from ragwright.core import StoreError
@@ -71,12 +71,7 @@ ROWS = (
     (1, "DOE, JANE", "sms", "Please donate $5 tonight!!!!! Clinics need you https://x.example/1"),
     (2, "Jane for Congress", "mail", "Volun\u200bteer for our clinics and schools."),
     (3, "Jane Doe", "sms", "Thank you. This is a disgrace."),
-    (
-        4,
-        "Rosa Lima",
-        "sms",
-        "Please donate $5 tonight!!!!!!!!! Clinics need you https://x.example/4",
-    ),
+    (4, "Rosa Lima", "sms", "Please donate $5 tonight!!!!!!!! Clinics need you https://x.example/"),
     (5, "rosa  lima", "sms", "Give $10 a month for schools."),
     (6, "Tom Ash", "mail", f"{LONG}."),
     (7, "Tom Ash", "mail", LONG),
@@ -91,16 +86,16 @@ def words(request: ServerRequest) -> str | Reply:
     return Reply() if "input" in request.body else "1. Give now.\n2. Give today.\n3. Chip in."
 
 
-def embedded(server: ScriptedServer, since: int = 0) -> list[str]:
-    """The texts that the server has embedded from this request on."""
-    bodies = [request.body for request in server.requests[since:]]
-    return [text for body in bodies if "input" in body for text in body["input"]]
-
-
 def execute(folder: Path, statement: str, *rows: tuple[object, ...]) -> None:
     """Run a statement on the database of a project, once for each row."""
     with closing(sqlite3.connect(folder / "shop.db")) as made, made:
         made.executemany(statement, rows or [()])
+
+
+def with_vectors(server: ScriptedServer) -> str:
+    """Settings of an embedding model."""
+    model = f"models: {{scripted: {{base: '{server.url}', dimensions: 64}}}}"
+    return f"{model}\nembed: {{model: 'scripted:words'}}\n"
 
 
 @pytest.fixture(scope="module")
@@ -114,19 +109,13 @@ def desk(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -> Pa
     """Nine rows of a database, refreshed; ``first.json`` is what the refresh printed."""
     folder = tmp_path_factory.mktemp("desk")
     (folder / "records/text_formats").mkdir(parents=True)
-    files = {
-        "records/source.yaml": SOURCE,
-        "records/cleaning.yaml": CLEANING,
-        "records/tags.yaml": TAGS,
-        "records/rules.yaml": RULES,
-        "records/rollups.yaml": ROLLUPS,
-        "records/biographies.csv": "name,biography\nJane Doe,Jane Doe is a nurse.\n",
-        "records/text_formats/message.yaml": FORMAT,
-        "ragwright.yaml": f"models: {{scripted: {{base: '{server.url}', dimensions: 64}}}}\n"
-        "embed: {model: 'scripted:words'}\n",
-    }
+    files = {"source": SOURCE, "cleaning": CLEANING, "tags": TAGS, "rules": RULES}
+    files |= {"rollups": ROLLUPS, "text_formats/message": FORMAT}
     for name, text in files.items():
-        (folder / name).write_text(text, "utf-8")
+        (folder / f"records/{name}.yaml").write_text(text, "utf-8")
+    lives = "name,biography\nJane Doe,Jane Doe is a nurse.\n"
+    (folder / "records/biographies.csv").write_text(lives, "utf-8")
+    (folder / "ragwright.yaml").write_text(with_vectors(server), "utf-8")
     execute(folder, "create table messages (id integer primary key, sender, channel, body)")
     execute(folder, "insert into messages values (?, ?, ?, ?)", *ROWS)
     first = read_json(folder, "records", "refresh")
@@ -146,8 +135,7 @@ def template(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -
     folder = tmp_path_factory.mktemp("template")
     ragwright(folder, "init", "--template", "records")
     with (folder / "ragwright.yaml").open("a", encoding="utf-8") as file:
-        file.write(f"models: {{scripted: {{base: '{server.url}', dimensions: 64}}}}\n")
-        file.write("embed: {model: 'scripted:words'}\n")
+        file.write(with_vectors(server))
     ragwright(folder, "records", "refresh", "-q")
     return folder
 
@@ -155,9 +143,8 @@ def template(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -
 def rows(folder: Path, table: str) -> dict[Any, dict[str, Any]]:
     """Rows of a table by their key."""
     found = read_json(folder, "records", "show", table, "--limit", "100")["rows"]
-    return {
-        row["record_key"]: row for row in sorted(found, key=lambda row: row["record_key"].rjust(4))
-    }
+    found.sort(key=lambda row: str(row["record_key"]).rjust(4))
+    return {row["record_key"]: row for row in found}
 
 
 def counts(report: dict[str, Any], table: str) -> tuple[int, int, int]:
@@ -175,9 +162,8 @@ def asked(*more: str) -> tuple[str, ...]:
 def test_b1_rows_of_a_database_csv_or_parquet_become_bronze(desk: Path, tmp_path: Path) -> None:
     bronze = rows(desk, "bronze")
     assert list(bronze) == ["1", "2", "3", "4", "5", "6", "7", "8"]
-    kept = [
-        tuple(row[name] for name in ("id", "sender", "channel", "body")) for row in bronze.values()
-    ]
+    names = ("id", "sender", "channel", "body")
+    kept = [tuple(row[name] for name in names) for row in bronze.values()]
     assert kept == list(ROWS[:8])  # unchanged, but for the row without a sender
     assert rows(desk, "left_out")["9"]["left_out"] == "required column is empty: sender"
     import pyarrow
@@ -187,9 +173,7 @@ def test_b1_rows_of_a_database_csv_or_parquet_become_bronze(desk: Path, tmp_path
     table = [("007", "A\u00e9", "One, two"), ("8", "B", ' "three" ')]
     with (tmp_path / "rows.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([columns, *table])
-    made = {
-        name: list(values) for name, values in zip(columns, zip(*table, strict=True), strict=True)
-    }
+    made = {name: [row[at] for row in table] for at, name in enumerate(columns)}
     parquet.write_table(pyarrow.table(made), tmp_path / "rows.parquet")
     for name in ("rows.csv", "rows.parquet"):
         folder = tmp_path / name.partition(".")[2]
@@ -223,11 +207,8 @@ def test_b2_named_patterns_and_steps_clean_texts_and_a_pattern_is_one_line(own: 
 def test_b3_the_name_of_a_tag_says_its_kind(own: Path) -> None:
     assert rows(own, "silver")["1"]["tags"] == ["donation ask", "urgent tone", "health care hook"]
     one = rows(own, "gold")["1"]
-    assert (one["ask_type"], one["tone"], one["topic"]) == (
-        ["donation"],
-        ["urgent"],
-        ["health care"],
-    )
+    kinds = ("ask_type", "tone", "topic")
+    assert [one[kind] for kind in kinds] == [["donation"], ["urgent"], ["health care"]]
     (own / "records/tags.yaml").write_text(f"{TAGS}  sunny weather: 'sun'\n", "utf-8")
     said = ragwright(own, "records", "refresh", code=1).stderr
     assert "records/tags.yaml:11" in said
@@ -239,11 +220,7 @@ def test_b3_the_name_of_a_tag_says_its_kind(own: Path) -> None:
     execute(own, "update messages set body = 'We ask for warm coats.' where id = 8")
     read_json(own, "records", "refresh", "--no-index")
     eighth = rows(own, "gold")["8"]
-    assert (eighth["ask_type"], eighth["tone"], eighth["topic"]) == (
-        ["my hook"],
-        ["warm hook"],
-        [],
-    )
+    assert [eighth[kind] for kind in kinds] == [["my hook"], ["warm hook"], []]
 
 
 def test_b4_gold_has_rules_lengths_and_no_duplicates(desk: Path) -> None:
@@ -264,10 +241,9 @@ def test_b5_a_template_loses_the_piece_of_a_variable_without_value(own: Path) ->
         "A short donation text message from Jane Doe about health care written with an emphasis"
         " on urgent:\n\nPlease donate $5 tonight!!! Clinics need you"
     )
-    assert gold["5"]["document"] == (
-        "A short donation text message from Rosa Lima about schools:\n\n"
-        "Give $10 a month for schools."
-    )
+    head, text = gold["5"]["document"].split("\n\n")
+    assert head == "A short donation text message from Rosa Lima about schools:"
+    assert text == "Give $10 a month for schools."
     assert gold["8"]["document"] == "A short text message from Tom Ash:\n\nHello friends."
     ragwright(own, "records", "export", "gold", "-o", "gold.chat.jsonl")
     chats = [json.loads(line) for line in (own / "gold.chat.jsonl").read_text("utf-8").splitlines()]
@@ -384,17 +360,17 @@ def test_b9_soft_filters_rank_by_weight_and_then_by_similarity(template: Path) -
     assert [hit["rung"]["weight"] for hit in hits] == [weight(hit["metadata"]) for hit in hits]
     assert ranked[0][0] >= 18
     assert ranked[-1][0] == 0
-    few = read_json(template, *search, "-k", "7")["hits"]
-    assert [hit["document_id"] for hit in few] == [hit["document_id"] for hit in hits[:7]]
+    best = [(hit["document_id"], *rank) for hit, rank in zip(hits, ranked, strict=True)]
+
+    def found(*more: str) -> list[str]:
+        return [hit["document_id"] for hit in read_json(template, *search, *more)["hits"]]
+
+    assert found("-k", "7") == [name for name, _, _ in best[:7]]
     least = sorted(hit["score"] for hit in hits)[30]
-    near = read_json(template, *search, "-k", "58", "--set", f"retrieve.threshold={least}")["hits"]
-    assert [hit["document_id"] for hit in near] == [
-        hit["document_id"] for hit in hits if hit["score"] >= least
-    ]
-    strict = read_json(template, *search, "-k", "58", "--set", "retrieve.unfiltered=false")["hits"]
-    assert [hit["document_id"] for hit in strict] == [
-        hit["document_id"] for hit in hits if hit["rung"]["weight"] > 0
-    ]
+    near = [name for name, _, score in best if score >= least]
+    assert found("-k", "58", "--set", f"retrieve.threshold={least}") == near
+    strict = [name for name, met, _ in best if met > 0]
+    assert found("-k", "58", "--set", "retrieve.unfiltered=false") == strict
 
 
 def test_b10_a_second_index_gives_the_same_answer_and_says_so(
@@ -518,31 +494,20 @@ def test_b15_a_configuration_is_promoted_when_it_is_better_and_gone_back_on(
     rows = []
     (tmp_path / "docs").mkdir()
     for part in ("brake", "belt", "lamp", "horn", "door", "tyre", "pump", "valve", "seat", "key"):
-        (tmp_path / f"docs/{part}.md").write_text(
-            f"# The {part}\n\nThe {part} is changed yearly.\n"
-        )
+        text = f"# The {part}\n\nThe {part} is changed yearly.\n"
+        (tmp_path / f"docs/{part}.md").write_text(text, "utf-8")
         row = {"user_input": f"When is the {part} changed?", "reference_ids": [f"docs/{part}.md"]}
         rows.append(row)
     write_rows(tmp_path / "rows.jsonl", rows)
-    (tmp_path / "ragwright.yaml").write_text(
-        f"sources: [docs]\nmodels: {{scripted: {{base: '{server.url}', dimensions: 64}}}}\n"
-        "embed: {model: 'scripted:words'}\nchunk: {size: 40, overlap: 0}\n",
-        "utf-8",
-    )
+    (tmp_path / "ragwright.yaml").write_text(f"sources: [docs]\n{with_vectors(server)}", "utf-8")
     measure = ("--testset", "rows.jsonl", "--measures", "HitRate@1", "--retrieval-only")
-    other = ("--set", "chunk.head.headings=false")
-    for name, more in (
-        ("first", ()),
-        ("worse", ("--set", "retrieve.max_query_chars=4")),
-        ("equal", other),
-    ):
-        ragwright(tmp_path, "ingest", "-q", *more)
-        ragwright(tmp_path, "eval", "-q", *measure, "--name", name, *more)
+    runs = {"first": "retrieve.top_k=5", "worse": "retrieve.max_query_chars=4"}
+    for name, setting in {**runs, "equal": "chunk.head.headings=false"}.items():
+        ragwright(tmp_path, "ingest", "-q", "--set", setting)
+        ragwright(tmp_path, "eval", "-q", *measure, "--name", name, "--set", setting)
     assert read_json(tmp_path, "promote", "first", "--gate", "HitRate@1>=0.9")["promoted"] is True
-    assert read_json(tmp_path, "promote", "worse", code=100)["promoted"] is False
-    assert (
-        read_json(tmp_path, "promote", "equal", code=100)["promoted"] is False
-    )  # no gain is proven
+    for name in ("worse", "equal"):  # equal rows prove no gain
+        assert read_json(tmp_path, "promote", name, code=100)["promoted"] is False
     found = read_json(tmp_path, "promote", "equal", "--gate", "HitRate@1>=baseline-0.5")
     assert (found["promoted"], found["served"]["number"]) == (True, 2)
     before = len(server.requests)
@@ -551,8 +516,5 @@ def test_b15_a_configuration_is_promoted_when_it_is_better_and_gone_back_on(
     assert hit["document_id"] == "docs/brake.md"
     assert embedded(server, before) == ["brake changed"]
     changes = read_json(tmp_path, "promote", "--history")["changes"]
-    assert [(one["action"], one["number"]) for one in changes] == [
-        ("promote", 1),
-        ("promote", 2),
-        ("back", 1),
-    ]
+    done = [(one["action"], one["number"]) for one in changes]
+    assert done == [("promote", 1), ("promote", 2), ("back", 1)]
