@@ -36,7 +36,6 @@ WINGS = {
         "testsets",
         "experiment",
         "audit",
-        "rehearsal",
         "passport",
         "promise",
         "monitoring",

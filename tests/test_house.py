@@ -38,7 +38,6 @@ ROOMS = (
     "drafting",
     "experiment",
     "audit",
-    "rehearsal",
     "passport",
     "promise",
     "monitoring",

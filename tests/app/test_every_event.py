@@ -26,7 +26,7 @@ EVENTS = {
         (
             *("ablate", "ask", "audit", "baseline", "calibrate", "compare", "confirm"),
             *("diagnose", "draft", "eval", "gate", "ingest", "log", "passport", "promise"),
-            *("records check", "records refresh", "rehearse", "report", "retrieve", "score"),
+            *("records check", "records refresh", "report", "retrieve", "score"),
             *("suite curves", "suite make", "suite security", "sweep"),
             *("outputs evaluate", "outputs export", "records export", "review", "backup"),
         ),

@@ -92,7 +92,7 @@ def test_a_served_answer_scores_as_its_stored_row_did(folder: Path, score: str) 
     with Workbench.open(folder) as bench:
         certificate = bench.promise(how).certificate
         assert certificate is not None
-        log = Openings(folder / "testsets" / "openings.jsonl", "test", rehearsal=True)
+        log = Openings(folder / "testsets" / "openings.jsonl", "test", dry_run=True)
         confirm = load_testset(
             str(folder / "testsets" / "set.jsonl"), split="confirm", openings=log
         )

@@ -152,8 +152,8 @@ def test_the_fingerprint_is_that_of_the_rows(tmp_path: Path) -> None:
     assert one.subset(3).fingerprint != one.fingerprint
 
 
-def test_a_rehearsal_writes_nothing_down(tmp_path: Path) -> None:
-    log = Openings(tmp_path / "openings.jsonl", purpose="dry run", rehearsal=True)
+def test_a_dry_run_writes_nothing_down(tmp_path: Path) -> None:
+    log = Openings(tmp_path / "openings.jsonl", purpose="dry run", dry_run=True)
     assert load_testset(written(tmp_path), split="confirm", openings=log).rows
     assert not log.path.exists()
 

@@ -35,7 +35,7 @@ _BASE = {
 
 _ORDER = (
     "init ingest snapshots records retrieve ask draft eval score compare outputs gate "
-    "rehearse promote diagnose audit synth review calibrate passport promise sweep "
+    "promote diagnose audit synth review calibrate passport promise sweep "
     "confirm tune ablate report measures baseline suite serve mcp keys sessions log job "
     "backup restore upgrade cache shared forget models doctor demo "
 )

@@ -20,6 +20,9 @@ from ..experiment import (
     open_results,
 )
 from ..report import (
+    answer_changes,
+    answer_changes_json,
+    answer_changes_text,
     baseline_json,
     baselines_table,
     comparison_json,
@@ -40,6 +43,7 @@ def command(
 ) -> None:
     """Compare two runs row by row: difference, interval, test, and rows needed to be sure.
 
+    Answers that differ are listed below: their texts, lost and new citations, and abstentions.
     Two runs of `ragwright baseline` are compared by the distances of their answers; S_b and S_e of
     both are shown below.
     """
@@ -66,6 +70,7 @@ def _show_compared(flags: Flags, a: str, b: str) -> None:
     clusters = clusters_of_results([*first.results, *second.results], flags.cluster)
     comparison = compare_evaluations(first, second, seed=seed, clusters=clusters)
     changes = changed_settings(first, second)
+    answers = answer_changes(first, second)
     notes = [note for side in (first, second) if side.manifest for note in side.notes]
     notes += [clusters.note] if clusters.note else []
     if flags.as_json:
@@ -73,6 +78,7 @@ def _show_compared(flags: Flags, a: str, b: str) -> None:
             "a": first.name,
             "b": second.name,
             **comparison_json(comparison),
+            "answers": answer_changes_json(*answers),
             "settings": [asdict(change) for change in changes],
             "notes": [*notes, *unequal_depths(comparison)],
         }
@@ -82,6 +88,8 @@ def _show_compared(flags: Flags, a: str, b: str) -> None:
         return
     names = _labels(project, (a, b), (first.name, second.name))
     lines = [comparison_table(comparison, names=names, width=console.columns())]
+    if text := answer_changes_text(*answers, names, console.columns()):
+        lines.append(text)
     if changes:
         texts = "\n".join(f"  {change.text}" for change in changes)
         lines.append(f"settings that differ, {names[0]} -> {names[1]}:\n{texts}")

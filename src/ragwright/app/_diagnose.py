@@ -73,7 +73,7 @@ def command(flags: Flags, own: DiagnoseFlags) -> int:
     if own.run:
         return _of_run(flags, own)
     testset = project_testset(
-        folder, own.testset, own.split, purpose="diagnose", rehearsal=flags.dry_run
+        folder, own.testset, own.split, purpose="diagnose", dry_run=flags.dry_run
     )
     if own.models or own.personas or own.write:
         return _compare(flags, own, testset)

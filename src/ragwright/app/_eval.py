@@ -48,7 +48,7 @@ def command(
     # A misspelt name is reported before any file is read.
     measures = parse_measures(flags.measures) if flags.measures else ()
     rows = project_testset(
-        folder, testset, split, rehearsal=flags.dry_run, limit=flags.limit, seed=flags.seed
+        folder, testset, split, dry_run=flags.dry_run, limit=flags.limit, seed=flags.seed
     )
     if warning := "" if retrieval_only else gold_warning(rows, measures):
         console.remark(f"note: {warning}")

@@ -80,7 +80,6 @@ from .outputs import (
     moment as moment,
     output_row as output_row,
     sample_outputs as sample_outputs,
-    served_row as served_row,
     turns_of as turns_of,
     voted_answers as voted_answers,
 )

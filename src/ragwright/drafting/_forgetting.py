@@ -15,14 +15,12 @@ from ..ledger import ADDED, Ledger, forget, forget_backups, kept_of_person, one_
 from ..project import (
     clear_sheets,
     clear_spools,
-    clear_trials,
     forget_glossaries,
     forget_stamps,
     kept_tables,
 )
 from ..testsets import forget_feedback
 from ._saving import project_outputs
-from .outputs import served_row
 from .tables import ProjectRecords
 
 if TYPE_CHECKING:
@@ -81,7 +79,6 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         removed = project.store.remove([document_id], purge=True)
         forget_glossaries(project.folder.cache)  # they may be mined from the document
         clear_spools(project.folder.cache)  # left by an ingest that was killed
-        clear_trials(project.folder.cache)  # left by a rehearsal that was killed
         clear_sheets(project.folder.cache)
         forget_stamps(project.folder.cache / "files.sqlite", document_id)
         candidates = forget_feedback(project.folder.testsets, document_id)
@@ -181,20 +178,19 @@ _AT_ONCE = 500
 
 
 def _question_rows(
-    ledger: Ledger, asked: Sequence[tuple[str, str, str]], *, dry_run: bool = False
+    ledger: Ledger, asked: Sequence[tuple[str, str]], *, dry_run: bool = False
 ) -> int:
     """Delete, or count, the rows of runs that hold what a person asked.
 
     Args:
         ledger: The ledger.
-        asked: Id of each text, question and persona.
+        asked: Id and question of each text.
         dry_run: Count them only.
     """
     if ledger.database.tables.name.startswith(ADDED):
         return 0
-    questions = {row: question for row, question, _ in asked if question}
-    again = {served_row(question, persona) for _, question, persona in asked if question}
-    names, lost = sorted({*questions, *again}), []
+    questions = {row: question for row, question in asked if question}
+    names, lost = sorted(questions), []
     for at in range(0, len(names), _AT_ONCE):
         some = names[at : at + _AT_ONCE]
         marks = ", ".join("?" * len(some))
@@ -203,7 +199,7 @@ def _question_rows(
             some,
         ):
             # rows of a test set may have ids like those of outputs
-            if row in again or _holds_text(str(body), questions[row]):
+            if _holds_text(str(body), questions[row]):
                 lost.append((run, row))
     if lost and not dry_run:
         with ledger.database.transaction() as connection:

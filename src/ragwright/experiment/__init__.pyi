@@ -40,7 +40,6 @@ from .confirmation import (
     Confirmed as Confirmed,
     Confirming as Confirming,
     StudyVerdict as StudyVerdict,
-    best_trial_run as best_trial_run,
     compared as compared,
     confirm as confirm,
     confirmation_body as confirmation_body,

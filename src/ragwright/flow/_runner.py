@@ -251,17 +251,17 @@ class Runner:
         for make in makers:
             expected = scenarios["expected"]
             before = expected.begin()
-            await self._rehearse(make(), expected, scope)
+            await self._walk(make(), expected, scope)
             if expected.branched and ends:
                 for name in bounds:
                     scenarios[name].begin()
-                    await self._rehearse(make(), scenarios[name], scope)
+                    await self._walk(make(), scenarios[name], scope)
             else:
                 for name in bounds:
                     scenarios[name].adopt(expected, before)
         return forecast_of(scenarios, self._engine.caller)
 
-    async def _rehearse(self, flow: Flow[Any], scenario: Scenario, scope: str) -> None:
+    async def _walk(self, flow: Flow[Any], scenario: Scenario, scope: str) -> None:
         try:
             await self._engine.drive(flow, Context(scope, scenario=scenario))
         except ConfigError:  # the run would fail with it, too

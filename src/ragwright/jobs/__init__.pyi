@@ -35,7 +35,6 @@ from ._promotion import (
     promote as promote,
     promote_back as promote_back,
 )
-from ._rehearsed import rehearse_promotion as rehearse_promotion
 from ._runs import (
     Clock as Clock,
     JobRunner as JobRunner,

@@ -1,12 +1,3 @@
-from ._beside import (
-    TrialSources as TrialSources,
-    build_beside as build_beside,
-    clear_trials as clear_trials,
-    forecast_beside as forecast_beside,
-    forecast_like as forecast_like,
-    on_trial as on_trial,
-    trial_store as trial_store,
-)
 from ._findings import (
     Check as Check,
     index_findings as index_findings,

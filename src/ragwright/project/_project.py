@@ -68,7 +68,6 @@ class Project:
         self.settings = self.session.narrowed(own) if narrows else own
         self._base: Project = self
         self._variants: list[Project] = []
-        self._purse: list[Project] = [self]
         self._attached: dict[type, Closing] = {}
         self._erased = self.erasures.position
 
@@ -166,14 +165,6 @@ class Project:
         assert isinstance(resource, kind)
         return resource
 
-    def spend_with(self, other: Project) -> None:
-        """Let this project, which is opened beside another one, spend from the same budget.
-
-        Call it before either runner goes to work.
-        """
-        self._base._purse = other._base._purse
-        self._base._purse.append(self._base)
-
     def share_budget(self) -> None:
         """Let this project's runner spend what the others of its budget have left.
 
@@ -191,9 +182,8 @@ class Project:
 
     @property
     def spent(self) -> float:
-        """Money spent by this project, all its variants, and those that it spends with."""
-        members = self._base._purse
-        return sum(runner.spent for member in members for runner in member.runners)
+        """Money spent by this project and all its variants."""
+        return sum(runner.spent for runner in self.runners)
 
     @property
     def runners(self) -> tuple[Runner, ...]:

@@ -162,12 +162,12 @@ class _Making:
         self._open_settings = project.variant(answering_settings_of(project.settings))
         self._parts = promised_parts(project)
 
-    def split(self, name: str, *, rehearsal: bool = False) -> Testset:
-        """Load a split; opening the confirm split is logged unless it is a rehearsal."""
+    def split(self, name: str, *, dry_run: bool = False) -> Testset:
+        """Load a split; opening the confirm split is logged unless it is a dry run."""
         options = self._options
         purpose = f"promise: at most {percent(options.risk)} of answers wrong"
         return project_testset(
-            self._project.folder, options.testset, name, purpose=purpose, rehearsal=rehearsal
+            self._project.folder, options.testset, name, purpose=purpose, dry_run=dry_run
         )
 
     def closed_split(self) -> Testset:
@@ -176,7 +176,7 @@ class _Making:
         Raises:
             TestsetError: It has too few rows to certify the risk even without an error.
         """
-        options, closed = self._options, self.split("confirm", rehearsal=True)
+        options, closed = self._options, self.split("confirm", dry_run=True)
         least = rows_needed(options.risk, 1 - options.confidence)
         if least is not None and len(closed.rows) < least:
             raise TestsetError(
@@ -215,7 +215,7 @@ class _Making:
         if stored is not None:
             return self._stored(stored, plan, outcome)
         run = runs.unfinished(KIND, manifest)
-        confirm = self.split("confirm", rehearsal=run is not None)
+        confirm = self.split("confirm", dry_run=run is not None)
         run = run or runs.start(KIND, manifest)
         opening = len(Openings.touching(project.folder.openings, confirm.name, confirm.opened))
         alpha = (1 - self._options.confidence) / 2 ** max(0, opening - 1)
@@ -374,7 +374,7 @@ class _Making:
             "measure": options.measure,
             "scores": list(options.scores),
             "tune": tune.fingerprint,
-            "confirm": self.split("confirm", rehearsal=True).opened,
+            "confirm": self.split("confirm", dry_run=True).opened,
             "parts": dict(self._parts),
             "snapshot": self._open_settings.target().snapshot,
         }

@@ -2,6 +2,12 @@ from ._ablation import (
     ablation_json as ablation_json,
     ablation_table as ablation_table,
 )
+from ._answer_changes import (
+    AnswerChange as AnswerChange,
+    answer_changes as answer_changes,
+    answer_changes_json as answer_changes_json,
+    answer_changes_text as answer_changes_text,
+)
 from ._answers import (
     answer_json as answer_json,
     batch_json as batch_json,
@@ -79,12 +85,6 @@ from ._readers import (
     generators_json as generators_json,
     generators_table as generators_table,
 )
-from ._rehearsal import (
-    rehearsal_headline as rehearsal_headline,
-    rehearsal_json as rehearsal_json,
-    rehearsal_table as rehearsal_table,
-)
-from ._rehearsal_page import rehearsal_page as rehearsal_page
 from ._relations import (
     parameter_relations as parameter_relations,
     spearman as spearman,

@@ -43,13 +43,13 @@ class Openings:
         path: The log, JSONL; created if it is missing.
         purpose: Purpose of the rows: ``confirm``, ``eval``, a sentence.
         by: User; by default the user of this machine.
-        rehearsal: The rows are only counted, for a dry run: nothing is logged.
+        dry_run: The rows are only counted, for a dry run: nothing is logged.
     """
 
     path: Path
     purpose: str
     by: str = ""
-    rehearsal: bool = False
+    dry_run: bool = False
 
     def record(self, testset: str, fingerprint: str, rows: int) -> tuple[Opening, ...]:
         """Log an opening; return the earlier ones of this testset, oldest first.
@@ -61,7 +61,7 @@ class Openings:
             TestsetError: The log cannot be read or written; the rows must then not be returned.
         """
         earlier = self.touching(self.path, testset, fingerprint)
-        if self.rehearsal:
+        if self.dry_run:
             return earlier
         now = datetime.now(UTC).isoformat(timespec="seconds")
         opening = Opening(now, testset, fingerprint, rows, self.purpose, self.by or current_user())

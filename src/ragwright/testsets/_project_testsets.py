@@ -20,7 +20,7 @@ def project_testset(
     split: str = "",
     *,
     purpose: str = "eval",
-    rehearsal: bool = False,
+    dry_run: bool = False,
     limit: int | None = None,
     seed: int = 0,
 ) -> Testset:
@@ -33,7 +33,7 @@ def project_testset(
         split: ``all``, ``tune`` or ``confirm``; by default the tune split if rows name splits, else
             all rows.
         purpose: Purpose of the rows.
-        rehearsal: Only count the rows; the opening is not logged.
+        dry_run: Only count the rows; the opening is not logged.
         limit: Most questions, chosen at random with ``seed``; None for all.
         seed: Seed of that choice.
 
@@ -45,7 +45,7 @@ def project_testset(
     chosen_split = split or ("tune" if declared else "all")
     # Reading all rows of a testset without splits is an opening only if requested.
     closed = chosen_split == "tune" or not (split or declared)
-    log = Openings(folder.openings, purpose, rehearsal=rehearsal)
+    log = Openings(folder.openings, purpose, dry_run=dry_run)
     opened = None if closed else log
     testset = load_testset(address, split=chosen_split, limit=limit, seed=seed, openings=opened)
     if split or not declared:

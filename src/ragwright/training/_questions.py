@@ -127,7 +127,7 @@ def _questions_from_documents(project: Project, options: Asking, names: Sequence
 def _questions_with_testset(project: Project, options: Asking, names: Sequence[str]) -> Questions:
     split: Split = "all" if options.from_corpus else "confirm"
     # An empty deciding split is refused before training, not after it.
-    project_testset(project.folder, options.testset, split, purpose="tune", rehearsal=True)
+    project_testset(project.folder, options.testset, split, purpose="tune", dry_run=True)
     rows: list[Row] = []
     notes: tuple[str, ...] = ()
     if not options.from_corpus:
@@ -168,6 +168,6 @@ def _without_held_out(
 ) -> list[Row]:
     """Return rows of documents that answer no held-out question."""
     # Only their documents are looked at; nothing is measured on them here.
-    deciding = project_testset(project.folder, testset, split, purpose="tune", rehearsal=True)
+    deciding = project_testset(project.folder, testset, split, purpose="tune", dry_run=True)
     held_out_documents = {name for row in deciding.rows for name in gold_documents(row)}
     return [row for row in generated if held_out_documents.isdisjoint(gold_documents(row))]

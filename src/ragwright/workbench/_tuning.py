@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import audit, experiment, jobs, promise, rehearsal, training
+from .. import audit, experiment, promise, training
 
 if TYPE_CHECKING:
     from ..audit import Audit, Auditing
@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from ..measure import Measure
     from ..project import Project
     from ..promise import Promised, Promising
-    from ..rehearsal import (
-        Rehearsal,
-        RehearsalForecast,
-        RehearsalRule,
-        RehearsalVerdict,
-        Rehearsing,
-    )
     from ..testsets import Testset
     from ..training import (
         ModelTuning,
@@ -91,20 +84,6 @@ class TuningVerbs(ABC):
     def forecast_promise(self, options: Promising) -> Forecast:
         """Forecast the calls and cost of :meth:`promise`; the confirm split stays closed."""
         return promise.forecast_promise(self.project, options)
-
-    def rehearse(self, options: Rehearsing) -> Rehearsal:
-        """Compare answers before and after a change; see :func:`ragwright.rehearsal.rehearse`."""
-        return rehearsal.rehearse(self.project, options)
-
-    def forecast_rehearse(self, options: Rehearsing) -> RehearsalForecast:
-        """Forecast the calls and cost of :meth:`rehearse`; no model is called."""
-        return rehearsal.forecast_rehearsal(self.project, options)
-
-    def rehearse_promotion(
-        self, run: str, rules: Sequence[RehearsalRule], options: Rehearsing | None = None
-    ) -> tuple[Rehearsal, RehearsalVerdict]:
-        """Compare the served configuration with that of a run; nothing is promoted."""
-        return jobs.rehearse_promotion(self.project, run, rules, options)
 
     def tune_embedder(self, testset: str = "", options: ModelTuning | None = None) -> Tuned:
         """Fine-tune the embedding model; see :func:`ragwright.training.tune_embedder`."""

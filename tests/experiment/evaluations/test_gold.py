@@ -58,11 +58,11 @@ def test_all_rows_where_none_names_a_split_and_tune_where_some_do(project: Path)
     assert not (folder.testsets / "openings.jsonl").exists()
 
 
-def test_confirm_and_all_are_written_down_and_a_rehearsal_is_not(project: Path) -> None:
+def test_confirm_and_all_are_written_down_and_a_dry_run_is_not(project: Path) -> None:
     folder = ProjectFolder(project)
     address = written(project, named=True)
     log = folder.testsets / "openings.jsonl"
-    assert len(project_testset(folder, address, "confirm", rehearsal=True).rows) == 1
+    assert len(project_testset(folder, address, "confirm", dry_run=True).rows) == 1
     assert not log.exists()
     assert len(project_testset(folder, address, "confirm").rows) == 1
     assert len(project_testset(folder, address, "all", purpose="a look").rows) == 3

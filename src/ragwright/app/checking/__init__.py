@@ -1,4 +1,4 @@
-"""Commands that check what can be relied on: judges, answers, documents, changes."""
+"""Commands that check what can be relied on: judges, answers, documents."""
 
 import lazy_loader
 

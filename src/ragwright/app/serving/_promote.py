@@ -3,51 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
 from typer import Argument, Option
 
 from ...core import ConfigError
 from ...jobs import Promoted, Promoting
 from ...project import Change, ProjectFolder, Served
-from ...rehearsal import RehearsalRule, Rehearsing, parse_rehearsal_gate
-from ...report import gate_json, gate_table, rehearsal_headline
+from ...report import gate_json, gate_table
 from .._console import Console, table
 from .._flags import RUN_HELP, Flags, takes
 from .._gate import GateFlags, gate_code
-from ..checking import rehearsal_code, show_rehearsal
-
-if TYPE_CHECKING:
-    from ...workbench import Workbench
-
-
-@dataclass(frozen=True, slots=True)
-class RehearseFirst:
-    """The options of a rehearsal before a promotion."""
-
-    rehearse: str | None = Option(
-        None,
-        metavar="RULES",
-        help='Rehearse it first: "lost_citations<=2%, worse<=1%", over the served questions, or '
-        "over --rehearse-testset; nothing is promoted if a rule fails.",
-    )
-    rehearse_testset: str = Option("", help="Test set of --rehearse.")
-
-    def rules(self) -> tuple[RehearsalRule, ...]:
-        """The rules; empty without a rehearsal."""
-        if self.rehearse is not None:
-            return parse_rehearsal_gate(self.rehearse)
-        if self.rehearse_testset:
-            raise ConfigError("--rehearse-testset needs --rehearse", hint='--rehearse "worse<=1%"')
-        return ()
 
 
 @takes("project as_json output seed dry_run")
 def command(
     flags: Flags,
     gate: GateFlags,
-    first: RehearseFirst,
     run: str = Argument("", help=RUN_HELP, show_default=False),
     rules: list[str] | None = Option(
         None,
@@ -70,7 +43,6 @@ def command(
         raise ConfigError(
             "give a run, or one of --history, --show, --back", where="ragwright promote"
         )
-    first.rules()  # a misspelt rule is reported before anything is read
     console = flags.console
     served = Served(ProjectFolder(flags.project).require())
     if history or show:
@@ -90,8 +62,6 @@ def command(
                 ),
             )
             return 0
-        if code := _rehearsed(flags, first, bench, run):
-            return code
         options = Promoting(
             gate.gating(flags.seed),
             gate.baseline,
@@ -102,21 +72,6 @@ def command(
         promoted = bench.promote(run, rules or (), options)
     console.show(lambda: _document(promoted), lambda: _text(promoted, console.columns()))
     return gate_code(promoted.outcome)
-
-
-def _rehearsed(flags: Flags, first: RehearseFirst, bench: Workbench, run: str) -> int:
-    """Rehearse a promotion if that is wanted; the exit code if it may not go on, else 0."""
-    rules = first.rules()
-    if not rules or flags.dry_run:
-        return 0
-    options = Rehearsing(testset=first.rehearse_testset, seed=flags.seed)
-    rehearsal, verdict = bench.rehearse_promotion(run, rules, options)
-    if verdict.state == "passed":
-        flags.console.remark(f"rehearsed: {rehearsal_headline(rehearsal)}; its gate passed")
-        return 0
-    show_rehearsal(flags, rehearsal, verdict)
-    flags.console.remark("not promoted: the rehearsal did not pass its gate")
-    return rehearsal_code(verdict)
 
 
 def _document(promoted: Promoted) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from ._records import (
     OutputKind as OutputKind,
     OutputQuery as OutputQuery,
     ScoreOrder as ScoreOrder,
-    served_row as served_row,
     turns_of as turns_of,
 )
 from ._sampling import (

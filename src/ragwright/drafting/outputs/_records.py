@@ -324,11 +324,6 @@ def described_request(request: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def served_row(question: str, persona: str) -> str:
-    """Id of a row of a run that asks a served question again."""
-    return f"served-{value_hash([question, persona])[:12]}"
-
-
 def request_hash(request: Mapping[str, Any]) -> str:
     """Hash the request; equal for requests that differ only in number."""
     return value_hash({k: v for k, v in request.items() if k not in _LEFT_OUT})

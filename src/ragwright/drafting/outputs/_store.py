@@ -154,8 +154,8 @@ class Outputs(OutputTable):
                     exchanges[name] = Exchange(batch, at_time, question, text)
         return exchanges
 
-    def of_person(self, person: str) -> list[tuple[str, str, str]]:
-        """Return what a person asked for or rated: id of the text, question and persona.
+    def of_person(self, person: str) -> list[tuple[str, str]]:
+        """Return what a person asked for or rated: id of the text and question.
 
         The question is empty for a draft, and for an answer that another person asked for.
         """
@@ -172,9 +172,8 @@ class Outputs(OutputTable):
             ).fetchall()
         asked = []
         for batch, position, request, mine in rows:
-            texts = json.loads(request) if mine else {}
-            question, persona = (str(texts.get(name) or "") for name in ("question", "persona"))
-            asked.append((f"{batch}.{position}", question, persona))
+            question = json.loads(request).get("question") if mine else ""
+            asked.append((f"{batch}.{position}", str(question or "")))
         return asked
 
     def remove(self, names: Sequence[str]) -> int:

@@ -1,7 +1,6 @@
 from ._confirming import (
     Confirmed as Confirmed,
     Confirming as Confirming,
-    best_trial_run as best_trial_run,
     confirm as confirm,
     forecast_confirm as forecast_confirm,
     run_trials as run_trials,

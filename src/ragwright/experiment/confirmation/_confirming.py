@@ -137,7 +137,7 @@ def forecast_confirm(project: Project, name: str, options: Confirming | None = N
     opening = _Opening(project, swept, chosen, options.clusters)
     if project.runs.complete(CONFIRM, opening.manifest) is not None:
         return forecast
-    testset = _held_out_rows(opening.rehearsed(), study_rows(project, swept.study))
+    testset = _held_out_rows(opening.counted(), study_rows(project, swept.study))
     for candidate in (swept.incumbent, *chosen):
         trial = Trial(candidate.number, candidate.values)
         variant = variant_of(project, swept.study, trial)
@@ -231,23 +231,23 @@ class _Opening:
             "sweep": swept.run.id,
             "trials": [trial.id for trial in chosen],
             "clusters": clusters,
-            "rows": self._load_confirm_rows(rehearsal=True).opened,
+            "rows": self._load_confirm_rows(dry_run=True).opened,
         }
 
-    def _load_confirm_rows(self, *, rehearsal: bool) -> Testset:
+    def _load_confirm_rows(self, *, dry_run: bool) -> Testset:
         options = self._swept.study.options
         testset = project_testset(
             self._project.folder,
             options.testset,
             CONFIRM,
             purpose=self._purpose,
-            rehearsal=rehearsal,
+            dry_run=dry_run,
         )
         return testset.asked_for(options.personas)
 
-    def rehearsed(self) -> Testset:
+    def counted(self) -> Testset:
         """Return the rows of the confirm split for a forecast; the opening is not logged."""
-        return self._load_confirm_rows(rehearsal=True)
+        return self._load_confirm_rows(dry_run=True)
 
     def open(
         self, picked: Sequence[Confirmation], tune: Testset
@@ -258,7 +258,7 @@ class _Opening:
         """
         project, swept = self._project, self._swept
         run = project.runs.unfinished(CONFIRM, self.manifest)
-        testset = self._load_confirm_rows(rehearsal=run is not None)
+        testset = self._load_confirm_rows(dry_run=run is not None)
         run = run or project.runs.start(CONFIRM, self.manifest)
         testset = _with_earlier_openings(project, _held_out_rows(testset, tune))
         trials = [Trial(trial.number, trial.values) for trial in (swept.incumbent, *self._chosen)]
@@ -375,16 +375,6 @@ def stored_sweep(project: Project, name: str) -> _Swept:
             hint="see its trials: ragwright report, or sweep again",
         )
     return swept
-
-
-def best_trial_run(project: Project, sweep: str = "latest") -> str:
-    """The run of a stored sweep's best trial, by its first objective, on the tune split.
-
-    Raises:
-        StoreError: No sweep, or several, match.
-        StudyError: It has no trial with a value.
-    """
-    return stored_sweep(project, sweep).board[0].run
 
 
 def _first_judge(study: Study, trial: TrialResult) -> bool:

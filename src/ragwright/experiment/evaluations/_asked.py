@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...answer import avg_chunk_score
-from ...core import Answer, MetaValue, Row, citation_marks
+from ...core import Answer, GoldSpan, MetaValue, Row, citation_marks
 from ...flow import ChatReply, Flow, SystemReply
 from ...measure import Measure, MeasureSetup
 from ._evaluate import answer_row, with_hits
@@ -116,5 +116,6 @@ def asked_row(
     answer = yield from asking(row)
     result = yield from answer_row(answered_by(row, answer), measures, setup)
     hits = tuple((hit.source, hit.page, round(hit.score, 6)) for hit in answer.hits)
-    record = Made(answer.prompt, answer.usage, notes=answer.notes, hits=hits)
+    cited = tuple(GoldSpan(c.document_id, c.start, c.end) for c in answer.citations)
+    record = Made(answer.prompt, answer.usage, notes=answer.notes, hits=hits, citations=cited)
     return replace(result, made=record)

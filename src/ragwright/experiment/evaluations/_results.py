@@ -43,6 +43,7 @@ class Made:
         context_tokens: Tokens of its passages, by the tokens of the embedding model.
         notes: Remarks on dropped, unresolved or substituted parts.
         hits: (source, page, score) of each passage, in the order of the row's contexts.
+        citations: The places that it cites, in order of first use.
     """
 
     prompt: tuple[tuple[str, str], ...] = ()
@@ -50,6 +51,7 @@ class Made:
     context_tokens: int = 0
     notes: tuple[str, ...] = ()
     hits: tuple[tuple[str, int | None, float], ...] = ()
+    citations: tuple[GoldSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +273,9 @@ def result_of(body: Mapping[str, Any]) -> RowResult:
             Usage(**stored_made["usage"]),
             stored_made["context_tokens"],
             tuple(stored_made["notes"]),
+            tuple((source, page, score) for source, page, score in stored_made.get("hits", ())),
+            _restored_spans(stored_made.get("citations", ())),
         )
-        hits = tuple((source, page, score) for source, page, score in stored_made.get("hits", ()))
-        answer_record = replace(answer_record, hits=hits)
     shared = {name: tuple(values) for name, values in body.get("shared", {}).items()}
     return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, answer_record, shared)
 

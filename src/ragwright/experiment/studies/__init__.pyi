@@ -1,3 +1,4 @@
+from ._forecasting import SweepForecast as SweepForecast, forecast_sweep as forecast_sweep
 from ._leaderboard import (
     Objective as Objective,
     TrialResult as TrialResult,
@@ -16,7 +17,6 @@ from ._live import (
     known_sweeps as known_sweeps,
     stop_sweep as stop_sweep,
 )
-from ._rehearsing import SweepForecast as SweepForecast, forecast_sweep as forecast_sweep
 from ._sampling import (
     ListSampler as ListSampler,
     Sampler as Sampler,

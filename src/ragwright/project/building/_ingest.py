@@ -56,9 +56,6 @@ class Ingest:
         runner: Carries ``Embed`` requests.
         stamps: Stamps of unchanged files; None reads every file.
         again: Documents that are embedded again although their vectors are stored; None for all.
-
-    Attributes:
-        others: Another store whose vectors are used too; None for none.
     """
 
     def __init__(
@@ -76,7 +73,6 @@ class Ingest:
         self._pair = pair
         self._chunker = chunker
         self._heads = chunker if isinstance(chunker, HeadedChunker) else None
-        self.others: Store | None = None
         self._calls_models = False
         self._model, self._local = embedding
         self._runner = runner
@@ -156,7 +152,7 @@ class Ingest:
             documents, chunks, self._unchanged, len(missing), calls, failures, skipped
         )
 
-    def rehearse(
+    def forecast_into(
         self, feeds: Sequence[Feed], fetch: FetchBytes, into: Store, flying: set[str]
     ) -> list[Callable[[], Flow[object]]]:
         """Build the index in another store, with stand-ins for missing vectors.
@@ -436,7 +432,7 @@ class Ingest:
                 for document, chunks in batch.documents
                 for chunk in chunks
             }
-            stored = self._stored_vectors(list(texts))
+            stored = self._store.stored_vectors(self._pair.embedder, list(texts))
             batch.vectors = {key: row for key, row in stored.items() if self._sound(key, row)}
             batch.replaced = stored.keys() - batch.vectors.keys()
             for key, text in texts.items():
@@ -447,15 +443,6 @@ class Ingest:
             self._flying |= batch.missing.keys()
             self.progress.texts += len(batch.missing)
         return batch
-
-    def _stored_vectors(self, keys: Sequence[str]) -> Mapping[str, Matrix]:
-        """Vectors by key that the store holds, or the other one."""
-        stored = self._store.stored_vectors(self._pair.embedder, keys)
-        if self.others is None or len(stored) == len(keys):
-            return stored
-        missing = [key for key in keys if key not in stored]
-        further = self.others.stored_vectors(self._pair.embedder, missing)
-        return {**further, **stored}
 
     def _sound(self, key: str, vector: Matrix) -> bool:
         """True if a stored vector may be used for a text."""
@@ -498,7 +485,7 @@ class Ingest:
 
     def _collect_vectors(self, batch: Batch) -> None:
         """Use vectors of an earlier batch; embed the texts that it left out."""
-        stored = self._stored_vectors(list(batch.waiting))
+        stored = self._store.stored_vectors(self._pair.embedder, list(batch.waiting))
         batch.vectors.update((key, row) for key, row in stored.items() if self._sound(key, row))
         lost = {k: t for k, t in batch.waiting.items() if k not in batch.vectors}
         if lost:

@@ -110,10 +110,10 @@ def forecast_sweep(project: Project, study: Study) -> SweepForecast:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         aside = open_store(project.settings.store, folder)
         stack.callback(aside.close)
-        return _Rehearsal(project, study, aside, stack).forecast()
+        return _DryRun(project, study, aside, stack).forecast()
 
 
-class _Rehearsal:
+class _DryRun:
     """A dry run in progress."""
 
     def __init__(self, project: Project, study: Study, aside: Store, stack: ExitStack) -> None:
@@ -302,7 +302,7 @@ class _Rehearsal:
         reader = StoredDocuments(project.store, project.pair, self._sampled_documents)
         feeds = [Feed(source, (reader,)) for source in reader.sources]
         ingest = make_ingest(variant, Ingest, store=project.store)
-        makers = ingest.rehearse(feeds, unfetched, self._aside, self._in_flight)
+        makers = ingest.forecast_into(feeds, unfetched, self._aside, self._in_flight)
         held, total = self._document_share
         self._add_flows(variant, makers, total / held if held else 1.0)
 
