@@ -174,7 +174,7 @@ def place(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDe
 
 
 def test_every_folder_is_a_room_of_the_table() -> None:
-    folders = {p.name for p in SOURCE.iterdir() if p.is_dir() and p.name != "__pycache__"}
+    folders = {path.parent.name for path in SOURCE.glob("*/*.py")}
     assert folders == set(ROOMS)
 
 

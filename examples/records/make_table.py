@@ -150,34 +150,10 @@ def messages(rows: int, seed: int) -> Iterator[dict[str, object]]:
         yield row
 
 
-BIOGRAPHIES: Mapping[str, str] = {
-    "Maya Delgado": "Maya Delgado is a nurse's daughter who runs for the state senate. She speaks "
-    "plainly, tells of her mother, and never attacks voters.",
-    "Sam Okafor": "Sam Okafor drove a night bus for nine years before he ran for council. "
-    "He counts things before he talks about them.",
-}
-
-TAGS = (("text message hook", "^sms$", "channel", "Sent to a telephone."),)
-"""Name, pattern, column and definition of tags that the table ``tags`` holds."""
-
-
 def make_table(address: str, rows: int = 3000, seed: int = 1) -> None:
-    """(Re)make the table ``messages`` and the tables of reference: clients, people, tags."""
+    """(Re)make the table ``messages``."""
     engine = sqlalchemy.create_engine(address)
     metadata = sqlalchemy.MetaData()
-    reference: list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]] = [
-        (
-            "client_names",
-            ("client", "spelling"),
-            [
-                (sender.spellings[0], spelling)
-                for sender in SENDERS
-                for spelling in sender.spellings
-            ],
-        ),
-        ("people", ("full_name", "life"), list(BIOGRAPHIES.items())),
-        ("tags", ("name", "pattern", "source_column", "definition"), list(TAGS)),
-    ]
     table = sqlalchemy.Table(
         "messages",
         metadata,
@@ -191,14 +167,6 @@ def make_table(address: str, rows: int = 3000, seed: int = 1) -> None:
         table.drop(connection, checkfirst=True)
         table.create(connection)
         connection.execute(table.insert(), list(messages(rows, seed)))
-        for name, columns, values in reference:
-            kinds = [sqlalchemy.Column(column, sqlalchemy.Text) for column in columns]
-            lookup = sqlalchemy.Table(name, metadata, *kinds)
-            lookup.drop(connection, checkfirst=True)
-            lookup.create(connection)
-            connection.execute(
-                lookup.insert(), [dict(zip(columns, v, strict=True)) for v in values]
-            )
     engine.dispose()
 
 

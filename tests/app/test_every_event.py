@@ -47,7 +47,7 @@ WITHOUT_EVENT = {
         (
             *("doctor", "models", "measures", "cache show", "job list", "job history"),
             *("snapshots list", "snapshots diff", "keys list", "sessions list"),
-            *("records show", "records lookup", "records history"),
+            *("records show", "records history"),
             *("outputs list", "outputs show", "outputs feedback", "outputs drift"),
         ),
         HERE,

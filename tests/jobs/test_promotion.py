@@ -210,37 +210,6 @@ def test_a_changed_declaration_is_another_configuration(make: Make, name: str) -
             bench.promote(run, RULE, OPEN)
 
 
-def test_lookup_tables_are_served_as_the_last_refresh_read_them(make: Make) -> None:
-    folder = make("records: {folder: declared, format: plain}\n")
-    tables = "rollup: spellings.csv\nbiographies: people.csv\n"
-    source = "source: rows.csv\nkey: id\ntext: text\n"
-    declare(folder, {**RECORDS, "rollups.yaml": "", "lookups.yaml": tables, "source.yaml": source})
-    (folder / "rows.csv").write_text("id,text\n1,soon\n")
-    (folder / "spellings.csv").write_text("client,spelling\nJane Doe,Team Doe\n")
-    (folder / "people.csv").write_text("name,biography\nJane Doe,A nurse.\n")
-    with Workbench.open(folder) as bench:
-        bench.records.refresh()
-    run = measured(folder)
-    with Workbench.open(folder) as bench:
-        assert bench.promote(run, RULE, OPEN).changed
-    (folder / "spellings.csv").write_text("client,spelling\nJohn Roe,Team Doe\n")
-    (folder / "people.csv").unlink()
-    with Workbench.open(folder, Session(served=True)) as bench:
-        served = draft_plan(bench.project).rollups
-        assert (served.canonical("team doe"), served.biography("Jane Doe")) == (
-            "Jane Doe",
-            "A nurse.",
-        )
-    (folder / "people.csv").write_text("name,biography\nJane Doe,A judge.\n")
-    with Workbench.open(folder) as bench:
-        bench.records.refresh()
-        assert draft_plan(bench.project).rollups.canonical("team doe") == "John Roe"
-        with pytest.raises(ConfigError, match="measured with other files"):
-            bench.promote(run, RULE, OPEN)
-    with Workbench.open(folder, Session(served=True)) as bench:
-        assert draft_plan(bench.project).rollups.canonical("team doe") == "Jane Doe"
-
-
 def test_records_outside_the_project_are_served_as_they_stand(make: Make, tmp_path: Path) -> None:
     folder = make("records: {folder: ../declared, format: plain}\n")
     declare(folder.parent, RECORDS)

@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from ..core import ConfigError, counted
 from ..drafting import Refreshing
-from ..records import DeltaCounts, LookupName, RefreshProgress, TableName
+from ..records import DeltaCounts, RefreshProgress, TableName
 from ._console import EXIT_ERROR, Step, table
 from ._flags import Flags, takes
 from ._show import ingest_step
@@ -115,31 +115,6 @@ def show(
     with flags.open() as bench:
         rows = bench.records.rows(table, limit, keys or (), version)
     flags.console.show(lambda: {"table": table, "rows": rows}, lambda: rows_text(rows))
-
-
-@group.command("lookup")
-@takes("project as_json")
-def lookup(
-    flags: Flags,
-    name: LookupName = Argument(help="rollup, biographies, tags, refine or contradictions."),
-    key: str = Argument(
-        "",
-        help="A client in any spelling, a tag or its displayed value, a field or value of a "
-        "rule; without it all entries.",
-        show_default=False,
-    ),
-    limit: int = Option(20, min=1, help="Number of entries to show."),
-) -> None:
-    """Show entries of a lookup table: those of the files, and those of the tables they name."""
-    with flags.open() as bench:
-        entries = bench.records.lookup(name, key)
-    console, total = flags.console, len(entries)
-    console.show(
-        lambda: {"lookup": name, "entries": entries[:limit], "total": total},
-        lambda: rows_text(entries[:limit]),
-    )
-    if total > limit and not flags.as_json:
-        console.remark(f"{limit:,} of {total:,} entries; --limit shows more")
 
 
 @group.command("history")

@@ -55,9 +55,6 @@ def refresh_text(report: RecordsReport, seconds: float, folder: Path, dry_run: b
             f"{index.unchanged:,} unchanged, {index.removed:,} removed"
         )
         lines += [f"failed: {f.source}: {f.error.what}" for f in index.failures]
-    changed = [f"{name} (rows: {c.rows:,})" for name, c in done.lookups.items() if c.changed]
-    if changed:
-        lines.append(f"lookup tables changed: {', '.join(changed)}")
     lines += [f"note: {note}" for note in done.notes]
     if dry_run:
         lines.append("dry run: nothing was stored")

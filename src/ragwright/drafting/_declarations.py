@@ -31,10 +31,8 @@ def draft_declarations(folder: ProjectFolder, settings: Settings) -> RecordsSpec
     """
     where, name = _declared(folder, settings)
     if folder.frozen is None or not _within(where):
-        kept = records.Lookups(folder.root, folder.root / _kept())
-        return records.load_spec(folder.root / where, name, kept)
-    kept = records.Lookups(folder.root, folder.frozen / _kept())
-    return records.load_draft_spec(folder.frozen / where, name, kept)
+        return records.load_spec(folder.root / where, name)
+    return records.load_draft_spec(folder.frozen / where, name)
 
 
 def promoted_declarations(
@@ -63,11 +61,6 @@ def _declared(folder: ProjectFolder, settings: Settings) -> tuple[str, str]:
     return options.folder, options.format
 
 
-def _kept() -> Path:
-    """Folder of the copies of lookup tables, relative to the project folder."""
-    return records.kept_folder(ProjectFolder(Path()).data / _RECORDS)
-
-
 def _within(path: str) -> bool:
     """True for a path that stays within its folder."""
     plain = Path(os.path.normpath(path))
@@ -80,12 +73,6 @@ def _declarations(root: Path, where: str, name: str) -> Iterator[str]:
     yield os.path.normpath(f"{where}/text_formats/{name}.yaml")
     rollups = os.path.normpath(f"{where}/rollups.yaml")
     yield rollups
-    lookups = os.path.normpath(f"{where}/lookups.yaml")
-    if (root / lookups).is_file():
-        yield lookups
-        for lookup in records.LOOKUPS:
-            if lookup != "tags":  # not used by drafts
-                yield os.path.normpath(records.kept_file(_kept(), lookup))
     table = _biographies(root / rollups)
     if table:
         yield os.path.normpath(Path(where) / table)

@@ -44,15 +44,6 @@ from .declared import (
     TextFormat as TextFormat,
     parse_text_format as parse_text_format,
 )
-from .lookups import (
-    LOOKUPS as LOOKUPS,
-    LookupCounts as LookupCounts,
-    LookupName as LookupName,
-    Lookups as Lookups,
-    kept_file as kept_file,
-    kept_folder as kept_folder,
-    looked_up as looked_up,
-)
 from .tables import (
     Changes as Changes,
     DeltaCounts as DeltaCounts,

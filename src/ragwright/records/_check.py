@@ -27,7 +27,6 @@ from ._seams import (
 )
 from ._source import open_source
 from ._spec import RecordsSpec, declared_files, read_spec, unread_files, unused_format_faults
-from .lookups import Lookups
 
 Mask = NDArray[np.bool_]
 
@@ -67,7 +66,6 @@ def check_records(
     base: Path,
     options: Checking | None = None,
     source: RowSource | None = None,
-    root: Path | None = None,
 ) -> checking.CheckReport:
     """Faults of the declarations in a folder, and their effects on rows of the source.
 
@@ -78,10 +76,9 @@ def check_records(
         base: Folder that a relative source starts from.
         options: Settings.
         source: Rows to use instead of the source's.
-        root: Folder that lookup tables start from; the parent of ``folder`` if None.
     """
     options = options or Checking()
-    spec, errors = read_spec(folder, options.format, Lookups(root or folder.parent))
+    spec, errors = read_spec(folder, options.format)
     faults = [checking.Fault.of(error) for error in errors]
     notes = (*_unread(folder), *_unused(folder, spec))
     unreadable = not spec.source.places and _tells_of_source(faults, spec)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from ._seams import UpsertCounts
 from ._spec import RecordsSpec
-from .lookups import LookupCounts
 
 
 @dataclass(slots=True)
@@ -51,7 +50,6 @@ class RefreshReport:
         left_out: Reason -> rows that are left out now, as in the table ``left_out``.
         read: Rows read from the source.
         notes: Notes for the user.
-        lookups: Rows of each lookup table, and whether they changed.
     """
 
     version: int
@@ -60,7 +58,6 @@ class RefreshReport:
     left_out: Mapping[str, int]
     read: int = 0
     notes: tuple[str, ...] = ()
-    lookups: Mapping[str, LookupCounts] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, object]:
         """The form that ``ragwright records refresh --json`` prints, without the index."""
@@ -71,7 +68,6 @@ class RefreshReport:
             "read": self.read,
             "version": self.version,
             "notes": list(self.notes),
-            "lookups": {name: asdict(counts) for name, counts in self.lookups.items()},
         }
 
 

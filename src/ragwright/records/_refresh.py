@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..core import counted, require, value_hash, without_secret
 from ..engines import Engine
-from . import lookups, stages
+from . import stages
 from ._engine import StepWork
 from ._plan import RefreshPlan, RefreshProgress, RefreshReport
 from ._seams import (
@@ -100,7 +100,6 @@ class _Refresh:
         self._notes: list[str] = list(writing.notes)
         # columns of the last reading: an all-null column is in no file
         self._columns = set(tables.manifest().lineage.get("columns", ()))
-        self._kept = lookups.kept_folder(tables.folder)
 
     def run(self, source: RowSource) -> RefreshReport:
         """All stages, then one commit."""
@@ -115,7 +114,6 @@ class _Refresh:
         self._lineage["left_out"] = dict(report.left_out)
         version = self._writing.commit(self._lineage, self._plan.note)
         self._state.save(self._tables)
-        lookups.keep(self._spec.lookups, self._kept)
         return replace(report, version=version)
 
     def unchanged(self, note: str) -> RefreshReport:
@@ -365,7 +363,6 @@ class _Refresh:
             self._reasons(),
             self._progress.read,
             tuple(self._notes),
-            lookups.compared(self._spec.lookups, self._kept),
         )
 
     def _reasons(self) -> Mapping[str, int]:

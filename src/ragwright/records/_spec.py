@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from ..core import RagwrightError, RecordsError, near
-from . import declared, lookups
+from . import declared
 from ._seams import FIELDS, TEXT
 
 _FORMATS = "text_formats"
 _SHIPPED = "message"
-_FILES = ("source", "cleaning", "tags", "rollups", "rules", "lookups")
+_FILES = ("source", "cleaning", "tags", "rollups", "rules")
 _SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsSpec:
-    """The declarations of a folder; each part has a ``fingerprint``.
-
-    Attributes:
-        lookups: Rows of the tables of lookups.yaml; the other parts contain them already.
-    """
+    """The declarations of a folder; each part has a ``fingerprint``."""
 
     source: declared.SourceSpec
     cleaning: declared.Cleaning
@@ -32,13 +27,11 @@ class RecordsSpec:
     rollups: declared.Rollups
     rules: declared.Rules
     format: declared.TextFormat
-    lookups: tuple[lookups.LookupRows, ...] = ()
 
 
 def load_spec(
     folder: Path,
     format: str = _SHIPPED,  # noqa: A002 - the key
-    tables: lookups.Lookups | None = None,
 ) -> RecordsSpec:
     """The declarations in a folder; missing files mean defaults.
 
@@ -46,15 +39,12 @@ def load_spec(
         folder: Holds source.yaml, cleaning.yaml, tags.yaml, rollups.yaml, rules.yaml and
             text_formats/NAME.yaml.
         format: Name of the text format.
-        tables: Reads the tables of lookups.yaml; from their sources, relative to the parent of
-            ``folder``, if None.
 
     Raises:
         RecordsError: The first fault, with file and line (see :func:`spec_faults`).
-        DatabaseError: The database of a lookup table fails.
     """
     faults: list[RagwrightError] = []
-    spec = _read(folder, format, faults, tables)
+    spec = _read(folder, format, faults)
     if faults:
         raise faults[0]
     return spec
@@ -63,7 +53,6 @@ def load_spec(
 def load_draft_spec(
     folder: Path,
     format: str = _SHIPPED,  # noqa: A002 - the key
-    tables: lookups.Lookups | None = None,
 ) -> RecordsSpec:
     """The declarations that drafts depend on: rollups with biographies, rules, text format; the
     rest is default.
@@ -75,16 +64,13 @@ def load_draft_spec(
         folder: Holds rollups.yaml, the biographies that it names, rules.yaml and
             text_formats/NAME.yaml.
         format: Name of the text format.
-        tables: As in :func:`load_spec`.
 
     Raises:
         RecordsError: The first fault, with file and line.
     """
     faults: list[RagwrightError] = []
-    rows = _Rows(folder, tables, faults)
-    rollups = declared.read_rollups(rows.merged("rollups"), folder)
-    rollups = lookups.with_biographies(rollups, rows.of("rollups"), faults)
-    rules = declared.read_rules(rows.merged("rules"), None)
+    rollups = declared.read_rollups(_declared(folder, "rollups", faults), folder)
+    rules = declared.read_rules(_declared(folder, "rules", faults), None)
     written = _read_format(folder, format, None, faults)
     if faults:
         raise faults[0]
@@ -126,11 +112,10 @@ def unread_files(folder: Path) -> dict[str, str]:
 def read_spec(
     folder: Path,
     format: str = _SHIPPED,  # noqa: A002 - the key
-    tables: lookups.Lookups | None = None,
 ) -> tuple[RecordsSpec, list[RagwrightError]]:
     """The usable declarations, and every fault (see :func:`spec_faults`)."""
     faults: list[RagwrightError] = []
-    return _read(folder, format, faults, tables), faults
+    return _read(folder, format, faults), faults
 
 
 def unused_format_faults(folder: Path, spec: RecordsSpec) -> list[RagwrightError]:
@@ -142,69 +127,15 @@ def unused_format_faults(folder: Path, spec: RecordsSpec) -> list[RagwrightError
     return faults
 
 
-_TABLES_OF: Mapping[str, tuple[lookups.LookupName, ...]] = {
-    "tags": ("tags",),
-    "rollups": ("rollup", "biographies"),
-    "rules": ("refine", "contradictions"),
-}
-"""The lookup tables whose rows belong to a file."""
-
-
-class _Rows:
-    """The declared files of a folder with the rows of their lookup tables."""
-
-    def __init__(
-        self, folder: Path, tables: lookups.Lookups | None, faults: list[RagwrightError]
-    ) -> None:
-        self._folder = folder
-        self._reader = tables or lookups.Lookups(folder.parent)
-        self._faults = faults
-        file = _declared(folder, "lookups", faults)
-        self._readable = file.readable
-        self._declared = {lookup.name: lookup for lookup in lookups.read_lookups(file)}
-        self.read: dict[str, lookups.LookupRows] = {}
-        self._failed: set[str] = set()
-
-    def of(self, name: str) -> list[lookups.LookupRows]:
-        """Rows of the tables of a file; a table that cannot be read is a fault, once."""
-        for table in _TABLES_OF.get(name, ()):
-            lookup = self._declared.get(table)
-            if lookup is None or table in self.read or table in self._failed:
-                continue
-            try:
-                self.read[table] = self._reader.rows(lookup)
-            except RagwrightError as error:
-                self._failed.add(table)
-                self._faults.append(_of_table(error, lookup))
-        return [self.read[table] for table in _TABLES_OF.get(name, ()) if table in self.read]
-
-    def merged(self, name: str) -> declared.Declared:
-        """The values of a file with the rows of its tables."""
-        tables = self.of(name)
-        values = lookups.merged(_declared(self._folder, name, self._faults), tables)
-        whole = self._readable and not self._failed & set(_TABLES_OF.get(name, ()))
-        return replace(values, readable=values.readable and whole)
-
-
-def _of_table(error: RagwrightError, table: lookups.Lookup) -> RagwrightError:
-    """The same error; its sentence names the table."""
-    error.what = f"the lookup table {table.name}: {error.what}"
-    if not error.where:
-        error.where = table.place
-    return error
-
-
 def _read(
     folder: Path,
     chosen: str,
     faults: list[RagwrightError],
-    tables: lookups.Lookups | None = None,
 ) -> RecordsSpec:
     misnamed = _misnamed(folder, faults)
-    rows = _Rows(folder, tables, faults)
 
     def read(name: str) -> declared.Declared:
-        values = rows.merged(name)
+        values = _declared(folder, name, faults)
         return replace(values, readable=values.readable and f"{name}.yaml" not in misnamed)
 
     source = declared.read_source_spec(read("source"))
@@ -212,13 +143,12 @@ def _read(
     written_tags = read("tags")
     tags = declared.read_tags(written_tags)
     rollups = declared.read_rollups(read("rollups"), folder)
-    rollups = lookups.with_biographies(rollups, rows.of("rollups"), faults)
     known = replace(tags, tags=(*tags.tags, *tags.faulty)) if written_tags.readable else None
-    rules = _rules(folder, known, rows, faults)
+    rules = _rules(folder, known, faults)
     faults += _twice(rules, source)
     spec = RecordsSpec(source, cleaning, tags, rollups, rules, declared.TextFormat(chosen, ()))
     written = _read_format(folder, chosen, _fields(spec), faults)
-    return RecordsSpec(source, cleaning, tags, rollups, rules, written, tuple(rows.read.values()))
+    return RecordsSpec(source, cleaning, tags, rollups, rules, written)
 
 
 def _declared(folder: Path, name: str, faults: list[RagwrightError]) -> declared.Declared:
@@ -226,10 +156,10 @@ def _declared(folder: Path, name: str, faults: list[RagwrightError]) -> declared
 
 
 def _rules(
-    folder: Path, tags: declared.Tags | None, rows: _Rows, faults: list[RagwrightError]
+    folder: Path, tags: declared.Tags | None, faults: list[RagwrightError]
 ) -> declared.Rules:
     """The rules; faults of tags.yaml are not repeated for each name in rules.yaml."""
-    values = rows.merged("rules")
+    values = _declared(folder, "rules", faults)
     if tags is None or tags.tags or (folder / "tags.yaml").exists():
         return declared.read_rules(values, tags)
     lenient: list[RagwrightError] = []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ... import records
-from ...core import ConfigError, RecordsError, near
+from ...core import ConfigError, RecordsError
 from ...engines import open_engine
 from ._index import sync_index
 from ._refreshing import RecordsReport, Refreshing
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ...records import (
         CheckReport,
         DeltaCounts,
-        LookupName,
         RecordsSpec,
         RefreshProgress,
         TableName,
@@ -65,7 +64,7 @@ class ProjectRecords:
             RecordsError: A declaration is wrong, with file and line.
         """
         self._require_folder()
-        spec = self._load_declared(kept=False)
+        spec = records.load_spec(self.folder, self._options.format)
         source = spec.source.instead((options or Refreshing()).given())
         return replace(spec, source=source.complete())
 
@@ -86,35 +85,7 @@ class ProjectRecords:
         refreshing = options or Refreshing()
         checking = records.Checking(self._options.format, refreshing.given(), rows, seed)
         base = Path.cwd() if refreshing.source else self._opened.folder.root
-        root = self._opened.folder.root
-        return records.check_records(self.folder, base, checking, root=root)
-
-    def lookup(self, name: LookupName, key: str = "") -> list[dict[str, Any]]:
-        """Return entries of a lookup table, with those in the files of the declarations.
-
-        A table of lookups.yaml is returned as the last refresh read it, or as its source is now if
-        the declaration has changed since.
-
-        Args:
-            name: ``rollup``, ``biographies``, ``tags``, ``refine`` or ``contradictions``.
-            key: A client in any spelling, a tag or its displayed value, a field or value of a
-                rule; empty for all entries.
-
-        Raises:
-            ConfigError: The folder or table does not exist.
-            RecordsError: The entry does not exist, or a declaration is wrong.
-        """
-        self._require_folder()
-        if name not in records.LOOKUPS:
-            raise ConfigError(f"unknown lookup table {name!r}", hint=near(name, records.LOOKUPS))
-        spec = self._load_declared(kept=True)
-        return records.looked_up(name, spec.rollups, spec.tags, spec.rules, key)
-
-    def _load_declared(self, *, kept: bool) -> RecordsSpec:
-        """Load the declarations, with lookup tables as last read (``kept``) or as they are now."""
-        copies = records.kept_folder(self.tables.folder) if kept else None
-        tables = records.Lookups(self._opened.folder.root, copies)
-        return records.load_spec(self.folder, self._options.format, tables)
+        return records.check_records(self.folder, base, checking)
 
     def _require_folder(self) -> None:
         if not self.folder.is_dir():
@@ -210,7 +181,10 @@ class ProjectRecords:
         if table != "gold":
             raise RecordsError(f"no chats can be made of {table}", hint="export gold")
         return records.export_chats(
-            self.tables, file, self._load_declared(kept=True).format.request, version=version
+            self.tables,
+            file,
+            records.load_spec(self.folder, self._options.format).format.request,
+            version=version,
         )
 
     def export_delta(
