@@ -107,8 +107,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -> Pa
 def run(shop: Path) -> dict[str, Any]:
     """An evaluation of three questions by all judged measures, with every row."""
     words = ("--measures", ",".join([*JUDGED, "Comprehensive"]), "--by", "persona_name", "--rows")
-    words += ("--limit", "3", "--name", "base")
-    return dict(read_json(shop, "eval", "--testset", "rows.jsonl", *words))
+    few = ("--testset", "rows.jsonl", "--limit", "3", "--name", "base")
+    return dict(read_json(shop, "eval", *words, *few))
 
 
 def chats(server: ScriptedServer, since: int, *models: str) -> list[str]:
