@@ -232,7 +232,7 @@ def test_jobs_conversations_and_time_stamps_forget_too(tmp_path: Path) -> None:
         assert {step.output for step in run.steps} == {"(removed by `ragwright forget`)"}
 
 
-@pytest.mark.parametrize("way", ["responses", "chat", "edited chat"])
+@pytest.mark.parametrize("way", ["chat", "edited chat"])
 def test_an_answer_that_followed_one_from_the_document_goes_with_it(
     tmp_path: Path, way: str
 ) -> None:
@@ -259,29 +259,23 @@ def test_an_answer_that_followed_one_from_the_document_goes_with_it(
             def user(text: str) -> dict[str, str]:
                 return {"role": "user", "content": text}
 
-            if way == "responses":
-                first = running.http.post("/v1/responses", json={"input": QUESTION}).json()
-                follow = ask("/v1/responses", input=other, previous_response_id=first["id"])
-                kept = ask("/v1/responses", input=other)
-                ask("/v1/responses", input=other, previous_response_id=kept["id"])
-            else:
-                first = chat({"messages": [user(QUESTION)], "ragwright": {"source_links": True}})
-                turn = first["choices"][0]["message"]
-                if way == "edited chat":  # nobody knows what a turn of a client quotes
-                    turn["content"] = turn["content"].replace("code", "press code")
-                follow = ask("/v1/chat/completions", messages=[user(QUESTION), turn, user(other)])
-                asked = [user(other)]
-                for _ in range(3):
-                    kept = ask("/v1/chat/completions", messages=asked)
-                    turn = kept["choices"][0]["message"]
-                    if way == "edited chat":
-                        turn["content"] += " So it says."
-                    asked += [{**turn, "content": f"\n{turn['content']}\r\n"}, user(other)]
+            first = chat({"messages": [user(QUESTION)], "ragwright": {"source_links": True}})
+            turn = first["choices"][0]["message"]
+            if way == "edited chat":  # nobody knows what a turn of a client quotes
+                turn["content"] = turn["content"].replace("code", "press code")
+            follow = ask("/v1/chat/completions", messages=[user(QUESTION), turn, user(other)])
+            asked = [user(other)]
+            for _ in range(3):
+                kept = ask("/v1/chat/completions", messages=asked)
+                turn = kept["choices"][0]["message"]
+                if way == "edited chat":
+                    turn["content"] += " So it says."
+                asked += [{**turn, "content": f"\n{turn['content']}\r\n"}, user(other)]
             assert MARK in json.dumps(follow)
         forget(folder)
     assert held(folder) == []
     with Workbench.open(folder) as bench:
-        left = {"responses": 2, "chat": 3, "edited chat": 1}[way]
+        left = {"chat": 3, "edited chat": 1}[way]
         assert bench.outputs.count() == 2 * left, "prompts and texts"
 
 

@@ -181,57 +181,6 @@ def test_a_project_may_close_what_has_no_groups_while_it_is_served(tmp_path: Pat
         assert not seen()
 
 
-def test_an_answer_that_a_filter_hides_by_now_cannot_be_continued(tmp_path: Path) -> None:
-    """Filters of a key count like groups, for an answer that goes on and for the history."""
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    text = "---\ntenant: north\n---\n# Plan\n\nThe door code is MAGNOLIA.\n"
-    (docs / "plan.md").write_text(text, "utf-8")
-    (docs / "open.md").write_text(text.replace("MAGNOLIA", "at the desk"), "utf-8")
-    (tmp_path / "ragwright.yaml").write_text("sources: [docs/]\n", "utf-8")
-    with Workbench.open(tmp_path) as bench:
-        bench.ingest()
-    made = ServeKey("north", "reader", filters=("tenant=north",))
-    secret = ServeKeys(ProjectFolder(tmp_path)).add(made)
-    with served(tmp_path) as running:
-        client = running.client(secret)
-        first = client.post("/v1/responses", json={"input": QUESTION}).json()
-        follow = {"input": "Why?", "previous_response_id": first["id"]}
-        assert client.post("/v1/responses", json=follow).status_code == 200
-        (docs / "plan.md").write_text(text.replace("north", "south"), "utf-8")
-        with Workbench.open(tmp_path) as bench:
-            bench.ingest()
-        for _ in range(400):
-            if client.post("/v1/responses", json=follow).status_code == 404:
-                break
-            time.sleep(0.05)
-        assert client.post("/v1/responses", json=follow).status_code == 404
-
-
-def test_an_answer_from_a_document_that_was_closed_cannot_be_continued(tmp_path: Path) -> None:
-    """The stored answer quotes what its reader may no longer see."""
-    folder = grouped(tmp_path)
-    secret = key(folder, "hr", "hr")
-    with served(folder) as running:
-        client = running.client(secret)
-        first = client.post("/v1/responses", json={"input": QUESTION}).json()
-        follow = {"input": "Why?", "previous_response_id": first["id"]}
-        assert client.post("/v1/responses", json=follow).status_code == 200
-        moved = (folder / "docs/hr.md").read_text("utf-8").replace("[hr]", "[board]")
-        (folder / "docs/hr.md").write_text(moved, "utf-8")
-        with Workbench.open(folder) as bench:
-            bench.ingest()
-        for _ in range(400):
-            if client.post("/v1/responses", json=follow).status_code == 404:
-                break
-            time.sleep(0.05)
-        reply = client.post("/v1/responses", json=follow)
-        assert reply.status_code == 404
-        unknown = client.post("/v1/responses", json=follow | {"previous_response_id": "resp_x"})
-        refusals = [answer.json()["error"] | {"request_id": ""} for answer in (reply, unknown)]
-        assert refusals[0] == refusals[1]
-
-
 def test_a_reviewer_from_whom_groups_hide_documents_sees_no_testset(tmp_path: Path) -> None:
     """Rows quote documents, so their reviewer has to be in every group."""
     folder = grouped(tmp_path)

@@ -290,38 +290,6 @@ def test_a_database_is_asked_for_readers_of_its_groups(tmp_path: Path) -> None:
             assert "77001" in asked(running, made["board"], "How many vault sales are there?")[1]
 
 
-def test_an_answer_from_tables_goes_on_while_they_may_be_asked(tmp_path: Path) -> None:
-    """Rows of a database and of a sheet are passages: who may no longer see them cannot go on."""
-
-    def script(request: ServerRequest) -> Reply:
-        text = json.dumps(request.body)
-        asks = ASKS_STATEMENT in text
-        return Reply('{"statement": "SELECT sum(price) FROM vault_sales"}' if asks else "It is 1.")
-
-    with ScriptedServer(script) as model:
-        folder = project(tmp_path, DATABASES.format(model=model.url, groups="hr"))
-        shop(folder)
-        secret = keys(folder)["hr"]
-        with served(folder) as running:
-            client = running.client(secret)
-            follow = []
-            for question in ("How many vault sales are there?", "What is the total salary?"):
-                first = client.post("/v1/responses", json={"input": question}).json()
-                follow.append({"input": "Why?", "previous_response_id": first["id"]})
-            for body in follow:
-                assert client.post("/v1/responses", json=body).status_code == 200
-            file = folder / "ragwright.yaml"
-            file.write_text(file.read_text().replace("groups: [hr]", "groups: [board]"))
-            with Workbench.open(folder) as bench:
-                bench.ingest()
-            for _ in range(200):
-                codes = [client.post("/v1/responses", json=body).status_code for body in follow]
-                if codes == [404, 404]:
-                    break
-                time.sleep(0.05)
-            assert codes == [404, 404]
-
-
 def test_a_computed_answer_quotes_its_rows_and_opens_the_document_at_them(tmp_path: Path) -> None:
     folder = project(tmp_path)
     body = {"messages": [{"role": "user", "content": "How many orders are of the region South?"}]}

@@ -18,7 +18,6 @@ from ..flow import Message
 from ..monitoring import brief_model
 from ._errors import ApiError
 from ._links import citation_json, closest_spans, link_lines, linked, promise_json, texts_of_spans
-from ._reading import visible_passages
 
 if TYPE_CHECKING:
     from ..core import Hit
@@ -273,38 +272,6 @@ def hits_for(hits: Sequence[Hit], caller: Caller) -> list[Hit]:
 
 Passages: TypeAlias = tuple[tuple[str, str], ...]
 """Document and chunk of each passage."""
-
-
-async def earlier_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], Passages | None]:
-    """The turns of a conversation up to an answer that was served before, and their passages.
-
-    Of answers before the last one only the questions are stored. The passages are None where
-    nobody knows those of all turns.
-
-    Raises:
-        ApiError: The caller was not served such an answer, or may no longer see a document that it
-            or an answer before it was made from.
-    """
-    turns, passages, known = await asyncio.to_thread(_stored_turns, work, name)
-    seen = await visible_passages(work.bench, work.asking(), passages)
-    if not all(chunk in seen for _, chunk in passages):
-        raise ApiError(404, "the answer that this question follows is not stored", "not_found")
-    return turns, passages if known else None
-
-
-def _stored_turns(work: Admitted, name: str) -> tuple[tuple[Message, ...], Passages, bool]:
-    """The turns up to a stored answer of the caller, their passages, and whether these are all."""
-    outputs, caller = work.bench.outputs, work.caller
-    stored = outputs.named(name)
-    if stored is None or (not caller.owner and stored[1] != caller.name):
-        raise ApiError(404, "the answer that this question follows is not stored", "not_found")
-    output = outputs.get(stored[0])
-    if output.scope != work.scope or "question" not in output.request:
-        raise ApiError(404, "the answer that this question follows is not stored", "not_found")
-    before = output.request.get("asked_before", ())
-    questions = [*before, output.request["question"]]
-    turns = (*(Message("user", text) for text in questions), Message("assistant", output.text))
-    return turns, *outputs.passages(stored[0])
 
 
 _READ_AS = re.compile(r"read as: (.*) \([^()]*\)", re.DOTALL)

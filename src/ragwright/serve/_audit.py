@@ -37,7 +37,6 @@ _KINDS: Mapping[tuple[str, str], EventKind] = {
             ("POST", "/v1/responses"),
             ("POST", "/v1/retrieve"),
             ("POST", "/v1/score"),
-            ("POST", "/v1/vector_stores/{store}/search"),
         ),
         "asked",
     ),

@@ -42,8 +42,7 @@ class Completion:
     @property
     def links(self) -> bool:
         """True where the answer ends with links to its sources."""
-        wish = self.body.ragwright.source_links
-        return self.work.service.options.source_links if wish is None else wish
+        return self.body.ragwright.links(self.work.service.options)
 
     def frame(self, kind: str, choice: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """A reply, or a piece of one, in OpenAI's shape."""

@@ -25,7 +25,7 @@ from uvicorn.supervisors import Multiprocess
 
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
-from . import _api, _mcp, _metrics
+from . import _api, _dify, _mcp, _metrics, _responses
 from ._audit import Audited, route_events
 from ._door import Door
 from ._errors import documented, install_errors
@@ -34,7 +34,6 @@ from ._logs import LogForm, Logged, log_to_stderr
 from ._outside import BelowPath, OtherOrigins
 from ._resource import router as resource_router
 from ._service import Service, Serving
-from .interfaces import interface_routes
 from .pages import page_routes
 
 log = logging.getLogger("ragwright.serve")
@@ -121,7 +120,8 @@ async def show_metrics(service: _api.Serves, caller: _api.Calls) -> Response:
 def _include_routes(app: FastAPI) -> None:
     for router in (
         _api.router,
-        interface_routes(),
+        _responses.router,
+        _dify.router,
         page_routes(),
         resource_router,
         _metrics_router,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator
+
+if TYPE_CHECKING:
+    from ._options import ServeOptions
 
 _LONGEST = 100_000
 """Most characters of a question or of a text to embed."""
@@ -68,6 +71,10 @@ class Extras(Body):
     filters: list[str] = Field(default_factory=list, max_length=32)
     soft: list[str] = Field(default_factory=list, max_length=32)
     source_links: StrictBool | None = None
+
+    def links(self, options: ServeOptions) -> bool:
+        """True where the answer ends with links to its sources."""
+        return options.source_links if self.source_links is None else self.source_links
 
 
 class ChatRequest(Body):

@@ -336,17 +336,6 @@ class Outputs(OutputTable):
             )
             return tuple(map(_hit_of_row, rows.fetchall()))
 
-    def passages(self, output: str) -> tuple[tuple[tuple[str, str], ...], bool]:
-        """Return document and chunk of all passages behind an output, and whether these are all.
-
-        Those of earlier answers in its conversation are among them, and may be unknown.
-        """
-        with self.reading() as db:
-            batch = self._output_key(output, db)[0]
-            request = db.execute("SELECT request FROM batches WHERE batch = ?", (batch,)).fetchone()
-            passages, complete = _passages_of_batch(db, batch, request[0])
-        return tuple(sorted(passages)), complete
-
     def sources_of_texts(
         self, client: str, texts: Sequence[str]
     ) -> tuple[tuple[str, str], ...] | None:

@@ -1,6 +1,6 @@
 """``POST /v1/responses``: an answer in OpenAI's newer shape, whole or as it is written.
 
-Its output has two items: the file search with its results, then the message with its citations.
+Its output has two items: the file search, then the message with its citations.
 """
 
 from __future__ import annotations
@@ -8,62 +8,121 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from fastapi import Request
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
+from pydantic import Field, StrictBool, ValidationInfo, field_validator
 
-from ...answer import Marks, PlacedMark
-from ...core import Answer, Hit
-from .._admission import Admitted, Wanted, admitted
-from .._answers import answered, earlier_turns, for_caller, new_id, standalone, turns_of
-from .._chat import details_json
-from .._errors import ApiError
-from .._links import link_lines
-from .._streaming import AnswerEvents, EventStream, Streamed, sse_frame
-from ._conditions import filters_of
-from ._passages import attributes, narrowed, unit_scores
+from ..answer import Marks, PlacedMark
+from ..core import Answer
+from ._admission import Admitted, Wanted, admitted
+from ._answers import answered, for_caller, new_id, standalone, turns_of
+from ._api import Calls, Serves
+from ._chat import details_json
+from ._errors import documented
+from ._links import link_lines
+from ._streaming import AnswerEvents, EventStream, Streamed, sse_frame
+from ._wire import Body, ChatMessage, Extras, Text
 
 if TYPE_CHECKING:
-    from .._admission import Caller
-    from .._answers import Passages
-    from .._service import Service
-    from ._responses_wire import ResponsesRequest
+    from ._errors import ApiError
 
-_RESULTS = "file_search_call.results"
+router = APIRouter(responses=documented(404, 429, 501, 502, 503, 504))
+
+Metadata: TypeAlias = dict[
+    Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]
+]
+"""Texts of a client's own, within OpenAI's bounds."""
 
 
-async def response(
-    service: Service, request: Request, body: ResponsesRequest, caller: Caller
+_KEPT = "no conversation is kept here; send the earlier turns in `input`"
+_REFUSED = {
+    "previous_response_id": _KEPT,
+    "conversation": _KEPT,
+    "background": "answers are sent at once; leave background out",
+}
+"""Fields that are refused, and why."""
+
+
+class InputItem(Body):
+    """An item of an input: a message, or an item of an earlier output, which is left out."""
+
+    type: str = "message"
+    role: str = ""
+    content: Any = None
+
+    def message(self) -> ChatMessage | None:
+        """The message; None for other items.
+
+        Raises:
+            ValueError: Its role or its content cannot be read.
+        """
+        if self.type != "message":
+            return None
+        return ChatMessage.model_validate({"role": self.role, "content": self.content})
+
+
+class ResponsesRequest(Body):
+    """A request for a response; sampling parameters are those of the configuration."""
+
+    model: str = ""
+    input: Text | Annotated[list[InputItem], Field(min_length=1, max_length=1000)]
+    stream: StrictBool = False
+    tools: list[dict[str, Any]] | None = None
+    metadata: Annotated[Metadata, Field(max_length=16)] | None = None
+    text: dict[str, Any] | None = None
+    previous_response_id: object = None
+    conversation: object = None
+    background: object = None
+    ragwright: Extras = Field(default_factory=Extras)
+
+    @field_validator(*_REFUSED)
+    @classmethod
+    def _require_absent(cls, value: object, info: ValidationInfo) -> None:
+        if value:
+            raise ValueError(_REFUSED[str(info.field_name)])
+
+    @field_validator("tools")
+    @classmethod
+    def _require_no_filters(cls, tools: list[dict[str, Any]] | None) -> None:
+        if any(tool.get("type") == "file_search" and tool.get("filters") for tool in tools or ()):
+            raise ValueError("a file search takes no filters here; send `ragwright.filters`")
+
+    @field_validator("text")
+    @classmethod
+    def _require_text_form(cls, options: dict[str, Any] | None) -> None:
+        form = (options or {}).get("format")
+        if form is not None and (not isinstance(form, dict) or form.get("type", "text") != "text"):
+            raise ValueError("answers are text with citations; leave text.format out")
+
+    @field_validator("input")
+    @classmethod
+    def _require_readable_messages(cls, items: str | list[InputItem]) -> str | list[InputItem]:
+        for item in items if isinstance(items, list) else ():
+            item.message()
+        return items
+
+    def messages(self) -> list[ChatMessage]:
+        """The messages of the input, oldest first."""
+        if isinstance(self.input, str):
+            return [ChatMessage(role="user", content=self.input)]
+        return [message for item in self.input if (message := item.message()) is not None]
+
+
+@router.post("/v1/responses", responses={200: {"content": {"text/event-stream": {}}}})
+async def responses(
+    request: Request, body: ResponsesRequest, service: Serves, caller: Calls
 ) -> Response:
-    """Answer the last message of an input."""
+    """Answer an input in OpenAI's newer shape: a file search, then a message with citations."""
     question, history = turns_of(body.messages(), "input")
-    tool = body.searching
-    store = tool.vector_store_ids[0] if tool is not None and tool.vector_store_ids else ""
     async with AsyncExitStack() as stack:
-        wanted = Wanted(body.model or store, "answers", "responses", request)
+        wanted = Wanted(body.model, "answers", "responses", request)
         work = await stack.enter_async_context(admitted(service, caller, wanted))
-        if store and store != work.opened.name:
-            raise ApiError(
-                400,
-                f"the model {body.model!r} searches the store {work.opened.name!r}, "
-                f"not {store!r}; send that id, or leave vector_store_ids out",
-                "invalid_value",
-                param="tools",
-            )
-        earlier: Passages | None = None
-        if body.previous_response_id:
-            before, passages = await earlier_turns(work, body.previous_response_id)
-            sent_answers = any(turn.role == "assistant" for turn in history)
-            earlier = None if sent_answers else passages
-            history = (*before, *history)
-        asking = replace(work.asking(body.ragwright, history), earlier=earlier)
-        if tool is not None:
-            asking = narrowed(asking, filters_of(tool.filters))
-        wish = body.ragwright.source_links
-        links = service.options.source_links if wish is None else wish
-        reply = _Reply(body, work, question, links)
+        asking = work.asking(body.ragwright, history)
+        links = body.ragwright.links(service.options)
+        reply = _Reply(body, work, question)
         if body.stream:
             streamed = Streamed(work, question, asking, reply.id, links)
             stream = AnswerEvents(streamed, _Events(reply))
@@ -85,7 +144,6 @@ class _Reply:
     body: ResponsesRequest
     work: Admitted
     question: str
-    links: bool
     id: str = field(default_factory=lambda: new_id("resp_"))
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -103,11 +161,11 @@ class _Reply:
             "model": self.body.model or self.work.opened.name,
             "output": list(output),
             "parallel_tool_calls": False,
-            "previous_response_id": self.body.previous_response_id,
+            "previous_response_id": None,
             "temperature": None,
             "text": {"format": {"type": "text"}},
             "tool_choice": "auto",
-            "tools": [{"type": "file_search", "vector_store_ids": [self.work.opened.name]}],
+            "tools": [],
             "top_p": None,
             "truncation": "disabled",
         }
@@ -137,22 +195,8 @@ class _Reply:
             "type": "file_search_call",
             "status": "in_progress" if answer is None else "completed",
             "queries": [self.question if answer is None else standalone(answer)],
-            "results": None if answer is None else self._results(answer.hits),
+            "results": None,
         }
-
-    def _results(self, hits: Sequence[Hit]) -> list[dict[str, Any]] | None:
-        if _RESULTS not in (self.body.include or ()):
-            return None
-        return [
-            {
-                "file_id": hit.document_id,
-                "filename": hit.source,
-                "score": score,
-                "text": hit.text,
-                "attributes": attributes(hit, self.work.caller),
-            }
-            for hit, score in zip(hits, unit_scores(hits), strict=True)
-        ]
 
     def message(
         self, text: str | None = None, annotations: Sequence[Mapping[str, Any]] = ()
@@ -163,7 +207,7 @@ class _Reply:
             "type": "message",
             "role": "assistant",
             "status": "in_progress" if text is None else "completed",
-            "content": [] if text is None else [text_part(text, annotations)],
+            "content": [] if text is None else [_text_part(text, annotations)],
         }
 
     @property
@@ -172,7 +216,7 @@ class _Reply:
         return self.id.replace("resp_", "msg_", 1)
 
 
-def text_part(text: str, annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _text_part(text: str, annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The part of a message that holds its text."""
     return {
         "type": "output_text",
@@ -221,20 +265,19 @@ class _Events:
         for state in ("in_progress", "searching"):
             yield self._event(f"file_search_call.{state}", output_index=0, item_id=search["id"])
         yield self._event("output_item.added", output_index=1, item=reply.message())
-        yield self._part_event("content_part.added", part=text_part("", ()))
+        yield self._part_event("content_part.added", part=_text_part("", ()))
 
     def text(self, text: str, marks: Sequence[PlacedMark]) -> Iterator[bytes]:
         """A piece of the text, then the citations in it."""
         self._text += text
         yield self._part_event("output_text.delta", delta=text, logprobs=[])
-        for mark in marks:
-            for annotation in _annotations(mark):
-                yield self._part_event(
-                    "output_text.annotation.added",
-                    annotation_index=len(self._annotations),
-                    annotation=annotation,
-                )
-                self._annotations.append(annotation)
+        for annotation in (note for mark in marks for note in _annotations(mark)):
+            yield self._part_event(
+                "output_text.annotation.added",
+                annotation_index=len(self._annotations),
+                annotation=annotation,
+            )
+            self._annotations.append(annotation)
 
     def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
         """The ends of the search, the message and the response."""
@@ -243,7 +286,7 @@ class _Events:
         yield self._event("file_search_call.completed", output_index=0, item_id=search["id"])
         yield self._event("output_item.done", output_index=0, item=search)
         yield self._part_event("output_text.done", text=self._text, logprobs=[])
-        part = text_part(self._text, self._annotations)
+        part = _text_part(self._text, self._annotations)
         yield self._part_event("content_part.done", part=part)
         message = reply.message(self._text, self._annotations)
         yield self._event("output_item.done", output_index=1, item=message)

@@ -1,1 +1,0 @@
-from ._routes import interface_routes as interface_routes
