@@ -116,8 +116,6 @@ def answered(page: Any) -> None:
         page.wait_for_selector("#turns[aria-busy=false] .cited")
         page.click(".turn a.mark >> nth=0")
         page.wait_for_selector("#beside mark")
-    elif page.locator("#welcome").count():
-        page.wait_for_selector("#welcome h2")
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -189,7 +187,7 @@ def test_what_people_see_of_their_account_is_accessible(
         checked(axe, page)
         page.fill("#key", secret)
         page.click("button")
-        page.wait_for_selector("#welcome h2")
+        page.wait_for_selector("#ask")
         for path in ("/", "/sessions", "/history", "/outputs/none"):
             page.goto(f"{running.address}{path}")
             page.get_by_label(f"Account of {name}").click()

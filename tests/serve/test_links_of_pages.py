@@ -65,7 +65,7 @@ def made_keys(folder: Path) -> dict[str, str]:
 
 def crawled(client: httpx2.Client) -> tuple[dict[str, int], set[str]]:
     """Status of every page that is linked from the first one, and the addresses of all forms."""
-    waiting, statuses, forms = ["/", "/history", "/ask/welcome"], dict[str, int](), set[str]()
+    waiting, statuses, forms = ["/", "/history"], dict[str, int](), set[str]()
     while waiting:
         path = waiting.pop()
         if path in statuses:

@@ -6,12 +6,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 from ragwright_tickets import (
     SEEN,
-    TICKETS_PAGE,
     Recency,
     RecencyOptions,
     TicketReader,
@@ -23,7 +21,6 @@ from ragwright.ledger import Ledger
 from ragwright.testing import (
     CommandSuite,
     MeasureSuite,
-    PageSuite,
     ReaderSuite,
     StageSuite,
     StepSuite,
@@ -68,11 +65,6 @@ class TestCommand(CommandSuite):
     @pytest.fixture
     def folder(self, desk: Path) -> Path:
         return desk
-
-
-class TestPage(PageSuite):
-    page = TICKETS_PAGE
-    values: ClassVar = {"tags": [("pump", 2)]}
 
 
 class TestStep(StepSuite):

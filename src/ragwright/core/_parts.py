@@ -178,7 +178,6 @@ PartKind: TypeAlias = Literal[
     "measures",
     "judges",
     "commands",
-    "pages",
     "steps",
     "promoted",
     "tables",
@@ -225,7 +224,6 @@ class Part:
     measures: Mapping[str, str] = field(default_factory=dict)
     judges: Mapping[str, str] = field(default_factory=dict)
     commands: Mapping[str, str] = field(default_factory=dict)
-    pages: Mapping[str, str] = field(default_factory=dict)
     steps: Mapping[str, str] = field(default_factory=dict)
     promoted: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)

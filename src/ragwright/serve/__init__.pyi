@@ -12,4 +12,3 @@ from ._server import (
 )
 from ._service import Serving as Serving
 from ._sessions import ServeSession as ServeSession, Sessions as Sessions
-from .pages import Page as Page

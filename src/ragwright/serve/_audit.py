@@ -42,8 +42,6 @@ _KINDS: Mapping[tuple[str, str], EventKind] = {
     ),
     **dict.fromkeys(
         (
-            ("GET", "/added/{name}"),
-            ("GET", "/ask/welcome"),
             ("GET", "/c/{name}"),
             ("GET", "/compare"),
             ("GET", "/compare/row"),
@@ -77,7 +75,6 @@ _NO_EVENT: Mapping[str, str] = {
     "/readyz": "whether it can answer",
     "/session": "whether this browser is signed in",
     "/settings": "settings, without documents and questions",
-    "/sources/adding": "names and progress of what an owner adds",
     "/static/{name}": "files of the program",
     "/testsets": "names of test sets, and counts",
     "/v1/models": "names of configurations and personas",

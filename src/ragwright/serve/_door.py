@@ -39,9 +39,6 @@ OPEN = frozenset(
 _OPEN_BELOW = ("/static/", f"{WELL_KNOWN}/", WELL_KNOWN)
 """Beginnings of others: the files that pages load, and what programs learn before they sign in."""
 
-UPLOAD = "/sources/upload"
-"""Path whose bodies are files, with a limit of their own."""
-
 COOKIE = "ragwright_session"
 """Cookie that holds the session of a reader of the pages; the key itself stays here."""
 
@@ -85,7 +82,7 @@ class Door:
             _require_readable_host(request)
             scope.setdefault("state", {})["caller"] = await self._caller_of_request(request)
             self._same_site(request)
-            receive = self._bounded_receive(request, receive, scope["state"]["caller"])
+            receive = self._bounded_receive(request, receive)
         except (ApiError, RagwrightError) as error:
             refused: Response = error_reply(error, request)
             if refused.status_code == 401:
@@ -189,11 +186,9 @@ class Door:
                 403, f"requests from {origin or 'another site'!r} are refused", "cross_origin"
             )
 
-    def _bounded_receive(self, request: Request, receive: Receive, caller: Caller) -> Receive:
+    def _bounded_receive(self, request: Request, receive: Receive) -> Receive:
         """A reader of the body that stops where the body is too long, or takes too long."""
-        options = self._service.options
-        uploads = request.url.path == UPLOAD and caller.owner
-        most = options.max_upload if uploads else options.max_body
+        most = self._service.options.max_body
         too_long = ApiError(413, f"the body is longer than {most:,} bytes", "too_large")
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) > most:

@@ -73,12 +73,6 @@ class ServeOptions:
     sign_in: SignInOptions = field(default_factory=SignInOptions)
     proxy: ProxyOptions = field(default_factory=ProxyOptions)
     people: PeopleOptions = field(default_factory=PeopleOptions)
-    uploads: str = option(
-        "",
-        "Folder, below a folder of `sources`, that owners may upload files to on the page Sources. "
-        "Where empty, only a person on this machine who needs no key may, to the first of them.",
-    )
-    max_upload: int = option(100_000_000, "Most bytes of the files uploaded at once.", ge=1000)
     measure: ServedMeasureOptions = field(default_factory=ServedMeasureOptions)
     daily_budget: float | None = option(
         None, "Most money that all requests of a day (UTC) may cost; models then need prices.", gt=0

@@ -30,7 +30,6 @@ from ..project import (
     load_settings,
 )
 from ..workbench import Workbench
-from ._adding import AddingJob
 from ._catalogue import Catalogues
 from ._charges import Charges
 from ._conversations import Conversations
@@ -117,7 +116,6 @@ class Service:
         self.charges = Charges(place)
         self.conversations = Conversations(place)
         self.catalogues = Catalogues()
-        self.adding = AddingJob()
         self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
         self._follow_options(self.options)
         self.tracing = Tracing()

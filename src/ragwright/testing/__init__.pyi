@@ -2,7 +2,6 @@ from ._addition_suites import (
     CommandSuite as CommandSuite,
     JudgeSuite as JudgeSuite,
     MeasureSuite as MeasureSuite,
-    PageSuite as PageSuite,
     StageSuite as StageSuite,
     StepSuite as StepSuite,
 )

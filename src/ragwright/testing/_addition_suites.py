@@ -1,4 +1,4 @@
-"""The conformance suites of measures, judges, stages, commands, pages and steps."""
+"""The conformance suites of measures, judges, stages, commands and steps."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import jinja2
 import pytest
 
 from ..core import Filter, Row, Score
@@ -226,41 +225,6 @@ class CommandSuite:
         done = self.run(folder, self.command, "--no-such-option")
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
-
-
-class PageSuite:
-    """Inherit it and name the page, and give values as its function would.
-
-    Attributes:
-        page: The :class:`ragwright.serve.Page`.
-        values: Values of its template.
-    """
-
-    page: Any = None
-    values: ClassVar[Mapping[str, Any]] = {}
-
-    def test_it_has_a_title(self) -> None:
-        """The title is its name in the navigation."""
-        assert self.page.title.strip()
-
-    def test_its_template_shows_its_values_escaped(self) -> None:
-        """Nothing in the values is read as HTML."""
-        environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-        template = environment.from_string(self.page.template)
-        shown = template.render(self.values)
-        assert shown.strip()
-        assert "<script" not in template.render(_marked(self.values))
-
-
-def _marked(values: Any) -> Any:
-    """The same values with a script in every text."""
-    if isinstance(values, str):
-        return f"{values}<script>alert(1)</script>"
-    if isinstance(values, Mapping):
-        return {key: _marked(value) for key, value in values.items()}
-    if isinstance(values, list | tuple):
-        return [_marked(value) for value in values]
-    return values
 
 
 class StepSuite:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -21,7 +20,6 @@ from ragwright.ledger import Forgets, Tables
 from ragwright.measure import custom_measure
 from ragwright.project import Project, package_tables
 from ragwright.retrieve import Stage, Target
-from ragwright.serve import Page
 
 
 class TicketReader(SuffixReader):
@@ -99,18 +97,6 @@ def tickets(project: Path = typer.Option(Path(), "--project", "-C", help="The pr
     with Workbench.open(project) as bench:
         for tag, count in tag_counts(bench.documents()):
             typer.echo(f"{count:6}  {tag}")
-
-
-def _tags(bench: Workbench, query: Mapping[str, str]) -> Mapping[str, Any]:
-    return {"tags": tag_counts(bench.documents())}
-
-
-TICKETS_PAGE = Page(
-    "Tickets",
-    "<ul>{% for tag, count in tags %}<li>{{ tag }}: {{ count }}</li>{% endfor %}</ul>",
-    _tags,
-)
-"""The page `/added/tickets` of `ragwright serve`."""
 
 
 SEEN = Tables(

@@ -19,7 +19,6 @@ from ...report import formatting, stylesheet
 from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
 from .._identity import PROXIED
-from ._page import added_pages
 
 if TYPE_CHECKING:
     from ...drafting import FeedbackVerdict
@@ -60,7 +59,7 @@ _SECTIONS = (
     ("Outputs", "/outputs", "owner"),
     ("Settings", "/settings", "owner"),
 )
-"""Name, address, the least role that sees it; pages of installed packages come behind them."""
+"""Name, address, the least role that sees it."""
 
 _INSIDE = {"compare": "/experiments", "source": "/sources", "c": "/", "history": "/"}
 """Other addresses -> the section they belong to."""
@@ -132,22 +131,14 @@ def fragment(service: Service, template: str, values: Mapping[str, Any]) -> str:
     return _below_root(service, loaded.render({**values, "root": service.options.prefix}))
 
 
-def page_from(request: Request, source: str, values: Mapping[str, Any]) -> HTMLResponse:
-    """A page of an installed package, from the source of its template, everything escaped."""
-    framed = '{% extends "base.html" %}{% block main %}<h1>{{ title }}</h1>' + source
-    template = _template_environment().from_string(framed + "{% endblock %}")
-    return _html_response(request, template, _framed_values(request, values), 200)
-
-
 def _framed_values(request: Request, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """The values of a page with those of the navigation."""
     service, caller = service_of(request), caller_of(request)
     reviews = caller.reviewer and not caller.hindered
     roles = {"reader": True, "reviewer": reviews, "owner": caller.owner}
-    added = ((page.title, f"/added/{name}", "owner") for name, page in added_pages().items())
     sections = [
         {"name": name, "href": href, "here": _is_section_of(request.url.path, href)}
-        for name, href, role in (*_SECTIONS, *added)
+        for name, href, role in _SECTIONS
         if roles[role]
     ]
     return {

@@ -7,7 +7,6 @@ from fastapi.responses import Response
 
 from .._errors import ApiError
 from . import (
-    _added,
     _ask,
     _compare,
     _drafts,
@@ -19,13 +18,11 @@ from . import (
     _sign_in,
     _sources,
     _testsets,
-    _welcome,
 )
 from ._base import STATIC, static_file
 
 _PAGES = (
     _ask,
-    _welcome,
     _history,
     _sources,
     _testsets,
@@ -34,7 +31,6 @@ _PAGES = (
     _experiments,
     _outputs,
     _settings,
-    _added,
     _open_sessions,
     _sign_in,
 )

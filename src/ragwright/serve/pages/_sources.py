@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, File, Form, Query, Request, UploadFile
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
 
 from ...core import RagwrightError, Span
-from ...ledger import file_error
 from ...project import last_ingest
 from .._api import caller_of, service_of
 from .._catalogue import Catalogue
-from .._errors import ApiError, api_error
+from .._errors import ApiError
 from .._links import same_text, source_url
 from .._reading import VisibleSource, visible_source
-from .._uploads import checked_address, ingest_added, keep_file, safe_name, upload_folder
 from ._base import error_page, fragment, page, page_headers
 
 if TYPE_CHECKING:
-    from .._admission import Caller
     from .._identity import Identity
     from .._service import Service
 
@@ -101,81 +96,8 @@ async def sources(
         "first": skipped + 1,
         "previous": listing.href(at - 1) if at > 1 else "",
         "next": listing.href(at + 1) if skipped + _LISTED < len(matching) else "",
-        "adding": _adding_values(service, caller),
     }
     return page(request, "sources.html", values)
-
-
-def _adding_values(service: Service, caller: Caller) -> dict[str, Any] | None:
-    """What an owner sees of adding sources; None for others."""
-    if not caller.owner or caller.narrowed:
-        return None
-    folder = off = ""
-    try:
-        path = upload_folder(service, caller)
-        folder = str(path.relative_to(service.folder.root.resolve()))
-    except (RagwrightError, ApiError) as error:
-        off = api_error(error, caller).message
-    most = service.options.max_upload
-    return {"folder": folder, "off": off, "most": f"{most / 1e6:,.0f} MB", "job": service.adding}
-
-
-@router.get("/sources/adding", response_class=HTMLResponse)
-async def adding(request: Request) -> HTMLResponse:
-    """Show how far the reading of new sources is; our script asks for it while it goes on."""
-    service, caller = service_of(request), caller_of(request)
-    caller.require_owner()
-    html = fragment(service, "adding.html", {"job": service.adding})
-    return HTMLResponse(html, headers=page_headers())
-
-
-@router.post("/sources/upload", response_class=HTMLResponse)
-async def upload(
-    request: Request,
-    files: list[UploadFile] = File(default_factory=list),  # noqa: B008
-    overwrite: bool = Form(False, alias="replace"),
-) -> Response:
-    """Keep uploaded files among the sources, and read them in."""
-    service, caller = service_of(request), caller_of(request)
-    try:
-        folder = upload_folder(service, caller)
-        chosen = [file for file in files if file.filename]
-        if not chosen:
-            raise ApiError(400, "choose a file first", "invalid_value")
-        _require_idle(service)
-        names = [safe_name(file.filename or "") for file in chosen]
-        if len(set(names)) < len(names):
-            raise ApiError(400, "two of the files have the same name", "invalid_value")
-        paths = [
-            await asyncio.to_thread(keep_file, folder, name, file.file, replace=overwrite)
-            for name, file in zip(names, chosen, strict=True)
-        ]
-        sources = [str(path) for path in paths]
-        service.adding.start(partial(ingest_added, service, caller, sources), names)
-    except OSError as error:
-        return error_page(request, file_error(error, service.folder.root))
-    except (RagwrightError, ApiError) as error:
-        return error_page(request, error)
-    return RedirectResponse("/sources", 303)
-
-
-@router.post("/sources/address", response_class=HTMLResponse)
-async def address(request: Request, url: str = Form("", max_length=3_000)) -> Response:
-    """Read in a web address; addresses of private networks are refused, as by every ingest."""
-    service, caller = service_of(request), caller_of(request)
-    try:
-        caller.require_owner()
-        _require_idle(service)
-        wanted = checked_address(url)
-        service.adding.start(partial(ingest_added, service, caller, [wanted]), [wanted])
-    except (RagwrightError, ApiError) as error:
-        return error_page(request, error)
-    return RedirectResponse("/sources", 303)
-
-
-def _require_idle(service: Service) -> None:
-    if service.adding.running:
-        raise ApiError(409, "other sources are being read in; wait for them", "busy")
 
 
 @router.get("/source", response_class=HTMLResponse)

@@ -122,7 +122,6 @@ document.addEventListener("htmx:load", (event) => {
     box.append(turn);
     form.closest("main").classList.add("going");
     form.q.value = "";
-    document.getElementById("welcome")?.remove();
     if (number === 1) document.querySelector("h1").textContent = question.slice(0, 80);
     box.setAttribute("aria-busy", "true");
     stop.hidden = false;
@@ -164,13 +163,6 @@ document.addEventListener("htmx:load", (event) => {
     document.getElementById("recent").prepend(item);
   };
 
-  document.getElementById("welcome")?.addEventListener("click", (event) => {
-    const example = event.target.closest(".examples a");
-    if (!example || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault();
-    ask(example.textContent, 1);
-    form.q.focus();
-  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const question = form.q.value.trim();
