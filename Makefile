@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip install --quiet $(if $(LOCK),--constraint $(LOCK))
 EXTRAS := delta,docs,embed,jobs,lance,measures,ocr,otel,pg,records,remote,serve,viz
 # Needs of tests beyond these, each a marker: such tests run in `make test-heavy` and nowhere else,
 # whatever is installed.
-NEEDS := browser data frameworks linters model npm postgres ray s3 site torch
+NEEDS := browser data frameworks linters model nginx postgres ray s3 site torch
 HEAVY := $(subst $(space),$(space)or$(space),$(NEEDS:%=needs_%))
 
 # Compiled files are kept: without them, collecting the tests takes twice the time.

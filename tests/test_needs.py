@@ -18,7 +18,7 @@ MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 NEEDS = re.findall(r"^NEEDS := (.*)$", MAKEFILE, re.MULTILINE)[0].split()
 LIGHT = f"not ({' or '.join(f'needs_{need}' for need in NEEDS)})"
 MACHINES = {
-    "identity_provider": "needs_npm",
+    "nginx": "needs_nginx",
     "postgres_server": "needs_postgres",
     "s3_server": "needs_s3",
 }

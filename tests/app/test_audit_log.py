@@ -100,22 +100,22 @@ def test_each_request_leaves_an_event(project: Path) -> None:
 
 
 def test_people_without_keys_leave_events_with_names_and_documents(tmp_path: Path) -> None:
-    """Also who is known but has no role, and what citations and conversations show again."""
-    settings = "serve:\n  proxy: {addresses: [127.0.0.0/8]}\n  people: {roles: {reader: [staff]}}\n"
+    """Also who is known but has no role, and what citations show again."""
+    headers = "user_header: Remote-User, groups_header: Remote-Groups"
+    settings = f"serve:\n  proxy: {{addresses: [127.0.0.0/8], {headers}}}\n"
+    settings += "  people: {roles: {reader: [staff]}}\n"
     folder = MakeProject(tmp_path)(settings)
     with Workbench.open(folder) as bench:
         bench.ingest()
     with served(folder) as running:
         http = running.http
-        assert http.get("/sources", headers={"x-forwarded-user": "eve"}).status_code == 403
-        ann = {"x-forwarded-user": "ann", "x-forwarded-groups": "staff"}
-        page = http.post("/", data={"q": QUESTION}, headers=ann).text
-        name = re.findall(r'name="conversation" value="([^"]+)"', page)[-1]
-        for path in (f"/source/beside?id={SOURCE}", f"/c/{name}", "/history/export"):
-            assert http.get(path, headers=ann).status_code == 200
+        assert http.get("/sources", headers={"remote-user": "eve"}).status_code == 403
+        ann = {"remote-user": "ann", "remote-groups": "staff"}
+        assert http.post("/", data={"q": QUESTION}, headers=ann).status_code == 200
+        assert http.get(f"/source/beside?id={SOURCE}", headers=ann).status_code == 200
     refused, *rest = events(folder)
     assert facts(refused) == ("refused", "proxy:eve", "GET /sources", "refused")
-    assert [event["kind"] for event in rest] == ["asked", "saw", "saw", "exported"]
+    assert [event["kind"] for event in rest] == ["asked", "saw"]
     assert {event["who"] for event in rest} == {"proxy:ann"}
     assert all(SOURCE in event["documents"] for event in rest)
 
@@ -193,7 +193,7 @@ def test_what_a_client_sends_forges_no_event_and_commands_no_terminal(project: P
         http = running.client(secret)
         assert http.get("/source", params={"id": forged}).status_code == 404
         http.post("/v1/retrieve", json={"query": f"a\n2026-01-01T00:00:00 boss {forged}"})
-        http.get(f"/c/{quote(forged)}")
+        http.get(f"/outputs/{quote(forged)}")
     assert not any(SOURCE in event["documents"] for event in events(project, "--last", "1"))
     assert [event["kind"] for event in events(project, "--document", SOURCE)] == ["asked"]
     [named] = events(project, "--document", forged)
@@ -214,7 +214,7 @@ def test_wrong_keys_cannot_fill_the_disk(project: Path) -> None:
 
 def test_the_address_behind_a_proxy_is_believed_only_from_known_ones(project: Path) -> None:
     secret = key(project, "ann")
-    with served(project) as alone, served(project, "serve.proxies=[127.0.0.1]") as behind:
+    with served(project) as alone, served(project, "serve.proxy.addresses=[127.0.0.1]") as behind:
         sent = {"x-forwarded-for": "198.51.100.7, 203.0.113.9, 127.0.0.1"}
         for running in (alone, behind):
             running.client(secret).post("/v1/retrieve", json={"query": "a"}, headers=sent)

@@ -216,24 +216,19 @@ def test_a_person_is_erased_from_the_shared_database(tmp_path: Path, address: st
         with closing(Ledger(bench.project.settings.shared.place(place.ledger))) as ledger:
             for statement in (
                 "INSERT INTO served_calls VALUES ('ann.example', '2026-11-27', 1, 2.5, 3, 4)",
-                "INSERT INTO serve_people VALUES ('ann.example', 'Ann', 0)",
-                "INSERT INTO serve_people VALUES ('other', 'Ben', 0)",
             ):
                 ledger.write(partial(insert, statement))
     listed = json.loads(
         ragwright(folder, "forget", "--person", "ann.example", "--dry-run", "--json").stdout
     )
     erased = json.loads(ragwright(folder, "forget", "--person", "ann.example", "--json").stdout)
-    facts = ("answers", "keys", "people", "limits", "events")
-    assert [listed[name] for name in facts] == [1, 1, 1, 1, 1]
-    assert [erased[name] for name in facts] == [1, 1, 1, 1, 1]
+    facts = ("answers", "keys", "limits", "events")
+    assert [listed[name] for name in facts] == [1, 1, 1, 1]
+    assert [erased[name] for name in facts] == [1, 1, 1, 1]
     with closing(psycopg.connect(address)) as connection:
         connection.execute(f"SET search_path = {schema}_ledger")
         events = connection.execute("SELECT who, subject FROM audit_events").fetchall()
         assert "ann.example" not in str(events)
         costs = connection.execute("SELECT key, cost FROM served_calls").fetchall()
         assert costs == [("(erased) 0", 2.5)]
-        people = connection.execute("SELECT name, label FROM serve_people").fetchall()
-        assert ("other", "Ben") in people
-        assert "ann" not in str(people).lower()
         assert connection.execute("SELECT count(*) FROM items").fetchone() == (0,)

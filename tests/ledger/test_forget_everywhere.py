@@ -38,13 +38,6 @@ NOT_OF_A_DOCUMENT = {
     ),
     "taken_over": "names of files",
     "serve_keys": "rights, which people give and revoke",
-    "serve_sessions": "random ids and times",
-    "serve_signed_in": "people of the identity provider, and times",
-    "serve_people": "people of the identity provider",
-    "serve_used": "hashes and times",
-    "serve_secrets": "a key that the server made",
-    "conversations": "random ids, names and times",
-    "conversation_turns": "random ids of outputs, which hold the texts",
     "served_changes": "who promoted which run, and people's reasons",
     "embedders": "names of models",
     "system_rounds": "hashes and random ids",
@@ -53,7 +46,7 @@ NOT_OF_A_SCOPE = {"configurations", "drawn", "measuring_days", "drifts", "spendi
     name for name in NOT_OF_A_DOCUMENT if name.startswith(("serve", "job_", "taken_"))
 }
 NOT_OF_A_SCOPE |= {"job_steps", "embedders", "system_rounds", "last_ingest"}
-PERSON = "oidc:https://id.example.org#QXPERSON4711"
+PERSON = "proxy:QXPERSON4711@example.org"
 
 NOT_OF_A_PERSON = {
     "runs": "what was run: settings, and the names of files",
@@ -67,7 +60,7 @@ NOT_OF_A_PERSON = {
         ("job_runs", "job_ends", "job_notices", "job_schedules"), "of the project file"
     ),
     **dict.fromkeys(("taken_over", "last_ingest"), "names of files and documents"),
-    **dict.fromkeys(("serve_used", "serve_secrets", "system_rounds"), "hashes and random texts"),
+    "system_rounds": "hashes and random texts",
 }
 PEOPLE = dict.fromkeys(("by", "person", "who", "key"), PERSON)
 """Columns with names of people, but for those that have other names."""
@@ -77,7 +70,6 @@ KEPT_WITHOUT: dict[str, dict[str, object]] = {
     "served_changes": {},
     "served_calls": {},
     "served_reserved": {"name": "x"},
-    "serve_people": {"name": PERSON, "label": MARK},
     "job_steps": {"output": MARK},
 }
 """Tables whose rows stay, without the columns of a person."""
@@ -207,7 +199,7 @@ def test_no_byte_of_a_person_is_left(tmp_path: Path) -> None:
         counts = bench.forget_person(PERSON)
         assert held(folder) == held(folder, PERSON) == []
     assert counts == listed
-    several = {"limits": 3, "events": 2, "sessions": 2, "rows": 0, "feedback rows": 0}
+    several = {"limits": 3, "events": 2, "rows": 0, "feedback rows": 0}
     assert counts == dict.fromkeys(counts, 1) | several
     with closing(sqlite3.connect(folder / ".ragwright/data/ledger.sqlite")) as ledger:
         kept = {table: ledger.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
@@ -219,14 +211,12 @@ def test_a_person_can_be_forgotten_twice_on_a_day(tmp_path: Path) -> None:
     folder = project(tmp_path, "Nothing.")
     with Workbench.open(folder) as bench:
         list(bench.project.runs.list())
-        for number in range(2):
+        for _ in range(2):
             with closing(sqlite3.connect(folder / ".ragwright/data/ledger.sqlite")) as db, db:
                 db.execute("INSERT INTO served_calls VALUES (?, '2026', 1, 1, 1, 1)", [PERSON])
-                db.execute("INSERT INTO serve_people VALUES (?, 'Ann', ?)", [PERSON, number])
-            assert bench.forget_person(PERSON)["people"] == 1
+            assert bench.forget_person(PERSON)["limits"] == 1
     with closing(sqlite3.connect(folder / ".ragwright/data/ledger.sqlite")) as db:
         assert len(db.execute("SELECT * FROM served_calls").fetchall()) == 2
-        assert len(db.execute("SELECT * FROM serve_people").fetchall()) == 1
     assert held(folder, PERSON) == []
 
 

@@ -333,7 +333,6 @@ def test_a_file_that_cannot_be_read_is_named_and_left(data: Path, kind: str) -> 
         ("serve/keys.json", "{", StoreDamagedError),
         ("serve/keys.json", '{"version": 1, "keys": [{"name": "app"}]}', StoreDamagedError),
         ("serve/keys.json", '{"version": 9, "keys": []}', SchemaVersionError),
-        ("serve/sessions.json", '{"version": 1, "sessions": []}', StoreDamagedError),
         ("served/history.jsonl", '{"version": 1}\n', StoreDamagedError),
         ("served/history.jsonl", "\xff", StoreDamagedError),
         ("embedders.json", "[]", StoreDamagedError),

@@ -51,7 +51,7 @@ def test_answers_stream_side_by_side_and_citations_open_the_passage(
     assert marks.all_inner_texts() == ["[1]", "[2]"] * 3
     assert "<img src=x" in page.locator(".answer >> nth=0").inner_text(), "shown, not run"
     page.wait_for_selector(".why")
-    assert "/c/" in page.url, "the conversation has an address"
+    assert "/#" in page.url, "the conversation has an address in this browser"
     marks.first.click()
     page.wait_for_selector("#beside mark")
     assert "brake fluid" in page.locator("#beside mark").inner_text()
@@ -122,31 +122,90 @@ def test_a_question_follows_an_answer_and_readers_rate_it(browser: Any, tmp_path
     assert not faults
 
 
-def test_a_conversation_is_shared_exported_and_deleted_before_it_is_loaded_again(
+KEPT = "() => Object.entries(localStorage).filter(([name]) => name.startsWith('ragwright-th'))"
+
+
+def test_conversations_stay_in_the_browser_and_are_deleted_there(
     browser: Any, running: Running
 ) -> None:
-    page = opened(browser, running.address, [])
-    page.fill("#q", QUESTION)
-    page.press("#q", "Enter")
-    page.wait_for_selector("#turns[aria-busy=false] .feedback", timeout=20_000)
-    place = page.url
-    page.locator("#menu summary").click()
-    with page.expect_download() as download:
-        page.get_by_role("link", name="Markdown").click()
-    assert QUESTION in Path(download.value.path()).read_text(encoding="utf-8")
-    page.get_by_role("button", name="Share", exact=True).click()
-    page.wait_for_selector("#menu code", state="attached")
-    assert page.locator("#menu code").text_content() == place == page.url
-    page.goto(running.address)
-    page.fill("#q", QUESTION)
-    page.press("#q", "Enter")
-    page.wait_for_selector("#turns[aria-busy=false] .feedback", timeout=20_000)
-    place = page.url
-    page.locator("#menu summary").click()
-    page.get_by_role("button", name="Delete the conversation").click()
-    page.wait_for_url("**/history")
-    assert page.goto(place).status == 404
+    faults: list[str] = []
+    page = opened(browser, running.address, faults)
+
+    def ask(question: str) -> str:
+        page.fill("#q", question)
+        page.press("#q", "Enter")
+        page.wait_for_selector("#turns[aria-busy=false] .turn:last-child .why", timeout=20_000)
+        return str(page.url)
+
+    ask(QUESTION)
+    first = ask("And the coolant?")
+    page.get_by_role("link", name="New conversation").click()
+    page.wait_for_selector("#threads li")
+    assert page.locator(".turn").count() == 0
+    second = ask("What do the codes mean?")
+    assert first != second
+    page.locator("#threads a", has_text=QUESTION).click()
+    until(page, "() => document.querySelectorAll('.turn').length === 2")
+    assert page.locator("h1").inner_text() == QUESTION
+    page.locator(".turn >> nth=0").locator("a.mark >> nth=0").click()
+    page.wait_for_selector("#beside mark")
+    ask("And the filters?")
+    page.goto(first)
+    page.reload()
+    until(page, "() => document.querySelectorAll('.turn').length === 3")
+    assert page.url == first
+    page.get_by_role("button", name="Delete “What do").click()
+    assert page.locator("#threads li").count() == 1
+    page.get_by_role("button", name="Delete all").click()
+    until(page, "() => document.querySelectorAll('.turn').length === 0")
+    assert page.evaluate(KEPT) == []
+    page.goto(second)
+    assert page.locator(".turn").count() == 0
+    assert not faults
     page.close()
+
+
+def test_conversations_go_when_another_reader_comes(browser: Any, tmp_path: Path) -> None:
+    """Also when the same reader comes with other rights, and when a reader signs out."""
+    folder = MakeProject(tmp_path)()
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    keys = ServeKeys(ProjectFolder(folder))
+    ann, ben = (keys.add(ServeKey(name, groups=("hr",))) for name in ("ann", "ben"))
+    with served(folder) as server:
+        context = browser.new_context()
+        page = opened(context, f"{server.address}/login", [])
+
+        def enter(secret: str) -> None:
+            page.goto(f"{server.address}/login")
+            page.fill("#key", secret)
+            page.press("#key", "Enter")
+            page.wait_for_selector("#q")
+
+        def asked() -> None:
+            page.fill("#q", QUESTION)
+            page.press("#q", "Enter")
+            page.wait_for_selector("#turns[aria-busy=false] .why")
+            assert QUESTION in str(page.evaluate(KEPT))
+
+        enter(ann)
+        asked()
+        enter(ann)
+        assert QUESTION in str(page.evaluate(KEPT)), "the same reader finds them again"
+        enter(ben)
+        assert page.evaluate(KEPT) == []
+        assert page.locator("#threads").is_hidden()
+        asked()
+        keys.change("ben", {"groups": ()})
+        page.goto(f"{server.address}/sources")
+        assert page.evaluate(KEPT) == []
+        page.goto(server.address)
+        asked()
+        page.get_by_label("Account of ben").click()
+        page.get_by_role("button", name="Sign out").click()
+        page.wait_for_selector("#key")
+        assert page.evaluate(KEPT) == []
+        context.close()
 
 
 def test_stop_ends_the_call_of_the_model_and_nothing_is_kept(browser: Any, tmp_path: Path) -> None:
@@ -165,7 +224,7 @@ def test_stop_ends_the_call_of_the_model_and_nothing_is_kept(browser: Any, tmp_p
             assert "Every two years" in page.locator(".turn .answer").inner_text(), "stays in view"
             assert page.locator("#stop").is_hidden()
             assert page.evaluate("document.activeElement.id") == "q"
-            assert "There are no conversations yet" in server.http.get("/history").text
+            assert page.evaluate(KEPT) == []
             page.close()
     with Workbench.open(folder) as bench:
         assert not bench.outputs.count()

@@ -25,12 +25,12 @@ QUESTION = "How often must the brake fluid be changed?"
 SECRET = "---\ngroups: [hr]\n---\n# Pay\n\nThe pay rises in May.\n"
 SPAN = {"document_id": "docs/service.md", "start": 30, "end": 80, "text": MANUAL[30:80]}
 ROW = {"id": "q1", "user_input": QUESTION, "reference": "two years", "reference_spans": [SPAN]}
-PAGES = {"reader": {"/", "/sources", "/history", "/sessions"}}
+PAGES = {"reader": {"/", "/sources"}}
 PAGES["hindered reviewer"] = PAGES["narrow reviewer"] = PAGES["reader"]
 PAGES["reviewer"] = {*PAGES["reader"], "/testsets"}
 PAGES["owner"] = {*PAGES["reviewer"], "/experiments", "/drafts", "/outputs", "/settings"}
 _LINK = re.compile(r'<[^>]* (?:href|hx-get)="([^"]+)"')
-_HIDDEN = re.compile(r"<details[^>]* hidden>.*?</details>", re.DOTALL)
+_HIDDEN = re.compile(r"<template.*?</template>", re.DOTALL)
 """What a page shows once it holds an answer."""
 _FORM = re.compile(r'<form[^>]* method="post"[^>]* action="([^"]+)"|hx-post="([^"]+)"')
 
@@ -65,7 +65,7 @@ def made_keys(folder: Path) -> dict[str, str]:
 
 def crawled(client: httpx2.Client) -> tuple[dict[str, int], set[str]]:
     """Status of every page that is linked from the first one, and the addresses of all forms."""
-    waiting, statuses, forms = ["/", "/history"], dict[str, int](), set[str]()
+    waiting, statuses, forms = ["/"], dict[str, int](), set[str]()
     while waiting:
         path = waiting.pop()
         if path in statuses:

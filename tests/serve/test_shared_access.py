@@ -1,4 +1,4 @@
-"""Two machines that share a ledger: keys, sessions, rates and budgets hold on both."""
+"""Two machines that share a ledger: keys, cookies, rates and budgets hold on both."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def keys(folder: Path) -> ServeKeys:
     return ServeKeys(ProjectFolder(folder))
 
 
-def test_rights_sessions_and_rates_hold_on_both_machines(tmp_path: Path, address: str) -> None:
+def test_rights_and_rates_hold_on_both_machines(tmp_path: Path, address: str) -> None:
     here, there = machines(tmp_path, address)
     ann, slow = keys(here).add(ServeKey("ann")), keys(here).add(ServeKey("slow", per_minute=4))
     with served(here) as entry, served(there) as two:

@@ -160,7 +160,7 @@ GROUPS = {
 }
 SERVE = (
     "serve:\n  name: house\n  cors: ['https://app.example.org']\n"
-    "  proxy: {addresses: [127.0.0.0/8], groups_header: X-Groups}\n"
+    "  proxy: {addresses: [127.0.0.0/8], user_header: X-Forwarded-User, groups_header: X-Groups}\n"
     "  people: {roles: {reader: [staff], owner: [admins]}}\n"
 )
 

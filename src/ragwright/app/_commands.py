@@ -36,7 +36,7 @@ _BASE = {
 _ORDER = (
     "init ingest snapshots records retrieve ask draft eval score compare outputs gate "
     "promote diagnose audit synth review calibrate passport promise sweep "
-    "confirm tune ablate report measures baseline suite serve mcp keys sessions log job "
+    "confirm tune ablate report measures baseline suite serve mcp keys log job "
     "backup restore upgrade cache shared forget models doctor demo "
 )
 """Our commands in the order of the help page; those of other packages follow."""

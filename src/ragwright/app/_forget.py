@@ -10,16 +10,13 @@ from ._console import table
 from ._flags import Flags, takes, tenant_name
 
 _KINDS = {
-    "conversations": "conversations, and their shared links",
     "answers": "answers and drafts that the person asked for",
     "feedback": "verdicts, scores and notes on them, and those that the person gave",
     "corrections": "corrections among these",
     "replies": "replies of models to what the person asked",
     "rows": "rows of runs that hold their questions",
     "feedback rows": "rows of test sets collected from their feedback",
-    "sessions": "sessions on the pages",
     "keys": "keys with this name",
-    "people": "names from the identity provider: only a hash is kept, so that tokens stay refused",
     "limits": "counts of requests and costs: the costs are kept without the name",
     "events": "events of the audit log: kept with a hash in place of the name",
     "promotions": "promotions: kept with a hash in place of the name",
@@ -81,7 +78,7 @@ def _forget_person(flags: Flags, person: str, dry_run: bool) -> None:
     if not any(counts.values()):
         raise StoreError(
             f"there is nothing stored for {person!r}",
-            hint="names are those of: ragwright keys list, sessions list, log",
+            hint="names are those of: ragwright keys list, log",
         )
     console = flags.console
     rows = [[str(count), _KINDS.get(name, name)] for name, count in counts.items() if count]

@@ -178,7 +178,6 @@ from ._text import (
     counted as counted,
     late_pattern as late_pattern,
     text_hash as text_hash,
-    utc_minute as utc_minute,
     value_hash as value_hash,
     values_hash as values_hash,
     well_formed as well_formed,

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, cast
 
 
@@ -66,15 +65,6 @@ def well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
-
-
-def utc_minute(seconds: float) -> str:
-    """A time for people, to the minute, in UTC.
-
-    Args:
-        seconds: Since 1970.
-    """
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:

@@ -53,7 +53,6 @@ from .candidates import (
     proposed as proposed,
 )
 from .outputs import (
-    Exchange as Exchange,
     Feedback as Feedback,
     FeedbackVerdict as FeedbackVerdict,
     JudgedBy as JudgedBy,

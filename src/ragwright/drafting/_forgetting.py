@@ -125,8 +125,8 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
 def forget_person(project: Project, person: str) -> Mapping[str, int]:
     """Purge everything that is stored under the name of a key or person; return the counts.
 
-    Conversations with their links, answers and drafts with all feedback on them, feedback and
-    corrections that the person gave, sessions, the key, counts of requests and replies to what they
+    Answers and drafts with all feedback on them, feedback and
+    corrections that the person gave, the key, counts of requests and replies to what they
     asked are deleted, as are rows of runs and of feedback that hold their questions. Events of the
     audit log and promotions stay, with a hash in place of the name; the day's spend stays without
     one.

@@ -17,7 +17,8 @@ class AuditOptions:
 
     keep: Literal["auto", "always", "never"] = option(
         "auto",
-        "Keep an audit log: `auto` where keys were made or people sign in, `always` or `never`.",
+        "Keep an audit log: `auto` where keys were made or a proxy names people, `always` or "
+        "`never`.",
     )
     days: int = option(
         365, "Days after which an event is deleted; a change holds for new events.", ge=1

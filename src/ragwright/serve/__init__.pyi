@@ -11,4 +11,3 @@ from ._server import (
     worker_app as worker_app,
 )
 from ._service import Serving as Serving
-from ._sessions import ServeSession as ServeSession, Sessions as Sessions

@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from ..answer import Marks, marks_of_answer
 from ..core import GROUPS, Answer, RagwrightError, Usage
@@ -17,7 +17,7 @@ from ..drafting import Drafting, NewBatch, NewOutput
 from ..flow import Message
 from ..monitoring import brief_model
 from ._errors import ApiError
-from ._links import citation_json, closest_spans, link_lines, linked, promise_json, texts_of_spans
+from ._links import citation_json, link_lines, linked, promise_json, texts_of_spans
 
 if TYPE_CHECKING:
     from ..core import Hit
@@ -126,12 +126,13 @@ def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> str:
     return f"{number}.1"
 
 
-def _earlier_passages(work: Admitted, asking: Asking) -> Passages | None:
-    """The passages of the answers before this one; None without any, or where nobody knows."""
+def _earlier_passages(work: Admitted, asking: Asking) -> tuple[tuple[str, str], ...] | None:
+    """Document and chunk of the passages of the answers before this one.
+
+    None without any, or where nobody knows.
+    """
     if not asking.quotes_answers:
         return None
-    if asking.earlier is not None:
-        return asking.earlier
     answers = [turn.content for turn in asking.history if turn.role == "assistant"]
     return work.bench.outputs.sources_of_texts(work.caller.name, answers)
 
@@ -165,43 +166,19 @@ def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> Ne
     questions = [turn.content for turn in asking.history if turn.role == "user"]
     if questions:
         request["asked_before"] = questions
-    details = answer_details(done)
+    details = {
+        "id": done.id,
+        "route": answer.route,
+        "abstained": answer.abstained,
+        "citations": [citation_json(span) for span in done.marks.spans],
+        "notes": list(answer.notes),
+        "cached": answer.cached,
+    }
     text, links = done.marks.text, link_lines(done.marks.spans)
     sent = (text, text + links) if links else (text,)
     return NewBatch(
         "answer", request, outputs, answer.hits, client, paid, details=details, sent=sent
     )
-
-
-def answer_details(done: Delivered) -> dict[str, Any]:
-    """What is kept of an answer beside its texts, JSON-able: enough to show it again."""
-    answer, marks = done.answer, done.marks
-    return {
-        "id": done.id,
-        "route": answer.route,
-        "abstained": answer.abstained,
-        "citations": [citation_json(span) for span in marks.spans],
-        "marks": [(mark.start, mark.end, mark.span.number) for mark in marks.marks],
-        "closest": [citation_json(span) for span in closest_spans(answer, marks.link)],
-        "read_as": standalone(answer),
-        "read": [_read_passage(hit) for hit in answer.hits],
-        "promise": "" if answer.promise is None else answer.promise.line,
-        "notes": list(answer.notes),
-        "cached": answer.cached,
-    }
-
-
-def _read_passage(hit: Hit) -> dict[str, Any]:
-    """The place of a passage, and its rank in each search; its text is kept with the hits."""
-    return {
-        "chunk_id": hit.chunk_id,
-        "document_id": hit.document_id,
-        "title": hit.title or hit.source,
-        "page": hit.page,
-        "start": hit.start,
-        "end": hit.end,
-        "ranks": {name: score.rank for name, score in hit.channels.items()},
-    }
 
 
 def drafting(work: Admitted, models: Sequence[str], *, preview: bool = False) -> Drafting:
@@ -268,10 +245,6 @@ def hits_for(hits: Sequence[Hit], caller: Caller) -> list[Hit]:
         else hit
         for hit in hits
     ]
-
-
-Passages: TypeAlias = tuple[tuple[str, str], ...]
-"""Document and chunk of each passage."""
 
 
 _READ_AS = re.compile(r"read as: (.*) \([^()]*\)", re.DOTALL)

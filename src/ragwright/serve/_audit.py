@@ -20,6 +20,7 @@ from ._note import Note
 
 if TYPE_CHECKING:
     from ._admission import Caller
+    from ._people import ProxyOptions
     from ._service import Service
 
 log = logging.getLogger("ragwright.serve")
@@ -42,7 +43,6 @@ _KINDS: Mapping[tuple[str, str], EventKind] = {
     ),
     **dict.fromkeys(
         (
-            ("GET", "/c/{name}"),
             ("GET", "/compare"),
             ("GET", "/compare/row"),
             ("GET", "/drafts"),
@@ -51,8 +51,6 @@ _KINDS: Mapping[tuple[str, str], EventKind] = {
             ("GET", "/experiments/{run}/report"),
             ("GET", "/outputs"),
             ("GET", "/outputs/{name}"),
-            ("GET", "/history"),
-            ("GET", "/sessions"),
             ("GET", "/source"),
             ("GET", "/source/beside"),
             ("GET", "/sources"),
@@ -60,27 +58,22 @@ _KINDS: Mapping[tuple[str, str], EventKind] = {
         ),
         "saw",
     ),
-    **dict.fromkeys((("GET", "/c/{name}/export"), ("GET", "/history/export")), "exported"),
 }
 """What a request to a route does; any other that is not read by GET changes something."""
 
 _NO_EVENT: Mapping[str, str] = {
-    "/": "a form, and the titles of the caller's own conversations",
+    "/": "a form",
     "/experiments": "names of runs, and their figures",
     "/healthz": "whether the process runs",
     "/login": "a form",
-    "/login/provider": "leads to the provider; the way back is an event",
     "/metrics": "counters",
     "/openapi.json": "describes the interface",
     "/readyz": "whether it can answer",
-    "/session": "whether this browser is signed in",
     "/settings": "settings, without documents and questions",
     "/static/{name}": "files of the program",
     "/testsets": "names of test sets, and counts",
     "/v1/models": "names of configurations and personas",
     "/v1/models/{name:path}": "a name",
-    "/.well-known/oauth-protected-resource": "where programs sign in",
-    "/.well-known/oauth-protected-resource/{path:path}": "where programs sign in",
 }
 """Routes that are read without an event -> what they show, which is no stored text."""
 
@@ -89,7 +82,7 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _TOOLS = "/mcp"
 """Where agents call tools."""
 
-_SAID_INSIDE = frozenset({"/login", "/login/return", "/login/ended", "/logout", _TOOLS, "other"})
+_SAID_INSIDE = frozenset({"/login", "/logout", _TOOLS, "other"})
 """Routes whose events are those that their handlers tell, if any."""
 
 _NO_RIGHT = frozenset({401, 403, 404, 421})
@@ -229,7 +222,7 @@ class Audited:
             kind=kind,
             who=note.who or ("" if identity is None else identity.name),
             role=note.role or ("" if identity is None else identity.role),
-            origin=_origin(scope, self._service.options.proxies),
+            origin=_origin(scope, self._service.options.proxy),
             request=request_id(),
             configuration=note.configuration,
             action=f"{scope['method']} {scope['path'] if route == 'other' else route}"[:200],
@@ -270,20 +263,17 @@ def _is_stream(message: Message) -> bool:
     )
 
 
-def _origin(scope: Scope, proxies: Iterable[str]) -> str:
+def _origin(scope: Scope, proxy: ProxyOptions) -> str:
     """Address that a request came from: behind known proxies the one that they name."""
     client: Any = scope.get("client")
-    address = client[0] if client else ""
-    known = frozenset(proxies)
-    if address not in known:
-        return address
+    address: str = client[0] if client else ""
     values = [v.decode("latin-1") for n, v in scope["headers"] if n == b"x-forwarded-for"]
     for named in reversed([part.strip() for value in values for part in value.split(",")]):
+        if not proxy.trusts(address):
+            return address
         try:
             address = str(ipaddress.ip_address(named))
         except ValueError:
-            return address
-        if address not in known:
             return address
     return address
 

@@ -14,13 +14,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import RagwrightError
 from ._admission import Caller
+from ._cookie import COOKIE, key_of_cookie
 from ._errors import ApiError, bears_secret, error_reply
-from ._events import SignInEvent, Way, note_event
 from ._identity import is_loopback
 from ._note import Note
+from ._people import Person, identity_of, proxied_person
 from ._reading import reads_all
-from ._resource import WELL_KNOWN, challenge
-from .sign_in import Person, identity_of, proxied_person
 
 if TYPE_CHECKING:
     from ._identity import Identity
@@ -28,36 +27,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-OPEN = frozenset(
-    {
-        *("/healthz", "/readyz", "/login", "/logout", "/session"),
-        *("/login/provider", "/login/return", "/login/ended"),
-    }
-)
-"""Paths that never need a key."""
-
-_OPEN_BELOW = ("/static/", f"{WELL_KNOWN}/", WELL_KNOWN)
-"""Beginnings of others: the files that pages load, and what programs learn before they sign in."""
-
-COOKIE = "ragwright_session"
-"""Cookie that holds the session of a reader of the pages; the key itself stays here."""
-
-_DOTS = 2
-"""Dots in a signed token; a key has none."""
+_OPEN = frozenset({"/healthz", "/readyz", "/login", "/logout"})
+"""Paths that never need a key; nor do the files that pages load."""
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-
-
-def session_identity(service: Service, request: Request) -> Identity | None:
-    """The reader who signed in, None without a session or after it was revoked."""
-    name = request.cookies.get(COOKIE, "")
-    if not name:
-        return None
-    key = service.sessions.key(name)
-    if key is not None or not service.options.sign_in.client_id:
-        return key
-    person = service.sessions.person(name, service.options.sign_in.issuer)
-    return None if person is None else identity_of(service.options.people, person)
 
 
 class Door:
@@ -85,13 +58,6 @@ class Door:
             receive = self._bounded_receive(request, receive)
         except (ApiError, RagwrightError) as error:
             refused: Response = error_reply(error, request)
-            if refused.status_code == 401:
-                refused.headers["www-authenticate"] = challenge(
-                    self._service.options,
-                    self._base(request),
-                    request.url.path,
-                    refused="authorization" in request.headers,
-                )
             if refused.status_code == 401 and _is_page(request):
                 query = urlencode({"next": f"{request.url.path}?{request.url.query}".rstrip("?")})
                 refused = RedirectResponse(f"/login?{query}", 303)
@@ -99,12 +65,10 @@ class Door:
             return
         await self._app(scope, receive, send)
 
-    def _base(self, request: Request) -> str:
-        return self._service.options.public_url.rstrip("/") or str(request.base_url).rstrip("/")
-
     async def _caller_of_request(self, request: Request) -> Caller:
-        base, path = self._base(request), request.url.path
-        if path in OPEN or path.startswith(_OPEN_BELOW):
+        base = self._service.options.public_url.rstrip("/") or str(request.base_url).rstrip("/")
+        path = request.url.path
+        if path in _OPEN or path.startswith("/static/"):
             return Caller(None, base)
         if not await self._looked_up(lambda: self._service.guarded):
             came_from = request.client.host if request.client is not None else ""
@@ -124,9 +88,9 @@ class Door:
             raise ApiError(421, fault, "host")
 
     async def _identity_of_request(self, request: Request) -> Identity:
-        """Who sends a request: the person whom the proxy names, else a key, token or session."""
-        options = self._service.options
-        person = proxied_person(request, options.proxy)
+        """Who sends a request: the person whom the proxy names, else a key or its cookie."""
+        keys = self._service.keys
+        person = proxied_person(request, self._service.options.proxy)
         if person is not None:
             # A browser of this machine may be led here under another name (DNS rebinding), and its
             # page could send the headers of a proxy that runs here.
@@ -138,26 +102,15 @@ class Door:
             secret = request.headers.get("x-api-key", "")
         elif kind.lower() != "bearer":
             secret = ""
-        if not secret:
-            identity = await self._looked_up(partial(session_identity, self._service, request))
-            if identity is None:
-                fault = "a key is needed: Authorization: Bearer KEY"
-                raise ApiError(401, fault, "invalid_api_key")
-            return identity
-        key = await self._looked_up(partial(self._service.keys.find, secret.strip()))
-        if key is not None:
-            return key
-        try:
-            if not options.sign_in.audiences or secret.count(".") != _DOTS:
-                raise ApiError(401, "unknown key", "invalid_api_key")
-            person = await self._service.sign_in.person_of_token(secret.strip())
-            return self._permitted(request, person)
-        except ApiError as error:
-            address = request.client.host if request.client is not None else ""
-            way: Way = "token" if error.code != "invalid_api_key" else "key"
-            event = SignInEvent("refused", way, reason=error.message, address=address)
-            note_event(self._service, event)
-            raise
+        if secret:
+            key, fault = await self._looked_up(partial(keys.find, secret.strip())), "unknown key"
+        else:
+            cookie = request.cookies.get(COOKIE, "")
+            key = await self._looked_up(partial(key_of_cookie, keys, cookie))
+            fault = "a key is needed: Authorization: Bearer KEY"
+        if key is None:
+            raise ApiError(401, fault, "invalid_api_key")
+        return key
 
     async def _looked_up(self, find: Callable[[], T]) -> T:
         """What the ledger holds; where it is behind a network, nobody else waits for it."""

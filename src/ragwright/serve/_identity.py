@@ -18,11 +18,8 @@ Role: TypeAlias = Literal["reader", "reviewer", "owner"]
 ROLES: tuple[Role, ...] = get_args(Role)
 """Every role, the fewest rights first."""
 
-PERSON = "oidc:"
-"""Beginning of the names of people of an identity provider."""
-
 PROXIED = "proxy:"
-"""Beginning of the names of people of a proxy; no key may have a name like these."""
+"""Beginning of the names of people of a proxy; no key may have such a name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..core import ConfigError, group_names, near
 from ..ledger import Connection, Ledger, Place
 from ..project import load_settings
-from ._identity import PERSON, PROXIED, Identity, Role
+from ._identity import PROXIED, Identity, Role
 
 if TYPE_CHECKING:
     from ..project import ProjectFolder
@@ -97,6 +97,10 @@ class ServeKeys:
         """The key that a client sent, None where it is unknown."""
         return next(iter(self._select_keys("WHERE hash = ?", (hashed(secret),))), None)
 
+    def named_by(self, beginning: str) -> ServeKey | None:
+        """The key whose hash begins with 16 digits, None where there is none."""
+        return next(iter(self._select_keys("WHERE substr(hash, 1, 16) = ?", (beginning,))), None)
+
     def add(self, key: ServeKey) -> str:
         """Make a key with these rights; the key itself, which is shown this once.
 
@@ -109,10 +113,10 @@ class ServeKeys:
             raise ConfigError(
                 f"{key.name!r} cannot name a key", hint=f"give 1 to {_NAME} printable characters"
             )
-        if key.name.startswith((PERSON, PROXIED)):
+        if key.name.startswith(PROXIED):
             raise ConfigError(
                 f"{key.name!r} cannot name a key: names of people begin like it",
-                hint=f"choose a name without {PERSON} or {PROXIED} at its beginning",
+                hint=f"choose a name without {PROXIED} at its beginning",
             )
         _require_possible_rights(key)
         secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
@@ -131,7 +135,7 @@ class ServeKeys:
         return secret
 
     def change(self, name: str, rights: Mapping[str, Any]) -> None:
-        """Give a key other rights; the key itself, its sessions and its filters stay.
+        """Give a key other rights; the key itself and its filters stay.
 
         Args:
             name: Of the key.
@@ -172,11 +176,6 @@ class ServeKeys:
         if not self._write_everywhere(work):
             raise self._unknown(name)
 
-    def of_session(self, session: str, now: float) -> ServeKey | None:
-        """The key that a session was begun with, None once the session or the key has ended."""
-        condition = "WHERE hash = (SELECT key FROM serve_sessions WHERE id = ? AND ends > ?)"
-        return next(iter(self._select_keys(condition, (hashed(session), now))), None)
-
     def _write_everywhere(self, work: Callable[[Connection], int]) -> int:
         """Write to a shared database and to the project folder; the rows changed in the first."""
         if self._ledger.database.remote and self._folder.ledger.exists():
@@ -192,9 +191,7 @@ class ServeKeys:
             hint=near(name, names) if names else "there are no keys",
         )
 
-    def _select_keys(
-        self, condition: str, values: Sequence[str | float] = ()
-    ) -> tuple[ServeKey, ...]:
+    def _select_keys(self, condition: str, values: Sequence[str] = ()) -> tuple[ServeKey, ...]:
         rows = self._ledger.select(f"SELECT {_COLUMNS} FROM serve_keys {condition}", values)  # noqa: S608
         return tuple(_key_of_row(*row) for row in rows)
 
@@ -236,7 +233,7 @@ def _row_of_key(key: ServeKey) -> tuple[Any, ...]:
 
 
 def access_place(folder: ProjectFolder) -> Place:
-    """Where keys, sessions and counts of requests are kept: shared where the project file says so.
+    """Where keys and counts of requests are kept: shared where the project file says so.
 
     Raises:
         ConfigError: The project file is wrong.
@@ -245,5 +242,5 @@ def access_place(folder: ProjectFolder) -> Place:
 
 
 def hashed(secret: str) -> str:
-    """SHA-256 of a key or of a session's id, which is all that is stored of it."""
+    """SHA-256 of a key, which is all that is stored of it."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

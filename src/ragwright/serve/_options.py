@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from ..core import ConfigError, option
 from ..monitoring import ServedMeasureOptions
 from ..operations import AuditOptions
-from .sign_in import PeopleOptions, ProxyOptions, SignInOptions, check_people
+from ._people import PeopleOptions, ProxyOptions
 
 if TYPE_CHECKING:
     from ..project import Settings
@@ -62,15 +62,9 @@ class ServeOptions:
         "JSON.",
     )
     audit: AuditOptions = field(default_factory=AuditOptions)
-    proxies: tuple[str, ...] = option(
-        (),
-        "Addresses of proxies, such as 10.0.0.7, whose header X-Forwarded-For the audit log "
-        "believes.",
-    )
     keep_answers: bool = option(
         True, "Store served answers among the outputs, for feedback and measurement."
     )
-    sign_in: SignInOptions = field(default_factory=SignInOptions)
     proxy: ProxyOptions = field(default_factory=ProxyOptions)
     people: PeopleOptions = field(default_factory=PeopleOptions)
     measure: ServedMeasureOptions = field(default_factory=ServedMeasureOptions)
@@ -111,25 +105,17 @@ class ServeOptions:
                 "serve.measure.share measures stored answers, and serve.keep_answers is false",
                 hint="set serve.keep_answers: true, or serve.measure.share: 0",
             )
-        check_people(self.sign_in, self.proxy, self.people, self.public_url)
-
-    def require_public_url(self) -> None:
-        """Check that the provider can send people back to where they came from.
-
-        Raises:
-            ConfigError: Without the setting, a client could choose the address.
-        """
-        if not self.public_url:
+        if self.knows_people and not self.people.admits:
             raise ConfigError(
-                "serve.sign_in needs serve.public_url on an address that others reach",
-                hint="set it to the https address of the server; the provider has to know "
-                "PUBLIC_URL/login/return as a redirect address",
+                "serve.people lets nobody in",
+                hint="map groups to roles, as in serve.people.roles: {reader: [staff]}, or set "
+                "serve.people.default_role: reader for everybody whom the proxy names",
             )
 
     @property
     def knows_people(self) -> bool:
-        """True where an identity provider or a proxy says who sends a request."""
-        return bool(self.sign_in.issuer or self.proxy.addresses)
+        """True where a proxy says who sends a request."""
+        return bool(self.proxy.user_header)
 
     @property
     def prefix(self) -> str:

@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING
 
 from ..answer import corpus_ids
 from ..core import (
-    DatabaseError,
     Document,
     Filter,
     FilterError,
     RagwrightError,
     Span,
     is_readable,
-    narrows,
-    opens_to,
 )
 from ..flow import Flow, lookup
-from ..retrieve import DATABASE
 
 if TYPE_CHECKING:
     from ..core import Hit
@@ -102,53 +98,6 @@ def _hides_none(view: View, asking: Asking) -> bool:
         return False
 
 
-async def visible_passages(
-    bench: Workbench, asking: Asking, passages: Iterable[tuple[str, str]]
-) -> frozenset[str]:
-    """The ids of those chunks that a caller may see now; ``passages`` are (document, chunk).
-
-    A chunk that was cut again since is seen where all chunks of its document are, and rows of a
-    database where it may be asked. Nothing is seen of a document that an ingest has closed or
-    removed.
-    """
-    wanted = frozenset(passages)
-    project = bench.project
-    # also those of the configuration: another one may have answered, which this caller may not use
-    filters = asking.searching(project.settings.retrieve).filters
-    if not filters:
-        return frozenset(chunk for _, chunk in wanted)
-    seen: set[str] = set()
-    for document in {document for document, _ in wanted}:
-        chunks = {chunk for name, chunk in wanted if name == document}
-        if document.startswith(DATABASE):
-            seen |= chunks if _may_ask(bench, document, asking) else set()
-            continue
-        of_document = Filter("document_id", (document,))
-        try:
-            allowed, every = [
-                await project.runner.arun(_chunk_ids(asking, conditions), scope=asking.scope)
-                for conditions in ((*filters, of_document), (of_document,))
-            ]
-        except FilterError:  # it is no longer in the index
-            continue
-        newest = await asyncio.to_thread(project.store.document, document)
-        # an ingest under way may have closed it
-        if newest is not None and is_readable(newest, filters):
-            seen |= chunks if allowed and allowed == every else chunks & allowed
-    return frozenset(seen)
-
-
-def _may_ask(bench: Workbench, document: str, asking: Asking) -> bool:
-    """True if a caller may ask the database whose rows a passage holds."""
-    if narrows(asking.filters):
-        return False
-    try:
-        options = bench.project.databases.options(document.removeprefix(DATABASE))
-    except DatabaseError:  # it is no longer configured
-        return False
-    return opens_to(options.readers, asking.filters)
-
-
 def _visible_chunks(asking: Asking, filters: Sequence[Filter]) -> Flow[tuple[Hit, ...]]:
     """Every chunk that meets the filters, as hits."""
     target = _target_of(asking)
@@ -156,12 +105,6 @@ def _visible_chunks(asking: Asking, filters: Sequence[Filter]) -> Flow[tuple[Hit
     if not ids:
         return ()
     return (yield from lookup(target.snapshot, ids)).hits
-
-
-def _chunk_ids(asking: Asking, filters: Sequence[Filter]) -> Flow[frozenset[str]]:
-    """The ids of all chunks that meet the filters."""
-    ids, _ = yield from corpus_ids(_target_of(asking), filters)
-    return frozenset(ids)
 
 
 def _target_of(asking: Asking) -> Target:

@@ -32,7 +32,6 @@ from ._errors import documented, install_errors
 from ._identity import is_loopback
 from ._logs import LogForm, Logged, log_to_stderr
 from ._outside import BelowPath, OtherOrigins
-from ._resource import router as resource_router
 from ._service import Service, Serving
 from .pages import page_routes
 
@@ -123,7 +122,6 @@ def _include_routes(app: FastAPI) -> None:
         _responses.router,
         _dify.router,
         page_routes(),
-        resource_router,
         _metrics_router,
     ):
         app.include_router(router)
@@ -154,8 +152,6 @@ def serve(serving: Serving, listening: Listening) -> None:
                 f"{host} can be reached from other machines, but no key has been made",
                 hint="make one: ragwright keys add NAME   (or listen on 127.0.0.1)",
             )
-        if not is_loopback(host) and service.options.sign_in.client_id:
-            service.options.require_public_url()
         if not is_loopback(host) and not service.options.public_url.startswith("https://"):
             log.warning(
                 "%s is served without TLS: keys, questions and answers can be read on the way. "

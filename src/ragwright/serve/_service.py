@@ -32,7 +32,6 @@ from ..project import (
 from ..workbench import Workbench
 from ._catalogue import Catalogues
 from ._charges import Charges
-from ._conversations import Conversations
 from ._errors import ApiError
 from ._identity import Identity
 from ._keys import ServeKeys
@@ -40,10 +39,8 @@ from ._measuring import BackgroundMeasuring
 from ._opened import Opened, is_everyones
 from ._options import ServeOptions, serve_options
 from ._readiness import Readiness
-from ._sessions import Sessions
 from ._traces import Tracing
 from ._turns import Turns
-from .sign_in import SignIn
 
 if TYPE_CHECKING:
     from ._metrics import Metrics
@@ -111,10 +108,7 @@ class Service:
         place = self._settings().shared.place(self.folder.ledger)
         self.audit = AuditLog(place, self.options.audit)
         self.keys = ServeKeys(self.folder, place)
-        self.sessions = Sessions(place, self.keys)
-        self._sign_in = SignIn(self.options.sign_in, self.sessions)
         self.charges = Charges(place)
-        self.conversations = Conversations(place)
         self.catalogues = Catalogues()
         self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
         self._follow_options(self.options)
@@ -174,13 +168,6 @@ class Service:
         return keep == "always" or (keep == "auto" and self.guarded)
 
     @property
-    def sign_in(self) -> SignIn:
-        """The sign-in at the provider of the present settings."""
-        if self._sign_in.options != self.options.sign_in:
-            self._sign_in = SignIn(self.options.sign_in, self.sessions)
-        return self._sign_in
-
-    @property
     def guarded(self) -> bool:
         """True where every request has to say who sends it."""
         return self.options.knows_people or self.keys.used
@@ -230,9 +217,8 @@ class Service:
         self.close_ledger()
 
     def close_ledger(self) -> None:
-        """Close keys, sessions, charges, conversations and the audit log; safe to call twice."""
-        ledgers = (self.keys, self.sessions, self.charges, self.conversations, self.audit)
-        for part in ledgers:
+        """Close keys, charges and the audit log; safe to call twice."""
+        for part in (self.keys, self.charges, self.audit):
             part.close()
 
     def check(self) -> None:

@@ -13,7 +13,6 @@ PART = Part(
         "serve": "ragwright.app.serving._serve:command",
         "mcp": "ragwright.app.serving._mcp:command",
         "keys": "ragwright.app.serving._keys:group",
-        "sessions": "ragwright.app.serving._sessions:group",
     },
     tables={
         "serve": "ragwright.serve:SERVE_TABLES",
@@ -23,6 +22,5 @@ PART = Part(
         "mcp": "Serve search, fetch, ask and list_sources to an agent that starts this command "
         "(MCP).",
         "keys": "Keys of `ragwright serve`: make, list, change and revoke them.",
-        "sessions": "People and keys that are signed in on the pages of `ragwright serve`.",
     },
 )

@@ -39,8 +39,6 @@ class Asking:
         target: Which state of the index is searched; the newest where None.
         on_context: Gets the passages that go into the prompt, before the model is asked; called
             on the runner's thread, so it must be quick.
-        earlier: Document and chunk of the passages that the answers in ``history`` were made from;
-            None: nobody knows.
     """
 
     history: tuple[Message, ...] = ()
@@ -52,7 +50,6 @@ class Asking:
     soft: tuple[SoftFilterOptions, ...] = ()
     target: Target | None = None
     on_context: Callable[[Sequence[Hit]], None] | None = None
-    earlier: tuple[tuple[str, str], ...] | None = None
 
     @property
     def quotes_answers(self) -> bool:

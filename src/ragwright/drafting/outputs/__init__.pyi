@@ -1,6 +1,5 @@
 from ._export import export_outputs as export_outputs
 from ._records import (
-    Exchange as Exchange,
     Feedback as Feedback,
     FeedbackVerdict as FeedbackVerdict,
     NewBatch as NewBatch,

@@ -138,16 +138,6 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """A question and the answer to it: number and time (ISO 8601, UTC) of its batch, and texts."""
-
-    batch: int
-    at: str
-    question: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class OutputHit:
     """A hit of a batch: ids, rank, score, relaxation level, and the text as it was then."""
 

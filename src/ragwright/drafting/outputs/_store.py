@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from ...core import ConfigError, StoreError, Usage, canonical_json, value_hash, well_formed
 from ...ledger import EARLIER, Connection
 from ._records import (
-    Exchange,
     Feedback,
     Origin,
     Output,
@@ -34,15 +33,6 @@ if TYPE_CHECKING:
 
 SCORES = (-1.0, 100.0)
 """Least and highest score of feedback: the scales of measures, and percent."""
-
-_AT_ONCE = 500
-"""Names looked up by one statement."""
-
-_OF_A_BATCH = (
-    *("items", "feedback", "output_names", "answer_texts", "scores", "uses", "hits"),
-    "batches",  # last, as others name it
-)
-"""Tables with rows of a batch, in the order of deleting; ``corrections`` go with feedback."""
 
 _COLUMNS = (
     "id, batch, at, kind, source, model, text, prompt, marks, calls, prompt_tokens, "
@@ -136,24 +126,6 @@ class Outputs(OutputTable):
         batch, kind, position, by = row
         return f"{batch}.{'p' if kind == 'prompt' else ''}{position}", by
 
-    def exchanges(self, names: Sequence[str]) -> dict[str, Exchange]:
-        """Return the question and the answer behind names, for those that are stored."""
-        exchanges = {}
-        with self.reading() as db:
-            for at in range(0, len(names), _AT_ONCE):
-                some = names[at : at + _AT_ONCE]
-                rows = db.execute(
-                    "SELECT n.name, n.batch, b.at, b.request, i.text FROM output_names n "  # noqa: S608
-                    "JOIN batches b ON b.batch = n.batch JOIN items i ON i.batch = n.batch "
-                    "AND i.kind = n.kind AND i.position = n.position "
-                    f"WHERE n.name IN ({', '.join('?' * len(some))})",
-                    some,
-                )
-                for name, batch, at_time, request, text in rows.fetchall():
-                    question = json.loads(request).get("question", "")
-                    exchanges[name] = Exchange(batch, at_time, question, text)
-        return exchanges
-
     def of_person(self, person: str) -> list[tuple[str, str]]:
         """Return what a person asked for or rated: id of the text and question.
 
@@ -175,31 +147,6 @@ class Outputs(OutputTable):
             question = json.loads(request).get("question") if mine else ""
             asked.append((f"{batch}.{position}", str(question or "")))
         return asked
-
-    def remove(self, names: Sequence[str]) -> int:
-        """Delete the batches of named answers, with their feedback and scores; return how many.
-
-        Only served answers, each of which is a batch of its own.
-
-        Raises:
-            StoreError: The file cannot be written.
-        """
-        with self.writing() as db:
-            batches = []
-            for name in names:
-                batches += db.execute(
-                    "SELECT b.batch FROM output_names n JOIN batches b ON b.batch = n.batch "
-                    "WHERE n.name = ? AND b.kind = 'answer'",
-                    (name,),
-                ).fetchall()
-            db.executemany(
-                "DELETE FROM corrections WHERE number IN "
-                "(SELECT number FROM feedback WHERE batch = ?)",
-                batches,
-            )
-            for table in _OF_A_BATCH:
-                db.executemany(f"DELETE FROM {table} WHERE batch = ?", batches)  # noqa: S608
-        return len(batches)
 
     def respond(
         self,

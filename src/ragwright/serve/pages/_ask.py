@@ -1,13 +1,16 @@
-"""Ask: a conversation, its answers shown as they are written, their sources beside them."""
+"""Ask: answers shown as they are written, their sources beside them.
+
+The server keeps nothing of a conversation: the page sends the turns before a question along, and
+our script keeps its threads in the storage of the browser.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import AsyncIterator, Iterator, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
@@ -24,21 +27,9 @@ from .._links import moved_url
 from .._streaming import AnswerEvents, EventStream, Streamed, sse_frame
 from .._wire import FeedbackRequest
 from ._base import VERDICTS, error_page, fragment, page
-from ._cards import cards_of, delivered_answer
-from ._history import recent_conversations
-from ._threads import (
-    ShownTurn,
-    Thread,
-    conversation_of,
-    new_thread,
-    read_thread,
-    thread_to_ask,
-    turn_values,
-    usable_configuration,
-)
+from ._cards import card_values
 
 if TYPE_CHECKING:
-    from ...workbench import Asking
     from .._admission import Admitted
     from .._opened import Opened
 
@@ -51,6 +42,12 @@ _MOST = 6
 _ALL = "*"
 """Choice of every persona, side by side."""
 
+_HISTORY = 20
+"""Turns before a question that the model gets."""
+
+_EARLIER: TypeAdapter[list[tuple[str, str]]] = TypeAdapter(list[tuple[str, str]])
+"""Pairs of question and answer."""
+
 
 class Asked(BaseModel):
     """A question of the form.
@@ -59,18 +56,12 @@ class Asked(BaseModel):
         q: The question.
         persona: Name of a persona, ``*`` for all of them, or empty for the first one.
         configuration: Name of a configuration.
-        conversation: Id of the conversation; empty for a new one.
-        turn: Number of the turn; answers to it, and later turns, are replaced.
-        asking: Random text, the same for the answers that belong side by side.
-        earlier: The turns before it, as JSON, where answers are not kept.
+        earlier: The turns before it, as JSON.
     """
 
     q: Annotated[str, Field(max_length=_LONGEST)] = ""
     persona: Annotated[str, Field(max_length=200)] = ""
     configuration: Annotated[str, Field(max_length=200)] = ""
-    conversation: Annotated[str, Field(max_length=64)] = ""
-    turn: Annotated[int, Field(ge=1, le=10_000)] = 1
-    asking: Annotated[str, Field(max_length=64)] = ""
     earlier: Annotated[str, Field(max_length=1_000_000)] = "[]"
 
     def personas(self, opened: Opened) -> list[str]:
@@ -80,6 +71,26 @@ class Asked(BaseModel):
         wanted = [self.persona] if self.persona in opened.personas else opened.personas[:1]
         return list(wanted) or [""]
 
+    def turns(self) -> list[tuple[str, str]]:
+        """Question and answer of each earlier turn.
+
+        Raises:
+            ApiError: 400; they cannot be read.
+        """
+        try:
+            return _EARLIER.validate_json(self.earlier)
+        except ValidationError:
+            raise ApiError(400, "the earlier turns cannot be read", "invalid_value") from None
+
+    def history(self) -> tuple[Message, ...]:
+        """The earlier turns for the model."""
+        recent = self.turns()[-_HISTORY:]
+        return tuple(
+            message
+            for question, answer in recent
+            for message in (Message("user", question), Message("assistant", answer))
+        )
+
 
 @router.get("/", response_class=HTMLResponse)
 async def ask(
@@ -88,30 +99,11 @@ async def ask(
     persona: str = Query("", max_length=200),
     configuration: str = "",
 ) -> HTMLResponse:
-    """Show a new conversation, with a question that a link may hold; only the form asks it."""
+    """Show the form, with a question that a link may hold; only the form asks it."""
     service, caller = service_of(request), caller_of(request)
     try:
         opened, _ = service.find(configuration, caller.identity)
-        form = Asked(q=q, persona=persona)
-        thread = new_thread(caller, opened.name)
-        return await _ask_page(request, opened, thread, form, [])
-    except (RagwrightError, ApiError) as error:
-        return error_page(request, error)
-
-
-@router.get("/c/{name}", response_class=HTMLResponse)
-async def conversation(request: Request, name: str) -> HTMLResponse:
-    """Show a conversation, as its caller may see it now."""
-    service, caller = service_of(request), caller_of(request)
-    try:
-        known = await conversation_of(service, caller, name)
-        opened = usable_configuration(service, caller, known.configuration)
-        async with service.using(opened) as bench:
-            asking = opened.asking(caller.identity)
-            thread = await read_thread(service, caller, bench, asking, known)
-            turns = await turn_values(bench, caller, thread)
-        last = turns[-1]["persona"] if turns else ""
-        return await _ask_page(request, opened, thread, Asked(persona=last), turns)
+        return _ask_page(request, opened, Asked(q=q, persona=persona))
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
 
@@ -122,22 +114,12 @@ async def answers(request: Request, form: Annotated[Asked, Form()]) -> HTMLRespo
     service, caller = service_of(request), caller_of(request)
     try:
         opened, _ = service.find(form.configuration, caller.identity)
-        form.conversation = form.conversation or new_thread(caller, opened.name).conversation.id
         if not form.q.strip():
-            return await _ask_page(request, opened, new_thread(caller, opened.name), form, [])
+            return _ask_page(request, opened, form)
         async with admitted(service, caller, Wanted(opened.name, request=request)) as work:
-            thread = await _thread_before(work, form)
-            personas = form.personas(opened)
-            asking = _asking(work, thread, form, personas[0])
-            done = await answered(work, form.q, personas, asking)
-            kept = [await _keep_turn(work, thread, form, answer) for answer in done]
-            shown = tuple(map(delivered_answer, done))
-            thread = replace(thread, turns=(*thread.turns, ShownTurn(form.turn, shown)))
-            turns = await turn_values(work.bench, caller, thread)
-            if not all(kept):
-                turns[-1]["unkept"] = True
-        form.q = ""
-        return await _ask_page(request, opened, thread, form, turns)
+            asking = work.asking(history=form.history())
+            done = await answered(work, form.q, form.personas(opened), asking)
+            return _ask_page(request, opened, form, work, done)
     except (RagwrightError, ApiError, TimeoutError) as error:
         return error_page(request, error)
 
@@ -150,27 +132,24 @@ async def stream(request: Request, form: Annotated[Asked, Form()]) -> Response:
         model = "/".join(filter(None, (form.configuration, form.persona)))
         wanted = Wanted(model, "answers", "chat", request)
         work = await stack.enter_async_context(admitted(service, caller, wanted))
-        thread = await _thread_before(work, form)
-        asking = _asking(work, thread, form, form.persona)
-        frames = _PageFrames(new_id())
+        frames = _PageFrames(work)
+        asking = work.asking(history=form.history())
         events = AnswerEvents(Streamed(work, form.q, asking, frames.id), frames)
         stack.push_async_callback(events.close)
         await events.begin()
-        written = _written(events, frames, work, thread, form)
-        return EventStream(written, work, stack.pop_all())
+        return EventStream(events.events(), work, stack.pop_all())
 
 
 class _PageFrames:
-    """Frames of an answer for our script: pieces of text. Its card follows, once it is kept.
+    """Frames of an answer for our script: pieces of text, then its card.
 
     Attributes:
         id: Id of the answer.
-        done: The answer, once it is whole.
     """
 
-    def __init__(self, name: str) -> None:
-        self.id = name
-        self.done: Delivered | None = None
+    def __init__(self, work: Admitted) -> None:
+        self.id = new_id()
+        self._work = work
 
     def opening(self) -> Iterator[bytes]:
         """Nothing before the text."""
@@ -190,109 +169,43 @@ class _PageFrames:
         yield sse_frame({"text": text, "marks": places})
 
     def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
-        """Nothing: the card is drawn once the turn is stored."""
-        self.done = Delivered(self.id, answer, marks)
-        yield from ()
+        """The card, with the whole text."""
+        work = self._work
+        card = card_values(work, Delivered(self.id, answer, marks))
+        kept = work.service.options.keep_answers
+        html = fragment(work.service, "card.html", {"answer": card, "kept": kept})
+        yield sse_frame({"card": html, "text": marks.text})
 
     def failure(self, error: ApiError) -> bytes:
         """The frame of an error."""
         return sse_frame(error.body())
 
 
-async def _written(
-    events: AnswerEvents, frames: _PageFrames, work: Admitted, thread: Thread, form: Asked
-) -> AsyncIterator[bytes]:
-    """The frames of an answer; the last one has its card and the address of the conversation."""
-    async for frame in events.events():
-        yield frame
-    done = frames.done
-    if done is None:
-        return
-    try:
-        kept = await _keep_turn(work, thread, form, done)
-    except ApiError as error:
-        yield frames.failure(error)
-        return
-    [card] = await cards_of(work.bench, work.caller, [delivered_answer(done)])
-    html = fragment(work.service, "card.html", {"answer": card, "kept": kept, "open": True})
-    place = f"/c/{thread.conversation.id}" if kept else ""
-    yield sse_frame({"card": html, "place": place, "text": done.marks.text})
-
-
-async def _thread_before(work: Admitted, form: Asked) -> Thread:
-    """The conversation up to the turn that is asked."""
-    service = work.service
-    if not service.options.keep_answers:
-        return new_thread(work.caller, work.opened.name)
-    thread = await thread_to_ask(service, work.caller, work.bench, work.asking(), form.conversation)
-    answers = replace(thread.conversation, configuration=work.opened.name)
-    return replace(thread.before(form.turn), conversation=answers)
-
-
-def _asking(work: Admitted, thread: Thread, form: Asked, persona: str) -> Asking:
-    """How a question of the form is asked: after the turns before it."""
-    asking = work.asking(history=_history(thread, form, persona))
-    return replace(asking, earlier=thread.passages if thread.turns else None)
-
-
-def _history(thread: Thread, form: Asked, persona: str) -> tuple[Message, ...]:
-    """The turns before a question; where nothing is kept, those that the page holds."""
-    if thread.turns or form.earlier == "[]":
-        return thread.messages(persona)
-    try:
-        pairs = _EARLIER.validate_json(form.earlier)
-    except ValidationError:
-        raise ApiError(400, "the earlier turns cannot be read", "invalid_value") from None
-    roles = ("user", "assistant")
-    return tuple(
-        Message(role, text) for pair in pairs for role, text in zip(roles, pair, strict=True)
-    )
-
-
-_EARLIER: TypeAdapter[list[tuple[str, str]]] = TypeAdapter(list[tuple[str, str]])
-"""Pairs of question and answer."""
-
-
-async def _keep_turn(work: Admitted, thread: Thread, form: Asked, done: Delivered) -> bool:
-    """Keep an answer as a turn, where it is stored; False where it is not.
-
-    Raises:
-        ApiError: The conversation has changed meanwhile.
-    """
-    if not work.service.options.keep_answers:
-        return False
-    known = await asyncio.to_thread(work.bench.outputs.named, done.id)
-    if known is None:  # it could not be stored, which was logged
-        return False
-    asking = form.asking or secrets.token_urlsafe(9)
-    form.asking = asking
-    conversations = work.service.conversations
-    await asyncio.to_thread(conversations.add, thread.conversation, form.turn, asking, done.id)
-    return True
-
-
-async def _ask_page(
-    request: Request, opened: Opened, thread: Thread, form: Asked, turns: list[dict[str, Any]]
+def _ask_page(
+    request: Request,
+    opened: Opened,
+    form: Asked,
+    work: Admitted | None = None,
+    done: Sequence[Delivered] = (),
 ) -> HTMLResponse:
     service, caller = service_of(request), caller_of(request)
-    kept = service.options.keep_answers
+    turns = form.turns()
+    cards = [] if work is None else [card_values(work, answer) for answer in done]
+    earlier = [*turns, *((form.q, answer.marks.text) for answer in done[:1])]
     fault = opened.fault if opened.target is None else None
     values = {
-        "title": turns[0]["question"][:80] if turns and turns[0]["question"] else "Ask",
-        "question": form.q,
-        "conversation": thread.conversation,
-        "mine": thread.mine,
-        "hidden": thread.hidden,
-        "turn_number": thread.next,
+        "title": "Ask",
+        "asked": form.q if done else "",
+        "question": "" if done else form.q,
         "turns": turns,
+        "cards": cards,
+        "earlier": json.dumps(earlier, ensure_ascii=False),
         "configurations": [usable.name for usable in service.configurations(caller.identity)],
         "configuration": opened.name,
         "personas": opened.personas,
         "persona": form.persona if form.persona == _ALL else form.personas(opened)[0],
         "several": _MOST >= len(opened.personas) > 1,
-        "kept": kept,
-        "history": await recent_conversations(service, caller, opened) if kept else [],
-        "share_url": f"{caller.base}/c/{thread.conversation.id}",
+        "kept": service.options.keep_answers,
         "fault": fault.what if fault else "",
         "hint": (fault.hint or "") if fault else "",
     }

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlencode
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -19,10 +18,12 @@ from ...report import formatting, stylesheet
 from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
 from .._identity import PROXIED
+from .._keys import hashed
 
 if TYPE_CHECKING:
     from ...drafting import FeedbackVerdict
     from ...workbench import Workbench
+    from .._identity import Identity
     from .._service import Service
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ _SECTIONS = (
 )
 """Name, address, the least role that sees it."""
 
-_INSIDE = {"compare": "/experiments", "source": "/sources", "c": "/", "history": "/"}
+_INSIDE = {"compare": "/experiments", "source": "/sources"}
 """Other addresses -> the section they belong to."""
 
 
@@ -146,8 +147,15 @@ def _framed_values(request: Request, values: Mapping[str, Any]) -> Mapping[str, 
         "sections": sections,
         "keyed": caller.identity is not None and not caller.name.startswith(PROXIED),
         "key_name": "" if caller.identity is None else caller.identity.shown,
+        "owner": "" if caller.identity is None else _mark_of(caller.identity),
         **values,
     }
+
+
+def _mark_of(identity: Identity) -> str:
+    """A mark of who somebody is and what they may see; another one when either changes."""
+    rights = (identity.name, identity.role, identity.scope, getattr(identity, "hash", ""))
+    return hashed("\n".join(rights))[:16]
 
 
 _OWN_LINK = re.compile(r' (?:href|action|src|hx-get|hx-post)="(?=/(?!/))')
@@ -202,29 +210,16 @@ async def as_owner(
         return error_page(request, error)
 
 
-def login_page(request: Request, wanted: str, fault: ApiError | None = None) -> HTMLResponse:
-    """Asks for a key or leads to the identity provider, and to a page of ours afterwards."""
-    service = service_of(request)
-    sign_in = service.options.sign_in
+def login_page(request: Request, wanted: str, fault: str = "") -> HTMLResponse:
+    """Asks for a key, and leads to a page of ours afterwards."""
     values = {
-        "title": "Sign in",
-        "fault": "" if fault is None else fault.message,
-        "wrong_key": fault is not None and fault.code == "invalid_api_key",
-        "project": service.name,
+        "title": "Enter your key",
+        "fault": fault,
+        "project": service_of(request).name,
         "next": local_path(wanted),
-        "provider": sign_in.shown if sign_in.client_id else "",
-        "begin": f"/login/provider?{urlencode({'next': local_path(wanted)})}",
-        "keys": service.keys.used or not sign_in.client_id,
     }
     template = _template_environment().get_template("login.html")
-    return _html_response(request, template, values, 200 if fault is None else fault.status)
-
-
-def onward_page(request: Request, title: str, address: str) -> HTMLResponse:
-    """Goes on to an address by itself."""
-    values = {"title": title, "project": service_of(request).name, "address": address}
-    template = _template_environment().get_template("onward.html")
-    return _html_response(request, template, values, 200)
+    return _html_response(request, template, values, 401 if fault else 200)
 
 
 def page_headers() -> dict[str, str]:

@@ -11,11 +11,9 @@ from . import (
     _compare,
     _drafts,
     _experiments,
-    _history,
-    _open_sessions,
+    _login,
     _outputs,
     _settings,
-    _sign_in,
     _sources,
     _testsets,
 )
@@ -23,7 +21,6 @@ from ._base import STATIC, static_file
 
 _PAGES = (
     _ask,
-    _history,
     _sources,
     _testsets,
     _compare,
@@ -31,8 +28,7 @@ _PAGES = (
     _experiments,
     _outputs,
     _settings,
-    _open_sessions,
-    _sign_in,
+    _login,
 )
 
 

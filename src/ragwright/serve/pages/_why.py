@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...answer import citation
 from ...models import words
+from .._answers import standalone
+from .._links import moved_url
 
 if TYPE_CHECKING:
+    from ...answer import Marks
+    from ...core import Answer
     from ...models import TokenSource
 
 _WAYS: Mapping[str, str] = {
@@ -21,63 +26,53 @@ _WAYS: Mapping[str, str] = {
 _TEENS = range(11, 14)
 
 
-def plain_why(
-    analyzer: TokenSource,
-    question: str,
-    details: Mapping[str, Any],
-    passages: Mapping[str, str],
-) -> dict[str, Any]:
+def plain_why(analyzer: TokenSource, answer: Answer, marks: Marks) -> dict[str, Any]:
     """Explain an answer.
 
     Args:
         analyzer: That of the index.
-        question: The question as it was asked.
-        details: What is kept of the answer; see ``answer_details``.
-        passages: Id of a chunk -> its text.
+        answer: The answer.
+        marks: Its text and the spans that it cites.
 
     Returns:
         The words that were looked for, those that no passage holds, those that were not looked
         for, each passage with its words, its places and whether it was quoted, and whether a search
         by words found nothing.
     """
-    read_as = details["read_as"] or question
+    read_as = standalone(answer)
     tokens_of = {word: frozenset(analyzer.tokens(word)) for word in words(read_as)}
     looked_for = {word: tokens for word, tokens in tokens_of.items() if tokens}
-    numbers = _numbers_by_chunk(details["citations"])
+    numbers: dict[str, list[int]] = {}
+    for span in marks.spans:
+        numbers.setdefault(span.citation.chunk_id, []).append(span.number)
     read = []
     held: set[str] = set()
-    for place in details["read"]:
-        chunk = place["chunk_id"]
-        text = passages.get(chunk, "")
-        tokens = set(analyzer.tokens(f"{text}\n{place['title']}"))
+    for hit in answer.hits:
+        title = hit.title or hit.source
+        tokens = set(analyzer.tokens(f"{hit.text}\n{title}"))
         matched = [word for word, wanted in looked_for.items() if wanted & tokens]
         held.update(matched)
         read.append(
             {
-                **place,
-                "text": text,
+                "title": title,
+                "page": hit.page,
+                "url": moved_url(marks.link(citation(hit.rank, hit), hit.text), ""),
+                "text": hit.text,
                 "words": matched,
-                "others": not matched and "keyword" in place["ranks"],
-                "places": _places(place["ranks"]),
-                "numbers": numbers.get(chunk, ()),
+                "others": not matched and "keyword" in hit.channels,
+                "places": _places({name: score.rank for name, score in hit.channels.items()}),
+                "numbers": numbers.get(hit.chunk_id, ()),
             }
         )
     return {
-        "read_as": "" if read_as == question else read_as,
+        "read_as": "" if read_as == answer.question else read_as,
         "words": [*looked_for],
         "absent": [word for word in looked_for if word not in held] if read else [],
         "common": [word for word, tokens in tokens_of.items() if not tokens],
         "read": read,
-        "unfound": any(note.startswith("no keyword hits") for note in details["notes"]),
+        "unfound": any(note.startswith("no keyword hits") for note in answer.notes),
         "quoted": sum(bool(passage["numbers"]) for passage in read),
     }
-
-
-def _numbers_by_chunk(citations: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
-    numbers: dict[str, list[int]] = {}
-    for cited in citations:
-        numbers.setdefault(cited["chunk_id"], []).append(cited["number"])
-    return numbers
 
 
 def _places(ranks: Mapping[str, int]) -> Sequence[str]:

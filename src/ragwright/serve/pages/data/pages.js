@@ -29,21 +29,53 @@ document.addEventListener("htmx:load", (event) => {
   stacked(event.target);
 });
 
+// Conversations are kept in this browser alone, for one person with the same rights. They are
+// deleted when another one comes, and when this one signs out.
+const store = (() => {
+  const key = `ragwright-threads${root}`, owner = document.documentElement.dataset.owner;
+  const read = () => {
+    try {
+      const held = JSON.parse(localStorage.getItem(key));
+      return held?.owner === owner ? held.threads : null;
+    } catch { return null; }
+  };
+  const clear = () => { try { localStorage.removeItem(key); } catch { /* no storage */ } };
+  const write = (threads) => {
+    // The oldest go when the storage is full.
+    for (let kept = threads.slice(0, 100); kept.length; kept.pop())
+      try { return localStorage.setItem(key, JSON.stringify({ owner, threads: kept })); } catch { /* full */ }
+    clear();
+  };
+  if (!read()) clear();
+  document.querySelector("form[action$='/logout']")?.addEventListener("submit", clear);
+  return {
+    all: () => read() || [],
+    put: (thread) => write([thread, ...(read() || []).filter((known) => known.id !== thread.id)]),
+    remove: (id) => write((read() || []).filter((known) => known.id !== id)),
+    clear,
+  };
+})();
+
 // Answers as they are written. Without this, the form asks and waits for whole answers.
 (() => {
   const form = document.getElementById("ask");
   if (!form || !window.fetch || !window.ReadableStream) return;
   const box = document.getElementById("turns"), stop = document.getElementById("stop");
-  const kept = "kept" in form.dataset, blank = document.getElementById("new-turn");
-  const earlier = [];  // pairs of question and answer, where the server keeps none
+  const rail = document.getElementById("threads"), main = form.closest("main");
+  const title = document.querySelector("h1");
   document.getElementById("keys").hidden = false;
-  let abort = null;
+  let abort = null, thread = null;
 
   const element = (name, text, attributes = {}) => {
     const created = document.createElement(name);
     if (text) created.textContent = text;
     for (const [key, value] of Object.entries(attributes)) created.setAttribute(key, value);
     return created;
+  };
+  const html = (text) => {
+    const range = document.createRange().createContextualFragment(text);
+    format(range);
+    return range;
   };
 
   // Text and links alone: what a model writes is never read as HTML.
@@ -94,10 +126,7 @@ document.addEventListener("htmx:load", (event) => {
       marks.push(...frame.marks);
       write(card.querySelector(".answer"), text, places(text, marks));
     }
-    if (!last) return null;
-    const range = document.createRange().createContextualFragment(last.card);
-    format(range);
-    card.replaceWith(range);
+    if (last) card.replaceWith(html(last.card));
     return last;
   };
 
@@ -108,33 +137,41 @@ document.addEventListener("htmx:load", (event) => {
       { class: "warn", role: stopped ? "status" : "alert" }));
   };
 
+  // The part of the page for a question, behind the turns that stay.
+  const opened = (question, number) => {
+    while (box.children.length > number) box.lastElementChild.remove();
+    const turn = document.getElementById("new-turn").content.firstElementChild.cloneNode(true);
+    const edit = document.getElementById("again").content.firstElementChild.cloneNode(true);
+    turn.querySelector(".asked").textContent = edit.querySelector("textarea").value = question;
+    turn.querySelector(".asked").after(edit);
+    box.append(turn);
+    main.classList.add("going");
+    document.getElementById("inside")?.remove();
+    form.q.placeholder = "Ask a further question";
+    return turn.querySelector(".answers");
+  };
+
   const ask = async (question, number) => {
     if (abort) abort.abort();
     const mine = abort = new AbortController();
     const data = new FormData(form), persona = data.get("persona") || "";
     const choices = [...form.querySelectorAll("[type=radio][name=persona]")].map((radio) => radio.value);
     const personas = persona === "*" ? choices.filter((name) => name !== "*") : [persona];
-    for (const old of box.querySelectorAll(".turn")) if (Number(old.dataset.turn) >= number) old.remove();
-    earlier.length = Math.min(earlier.length, number - 1);
-    const turn = blank.content.firstElementChild.cloneNode(true);
-    turn.dataset.turn = turn.querySelector("[name=turn]").value = number;
-    turn.querySelector(".asked").textContent = turn.querySelector("textarea").value = question;
-    box.append(turn);
-    form.closest("main").classList.add("going");
+    const now = thread ??= { id: Date.now().toString(36) + Math.random().toString(36).slice(2, 8), turns: [] };
+    now.turns.length = Math.min(now.turns.length, number);
+    const answers = opened(question, number);
+    const earlier = JSON.stringify(now.turns.map((turn) => [turn.question, turn.text]).slice(-20));
     form.q.value = "";
-    if (number === 1) document.querySelector("h1").textContent = question.slice(0, 80);
+    if (!number) title.textContent = question.slice(0, 80);
     box.setAttribute("aria-busy", "true");
     stop.hidden = false;
-    turn.scrollIntoView({ block: "start" });
-    const asking = [...crypto.getRandomValues(new Uint32Array(3))].map((number) => number.toString(36)).join("");
+    answers.closest(".turn").scrollIntoView({ block: "start" });
     const results = personas.map((name) => {
       const card = element("section", "", { class: "card", "aria-label": `Answer for ${name || "everyone"}` });
       if (name) card.append(element("h3", name));
       card.append(element("p", "…", { class: "text answer" }));
-      turn.querySelector(".answers").append(card);
-      const fields = {
-        q: question, persona: name, configuration: data.get("configuration"), turn: number, asking,
-        conversation: data.get("conversation"), ...(kept ? {} : { earlier: JSON.stringify(earlier) }) };
+      answers.append(card);
+      const fields = { q: question, persona: name, configuration: data.get("configuration"), earlier };
       return answer(card, fields).catch((error) => failed(card, error));
     });
     const ended = (await Promise.all(results)).filter(Boolean);
@@ -142,39 +179,56 @@ document.addEventListener("htmx:load", (event) => {
     box.setAttribute("aria-busy", "false");
     stop.hidden = true;
     if (!ended.length) return;
-    form.elements.turn.value = number + 1;
-    form.q.placeholder = "Ask a further question";
-    if (!kept) earlier.push([question, ended[0].text]);
-    if (ended[0].place) remember(ended[0].place, question);
+    now.turns.push({ question, text: ended[0].text, cards: ended.map((frame) => frame.card) });
+    store.put(now);
+    window.history.replaceState(null, "", `#${now.id}`);
+    list();
   };
 
-  // The conversation has an address from its first answer on.
-  const remember = (place, question) => {
-    const menu = document.getElementById("menu");
-    menu.hidden = false;
-    if (location.pathname === root + place) return;
-    for (const [selector, name] of [["form", "action"], ["a", "href"]])
-      for (const node of menu.querySelectorAll(selector))
-        node.setAttribute(name, node.getAttribute(name).replace(/\/c\/[^/]+(?=\/[^/]+$)/, place));
-    window.history.replaceState(null, "", root + place);
-    const link = element("a", question.slice(0, 80), { href: root + place, "aria-current": "page" });
-    const item = element("li");
-    item.append(link);
-    document.getElementById("recent").prepend(item);
+  // Shows a kept conversation, as it was when it was asked.
+  const show = () => {
+    const known = store.all().find((one) => `#${one.id}` === location.hash);
+    if (!known || known.id === thread?.id) return;
+    if (abort) abort.abort();
+    thread = known;
+    box.replaceChildren();
+    known.turns.forEach((turn, number) => opened(turn.question, number).append(...turn.cards.map(html)));
+    title.textContent = known.turns[0].question.slice(0, 80);
+    list();
+    box.lastElementChild.scrollIntoView({ block: "start" });
   };
+
+  const list = () => {
+    const threads = store.all();
+    rail.hidden = !threads.length;
+    rail.querySelector("ol").replaceChildren(...threads.map((one) => {
+      const name = one.turns[0].question.slice(0, 80), item = element("li");
+      const link = element("a", name, { href: `#${one.id}` });
+      if (one.id === thread?.id) link.setAttribute("aria-current", "page");
+      item.append(link, element("button", "×", { type: "button", class: "plain", "aria-label": `Delete “${name}”`, value: one.id }));
+      return item;
+    }));
+  };
+  rail.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    if (button.value) store.remove(button.value);
+    else store.clear();
+    if (!button.value || button.value === thread?.id) location.assign(root + "/");
+    else list();
+  });
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const question = form.q.value.trim();
-    if (question) ask(question, Number(form.elements.turn.value));
+    if (question) ask(question, thread ? thread.turns.length : 0);
   });
-  box.addEventListener("submit", async (event) => {
+  box.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (event.target.matches(".again")) {
-      const question = event.target.q.value.trim();
-      if (question) ask(question, Number(event.target.elements.turn.value));
-      form.q.focus();
-    } else if (event.target.matches(".feedback")) rate(event.target, event.submitter);
+    if (event.target.matches(".feedback")) return rate(event.target, event.submitter);
+    const question = event.target.q.value.trim();
+    if (question) ask(question, [...box.children].indexOf(event.target.closest(".turn")));
+    form.q.focus();
   });
 
   const rate = async (rated, button) => {
@@ -204,6 +258,11 @@ document.addEventListener("htmx:load", (event) => {
   form.addEventListener("keydown", enter);
   box.addEventListener("keydown", enter);
   stop.addEventListener("click", () => { abort?.abort(); form.q.focus(); });
+
+  window.addEventListener("hashchange", show);
+  rail.querySelector("details").open = matchMedia("(min-width:1000px)").matches;
+  list();
+  show();
 })();
 
 // A cited passage opens beside the answer; without this, its link opens the document.
@@ -291,12 +350,3 @@ for (const button of document.querySelectorAll(".copy")) {
     button.textContent = "Copied";
   });
 }
-
-// A link of another site brings no session along. A reader who is signed in goes on to its page.
-(() => {
-  const next = document.getElementById("next");
-  if (!next || !window.fetch || document.getElementById("wrong")) return;
-  fetch(root + "/session").then((reply) => reply.json()).then((session) => {
-    if (session.signed_in) location.replace(root + next.value);
-  });
-})();

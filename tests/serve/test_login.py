@@ -1,18 +1,14 @@
-"""Readers who sign in: a session of the server, in a cookie that nothing foreign carries."""
+"""Readers who enter a key on the pages: a signed cookie that ends with the key and is no key."""
 
 from __future__ import annotations
 
-import hashlib
-import json
+import hmac
 import logging
-import re
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browsing import opened
-from command_line import ragwright
 from served import served
 from small_project import MakeProject
 
@@ -22,6 +18,7 @@ from ragwright.serve import Listening, ServeKey, ServeKeys, Serving, serve
 from ragwright.testing import ScriptedServer
 
 QUESTION = "How often must the brake fluid be changed?"
+NAME = "ragwright_reader"
 
 
 def project(tmp_path: Path, settings: str = "") -> Path:
@@ -35,33 +32,48 @@ def key(folder: Path, name: str = "reader") -> str:
     return ServeKeys(ProjectFolder(folder)).add(ServeKey(name))
 
 
-def test_the_cookie_is_a_session_that_ends_and_is_no_key(tmp_path: Path) -> None:
+def signed(folder: Path, secret: str, ends: str) -> str:
+    """The cookie that a server signs, computed here."""
+    known = ServeKeys(ProjectFolder(folder)).find(secret)
+    assert known is not None
+    signature = hmac.new(known.hash.encode(), f"{NAME} {ends}".encode(), "sha256").hexdigest()
+    return f"{known.hash[:16]}.{ends}.{signature}"
+
+
+def test_a_cookie_is_no_key_and_nobody_else_can_sign_one(tmp_path: Path) -> None:
     folder = project(tmp_path)
-    secret = key(folder)
+    secret, other = key(folder), key(folder, "other")
     with served(folder) as running:
         http = running.client()
         cookie = http.post("/login", data={"key": secret}).headers["set-cookie"]
-        session = re.match(r"ragwright_session=([\w-]{40,});", cookie)
-        assert session is not None
+        value = cookie.partition("=")[2].partition(";")[0]
         assert secret not in cookie
-        assert "SameSite=strict" in cookie
+        assert "HttpOnly" in cookie
+        assert "SameSite=lax" in cookie
+        assert "Secure" not in cookie, "it came without TLS"
         assert http.get("/sources").status_code == 200
-        assert http.get("/session").json() == {"signed_in": True}
-        [listed] = json.loads(ragwright(folder, "sessions", "list", "--json").stdout)["sessions"]
-        assert abs(listed["began"] - time.time()) < 60
+        ends = value.split(".")[1]
+        assert value == signed(folder, secret, ends)
         for name in ("authorization", "x-api-key"):
-            value = f"Bearer {session[1]}" if name == "authorization" else session[1]
-            assert running.client().get("/v1/models", headers={name: value}).status_code == 401
-        for kept in (folder / ".ragwright").rglob("ledger.sqlite*"):
-            assert kept.stat().st_mode & 0o777 == 0o600
-            assert session[1].encode() not in kept.read_bytes()
-        http.post("/logout")
-        stolen = {"cookie": f"ragwright_session={session[1]}"}
-        assert running.client().get("/sources", headers=stolen).status_code == 401
-        assert running.client().get("/session", headers=stolen).json() == {"signed_in": False}
+            sent = f"Bearer {value}" if name == "authorization" else value
+            assert running.client().get("/v1/models", headers={name: sent}).status_code == 401
+        of_other = signed(folder, other, ends)
+        forged = [
+            signed(folder, secret, "1"),  # it has ended
+            value.replace(ends, "9" * 11),
+            value.replace(ends, "9" * 5000),
+            of_other[:16] + value[16:],
+            value[:-1] + ("0" if value[-1] != "0" else "1"),
+            value.upper(),
+            "..",
+            "\u0661" + value[1:],
+        ]
+        for text in forged:
+            sent_cookie = {b"cookie": f"{NAME}={text}".encode()}
+            assert running.client().get("/sources", headers=sent_cookie).status_code == 401, text
 
 
-def test_a_session_outlives_a_restart_and_not_its_key(tmp_path: Path) -> None:
+def test_a_cookie_holds_after_a_restart_and_not_after_its_key(tmp_path: Path) -> None:
     folder = project(tmp_path)
     secret = key(folder)
     with served(folder) as running:
@@ -71,21 +83,26 @@ def test_a_session_outlives_a_restart_and_not_its_key(tmp_path: Path) -> None:
         assert running.client().get("/sources", headers=sent).status_code == 200
         ServeKeys(ProjectFolder(folder)).revoke("reader")
         assert running.client().get("/sources", headers=sent).status_code == 401
+        key(folder)
+        assert running.client().get("/sources", headers=sent).status_code == 401, "another key"
 
 
-def test_a_session_of_an_older_version_goes_on(tmp_path: Path) -> None:
+def test_behind_tls_the_cookie_is_sent_by_tls_alone(tmp_path: Path) -> None:
     folder = project(tmp_path)
     secret = key(folder)
-    hashes = [hashlib.sha256(text.encode()).hexdigest() for text in ("session", secret)]
-    file = folder / ".ragwright/data/serve/sessions.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    ends = time.time() + 60
-    file.write_text(json.dumps({"version": 1, "sessions": {hashes[0]: [hashes[1], ends]}}))
+    with served(folder, "serve.public_url=https://ask.example.org") as running:
+        cookie = running.client().post("/login", data={"key": secret}).headers["set-cookie"]
+    assert "; Secure" in cookie
+
+
+@pytest.mark.parametrize("wanted", ["//evil.example", "/\\evil", "/\t/evil.example", "https://e.x"])
+def test_nobody_is_led_to_another_site(tmp_path: Path, wanted: str) -> None:
+    folder = project(tmp_path)
+    secret = key(folder)
     with served(folder) as running:
-        for session, status in (("session", 200), ("another", 401)):
-            sent = {"cookie": f"ragwright_session={session}"}
-            assert running.client().get("/sources", headers=sent).status_code == status
-    assert not file.exists()
+        away = running.http.post("/login", data={"key": secret, "next": wanted})
+        assert away.headers["location"] == "/"
+        assert f'value="{wanted}"' not in running.http.get("/login", params={"next": wanted}).text
 
 
 def test_a_link_never_asks(tmp_path: Path) -> None:
@@ -106,8 +123,8 @@ def test_a_link_never_asks(tmp_path: Path) -> None:
             assert len(model.requests) == 1
 
 
-def test_a_link_of_another_site_leads_a_reader_on(browser: Any, tmp_path: Path) -> None:
-    """The cookie does not come along; the sign-in page finds the session and goes on."""
+@pytest.mark.slow
+def test_a_link_of_another_site_opens_and_its_form_does_not(browser: Any, tmp_path: Path) -> None:
     folder = project(tmp_path)
     secret = key(folder)
     with served(folder) as running:
@@ -115,10 +132,16 @@ def test_a_link_of_another_site_leads_a_reader_on(browser: Any, tmp_path: Path) 
         page.fill("#key", secret)
         page.click("button.go")
         page.wait_for_selector("#ask")
-        page.goto("data:text/html,<a href='" + running.address + "/sources'>cited</a>")
+        link = f"<a href='{running.address}/sources'>cited</a>"
+        form = f"<form method=post action='{running.address}/'><input name=q value=a>"
+        page.goto(f"data:text/html,{link}{form}<button>x</button></form>")
         page.click("a")
         page.wait_for_url("**/sources")
         assert page.locator("h1").inner_text() == "Sources"
+        page.go_back()
+        with page.expect_response(running.address + "/") as refused:
+            page.click("button")
+        assert refused.value.status in (401, 403)
         page.close()
 
 
