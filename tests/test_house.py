@@ -64,7 +64,6 @@ BARRED = {
 """Rooms above that a room must not see all the same."""
 
 EXTRAS = {
-    "adbc_driver_manager",
     "apprise",
     "calamine",
     "daft",

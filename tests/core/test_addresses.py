@@ -12,7 +12,7 @@ def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("SHOP_PASSWORD", "p@ss/word")
     assert filled_address(written) == "postgresql://u:p%40ss%2Fword@h/d"
     assert filled_address("${SHOP_PASSWORD}") == "p@ss/word"
-    assert filled_address("adbc+sqlite:///${SHOP_PASSWORD}.db") == "adbc+sqlite:///p@ss/word.db"
+    assert filled_address("sqlite:///${SHOP_PASSWORD}.db") == "sqlite:///p@ss/word.db"
     monkeypatch.delenv("SHOP_PASSWORD")
     with pytest.raises(ConfigError, match="SHOP_PASSWORD"):
         filled_address(written)
@@ -28,7 +28,7 @@ def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         ("postgresql://[::1:secret@h/d", True),
         ("postgresql://u:${B}@h/d", False),
         ("postgresql://u@h/d?host=/tmp", False),
-        ("adbc+sqlite:///a:b@c.db", False),
+        ("sqlite:///a:b@c.db", False),
         ("postgresql://u:a/b#c@h/d", True),
         ("postgresql://u@h/d?passwd=x", True),
         ("snowflake://u@acct/d?warehouse=w&token=x", True),

@@ -14,7 +14,7 @@ from ._text import late_pattern
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """An environment variable in an address."""
 
-_FILE = re.compile(r"(adbc\+)?sqlite(\+\w+)?:")
+_FILE = re.compile(r"sqlite(\+\w+)?:")
 """Addresses that are paths."""
 
 _PASSWORD = re.compile(r"://[^:@/?#]*:([^@?]+)@")

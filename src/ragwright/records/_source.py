@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..core import ConfigError, filled_address, holds_secret
+from ..core import ConfigError, holds_secret
 from . import declared, sources
 from ._seams import RowSource
 
@@ -34,8 +34,4 @@ def open_source(spec: declared.SourceSpec, root: Path) -> RowSource:
             where=spec.place("source"),
             hint="put it into an environment variable and write ${VARIABLE} instead",
         )
-    adbc = filled_address(spec.source, spec.place("source")).startswith("adbc+")
-    server: sources.Server = (
-        sources.AdbcServer(spec, root) if adbc else sources.AlchemyServer(spec, root)
-    )
-    return sources.SqlSource(spec, server)
+    return sources.SqlSource(spec, sources.AlchemyServer(spec, root))

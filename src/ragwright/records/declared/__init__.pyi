@@ -11,7 +11,6 @@ from ._file import (
     declared_text as declared_text,
     read_declared as read_declared,
 )
-from ._lag import Lag as Lag
 from ._rollups import (
     Rollups as Rollups,
     read_biographies as read_biographies,

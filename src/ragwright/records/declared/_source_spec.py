@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeAlias
 from ...core import ConfigError, RecordsError, build_options, option, value_hash
 from .._seams import KEYLESS
 from ._file import Declared, as_records_error, plain
-from ._lag import Lag
 
 OnDuplicate: TypeAlias = Literal["error", "first", "last"]
 
@@ -57,9 +56,6 @@ class SourceSpec:
     watermark: str = option(
         "", "Column that only increases: a refresh reads from its highest value."
     )
-    watermark_lag: str = option(
-        "", "Distance below that value at which a refresh begins, for late rows: 90m, 2d, 1000."
-    )
     on_duplicate: OnDuplicate = option(
         "error", "For different rows with the same key: error, first or last."
     )
@@ -76,15 +72,6 @@ class SourceSpec:
     def place(self, key: str) -> str:
         """``file:line`` of a key, or of the file if it is not given."""
         return self.places.get(key, self.where or "source.yaml")
-
-    @property
-    def lag(self) -> Lag:
-        """The distance below the highest watermark at which a refresh begins.
-
-        Raises:
-            RecordsError: It is neither a time nor a number.
-        """
-        return Lag.parsed(self.watermark_lag, self.place("watermark_lag"))
 
     def instead(self, given: Mapping[str, Any]) -> SourceSpec:
         """A copy with other values for some keys; their place is the flag."""
@@ -123,8 +110,6 @@ def read_source_spec(declared: Declared) -> SourceSpec:
     values_by_key = declared.keys(known)
     values: dict[str, Any] = {}
     for key, value in values_by_key.items():
-        if key == "watermark_lag" and type(value) in {int, float}:
-            value = str(value)
         try:
             built = build_options(SourceSpec, {key: value}, declared.placed, ())
         except ConfigError as error:
@@ -140,21 +125,4 @@ def read_source_spec(declared: Declared) -> SourceSpec:
                 hint=f"give the column another name: rename: {{{name}: source_{name}}}",
             )
     places = {key: declared.where(key) for key in values_by_key}
-    spec = SourceSpec(**values, where=declared.placed.file, places=places)
-    return _without_bad_lag(spec, declared)
-
-
-def _without_bad_lag(spec: SourceSpec, declared: Declared) -> SourceSpec:
-    """The spec; without its lag if that is faulty."""
-    try:
-        lag = spec.lag
-    except RecordsError as error:
-        declared.faults.append(error)
-        return dataclasses.replace(spec, watermark_lag="")
-    if lag.amount is not None and not spec.watermark:
-        declared.fault(
-            "there is a watermark_lag, but no watermark",
-            "watermark_lag",
-            hint="write watermark: COLUMN, or leave out the lag",
-        )
-    return spec
+    return SourceSpec(**values, where=declared.placed.file, places=places)

@@ -1,4 +1,3 @@
-from ._adbc import AdbcServer as AdbcServer
 from ._alchemy import AlchemyServer as AlchemyServer
 from ._batches import (
     Runs as Runs,

@@ -65,7 +65,7 @@ class FileSource(WatermarkedSource):
         return self._columns
 
     def _pieces(self, since: str) -> Iterator[Piece]:
-        self._watermark = Watermark(since, self._spec.lag)
+        self._watermark = Watermark(since)
         column = source_name(self._spec, self._spec.watermark)
         _ = self._columns  # all files are looked at before the first row goes on
         for file in self._files:

@@ -5,18 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from datetime import date
-from decimal import Decimal
 from typing import Any
-
-import numpy as np
 
 from ...core import DatabaseError, RecordsError, near, without_secret
 from .._seams import ArrowTable
 from ..declared import SourceSpec
 from ._batches import Piece, piece
 from ._file import source_name
-from ._watermark import Watermark, WatermarkedSource, in_order
+from ._watermark import Watermark, WatermarkedSource, watermark_value
 
 
 class ReadOnlyConnection(ABC):
@@ -107,26 +103,23 @@ class SqlSource(WatermarkedSource):
     def _pieces(self, since: str) -> Iterator[Piece]:
         column = source_name(self._spec, self._spec.watermark)
         query = self._spec.query.strip().rstrip(";").rstrip() + "\n"  # a comment may end it
-        self._watermark = Watermark(since, self._spec.lag)
+        self._watermark = Watermark(since)
         row = 1
         with self._server.opened() as reading:
             statement, parameter = query, None
             if column and since:
-                statement, parameter = self._newer(reading, query, column)
+                statement, parameter = self._newer(reading, query, column, since)
             for table in reading.tables(query, statement, parameter):
                 rows = piece(table, "query", row)
                 row += table.num_rows
                 if column in table.schema.names:
-                    wanted = self._watermark.wanted(table.column(column))
-                    if since and parameter is None and not wanted.all():
-                        rows = rows.filter(np.asarray(wanted))
+                    self._watermark.wanted(table.column(column))
                 yield rows
 
-    def _newer(self, reading: ReadOnlyConnection, query: str, column: str) -> tuple[str, Any]:
+    def _newer(
+        self, reading: ReadOnlyConnection, query: str, column: str, since: str
+    ) -> tuple[str, Any]:
         """Return the query for rows at or above a watermark, and its parameter.
-
-        Numbers and times with a zone that are stored as texts are ordered otherwise by a
-        database: those are all read, and compared here, as is every type without a counterpart.
 
         Raises:
             RecordsError: The query has no such column, or the watermark does not fit it.
@@ -141,9 +134,6 @@ class SqlSource(WatermarkedSource):
             )
         name = reading.quoted(column)
         like = reading.first(f"SELECT {name} FROM {inner} WHERE {name} IS NOT NULL")  # noqa: S608
-        known = isinstance(like, str | int | float | Decimal | date)
-        lowest = self._watermark.lowest(like) if known else None
-        if lowest is None or (isinstance(like, str) and not (in_order(like) and in_order(lowest))):
-            return query, None
         wanted = f"{name} >= {reading.marker} OR {name} IS NULL"
+        lowest = watermark_value(since, since if like is None else like)
         return f"SELECT * FROM {inner} WHERE {wanted}", lowest  # noqa: S608
