@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from children import printed
-from postgres_server import running_server
 
 pytestmark = pytest.mark.slow
 
@@ -157,53 +156,6 @@ def test_its_settings_are_settings_of_the_project(run: Run, tmp_path: Path) -> N
     assert "recency.half_life must be above 0" in wrong.stderr
     changed = document(run("compare", *runs[1:], "--json"))["settings"]
     assert [change["key"] for change in changed] == ["recency.half_life"]
-
-
-def test_its_table_is_erased_and_outlives_the_package(
-    run: Run, installed: Path, tmp_path: Path
-) -> None:
-    assert run("ingest", "-q").returncode == 0
-    assert "3 tickets, 3 of them new" in run("job", "step", "check-tickets", "3").stdout
-    assert "3 tickets, 0 of them new" in run("job", "step", "check-tickets", "3").stdout
-    file = tmp_path / "desk" / ".ragwright" / "data" / "added_tickets.sqlite"
-    [hit] = document(run("retrieve", "pump start", "-k", "1", "--json"))["hits"]
-    assert hit["document_id"].encode() in file.read_bytes()
-    assert document(run("forget", hit["document_id"], "--json"))["added"] == 1
-    left = [part.read_bytes() for part in file.parent.glob("added_tickets.sqlite*")]
-    assert left
-    assert not any(hit["document_id"].encode() in part for part in left)
-    hidden = installed / "ragwright_tickets-0.1.0.dist-info"
-    away = hidden.rename(installed / "away")
-    settings = tmp_path / "desk" / "ragwright.yaml"
-    with_package = settings.read_text("utf-8")
-    settings.write_text("sources: []\n", "utf-8")
-    try:
-        gone = run("forget", "--tenant", "acme")
-        assert gone.returncode == 1
-        assert "a package that is not installed left the tables 'tickets'" in gone.stderr
-    finally:
-        away.rename(hidden)
-        settings.write_text(with_package, "utf-8")
-    file.write_bytes(b"no database" * 100)
-    assert document(run("retrieve", "pump start", "--json"))["hits"]
-    damaged = run("job", "step", "check-tickets", "3")
-    assert damaged.returncode == 1
-    assert "added_tickets.sqlite" in damaged.stderr
-
-
-@pytest.mark.needs_postgres
-def test_its_table_moves_to_a_shared_database(run: Run, tmp_path: Path) -> None:
-    assert run("ingest", "-q").returncode == 0
-    assert "3 of them new" in run("job", "step", "check-tickets", "3").stdout
-    settings = tmp_path / "desk" / "ragwright.yaml"
-    with running_server() as socket:
-        address = f"postgresql://admin@/postgres?host={socket}"
-        settings.write_text(f"{settings.read_text('utf-8')}\nshared: {{address: '{address}'}}\n")
-        assert document(run("shared", "move", "--json"))["added"] == 3
-        assert "3 tickets, 0 of them new" in run("job", "step", "check-tickets", "3").stdout
-        assert "added_tickets" in document(run("shared", "migrate", "--json"))
-        [hit] = document(run("retrieve", "pump start", "-k", "1", "--json"))["hits"]
-        assert document(run("forget", hit["document_id"], "--json"))["added"] == 2  # of both places
 
 
 def test_a_package_that_fails_harms_nothing_else(run: Run, installed: Path, tmp_path: Path) -> None:

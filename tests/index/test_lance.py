@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from index_suite import IndexSuite, StoreFactory
 from numpy.typing import NDArray
 
 from ragwright.core import Chunk, Document, Filter, Span
@@ -28,8 +29,6 @@ from ragwright.index import (
 from ragwright.models import Analyzer
 from ragwright.testing import (
     PAIR,
-    IndexSuite,
-    StoreFactory,
     make_document,
     make_indexed,
     make_vector,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from index_suite import IndexSuite, StoreFactory
 
 from ragwright.index import SqliteStore
-from ragwright.testing import IndexSuite, StoreFactory
 
 
 class TestSqliteStore(IndexSuite):

@@ -8,23 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from ragwright_tickets import (
-    SEEN,
-    Recency,
-    RecencyOptions,
-    TicketReader,
-)
+from ragwright_tickets import Recency, RecencyOptions, TicketReader
 
 from ragwright.core import Row
 from ragwright.ingest import Reader
-from ragwright.ledger import Ledger
 from ragwright.testing import (
     CommandSuite,
     MeasureSuite,
     ReaderSuite,
     StageSuite,
     StepSuite,
-    TablesSuite,
 )
 
 DESK = Path(__file__).parents[1] / "desk"
@@ -74,10 +67,3 @@ class TestStep(StepSuite):
     @pytest.fixture
     def folder(self, desk: Path) -> Path:
         return desk
-
-
-class TestTables(TablesSuite):
-    tables = SEEN
-
-    def fill(self, ledger: Ledger, document: str, scope: str, text: str) -> None:
-        ledger.write(lambda db: db.execute("INSERT INTO seen VALUES (?, ?)", (document, text)))

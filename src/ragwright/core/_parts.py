@@ -173,7 +173,6 @@ PartKind: TypeAlias = Literal[
     "chunkers",
     "parsers",
     "models",
-    "stores",
     "stages",
     "measures",
     "judges",
@@ -219,7 +218,6 @@ class Part:
     chunkers: Mapping[str, str] = field(default_factory=dict)
     parsers: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
-    stores: Mapping[str, str] = field(default_factory=dict)
     stages: Mapping[str, str] = field(default_factory=dict)
     measures: Mapping[str, str] = field(default_factory=dict)
     judges: Mapping[str, str] = field(default_factory=dict)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from ..answer import CONVERSATION
 from ..core import person_source
 from ..index import forget_sheets
-from ..ledger import ADDED, Ledger, forget, forget_backups, kept_of_person, one_to_forget
+from ..ledger import Ledger, forget, forget_backups, kept_of_person, one_to_forget
 from ..project import (
     clear_sheets,
     clear_spools,
     forget_glossaries,
     forget_stamps,
-    kept_tables,
 )
 from ..testsets import forget_feedback
 from ._saving import project_outputs
@@ -92,7 +91,6 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
             "exported": records.forget_exported(document_id),
             "jobs": counts["jobs"],
             **({"feedback rows": candidates} if candidates else {}),
-            **_added_count(counts),
         }
 
 
@@ -118,7 +116,6 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
             "rows": counts["rows"],
             "outputs": counts["outputs"],
             **({"feedback rows": candidates} if candidates else {}),
-            **_added_count(counts),
         }
 
 
@@ -157,7 +154,8 @@ def kept_of(project: Project, person: str) -> Mapping[str, int]:
         asked = project_outputs(project).of_person(person)
         rows = sum(_question_rows(ledger, asked, dry_run=True) for ledger in ledgers)
         for ledger in ledgers:
-            _add_counts(counts, ledger, kept_of_person(ledger.database, person))
+            for name, number in kept_of_person(ledger.database, person).items():
+                counts[name] = counts.get(name, 0) + number
     outputs = [text[0] for text in asked]
     candidates = forget_feedback(project.folder.testsets, outputs=outputs, dry_run=True)
     return _counts_of_person(
@@ -187,8 +185,6 @@ def _question_rows(
         asked: Id and question of each text.
         dry_run: Count them only.
     """
-    if ledger.database.tables.name.startswith(ADDED):
-        return 0
     questions = {row: question for row, question in asked if question}
     names, lost = sorted(questions), []
     for at in range(0, len(names), _AT_ONCE):
@@ -214,28 +210,18 @@ def _holds_text(body: str, text: str) -> bool:
     return any(json.dumps(text, ensure_ascii=plain)[1:-1] in body for plain in (True, False))
 
 
-def _added_count(counts: Mapping[str, int]) -> dict[str, int]:
-    """Rows that went from tables of other packages, if there are such tables."""
-    return {"added": counts["added"]} if "added" in counts else {}
-
-
 @contextmanager
 def _ledgers(project: Project) -> Iterator[Sequence[Ledger]]:
     """The ledgers of a project, opened before anything is removed: one may be damaged.
 
     With a shared database, that of the project folder too: it holds rows from before they were
-    moved, and what jobs have printed. Tables of other packages come last.
+    moved, and what jobs have printed.
     """
     file, power_safe = project.folder.ledger, project.settings.budget.power_safe
     with ExitStack() as stack:
         places = dict.fromkeys((file, project.settings.shared.place(file)))
-        added = [*kept_tables(project)]
         yield [
-            *(
-                stack.enter_context(closing(Ledger(place, power_safe=power_safe)))
-                for place in places
-            ),
-            *(stack.enter_context(closing(Ledger(place, tables))) for place, tables in added),
+            stack.enter_context(closing(Ledger(place, power_safe=power_safe))) for place in places
         ]
 
 
@@ -243,13 +229,7 @@ def _forget_rows(project: Project, ledgers: Sequence[Ledger], **target: str) -> 
     """Purge a ``source``, a ``scope`` or a ``person`` from ledgers and backups; returns counts."""
     counts: dict[str, int] = {}
     for ledger in ledgers:
-        _add_counts(counts, ledger, forget(ledger.database, **target))
+        for name, number in forget(ledger.database, **target).items():
+            counts[name] = counts.get(name, 0) + number
     forget_backups(project.folder.data)  # opening a ledger may have made one
     return counts
-
-
-def _add_counts(counts: dict[str, int], ledger: Ledger, gone: Mapping[str, int]) -> None:
-    added = ledger.database.tables.name.startswith(ADDED)
-    for name, number in gone.items():
-        key = "added" if added else name
-        counts[key] = counts.get(key, 0) + number

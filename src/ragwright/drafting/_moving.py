@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core import ConfigError
@@ -12,12 +11,10 @@ from ..ledger import (
     REPLY_TABLES,
     Ledger,
     SharedPlace,
-    added_tables,
     copy_rows,
     ledger_tables,
     open_database,
 )
-from ..project import kept_tables
 
 if TYPE_CHECKING:
     from ..project import Project
@@ -39,20 +36,9 @@ def move_to_shared(project: Project) -> Mapping[str, int]:
         replies = project.replies.move(folder.cache / "replies.sqlite")
         with closing(Ledger(place)) as ledger:
             copied = copy_rows(folder.ledger, ledger.database)
-        added = _move_added(project, place)
     runs, outputs = copied.get("runs", 0), copied.get("batches", 0)
     keys = {"keys": copied["serve_keys"]} if copied.get("serve_keys") else {}
-    return {"replies": replies, "runs": runs, "outputs": outputs} | keys | added
-
-
-def _move_added(project: Project, place: SharedPlace) -> dict[str, int]:
-    """Copy the tables of other packages; the number of new rows if there are such tables."""
-    files = [(file, tables) for file, tables in kept_tables(project) if isinstance(file, Path)]
-    count = 0
-    for file, tables in files:
-        with closing(Ledger(place, tables)) as ledger:
-            count += sum(copy_rows(file, ledger.database).values())
-    return {"added": count} if files else {}
+    return {"replies": replies, "runs": runs, "outputs": outputs} | keys
 
 
 def migrate_shared(project: Project) -> Mapping[str, int]:
@@ -64,7 +50,7 @@ def migrate_shared(project: Project) -> Mapping[str, int]:
     """
     place = _shared_place(project)
     versions = {}
-    for tables in (REPLY_TABLES, ledger_tables(), *added_tables().values()):
+    for tables in (REPLY_TABLES, ledger_tables()):
         open_database(place, tables, upgrade=True).close()
         versions[tables.name] = tables.version
     return versions

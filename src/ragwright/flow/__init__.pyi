@@ -17,8 +17,6 @@ from ._replies import (
     Replies as Replies,
 )
 from ._requests import (
-    AddedReply as AddedReply,
-    AddedRequest as AddedRequest,
     AskSystem as AskSystem,
     Chat as Chat,
     ChatReply as ChatReply,

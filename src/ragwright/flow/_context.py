@@ -11,7 +11,6 @@ import numpy as np
 from ..core import FlowError, RagwrightError, StoppedError, text_hash
 from ._handlers import SendHandler
 from ._requests import (
-    AddedRequest,
     AskSystem,
     Chat,
     ChatReply,
@@ -82,9 +81,6 @@ class Scenario:
         if name not in self.planned:
             self.planned[name] = Planned(handler, request, handler.lane(request))
         self._touched.append(name)
-        if isinstance(request, AddedRequest):
-            reply: Reply = handler.stand_in(request)
-            return reply
         return _stand_in(request, str(name), handler.dimensions(request))
 
 

@@ -75,17 +75,6 @@ class Handler(ABC, Generic[RequestT, ReplyT]):
         """True for a request that a dry run carries out too: local, and without an effect."""
         return False
 
-    def stand_in(self, request: RequestT) -> ReplyT:
-        """A reply for a dry run, in which nothing is sent; for requests that packages add.
-
-        Raises:
-            FlowError: The handler has none.
-        """
-        raise FlowError(
-            f"a dry run needs a reply to stand for that of {type(request).__name__}",
-            hint=f"add the method stand_in to {type(self).__name__}",
-        )
-
     async def aclose(self) -> None:
         """Release resources; called on the runner's loop."""
 

@@ -200,18 +200,7 @@ class AskSystem:
     history: tuple[Message, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AddedRequest:
-    """Base of requests that packages add; derive a frozen dataclass with slots.
-
-    Its handler is found by the name of the class. Replies are not stored: a run that is resumed
-    sends such requests again.
-    """
-
-
-Request: TypeAlias = (
-    Chat | Complete | Embed | Search | Lookup | Rerank | Sql | Fetch | AskSystem | AddedRequest
-)
+Request: TypeAlias = Chat | Complete | Embed | Search | Lookup | Rerank | Sql | Fetch | AskSystem
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,20 +334,8 @@ class SystemReply:
     cached: bool = field(default=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class AddedReply:
-    """Base of the replies to requests that packages add.
-
-    Attributes:
-        usage: Money and tokens, where the handler says that the request is paid for.
-    """
-
-    usage: Usage = field(default=Usage(), kw_only=True)
-
-
 Reply: TypeAlias = (
-    AddedReply
-    | ChatReply
+    ChatReply
     | CompleteReply
     | EmbedReply
     | SearchReply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core import ConfigError, added, addition, holds_secret, option
+from ..core import ConfigError, holds_secret, option
 
 KINDS = ("sqlite", "lance")
 """Stores that come with ragwright."""
@@ -97,10 +97,9 @@ class StoreOptions:
                 "store.uri holds a secret",
                 hint="leave it out: credentials of an object store come from the environment",
             )
-        if self.kind not in KINDS and ":" not in self.kind and not addition("stores", self.kind):
-            kinds = ", ".join((*KINDS, *added("stores")))
+        if self.kind not in KINDS:
             raise ConfigError(
-                f"unknown store kind {self.kind!r}", hint=f"one of {kinds}, or module:object"
+                f"unknown store kind {self.kind!r}", hint=f"one of {', '.join(KINDS)}"
             )
         if self.approximate and self.kind != "lance":
             raise ConfigError(

@@ -16,13 +16,10 @@ import numpy as np
 from .. import index
 from ..core import (
     Document,
-    PluginError,
-    RagwrightError,
     StoreBusyError,
     StoreDamagedError,
     StoreError,
     counted,
-    load_addition,
 )
 from . import _sqlite_rows as rows
 from ._catalog import Catalog
@@ -465,8 +462,6 @@ def open_store(
             # An address (s3://…) is not a path below the project.
             place = address if "://" in address else _place(address, folder, root)
         return index.LanceStore(place, options, analyzers=analyzers)
-    if options.kind != "sqlite":
-        return _plugin_store(options, path, analyzers)
     return SqliteStore(path, options, analyzers=analyzers, views=views)
 
 
@@ -474,24 +469,3 @@ def _place(path: str, folder: Path, root: Path | None) -> Path:
     """The place of a path of the settings; below ``folder`` if only that exists."""
     place, former = (root or folder) / path, folder / path
     return former if former.exists() and not place.exists() else place
-
-
-def _plugin_store(options: StoreOptions, path: Path, analyzers: AnalyzerFactory | None) -> Store:
-    """The store of a plug-in."""
-    where = f"store.kind: {options.kind}"
-    make = load_addition("stores", options.kind, where=where)
-    try:
-        store = make(path, options, analyzers=analyzers)
-    except RagwrightError:
-        raise
-    except Exception as error:
-        raise PluginError(
-            f"the store cannot be opened: {type(error).__name__}: {error}", where=where
-        ) from error
-    if not isinstance(store, Store):
-        raise PluginError(
-            f"{type(store).__name__} is not a store",
-            where=where,
-            hint="subclass ragwright.index.Store; test it with IndexSuite of ragwright.testing",
-        )
-    return store

@@ -1,4 +1,3 @@
-from ._added import ADDED as ADDED, added_tables as added_tables, checked_tables as checked_tables
 from ._copies import HeldFile as HeldFile, held_files as held_files, in_use as in_use
 from ._database import (
     Appended as Appended,

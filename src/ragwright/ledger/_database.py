@@ -155,7 +155,6 @@ class Tables:
         renumbered: Table -> its number, which rows get anew where they are copied to.
         forgets: What goes with a document, a scope or a person, in the order of deleting.
         former: What an older ragwright kept these rows in.
-        kept: Table of another package from which nothing goes with a document -> why.
         appended: Tables whose rows never change.
     """
 
@@ -171,7 +170,6 @@ class Tables:
     renumbered: Mapping[str, str] = field(default_factory=dict)
     forgets: Sequence[Forgets] = ()
     former: Sequence[Former] = ()
-    kept: Mapping[str, str] = field(default_factory=dict)
     appended: Sequence[Appended] = ()
 
 

@@ -23,7 +23,6 @@ from ._like import (
 )
 from ._make_ingest import make_ingest as make_ingest
 from ._model_list import ListedModel as ListedModel, list_models as list_models
-from ._package_tables import kept_tables as kept_tables, package_tables as package_tables
 from ._persona_files import (
     persona_change as persona_change,
     write_persona as write_persona,

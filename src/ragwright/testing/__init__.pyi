@@ -11,11 +11,11 @@ from ._embedder_suite import EmbedderSuite as EmbedderSuite
 from ._fixture import RagGate as RagGate, hold as hold
 from ._index_corpus import (
     PAIR as PAIR,
+    PLAIN as PLAIN,
     make_document as make_document,
     make_indexed as make_indexed,
     make_vector as make_vector,
 )
-from ._index_suite import IndexSuite as IndexSuite, StoreFactory as StoreFactory
 from ._naive import naive_relaxed as naive_relaxed
 from ._obedience import ObedientModel as ObedientModel
 from ._reader_suite import ReaderSuite as ReaderSuite
@@ -32,4 +32,3 @@ from ._server import (
     ServerRequest as ServerRequest,
     SpawnedServer as SpawnedServer,
 )
-from ._storing_suites import HandlerSuite as HandlerSuite, TablesSuite as TablesSuite

@@ -1,4 +1,4 @@
-"""The corpus of the index suite: documents of random words, their chunks and vectors."""
+"""A corpus for suites and tests: documents of random words, their chunks and vectors."""
 
 from __future__ import annotations
 

@@ -100,7 +100,6 @@ def _settings_checks(project: Project) -> Iterator[opened.Check]:
     """Faults of sections and stages, which most commands read when they use them."""
     settings = project.settings
     openings: list[Callable[[], object]] = [
-        ledger.added_tables,
         *(partial(settings.section, name) for name in settings.parts),
         *(
             partial(retrieve.open_stages, [name], settings.section)

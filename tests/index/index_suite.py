@@ -1,4 +1,4 @@
-"""The conformance suite of stores: what a custom store must do."""
+"""What every store must do; the tests of each store inherit it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
+from relaxed_suite import RelaxedTests
+from rights_suite import RightsTests
 
-from ..core import (
+from ragwright.core import (
     Document,
     DuplicateIdError,
     Filter,
@@ -24,11 +26,9 @@ from ..core import (
     StoreError,
     ranked,
 )
-from ..index import IndexedDocument, Store, chunk_key
-from ..models import Analyzer, TokenSource, is_code
-from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
-from ._relaxed_suite import RelaxedTests
-from ._rights_suite import RightsTests
+from ragwright.index import IndexedDocument, Store, chunk_key
+from ragwright.models import Analyzer, TokenSource, is_code
+from ragwright.testing import PAIR, PLAIN, make_document, make_indexed, make_vector
 
 StoreFactory: TypeAlias = Callable[[], Store]
 """Opens the store under test: each call in one test opens the same one anew."""
@@ -297,7 +297,7 @@ class IndexSuite(RelaxedTests, RightsTests):
 
     def test_ties_are_broken_by_id(self, store: Store) -> None:
         """Equal texts have equal scores; the lowest ids come first, for every k."""
-        names = [f"t{n:03d}" for n in random.Random(3).sample(range(300), 300)]  # noqa: S311
+        names = [f"t{n:03d}" for n in random.Random(3).sample(range(300), 300)]
         twin = make_document(1, pages=(), sections=())
         for start in range(0, 300, 60):
             batch = [
@@ -317,7 +317,7 @@ class IndexSuite(RelaxedTests, RightsTests):
         items = [make_indexed(make_document(n)) for n in range(8)]
         store.upsert(PAIR, items)
         wanted = [(item.document, chunk) for item in items for chunk in item.chunks]
-        random.Random(5).shuffle(wanted)  # noqa: S311
+        random.Random(5).shuffle(wanted)
         hits = store.view(PAIR).lookup([chunk.id for _, chunk in wanted])
         assert len(hits) == len(wanted)
         for hit, (document, chunk) in zip(hits, wanted, strict=True):

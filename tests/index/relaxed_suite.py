@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ..core import (
+from ragwright.core import (
     Chunk,
     Document,
     Filter,
@@ -24,8 +24,8 @@ from ..core import (
     SoftFilter,
     Span,
 )
-from ..flow import Lookup, LookupReply, Search, SearchReply
-from ..index import (
+from ragwright.flow import Lookup, LookupReply, Search, SearchReply
+from ragwright.index import (
     IndexedDocument,
     LookupHandler,
     SearchHandler,
@@ -34,8 +34,7 @@ from ..index import (
     Views,
     rungs_of,
 )
-from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
-from ._naive import naive_relaxed
+from ragwright.testing import PAIR, PLAIN, make_document, make_indexed, make_vector, naive_relaxed
 
 _EVERYTHING = 10_000
 _QUERIES: tuple[Any, ...] = ("engine pump Manual", make_vector("q"))

@@ -1,4 +1,4 @@
-"""Tests of rights to read, which are part of the conformance suite of stores."""
+"""Tests of rights to read, which every store must pass."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ..core import Document, Filter, FilterError, Relaxation, SoftFilter
-from ..index import Store, View
-from ._index_corpus import PAIR, make_document, make_indexed, make_vector
+from ragwright.core import Document, Filter, FilterError, Relaxation, SoftFilter
+from ragwright.index import Store, View
+from ragwright.testing import PAIR, make_document, make_indexed, make_vector
 
 _OWNERS = ((), ("hr",), ("board", "hr"), ("board",), ("hr",), ())
 """Groups of the documents; the fourth has a client and a field of its own."""
