@@ -16,7 +16,13 @@ from ragwright.core import ConfigError, MeasureError, StoreError, TestsetError
 from ragwright.experiment import Evaluating
 from ragwright.flow import Message
 from ragwright.ledger import FileLock
-from ragwright.promise import Promising, again, certificates, standing_of, withdraw_promise
+from ragwright.promise import (
+    Promising,
+    again,
+    certificate_in_force,
+    certificates,
+    withdraw_promise,
+)
 from ragwright.retrieve import parse_filter
 from ragwright.testing import ScriptedServer, ServerRequest
 from ragwright.testsets import Openings, load_testset
@@ -42,7 +48,7 @@ def promise_in(folder: Path, how: Promising | None = None, answer: str = "") -> 
     with Workbench.open(folder) as bench:
         promised = bench.promise(how or Promising("testsets/set.jsonl"))
     assert promised.certificate is not None, promised.reason
-    return promised.certificate.line()
+    return promised.certificate.line
 
 
 def test_a_promise_is_certified_written_and_kept_by_every_door(folder: Path) -> None:
@@ -108,7 +114,7 @@ def test_the_confirm_split_is_opened_once_for_an_equal_promise(promised: Path) -
         repeated = bench.promise(Promising("testsets/set.jsonl"))
     assert repeated.again
     assert repeated.certificate is not None
-    assert repeated.certificate.line() == first.line()
+    assert repeated.certificate.line == first.line
     assert Openings.of(promised / "testsets" / "openings.jsonl") == log
     assert [opening.purpose for opening in log] == ["promise: at most 5 % of answers wrong"]
     assert len(certificates_in(promised)) == 1
@@ -123,13 +129,13 @@ def test_every_further_opening_halves_the_level(promised: Path) -> None:
     promise_in(promised, Promising("testsets/set.jsonl", risk=0.1))
     with Workbench.open(promised) as bench:
         first, second = certificates(bench.project.folder)
-        standing = standing_of(bench.project.folder)
+        in_force = certificate_in_force(bench.project.folder)
     assert (first.opening, second.opening) == (1, 2)
     assert first.alpha == pytest.approx(0.05)
     assert second.alpha == pytest.approx(0.025)
     assert any("opened once before" in note for note in second.notes)
-    assert standing is not None
-    assert standing[0].number == second.number == "0002"
+    assert in_force is not None
+    assert in_force.number == second.number == "0002"
 
 
 @pytest.mark.parametrize(
@@ -249,12 +255,12 @@ def test_an_empty_split_is_refused(folder: Path, split: str) -> None:
     write_rows(folder, certified_rows(split, known=81, unknown=0))
     with Workbench.open(folder) as bench, pytest.raises(TestsetError):
         bench.promise(Promising("testsets/set.jsonl"))
-    assert standing_of_folder(folder) is None
+    assert in_force(folder) is None
 
 
-def standing_of_folder(folder: Path) -> object:
+def in_force(folder: Path) -> object:
     with Workbench.open(folder) as bench:
-        return standing_of(bench.project.folder)
+        return certificate_in_force(bench.project.folder)
 
 
 def test_a_test_set_without_splits_is_split(folder: Path) -> None:
@@ -280,7 +286,7 @@ def test_only_wrong_answers_leave_the_confirm_split_closed(folder: Path) -> None
     assert "no threshold keeps the share of wrong answers below 5 %" in document["reason"]
     assert document["reason"].endswith("the confirm split stays closed")
     assert not (folder / "testsets" / "openings.jsonl").exists()
-    assert standing_of_folder(folder) is None
+    assert in_force(folder) is None
 
 
 def test_what_looked_good_on_tune_may_fail_on_confirm_and_stays_failed(folder: Path) -> None:

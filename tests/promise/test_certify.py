@@ -12,7 +12,6 @@ from ragwright.promise import (
     Plan,
     auc,
     best_plan,
-    broken_evidence,
     certified_steps,
     plan_of,
     risk_bound,
@@ -130,29 +129,3 @@ def test_certificates_are_wrong_as_rarely_as_stated() -> None:
     # at most alpha; three standard errors above it would be .152
     assert wrong_certificates / rounds <= 0.15
     assert naive_wrong / rounds > 0.3, "the threshold that looks right on its own rows is not"
-
-
-def test_evidence_is_a_fair_bet_against_the_stated_risk() -> None:
-    """Its mean is 1 at the stated risk, exactly: summed over every number of errors."""
-    for answers in (1, 7, 40):
-        mean = math.fsum(
-            math.comb(answers, k)
-            * 0.05**k
-            * 0.95 ** (answers - k)
-            * broken_evidence([True] * k + [False] * (answers - k), 0.05)
-            for k in range(answers + 1)
-        )
-        assert mean == pytest.approx(1.0, abs=1e-9)
-
-
-def test_evidence_grows_with_errors_and_rarely_by_chance() -> None:
-    assert broken_evidence([], 0.05) == pytest.approx(1.0)
-    assert broken_evidence([True] * 8 + [False] * 32, 0.05) > 20
-    assert broken_evidence([True] * 2 + [False] * 38, 0.05) < 20
-    assert math.isfinite(broken_evidence([True] * 5000, 0.05))
-    rng = np.random.default_rng(3)
-    alarms = 0
-    for _ in range(200):
-        labels = list(rng.random(150) < 0.05)
-        alarms += any(broken_evidence(labels[:n], 0.05) >= 20 for n in range(5, 151, 5))
-    assert alarms / 200 <= 0.05

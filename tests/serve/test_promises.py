@@ -11,7 +11,7 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.drafting import OutputQuery
-from ragwright.promise import certificates, watch_promise
+from ragwright.promise import certificates
 
 KNOWN = f"How many watts does the {things()[0]} need?"
 UNKNOWN = "Who designed the Quartz kettle?"
@@ -27,18 +27,14 @@ def test_every_door_of_the_server_keeps_the_promise(tmp_path: Path) -> None:
         withheld = running.ask(UNKNOWN).json()
         streamed = running.ask(UNKNOWN, stream=True).text
         page = running.http.post("/", data={"q": KNOWN}).text
-    assert known_answer["promise"]["line"] == certificate.line()
+    assert known_answer["promise"]["line"] == certificate.line
     assert known_answer["promise"]["score"] >= certificate.threshold
     assert not known_answer["abstained"]
     assert withheld["ragwright"]["abstained"]
     assert withheld["ragwright"]["closest"]
     assert "watts" not in withheld["choices"][0]["message"]["content"]
     assert "watts" not in streamed.partition('"finish_reason": "stop"')[0]
-    assert certificate.line() in page
+    assert certificate.line in page
     with Workbench.open(folder) as bench:
         [first, *_] = bench.outputs.find(OutputQuery(kind="text", scope=None))
         assert first.details["promise"] == known_answer["promise"]
-        bench.outputs.respond(first.id, by="user", verdict="rejected")
-        watching = watch_promise(bench.project)
-    assert watching is not None
-    assert (watching.votes.count, watching.votes.errors) == (1, 1)

@@ -28,7 +28,6 @@ class AnswerGuard:
         retrieve: Settings of the search that was certified.
         personas: Names of the personas that were certified.
         suspended: What changed since the certification; empty if nothing did.
-        broken: Why later labels contradict the promise; empty if they do not.
     """
 
     certificate: str
@@ -41,7 +40,6 @@ class AnswerGuard:
     retrieve: RetrieveOptions
     personas: tuple[str, ...] = ("",)
     suspended: str = ""
-    broken: str = ""
 
     def answering(self, options: AnswerOptions) -> AnswerOptions:
         """Settings of answering under this guard: every question gets an answer, none streams."""
@@ -49,8 +47,6 @@ class AnswerGuard:
 
     def sentence(self, snapshot: str) -> str:
         """What the certificate says of answers from a state of the index."""
-        if self.broken:
-            return f"The promise of {self.promised} is broken: {self.broken}"
         if changed := self._changed(snapshot):
             return (
                 f"The promise of {self.promised} is suspended: {changed}; "
@@ -60,7 +56,7 @@ class AnswerGuard:
 
     def promise(self, answer: Answer, snapshot: str, scope: str = "") -> AnswerPromise:
         """What the certificate says of an answer, without its score; ``scope`` as in `guarded`."""
-        holds = not (self.broken or self._changed(snapshot))
+        holds = not self._changed(snapshot)
         if not scope and answer.persona not in self.personas:
             scope = (
                 f"answers for the persona {answer.persona!r}"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ..core import counted
 from ..drafting import OpenDrift, project_outputs
 from ..monitoring import measure_options, served_drift
-from ..promise import watch_promise
 from ._history import NoticeSent
 from ._notices import Notices, NoticeText
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from ..measure import Watched
     from ..monitoring import DriftReport, MeasureDrift
     from ..project import Project
-    from ..promise import Watching
 
 _MOST_MOVES = 10
 
@@ -26,7 +24,6 @@ def send_alerts(project: Project, notices: Notices | None = None) -> tuple[Notic
 
     A drift for the worse sends one notice to each address of ``serve.measure.alert``, however often
     this is called; the next one only after it has ended. A later call sends what could not be sent.
-    So does a promise that labels of served answers contradict (``ragwright promise``).
     Notices contain numbers and names of models, no text of an answer.
 
     Raises:
@@ -35,7 +32,6 @@ def send_alerts(project: Project, notices: Notices | None = None) -> tuple[Notic
     options = measure_options(project.settings).alert
     scores = project_outputs(project).scores
     known = {drift.measure: drift for drift in scores.open_drifts()}
-    watching = watch_promise(project)
     if not options.notify and not known:
         return ()
     report, name = served_drift(project), project.folder.root.resolve().name
@@ -44,10 +40,6 @@ def send_alerts(project: Project, notices: Notices | None = None) -> tuple[Notic
         for m in report.worse
         if abs(m.change) >= options.least_change
     }
-    if watching is not None and watching.standing.state != "holds":
-        standing = watching.standing
-        key = f"promise {standing.certificate}, {standing.state} at {standing.threshold:g}"
-        due[key] = _promise_notice(watching, name)
     for measure, text in due.items():
         if measure not in known:
             opened = OpenDrift(measure, "worse", report.today, text, options.notify)
@@ -68,21 +60,6 @@ def send_alerts(project: Project, notices: Notices | None = None) -> tuple[Notic
         if drift.measure not in due:
             scores.end_drift(drift.measure)
     return tuple(sent)
-
-
-def _promise_notice(watching: Watching, project: str) -> str:
-    """Write the notice of a promise that no longer stands: subject, empty line, text."""
-    promised, state = watching.certificate.promised, watching.standing.state
-    now = "broken" if state == "broken" else "kept at a stricter threshold"
-    lines = [
-        f"ragwright: the promise of {promised} is {now} ({project})",
-        "",
-        *watching.lines,
-        f"certificate {watching.certificate.number} of {watching.certificate.date}",
-        "",
-        "More: ragwright promise --status",
-    ]
-    return "\n".join(lines)
 
 
 def _body(drift: MeasureDrift, report: DriftReport, project: str) -> str:

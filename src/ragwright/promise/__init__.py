@@ -1,4 +1,4 @@
-"""Answers with a stated risk: a threshold that is chosen, certified, stored and watched."""
+"""Answers with a stated risk: a threshold that is chosen, certified and stored."""
 
 import lazy_loader
 

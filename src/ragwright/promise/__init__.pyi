@@ -1,8 +1,7 @@
 from ._certificate import (
     Certificate as Certificate,
-    Standing as Standing,
+    certificate_in_force as certificate_in_force,
     certificates as certificates,
-    standing_of as standing_of,
     withdraw_promise as withdraw_promise,
 )
 from ._certify import (
@@ -11,7 +10,6 @@ from ._certify import (
     Step as Step,
     auc as auc,
     best_plan as best_plan,
-    broken_evidence as broken_evidence,
     certified_steps as certified_steps,
     plan_of as plan_of,
     risk_bound as risk_bound,
@@ -37,10 +35,4 @@ from ._scores import (
     RightRule as RightRule,
     graded as graded,
     parse_right_rule as parse_right_rule,
-)
-from ._watch import (
-    Labels as Labels,
-    Watching as Watching,
-    add_labels as add_labels,
-    watch_promise as watch_promise,
 )

@@ -1,7 +1,7 @@
 """Certificates and which one stands: files of the project folder, under version control.
 
 ``promises/0001.json`` is written once and never changed. ``promise.json`` names the certificate in
-force, its threshold, and whether later labels broke it.
+force, with its threshold as a check.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any
 
 from ..core import ConfigError, StoreError, replace_text
 from ..ledger import FileLock
-from ._certify import Candidate, Step
+from ._certify import Candidate
 
 if TYPE_CHECKING:
     from ..project import ProjectFolder
-
-StandingState: TypeAlias = Literal["holds", "fell back", "broken"]
 
 _HINT = (
     "restore it from version control, or run `ragwright promise --withdraw` to answer without a "
@@ -48,7 +46,6 @@ class Certificate:
         bound: Exact upper bound of the risk.
         opening: How many times the confirm split was opened, this time included.
         alpha: Level of the test: (1 - confidence) / 2^(opening - 1).
-        steps: All certified thresholds, from strict to loose.
         candidates: Scores that were tried on the tune split.
         personas: Names of the personas of the questions.
         snapshot: State of the index.
@@ -73,7 +70,6 @@ class Certificate:
     bound: float
     opening: int
     alpha: float
-    steps: tuple[Step, ...]
     candidates: tuple[Candidate, ...]
     personas: tuple[str, ...]
     snapshot: str
@@ -92,41 +88,18 @@ class Certificate:
         """The promise as part of a sentence."""
         return f"at most {percent(self.risk)} of answers wrong"
 
-    def step(self, threshold: float) -> Step:
-        """The result at one of the certified thresholds; the loosest for any other."""
-        return next((step for step in self.steps if step.threshold == threshold), self.steps[-1])
-
-    def line(self, threshold: float | None = None) -> str:
-        """The promise in one sentence, at one of the certified thresholds.
+    @property
+    def line(self) -> str:
+        """The promise in one sentence.
 
         ``At most 5 % of answers wrong, certified on 212 held-out questions on 2026-11-24; answers
         63 %``.
         """
-        step = self.step(self.threshold if threshold is None else threshold)
-        share = percent(round(step.answered / self.asked, 2))
+        share = percent(round(self.coverage, 2))
         return (
             f"{self.promised[0].upper()}{self.promised[1:]}, certified on {self.asked} held-out "
             f"questions on {self.date}; answers {share}"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The promise in force.
-
-    Attributes:
-        certificate: Number of the certificate.
-        threshold: The threshold in use.
-        state: ``holds``; ``fell back`` to a stricter certified threshold; or ``broken``.
-        reason: Why it no longer stands as certified; empty if it does.
-        since: Time of the last change, ISO 8601, UTC.
-    """
-
-    certificate: str
-    threshold: float
-    state: StandingState = "holds"
-    reason: str = ""
-    since: str = ""
 
 
 def percent(share: float) -> str:
@@ -156,17 +129,8 @@ def certificates(folder: ProjectFolder) -> tuple[Certificate, ...]:
     return tuple(_certificate_of(path) for path in files)
 
 
-def certificate_named(folder: ProjectFolder, number: str) -> Certificate:
-    """A certificate by its number.
-
-    Raises:
-        StoreError: There is none, or its file is damaged.
-    """
-    return _certificate_of(folder.root / "promises" / f"{number}.json")
-
-
-def standing_of(folder: ProjectFolder) -> tuple[Certificate, Standing] | None:
-    """The promise in force with its certificate; None without a promise.
+def certificate_in_force(folder: ProjectFolder) -> Certificate | None:
+    """The certificate of the promise in force; None without a promise.
 
     Raises:
         StoreError: A file is damaged: without its threshold no answer may be shown.
@@ -175,17 +139,13 @@ def standing_of(folder: ProjectFolder) -> tuple[Certificate, Standing] | None:
         return None
     body = _read_object(folder.promise)
     try:
-        values = {name.name: body[name.name] for name in fields(Standing)}
-        standing = Standing(**values)
-        if standing.state not in get_args(StandingState):
-            raise ValueError(standing.state)
-        threshold = float(standing.threshold)
-        certificate = certificate_named(folder, str(standing.certificate))
-        if threshold not in [step.threshold for step in certificate.steps]:
-            raise ValueError(threshold)
-    except (KeyError, TypeError, ValueError) as error:
+        number, threshold = str(body["certificate"]), body["threshold"]
+        certificate = _certificate_of(folder.root / "promises" / f"{number}.json")
+        if certificate.threshold != threshold:
+            raise ValueError(f"threshold {threshold!r}")
+    except (KeyError, ValueError) as error:
         raise _damaged(folder.promise, error) from error
-    return certificate, replace(standing, threshold=threshold)
+    return certificate
 
 
 def write_certificate(folder: ProjectFolder, certificate: Certificate) -> Certificate:
@@ -221,17 +181,10 @@ def put_in_force(folder: ProjectFolder, certificate: Certificate) -> None:
     Raises:
         StoreError: ``promise.json`` cannot be written.
     """
-    write_standing(folder, Standing(certificate.number, certificate.threshold, since=now_text()))
-
-
-def write_standing(folder: ProjectFolder, standing: Standing) -> None:
-    """Replace ``promise.json``.
-
-    Raises:
-        StoreError: It cannot be written.
-    """
+    threshold, since = certificate.threshold, now_text()
+    body = {"certificate": certificate.number, "threshold": threshold, "since": since}
     try:
-        replace_text(folder.promise, _json_text(asdict(standing)))
+        replace_text(folder.promise, _json_text(body))
     except OSError as error:
         raise StoreError(
             f"the promise cannot be written: {error.strerror}", where=str(folder.promise)
@@ -265,13 +218,12 @@ def certificate_body(certificate: Certificate) -> dict[str, Any]:
 def certificate_from(body: Mapping[str, Any]) -> Certificate:
     """The certificate that :func:`certificate_body` wrote; KeyError, TypeError, ValueError else."""
     values = {name.name: body[name.name] for name in fields(Certificate)}
-    values["steps"] = tuple(Step(**step) for step in values["steps"])
     values["candidates"] = tuple(Candidate(**candidate) for candidate in values["candidates"])
     for name in ("personas", "notes"):
         values[name] = tuple(values[name])
     certificate = Certificate(**values)
-    if not certificate.steps or certificate.threshold != certificate.steps[-1].threshold:
-        raise ValueError("the threshold is not the last certified one")
+    if not isinstance(certificate.threshold, float):
+        raise ValueError(f"threshold {certificate.threshold!r}")
     if not 0 < certificate.risk < 1 or not 0 < certificate.confidence < 1:
         raise ValueError("risk or confidence out of range")
     return certificate

@@ -28,7 +28,7 @@ _SURE = 0.001
 """A sequence begins at the strictest threshold whose expected p is this share of the level.
 
 Chosen on development parts of PIAF and SQuAD 2: more answers fewer questions; 0, which begins at
-the least p, answers a little more, and leaves fewer stricter thresholds to fall back to.
+the least p, answers a little more.
 """
 
 _HOPELESS = 0.3
@@ -246,18 +246,3 @@ def certified_steps(
             return tuple(certified), step
         certified.append(step)
     return tuple(certified), None
-
-
-def broken_evidence(wrong: Sequence[bool], risk: float) -> float:
-    """Evidence of labels against "the risk is at most so much"; 1 or less says nothing.
-
-    An e-process: the mean of likelihood ratios of higher risks to the stated one (a betting
-    martingale; Waudby-Smith and Ramdas 2024, by the method of mixtures). If the promise holds, it
-    ever reaches 1/a with chance a or less (Ville 1939), however often somebody looks, for labels of
-    independently drawn answers. It depends on the counts alone, not on the order of the labels.
-    """
-    errors, right = sum(wrong), len(wrong) - sum(wrong)
-    higher = risk + (1 - risk) * (np.arange(1, 21) / 21) ** 2
-    logs = errors * np.log(higher / risk) + right * np.log((1 - higher) / (1 - risk))
-    top = float(logs.max())
-    return float(np.exp(min(top, 600.0)) * np.mean(np.exp(logs - top)))

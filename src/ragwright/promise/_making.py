@@ -16,12 +16,12 @@ from ._certificate import (
     Certificate,
     certificate_body,
     certificate_from,
+    certificate_in_force,
     certificates,
     now_text,
     percent,
     promise_lock,
     put_in_force,
-    standing_of,
     write_certificate,
 )
 from ._certify import Candidate, Plan, Step, best_plan, certified_steps, risk_bound, rows_needed
@@ -123,14 +123,13 @@ def again(project: Project) -> Promising:
     Raises:
         ConfigError: There is no promise.
     """
-    standing = standing_of(project.folder)
-    if standing is None:
+    certificate = certificate_in_force(project.folder)
+    if certificate is None:
         raise ConfigError(
             "there is no promise to make again",
             where=str(project.folder.promise),
             hint="run: ragwright promise --testset T",
         )
-    certificate, _ = standing
     scores = tuple(candidate.score for candidate in certificate.candidates)
     return Promising(
         certificate.testset, certificate.risk, certificate.confidence, certificate.measure, scores
@@ -230,7 +229,7 @@ class _Making:
             outcome, failed=failed, opened=True, notes=(*notes, *_dependence_note(confirm))
         )
         if steps:
-            certificate = self._certificate(plan.score, steps, outcome, len(rows.wrong))
+            certificate = self._certificate(plan.score, steps[-1], outcome, len(rows.wrong))
             certificate = replace(
                 certificate,
                 opening=max(1, opening),
@@ -251,10 +250,10 @@ class _Making:
         return outcome
 
     def _certificate(
-        self, score: str, steps: tuple[Step, ...], outcome: Promised, asked: int
+        self, score: str, last: Step, outcome: Promised, asked: int
     ) -> Certificate:
         """A certificate without what is known of the opening and the project's state."""
-        options, last = self._options, steps[-1]
+        options = self._options
         return Certificate(
             number="",
             date=now_text()[:10],
@@ -271,7 +270,6 @@ class _Making:
             bound=1.0,
             opening=1,
             alpha=1 - options.confidence,
-            steps=steps,
             candidates=outcome.candidates,
             personas=(),
             snapshot="",
@@ -304,13 +302,13 @@ class _Making:
     def _in_force(self, run: str, stored: Certificate) -> Certificate:
         """The certificate of a stored run, in force."""
         folder = self._project.folder
-        standing = standing_of(folder)
-        if standing is not None and standing[0].run == run:
-            return standing[0]
+        present = certificate_in_force(folder)
+        if present is not None and present.run == run:
+            return present
         written = [known for known in certificates(folder) if known.run == run]
         if not written:
             return write_certificate(folder, stored)
-        put_in_force(folder, written[-1])  # the same number: labels that broke it still count
+        put_in_force(folder, written[-1])
         return written[-1]
 
     def _refusal(self, plan: Plan, outcome: Promised) -> Promised:

@@ -9,7 +9,7 @@ from ._data import as_json, fields_of
 from ._text import WIDTH, number, text_table
 
 if TYPE_CHECKING:
-    from ..promise import Candidate, Certificate, Promised, Standing, Watching
+    from ..promise import Candidate, Certificate, Promised
 
 
 def promise_text(promised: Promised, width: int = WIDTH) -> str:
@@ -33,7 +33,7 @@ def promise_json(promised: Promised) -> dict[str, Any]:
     certificate = promised.certificate
     return {
         "certified": certificate is not None,
-        "line": "" if certificate is None else certificate.line(),
+        "line": "" if certificate is None else certificate.line,
         "certificate": None if certificate is None else certificate_json(certificate),
         **fields_of(promised, "reason", "needed", "failed", "opened", "again", "candidates"),
         "notes": list(promised.notes),
@@ -46,35 +46,31 @@ def certificate_json(certificate: Certificate) -> dict[str, Any]:
     return document | {"coverage": certificate.coverage}
 
 
-def promise_status_text(watching: Watching, changes: str = "") -> str:
-    """The promise in force, what later labels say, and what changed since: as text."""
-    standing = watching.standing
-    lines = _certificate_lines(watching.certificate, standing)
-    lines.append(f"state         {standing.state}{', suspended' if changes else ''}")
+def promise_status_text(certificate: Certificate, changes: str = "") -> str:
+    """The promise in force, and what changed since: as text."""
+    lines = _certificate_lines(certificate)
+    lines.append(f"state         {'suspended' if changes else 'holds'}")
     if changes:
         lines.append(f"suspended: {changes}; run `ragwright promise --again`")
-    return "\n".join([*lines, *watching.lines, *(f"note: {n}" for n in watching.certificate.notes)])
+    return "\n".join([*lines, *(f"note: {note}" for note in certificate.notes)])
 
 
-def promise_status_json(watching: Watching, changes: str = "") -> dict[str, Any]:
+def promise_status_json(certificate: Certificate, changes: str = "") -> dict[str, Any]:
     """The document of ``promise --status --json``."""
     return {
-        "line": watching.certificate.line(watching.standing.threshold),
-        "certificate": certificate_json(watching.certificate),
-        **fields_of(watching, "standing", "sampled", "votes", "limit", "changed"),
+        "line": certificate.line,
+        "certificate": certificate_json(certificate),
         "suspended": changes,
     }
 
 
-def _certificate_lines(certificate: Certificate, standing: Standing | None = None) -> list[str]:
-    threshold = certificate.threshold if standing is None else standing.threshold
-    step = certificate.step(threshold)
-    bound = risk_bound(step.errors, step.answered, certificate.alpha)
+def _certificate_lines(certificate: Certificate) -> list[str]:
+    bound = risk_bound(certificate.errors, certificate.answered, certificate.alpha)
     return [
-        f"{certificate.line(threshold)}.",
+        f"{certificate.line}.",
         f"certificate   promises/{certificate.number}.json",
-        f"threshold     {certificate.score} >= {threshold:.6g}",
-        f"confirm split {step.errors} of {step.answered} answers wrong; upper bound "
+        f"threshold     {certificate.score} >= {certificate.threshold:.6g}",
+        f"confirm split {certificate.errors} of {certificate.answered} answers wrong; upper bound "
         f"{bound:.4f} with confidence {1 - certificate.alpha:.4g}",
         f"rule          {certificate.rule}",
     ]

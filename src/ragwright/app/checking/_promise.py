@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from typer import Option
 
@@ -11,10 +10,9 @@ from ...core import ConfigError
 from ...promise import (
     SCORES,
     Promising,
-    add_labels,
     again,
+    certificate_in_force,
     suspending_changes,
-    watch_promise,
     withdraw_promise,
 )
 from ...report import promise_json, promise_status_json, promise_status_text, promise_text
@@ -29,12 +27,7 @@ class PromiseActions:
     """What to do with the promise in force, instead of making one."""
 
     again: bool = Option(False, "--again", help="Certify the promise in force again.")
-    status: bool = Option(False, "--status", help="Show the promise and what labels say of it.")
-    labels: Path | None = Option(
-        None,
-        metavar="FILE",
-        help='Add labels of a random sample: lines {"output": "12.1", "right": true}.',
-    )
+    status: bool = Option(False, "--status", help="Show the promise in force.")
     withdraw: bool = Option(False, "--withdraw", help="Answer without a promise from now on.")
 
 
@@ -58,15 +51,15 @@ def command(
     with flags.open() as bench:
         if actions.withdraw:
             return _withdraw(flags, bench)
-        if actions.status or actions.labels is not None:
-            return _show_status(flags, bench, actions.labels)
+        if actions.status:
+            return _show_status(flags, bench)
         if actions.again:
             return _certify(flags, bench, again(bench.project))
         if not testset:
             raise ConfigError(
                 "no test set to certify on",
                 where="ragwright promise",
-                hint="give --testset FILE, or --again, --status, --labels FILE or --withdraw",
+                hint="give --testset FILE, or --again, --status or --withdraw",
             )
         options = Promising(testset, risk, confidence, measure, names_of(scores))
         return _certify(flags, bench, options)
@@ -94,18 +87,16 @@ def _withdraw(flags: Flags, bench: Workbench) -> int:
     return 0
 
 
-def _show_status(flags: Flags, bench: Workbench, labels: Path | None) -> int:
-    """Add labels, look at all of them, and show the promise; exit code 100 if it does not hold."""
+def _show_status(flags: Flags, bench: Workbench) -> int:
+    """Show the promise in force; exit code 100 if it is suspended."""
     project = bench.project
-    if labels is not None:
-        flags.console.remark(f"{add_labels(project, labels)} labels added")
-    watching = watch_promise(project)
-    if watching is None:
+    certificate = certificate_in_force(project.folder)
+    if certificate is None:
         flags.console.show(lambda: {"certificate": None}, lambda: "there is no promise in force")
         return 0
-    changes = suspending_changes(project, watching.certificate)
+    changes = suspending_changes(project, certificate)
     flags.console.show(
-        lambda: promise_status_json(watching, changes),
-        lambda: promise_status_text(watching, changes),
+        lambda: promise_status_json(certificate, changes),
+        lambda: promise_status_text(certificate, changes),
     )
-    return EXIT_FAILED if changes or watching.standing.state == "broken" else 0
+    return EXIT_FAILED if changes else 0
