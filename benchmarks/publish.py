@@ -50,13 +50,6 @@ class Page:
 
 
 PAGES = {
-    "audit": Page(
-        "Audits, measured",
-        "How many planted faults of documents an audit finds, how often its findings are wrong, "
-        "and how long it takes.",
-        "Every figure on this page was computed by the commands named with it and is kept as JSON "
-        "beside the page. No model is used.",
-    ),
     "parsing": Page(
         "Parsers, measured",
         "What ragwright's PDF reader and other parsers keep of pages whose content is known.",

@@ -8,36 +8,43 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 
-HOT = "The nozzle of the X5-HOT printer is heated to {} °C before the filament is loaded."
+COPY = (
+    "The nozzle of the X5-HOT printer is heated before the filament is loaded, and cleaned with a "
+    "brush of brass after each print. Then the bed is wiped with alcohol, the fan of the case "
+    "turns at full speed until the printer is cold, and the day is written into the book of the "
+    "house."
+)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.md").write_text(f"# Heating\n\n{HOT.format(215)}\n", "utf-8")
-    (tmp_path / "docs" / "b.md").write_text(f"# Bulletin\n\n{HOT.format(230)}\n", "utf-8")
+    (tmp_path / "docs" / "a.md").write_text(
+        f"# Heating\n\n{COPY.replace('house', 'plant')}\n\nSee [the guide](gone.md).\n", "utf-8"
+    )
+    (tmp_path / "docs" / "b.md").write_text(f"# Bulletin\n\n{COPY}\n", "utf-8")
     (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n")
     ragwright(tmp_path, "ingest", "--quiet")
     return tmp_path
 
 
 def test_the_command_gates_writes_json_and_a_page(folder: Path) -> None:
-    shown = ragwright(folder, "audit", "--gate", "contradictions=0, copies<=3", "--json", code=100)
+    shown = ragwright(folder, "audit", "--gate", "copies=0, references<=3", "--json", code=100)
     document = json.loads(shown.stdout)
-    assert "contradictions: 1 finding, at most 0 allowed" in shown.stderr
+    assert "copies: 1 finding, at most 0 allowed" in shown.stderr
     finding = document["findings"][0]
-    assert {"kind", "severity", "places", "why", "what_to_do", "cost"} <= set(finding)
+    assert {"kind", "severity", "places", "why", "what_to_do"} <= set(finding)
     assert {"source", "start", "end", "text"} <= set(finding["places"][0])
     place = finding["places"][0]
     text = (folder / place["source"]).read_text("utf-8")
     assert text[place["start"] : place["end"]] == place["text"]
-    ragwright(folder, "audit", "-o", "audit.html", "--gate", "contradictions<=1")
+    ragwright(folder, "audit", "-o", "audit.html", "--gate", "copies<=1")
     page = (folder / "audit.html").read_text("utf-8")
     both = ragwright(folder, "audit", "--json", "-o", "both.html").stdout
     assert json.loads(both)["findings"]
-    assert "<mark>215</mark>" in (folder / "both.html").read_text("utf-8")
-    assert "<mark>215</mark>" in page
-    assert "<mark>230</mark>" in page
+    assert "<mark>plant</mark>" in (folder / "both.html").read_text("utf-8")
+    assert "<mark>plant</mark>" in page
+    assert "<mark>house</mark>" in page
     assert "http" not in page.split("</style>")[1].replace("http-equiv", "")
     shown = ragwright(folder, "audit", "--kinds", "refrences", code=1)
     assert "did you mean 'references'" in shown.stderr
@@ -45,14 +52,13 @@ def test_the_command_gates_writes_json_and_a_page(folder: Path) -> None:
 
 
 def test_the_table_names_both_places_and_a_finding_can_be_dismissed(folder: Path) -> None:
-    shown = ragwright(folder, "audit", "--kinds", "contradictions").stdout
-    assert shown.startswith("1 finding in 2 documents, 1 of them severe.")
+    shown = ragwright(folder, "audit", "--kinds", "copies").stdout
+    assert shown.startswith("1 finding in 2 documents.")
     assert "docs/a.md" in shown
     assert "docs/b.md" in shown
-    assert "questions made from the documents have it among the first" in shown
     name = shown.partition("[")[2].partition("]")[0]
     ragwright(folder, "audit", "--dismiss", name, "--why", "two models")
-    assert "1 dismissed" in ragwright(folder, "audit", "--kinds", "contradictions").stdout
+    assert "1 dismissed" in ragwright(folder, "audit", "--kinds", "copies").stdout
     assert "0 new findings" in ragwright(folder, "audit", "--since", "latest").stdout
     assert "--dismiss" in ragwright(folder, "audit", "--why", "so", code=1).stderr
     told = json.loads(ragwright(folder, "audit", "--dry-run", "--json").stdout)
@@ -62,9 +68,11 @@ def test_the_table_names_both_places_and_a_finding_can_be_dismissed(folder: Path
 def test_a_gate_that_could_not_fail_is_refused_before_anything_is_read(folder: Path) -> None:
     empty = ragwright(folder, "audit", "--gate", "", code=1)
     assert "the gate has no rule" in empty.stderr
-    other = ragwright(folder, "audit", "--kinds", "copies", "--gate", "age=0", "--dry-run", code=1)
-    assert "--kinds: copies,age" in other.stderr
-    ragwright(folder, "audit", "--kinds", "copies", "--gate", "findings=0")
+    other = ragwright(
+        folder, "audit", "--kinds", "copies", "--gate", "codes=0", "--dry-run", code=1
+    )
+    assert "--kinds: copies,codes" in other.stderr
+    ragwright(folder, "audit", "--kinds", "damage", "--gate", "findings=0")
 
 
 def test_the_terminal_shows_some_findings_of_each_kind(folder: Path) -> None:
@@ -73,11 +81,11 @@ def test_the_terminal_shows_some_findings_of_each_kind(folder: Path) -> None:
     ragwright(folder, "ingest", "--quiet")
     shown = ragwright(folder, "audit").stdout
     assert shown.count("references: dead link") == 5
-    assert "and 19 references more: --all" in shown
-    assert shown.index("contradictions: number") < shown.index("references: dead link")
-    assert ragwright(folder, "audit", "--all").stdout.count("references: dead link") == 24
+    assert "and 20 references more: --all" in shown
+    assert shown.index("copies: ") < shown.index("references: dead link")
+    assert ragwright(folder, "audit", "--all").stdout.count("references: dead link") == 25
     written = ragwright(folder, "audit", "-o", "audit.html").stdout
-    assert written.startswith("25 findings in 3 documents")
+    assert written.startswith("26 findings in 3 documents")
     page = (folder / "audit.html").read_text("utf-8")
     opened, _, folded = page.partition("<summary>4 findings more</summary>")
     assert (opened.count('class="finding"'), folded.count('class="finding"')) == (21, 4)

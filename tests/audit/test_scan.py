@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
 
 import pytest
 
 from ragwright.audit import AuditOptions, Finding, check_kinds, scan_documents
 from ragwright.core import ConfigError, Document, Page, Section, Span
-
-TODAY = date(2026, 11, 24)
 
 
 def page(name: str, text: str, title: str = "", **more: object) -> Document:
@@ -30,9 +27,7 @@ def audited(kind: str, *documents: Document, every: bool = False) -> list[Findin
     """Findings of a kind, or of several, separated by commas."""
     kinds = kind.split(",")
     by_id = {document.id: document for document in documents}
-    scan = scan_documents(
-        lambda: documents, by_id.get, AuditOptions(), kinds, lambda _: False, TODAY
-    )
+    scan = scan_documents(lambda: documents, by_id.get, AuditOptions(), kinds, lambda _: False)
     assert {finding.kind for finding in scan.findings} <= {*kinds}
     return [finding for finding in scan.findings if finding.sure or every]
 
@@ -42,74 +37,6 @@ def faults(findings: Sequence[Finding]) -> list[str]:
 
 
 HOT = "The nozzle of the X5-HOT printer is heated to {} before the filament is loaded."
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "fault"),
-    [
-        (HOT.format("215 °C"), HOT.format("230 °C"), "number"),
-        (HOT.format("for 2 min"), HOT.format("for 2 h"), "unit"),
-        (
-            "The X5-HOT printer was first shown on 3 May 2021 at the fair.",
-            "The X5-HOT printer was first shown on 3 June 2021 at the fair.",
-            "date",
-        ),
-        (
-            "The lid of the X5-HOT printer must be opened while it prints.",
-            "The lid of the X5-HOT printer must not be opened while it prints.",
-            "negation",
-        ),
-        (
-            "The alarm of the X5-HOT printer is enabled when it leaves the works.",
-            "The alarm of the X5-HOT printer is disabled when it leaves the works.",
-            "opposite",
-        ),
-    ],
-)
-def test_statements_that_differ_in_one_value_contradict_each_other(
-    first: str, second: str, fault: str
-) -> None:
-    [finding] = audited("contradictions", page("a.md", first), page("b.md", second))
-    assert finding.fault == fault
-    assert [place.text for place in finding.places] == [first, second]
-    assert "speak of «X5-HOT»" in finding.why
-
-
-def test_equal_quantities_in_other_units_and_other_articles_do_not_contradict() -> None:
-    texts = ("The fan of the X5-HOT printer runs for 5 minutes after a print.",
-             "The fan of the X5-HOT printer runs for five min after the print.")  # fmt: skip
-    assert not audited("contradictions", page("a.md", texts[0]), page("b.md", texts[1]))
-
-
-def test_pages_on_two_things_do_not_contradict_each_other() -> None:
-    text = "# {0}\n\nThe nozzle is heated slowly and evenly to {1} degrees before the first print."
-    pair = (
-        page("a.md", text.format("MK3", 215), "MK3"),
-        page("b.md", text.format("MK4", 230), "MK4"),
-    )
-    assert not audited("contradictions", *pair)
-    assert audited("contradictions", *pair, every=True)
-
-
-def test_one_heading_in_two_documents_names_the_subject() -> None:
-    text = "# {0}\n\nThe screws take {1} turns."
-    pair = (
-        page("a.md", text.format("Guide rails", 4)),
-        page("b.md", text.format("Guide rails", 6)),
-    )
-    [finding] = audited("contradictions", *pair)
-    assert "guide rails" in finding.why
-    apart = (pair[0], page("b.md", text.format("Covers", 6)))
-    assert not audited("contradictions", *apart)
-
-
-def test_a_cell_contradicts_that_of_the_same_row_and_column() -> None:
-    table = "| Part | Torque (Nm) |\n| - | - |\n| Bolt A12 | {} |\n| Nut B7 | 3 |"
-    [finding] = audited(
-        "contradictions", page("a.md", table.format(20)), page("b.md", table.format(25))
-    )
-    assert finding.fault == "table cell"
-    assert finding.marks["changed"] == [["20"], ["25"]]
 
 
 def words(count: int, start: int = 0) -> str:
@@ -151,16 +78,6 @@ def test_an_undefined_code_of_a_defined_family() -> None:
     )
     assert not audited("codes", explained)
     assert len(audited("codes", explained, every=True)) == 2
-
-
-def test_an_acronym_that_means_two_things_and_one_that_nobody_writes_out() -> None:
-    first = page("a.md", "The Primary Return Valve (PRV) opens. " + "QZX opens it. " * 4)
-    second = page("b.md", "The Panel Relay Voltage (PRV) is low. " + "QZX lowers it. " * 4)
-    assert faults(audited("codes", first, second)) == ["two meanings", "unexpanded acronym"]
-    known = page("c.md", "Quick Zone Exchange (QZX) is meant.")
-    alike = page("d.md", "The primary return valves (PRV) open.")
-    assert "unexpanded acronym" not in faults(audited("codes", first, second, known))
-    assert not audited("codes", first, alike, known)
 
 
 def test_references_into_nothing() -> None:
@@ -236,25 +153,6 @@ def test_a_line_on_every_page_is_boilerplate() -> None:
     assert not audited("damage", *pages[:9])
 
 
-def test_dates_that_have_passed() -> None:
-    text = (
-        "This offer is valid until 31 December 2024. Support ends on 2030-01-01. "
-        "The new plant will be opened in 2023."
-    )
-    assert faults(audited("age", page("a.md", text))) == ["expired date", "past plan"]
-    history = "It was said that the plant will be opened in 2023. The licence was valid in 2020."
-    assert not audited("age", page("b.md", history))
-
-
-def test_an_older_document_beside_a_newer_one_of_its_title() -> None:
-    old = page("old.md", "How to clean the pump.", "Cleaning the pump", modified="2018-02-01")
-    new = page("new.md", "How the pump is cleaned.", "Cleaning the pump", modified="2025-02-01")
-    [finding] = audited("age", old, new)
-    assert finding.fault == "older version"
-    assert [place.source for place in finding.places] == ["old.md", "new.md"]
-    assert not audited("age", old, replace(new, modified="2019-02-01"))
-
-
 def test_an_audit_of_the_same_documents_is_the_same() -> None:
     documents = (
         page("a.md", HOT.format("215 °C")),
@@ -263,8 +161,7 @@ def test_an_audit_of_the_same_documents_is_the_same() -> None:
         page("d.md", words(60)),
     )
     runs = [
-        [f.id for kind in ("contradictions", "copies") for f in audited(kind, *documents)]
-        for _ in range(2)
+        [f.id for f in audited("contradictions,copies", *documents, every=True)] for _ in range(2)
     ]
     assert runs[0] == runs[1]
     assert len(set(runs[0])) == 2
@@ -285,28 +182,3 @@ def test_a_code_in_a_dead_link_alone_is_reported_once() -> None:
     used = page("c.md", "It ends with E107.")
     both = audited("codes,references", *pages, used)
     assert faults(both) == ["dead link", "undefined code"]
-
-
-def test_a_year_that_begins_a_sentence_and_a_word_that_only_links_are_told_from_what_is_said() -> (
-    None
-):
-    first = "2011 the X5-HOT printer was shown to the public at the fair in Lyon."
-    second = "2013 the X5-HOT printer was indeed shown to the public at the fair in Lyon."
-    [finding] = audited("contradictions", page("a.md", first), page("b.md", second))
-    assert finding.marks["changed"] == [["2011"], ["2013"]]
-    numbered = ("1. The X5-HOT printer is switched off.", "2. The X5-HOT printer is switched off.")
-    assert not audited("contradictions", *(page(f"{n}.md", t) for n, t in enumerate(numbered)))
-
-
-def test_a_value_of_one_page_is_held_against_a_sentence_that_many_pages_repeat() -> None:
-    pages = [page(f"{n}.md", HOT.format("215 °C")) for n in range(15)]
-    odd = page("odd.md", HOT.format("230 °C"))
-    [finding] = audited("contradictions", *pages, odd, every=True)
-    assert "odd.md" in {place.source for place in finding.places}
-
-
-def test_questions_do_not_contradict_each_other() -> None:
-    asked = "What was the total income of the X5-HOT division in {}?"
-    assert not audited(
-        "contradictions", page("a.md", asked.format(2014)), page("b.md", asked.format(2015))
-    )

@@ -1,4 +1,4 @@
-"""The corpus doctor: faults of documents that no setting repairs, ranked by cost and severity."""
+"""The corpus doctor: faults of documents that no setting repairs, the most severe first."""
 
 import lazy_loader
 

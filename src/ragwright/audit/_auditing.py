@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,21 +16,12 @@ from ..project import Project, at_work
 from ._gate import AuditGate, require_kinds
 from ._judge import judged_finding
 from ._options import AuditOptions, check_kinds
-from ._price import priced
-from ._questions import (
-    Question,
-    own_questions,
-    search_questions,
-    searches,
-    served_questions,
-    testset_questions,
-)
-from ._reach import out_of_reach, unanswered
+from ._reach import out_of_reach
 from ._records import KINDS, Audit, Finding, finding_body, finding_of, ranked_findings
-from ._scan import Scan, scan_documents
+from ._scan import scan_documents
 
 KIND = "audit"
-_RULES = 2
+_RULES = 3
 """Version of the rules: audits of different ones are not resumed."""
 
 
@@ -44,8 +34,8 @@ class Auditing(RunOptions):
         every: Also show findings of rules that are often wrong.
         since: Show only findings that an earlier audit does not have: its run, its name, the
             snapshot that it read, or ``latest``.
-        testset: Address of a test set: costs are points lost on its questions.
-        today: Day against which dates are held, ISO 8601; that of the clock if empty.
+        testset: Address of a test set, for passages that none of its questions finds.
+        judge: Let the judge model decide on pairs of alike statements: contradictions.
         gate: Rules that :func:`check_audit` will apply: one on a kind that is not looked for is
             refused before the documents are read.
     """
@@ -54,7 +44,7 @@ class Auditing(RunOptions):
     every: bool = False
     since: str = ""
     testset: str = ""
-    today: str = ""
+    judge: bool = False
     gate: tuple[AuditGate, ...] = ()
 
 
@@ -65,19 +55,18 @@ class _Work:
     audit: Audit
     manifest: Mapping[str, Any]
     items: Sequence[tuple[str, Callable[[], Flow[Finding]]]]
-    questions: Sequence[Question]
 
 
 @at_work(KIND)
 def run_audit(project: Project, options: Auditing) -> tuple[Audit, RunSummary]:
     """Read the documents of the index, gather what is wrong with them, and store it as a run.
 
-    Without a judge model nothing is paid.
+    Without ``judge`` nothing is paid.
 
     Raises:
         RetrieveError: Nothing has been ingested.
-        ConfigError: A kind is unknown, no earlier audit exists, or the gate has a rule
-            on a kind that is not looked for.
+        ConfigError: A kind is unknown or lacks what it needs, no earlier audit exists, or the gate
+            has a rule on a kind that is not looked for.
     """
     earlier = _earlier(project.runs, options.since) if options.since else None
     work = _audit_work(project, options)
@@ -98,11 +87,9 @@ def run_audit(project: Project, options: Auditing) -> tuple[Audit, RunSummary]:
 
 
 def forecast_audit(project: Project, options: Auditing) -> Forecast:
-    """Forecast the calls and cost of judge and searches; the documents are really read."""
+    """Forecast the calls and cost of the judge; the documents are really read."""
     work = _audit_work(project, options, search=False)
-    depth = project.settings.section("audit").reach_depth
-    makers: list[Callable[[], Flow[Any]]] = [make for _, make in work.items]
-    return project.runner.forecast([*makers, *searches(project, work.questions, depth)])
+    return project.runner.forecast(make for _, make in work.items)
 
 
 def stored_audit(project: Project, run: str = "latest", *, every: bool = False) -> Audit:
@@ -153,26 +140,21 @@ def dismiss(project: Project, finding: str, reason: str) -> Path:
 def _audit_work(project: Project, options: Auditing, *, search: bool = True) -> _Work:
     """Read the documents, search unless it is a forecast, and plan what is left to judge."""
     settings: AuditOptions = project.settings.section("audit")
-    check_kinds(options.kinds, "--kinds")
-    wanted = options.kinds or settings.kinds or KINDS
-    kinds = tuple(kind for kind in KINDS if kind in wanted)
+    setup = judging(project)
+    kinds, notes = _kinds_for(options, settings, setup)
     require_kinds(options.gate, kinds)
     snapshot = project.target().snapshot  # raises with a hint if nothing is indexed
     root = project.folder.root
-    today = date.fromisoformat(options.today) if options.today else datetime.now(UTC).date()
     scan = scan_documents(
         project.documents,
         project.store.document,
         settings,
         kinds,
         lambda path: (root / path).exists(),
-        today,
     )
-    questions = _questions_for(project, options, kinds, len(scan.corpus.briefs))
-    findings: Sequence[Finding] = scan.findings
-    notes: Sequence[str] = ()
-    if search:
-        findings, notes = _searched_for(project, scan, questions, kinds)
+    findings = list(scan.findings)
+    if search and "reach" in kinds:
+        findings += out_of_reach(project, scan.corpus, options.testset, settings.reach_depth)
     ranked = ranked_findings(findings)
     audit = Audit(
         (),
@@ -184,70 +166,64 @@ def _audit_work(project: Project, options: Auditing, *, search: bool = True) -> 
         notes=(*project.partial_note(), *notes),
         since=options.since,
     )
-    setup = judging(project)
-    judges = settings.judge and bool(setup.model)
-    items = [(finding.id, partial(_settled, finding, setup, judges, options)) for finding in ranked]
+    items = [(finding.id, partial(_settled, finding, setup)) for finding in ranked]
     manifest = {
         "rules": _RULES,
         "snapshot": snapshot,
         "kinds": list(kinds),
         "settings": {key: value for key, value in asdict(settings).items() if key != "dismissed"},
-        "judge": setup.model if judges else "",
-        "every": options.every and judges,
+        "judge": setup.model if options.judge else "",
         "testset": options.testset,
-        "day": today.isoformat() if "age" in kinds else "",
         "seed": options.seed,
     }
-    return _Work(audit, manifest, items, questions)
+    return _Work(audit, manifest, items)
 
 
-def _questions_for(
-    project: Project, options: Auditing, kinds: Sequence[str], documents: int
-) -> list[Question]:
-    """The questions that are searched for: given, served, and of the documents themselves."""
-    settings: AuditOptions = project.settings.section("audit")
-    questions = testset_questions(project, options.testset) if options.testset else []
-    questions += served_questions(project)
-    if "reach" in kinds or not questions:
-        questions += own_questions(project, documents, settings.questions, options.seed)
-    return questions
+def _kinds_for(
+    options: Auditing, settings: AuditOptions, setup: MeasureSetup
+) -> tuple[tuple[str, ...], list[str]]:
+    """The kinds to look for, and notes on those that lack what they need.
+
+    Raises:
+        ConfigError: A kind is unknown, or there is no chat model to judge.
+    """
+    check_kinds(options.kinds, "--kinds")
+    if options.judge and not setup.model:
+        raise ConfigError(
+            "no chat model can judge contradictions",
+            where="--judge",
+            hint="name one: --set judge.model=MODEL",
+        )
+    wanted = options.kinds or settings.kinds or KINDS
+    lacking = {
+        "contradictions": "" if options.judge else "--judge",
+        "reach": "" if options.testset else "--testset T",
+    }
+    notes = [
+        f"not looked for: {kind}, since it needs {flag}"
+        for kind, flag in lacking.items()
+        if flag and kind in options.kinds
+    ]
+    return tuple(k for k in KINDS if k in wanted and not lacking.get(k)), notes
 
 
-def _searched_for(
-    project: Project, scan: Scan, questions: Sequence[Question], kinds: Sequence[str]
-) -> tuple[list[Finding], list[str]]:
-    """Findings with their cost, and those that only a search can tell; with notes."""
-    settings: AuditOptions = project.settings.section("audit")
-    results = search_questions(project, questions, settings.reach_depth)
-    findings = list(scan.findings)
-    notes = []
-    if "reach" in kinds:
-        findings += out_of_reach(scan.corpus, results, settings.reach_depth)
-    if "unanswered" in kinds:
-        findings += unanswered(scan.corpus, results)
-        if not results.of("served"):
-            notes.append(
-                "unanswered questions: none to look at, since nobody has asked this project's "
-                "server yet (ragwright serve)"
-            )
-    return priced(findings, results), notes
-
-
-def _settled(
-    finding: Finding, setup: MeasureSetup, judges: bool, options: Auditing
-) -> Flow[Finding]:
-    """A finding as it is stored: a candidate with its verdict, another one as it is."""
-    if judges and finding.kind == "contradictions" and (finding.sure or options.every):
+def _settled(finding: Finding, setup: MeasureSetup) -> Flow[Finding]:
+    """A finding as it is stored: a pair of statements with its verdict, another one as it is."""
+    if finding.kind == "contradictions":
         return (yield from judged_finding(finding, setup))
     return finding
 
 
 def _stored_findings(runs: Runs, run: str) -> tuple[list[Finding], list[str]]:
-    """Findings of a run, and the reasons why rows have none."""
+    """Findings of a run, and the reasons why rows have none; unconfirmed pairs are no findings."""
     findings, errors = [], []
     for row in runs.rows(run):
         if row.state == "done":
-            findings.append(finding_of(row.body))
+            finding = finding_of(row.body)
+            if finding.sure or finding.kind != "contradictions":
+                findings.append(finding)
+            elif finding.verdict.startswith("not judged"):
+                errors.append(finding.verdict.removeprefix("not judged: "))
         else:
             errors.append(f"{row.id} {row.state}: {row.body.get('what', 'not reached')}")
     return findings, errors

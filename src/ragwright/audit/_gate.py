@@ -10,7 +10,7 @@ from ..core import ConfigError, counted, near
 from ._records import KINDS, Audit
 
 _RULE = re.compile(r"^\s*(?P<kind>[a-z]+)\s*(?P<sign><=|==|=|<)\s*(?P<count>\d+)\s*$")
-_HINT = "write a kind, = or <=, and a whole number: contradictions=0, copies<=5"
+_HINT = "write a kind, = or <=, and a whole number: references=0, copies<=5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class AuditGate:
 
 
 def read_rules(text: str) -> tuple[AuditGate, ...]:
-    """Rules such as ``contradictions=0, copies<=5``; ``=`` means at most.
+    """Rules such as ``references=0, copies<=5``; ``=`` means at most.
 
     Raises:
         ConfigError: There is none, one cannot be read, or names an unknown kind.

@@ -24,8 +24,8 @@ _VERDICTS = ("contradiction", "compatible")
 def judged_finding(finding: Finding, setup: MeasureSetup) -> Flow[Finding]:
     """A candidate with the judge's verdict.
 
-    A contradiction is sure then, a compatible pair is not; without a usable reply, or where the
-    judge declines, the candidate stays as it is and says why.
+    A contradiction is sure then, a compatible pair is not; nor is one without a usable reply, which
+    says why.
     """
     texts = []
     for number, place in enumerate(finding.places[:2], start=1):
@@ -39,8 +39,7 @@ def judged_finding(finding: Finding, setup: MeasureSetup) -> Flow[Finding]:
         values={},
         sources=tuple(dict.fromkeys(place.document_id for place in finding.places)),
         data=shipped_mapping("audit", "prompts/contradiction.yaml"),
-        advice="These candidates stay as they are. Name another judge.model, or set audit.judge: "
-        "false.",
+        advice="These pairs are not judged. Name another judge.model.",
     )
     judged = yield from asked(call, setup)
     if judged.value is None:

@@ -25,17 +25,13 @@ class AuditOptions:
     boilerplate_pages: int = option(
         10, "Documents or pages from which a repeated line is boilerplate.", ge=3
     )
-    age_years: float = option(
-        3.0, "Age in years from which a date counts as old beside a newer document.", gt=0
-    )
     reach_depth: int = option(
-        20, "Hits of a question among which a chunk must be to count as reached.", ge=1
+        20,
+        "Hits of a question of the test set among which a chunk must be to count as found.",
+        ge=1,
     )
-    questions: int = option(
-        2_000, "Most questions that an audit makes from the documents themselves.", ge=0
-    )
-    judge: bool = option(
-        True, "Let the judge model (`judge.model`), if one is set, decide on contradictions."
+    pairs: int = option(
+        100, "Most pairs of alike statements that the judge reads for contradictions.", ge=1
     )
 
     def __post_init__(self) -> None:

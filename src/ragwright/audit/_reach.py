@@ -1,105 +1,73 @@
-"""Reach: chunks that no question finds, and questions that the corpus does not answer."""
+"""Reach: passages that no question of a test set finds."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 
 from ..core import counted
-from ..models import stop_words, words
-from ._questions import Question, Results
-from ._records import Finding, Place, Severity
+from ..flow import Flow
+from ..project import Project
+from ..retrieve import RetrieveOptions, Target, retrieve
+from ..testsets import project_testset
+from ._records import Finding
 from ._text import Corpus
 
-_STOP = stop_words("en") | stop_words("de") | stop_words("fr") | stop_words("es")
-_SHARED = 0.5
-"""Share of the smaller question's content words that two questions of a cluster share."""
-_EXAMPLES = 5
+_SHOWN = 5
+"""Places of a finding."""
 
 
-def out_of_reach(corpus: Corpus, results: Results, depth: int) -> Iterator[Finding]:
-    """Chunks whose own question does not find them, nor any other; one finding for a document."""
-    missed: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    tried: dict[str, int] = defaultdict(int)
-    for result in results.searched:
-        chunk = result.question.chunk
-        if chunk is None:
-            continue
-        tried[chunk[0]] += 1
-        if not results.reached(chunk):
-            missed[chunk[0]].append(chunk[1:])
-    for document, spans in missed.items():
-        number = corpus.numbers[document]
-        source = corpus.briefs[number].source
-        total = tried[document]
-        yield Finding(
-            "reach",
-            "unreached chunk",
-            "medium" if len(spans) == total else "low",
-            tuple(corpus.place(number, start, end) for start, end in sorted(spans)[:5]),
-            f"{len(spans)} of {counted(total, 'chunk')} tried of {source} "
-            f"{'is' if len(spans) == 1 else 'are'} not among the first {depth} hits of any "
-            "question, not even of the own first sentence.",
-            "Give the passage a heading and words of its own, or leave out the copies that "
-            "outrank it.",
-            marks={"chunks": len(spans), "tried": total},
-            subject=document,
-        )
+def reached_chunks(
+    project: Project, testset: str, depth: int
+) -> tuple[set[tuple[str, int, int]], int]:
+    """Search for every question of a test set, each text once; the chunks found, and how many.
 
-
-def unanswered(corpus: Corpus, results: Results) -> Iterator[Finding]:
-    """Clusters of served questions to which the answer was that nothing is known."""
-    served = results.of("served")
-    open_ones = [number for number in served if results.searched[number].question.abstained]
-    for cluster in _clusters([results.searched[n].question for n in open_ones]):
-        numbers = [open_ones[n] for n in cluster]
-        texts = [results.searched[n].question.text for n in numbers]
-        nearest = next((results.searched[n].hits[:1] for n in numbers), ())
-        places: tuple[Place, ...] = tuple(
-            corpus.place(corpus.numbers[hit.document_id], hit.start, hit.end) for hit in nearest
-        )
-        severity: Severity = "high" if len(texts) >= 5 else "medium" if len(texts) > 1 else "low"
-        more = f", and {len(texts) - 1} like it" if len(texts) > 1 else ""
-        yield Finding(
-            "unanswered",
-            "unanswered question",
-            severity,
-            places,
-            f"People asked «{texts[0]}»{more}: the documents gave no answer.",
-            "Add a passage that answers it; the nearest one so far is shown.",
-            marks={"questions": len(texts), "examples": texts[:_EXAMPLES]},
-            cost=round(len(texts) / len(served), 4),
-            cost_of=f"of {counted(len(served), 'served question')}",
-            subject=min(texts),
-        )
-
-
-def _clusters(questions: Sequence[Question]) -> list[list[int]]:
-    """Numbers of questions, in clusters of those that share words; the largest first.
-
-    Greedy: a question joins the first cluster whose first question shares enough words with it.
+    No model rewrites a question or answers it.
     """
-    bags = [
-        frozenset(word for word in words(question.text.casefold()) if word not in _STOP)
-        for question in questions
-    ]
-    leaders: dict[str, list[int]] = defaultdict(list)
-    clusters: dict[int, list[int]] = {}
-    for number, bag in enumerate(bags):
-        shared: dict[int, int] = defaultdict(int)
-        for word in sorted(bag):
-            for leader in leaders[word]:
-                shared[leader] += 1
-        close = [
-            leader
-            for leader, count in shared.items()
-            if count >= max(1.0, _SHARED * min(len(bag), len(bags[leader])))
-            and (count > 1 or min(len(bag), len(bags[leader])) == 1)
-        ]
-        if close:
-            clusters[min(close)].append(number)
-            continue
-        clusters[number] = [number]
-        for word in bag:
-            leaders[word].append(number)
-    return sorted(clusters.values(), key=lambda cluster: (-len(cluster), cluster))
+    rows = project_testset(project.folder, testset, purpose="audit").rows
+    questions = list(dict.fromkeys(row.user_input for row in rows))
+    settings, target = project.settings.retrieve, project.target()
+    options = replace(
+        settings,
+        query=type(settings.query)(),
+        iterate=type(settings.iterate)(),
+        top_k=depth,
+        context_tokens=None,
+    )
+    flows = [_found(question, target, options) for question in questions]
+    found: set[tuple[str, int, int]] = set()
+    for chunks in project.runner.map(flows):
+        found |= chunks
+    return found, len(questions)
+
+
+def _found(
+    question: str, target: Target, options: RetrieveOptions
+) -> Flow[set[tuple[str, int, int]]]:
+    hits = (yield from retrieve(question, target, options)).hits
+    return {(hit.document_id, hit.start, hit.end) for hit in hits}
+
+
+def out_of_reach(project: Project, corpus: Corpus, testset: str, depth: int) -> Iterator[Finding]:
+    """Chunks that no question of a test set finds; one finding for each document."""
+    reached, questions = reached_chunks(project, testset, depth)
+    with project.store.reading(project.pair) as state:
+        for document in state.documents():
+            missed = [c for c in document.chunks if (document.id, c.start, c.end) not in reached]
+            if not missed or document.id not in corpus.numbers:
+                continue
+            number = corpus.numbers[document.id]
+            total = len(document.chunks)
+            yield Finding(
+                "reach",
+                "unreached chunk",
+                "medium" if len(missed) == total else "low",
+                tuple(corpus.place(number, c.start, c.end) for c in missed[:_SHOWN]),
+                f"{len(missed)} of {counted(total, 'chunk')} of {corpus.briefs[number].source} "
+                f"{'is' if len(missed) == 1 else 'are'} not among the first {depth} hits of any of "
+                f"{counted(questions, 'question')}.",
+                "Give the passage a heading and words of its own, leave out copies that outrank "
+                "it, or ask about it in the test set.",
+                marks={"chunks": len(missed), "of": total},
+                subject=document.id,
+            )

@@ -18,13 +18,8 @@ KINDS = (
     "references",
     "damage",
     "reach",
-    "unanswered",
-    "age",
 )
 """Kinds of findings."""
-
-POINTS = "points of "
-"""How the unit of a cost begins that was measured on a test set."""
 
 _SEVERITIES = ("high", "medium", "low")
 
@@ -50,16 +45,14 @@ class Finding:
 
     Attributes:
         kind: One of :data:`KINDS`.
-        fault: What kind of fault within its kind: ``number``, ``near copy``, ``mojibake``, ….
+        fault: What kind of fault within its kind: ``near copy``, ``mojibake``, ….
         severity: How much a reader may be misled.
         places: Where it is; the two sides of a contradiction, of a pair of copies.
         why: One sentence on what is wrong.
         what_to_do: What repairs it.
         sure: False for a rule that is often wrong; such findings are shown with ``--level all``.
         marks: Evidence: words that differ, counts; JSON-able.
-        cost: Points lost, or the share of questions whose first hits hold a place of it; None if
-            nothing was measured. ``cost_of`` names the unit.
-        verdict: What the judge said of a candidate; empty without a judge.
+        verdict: What the judge said of a contradiction; empty for other kinds.
         subject: What makes it the same finding in the next audit; the texts of its places if
             empty.
     """
@@ -72,8 +65,6 @@ class Finding:
     what_to_do: str
     sure: bool = True
     marks: Mapping[str, Any] = field(default_factory=dict)
-    cost: float | None = None
-    cost_of: str = ""
     verdict: str = ""
     subject: str = ""
 
@@ -85,15 +76,9 @@ class Finding:
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Sorting key: points lost on a test set, then severity, then how often it is met.
-
-        A share of questions says how often a finding is met and not what it does to an answer:
-        a dead link on a page that many questions find is not worse than a contradiction.
-        """
-        cost = self.cost or 0.0
-        lost, met = (cost, 0.0) if self.cost_of.startswith(POINTS) else (0.0, cost)
+        """Sorting key: severity, then kind."""
         severity = _SEVERITIES.index(self.severity)
-        return -lost, severity, -met, KINDS.index(self.kind), self.fault, self.id
+        return severity, KINDS.index(self.kind), self.fault, self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +86,7 @@ class Audit:
     """The result of an audit.
 
     Attributes:
-        findings: The findings, ranked: points lost on a test set, then severity.
+        findings: The findings, the most severe first.
         kinds: The kinds that were looked for.
         snapshot: State of the index that was read.
         documents: Documents read; ``pages`` of formats that have some, ``characters`` of text.

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 
 from ..core import Document
 from ..retrieve import mine_glossary
-from ._age import Age
 from ._codes import Codes
-from ._contradictions import Contradictions
 from ._copies import Copies
 from ._damage import Damage
 from ._options import AuditOptions
+from ._pairs import Pairs
 from ._records import Finding
 from ._references import References
 from ._text import Corpus, lines_of
@@ -42,7 +40,6 @@ def scan_documents(
     options: AuditOptions,
     kinds: Sequence[str],
     exists: Callable[[str], bool],
-    today: date,
 ) -> Scan:
     """Read every document once (twice for ``codes``), and gather the findings of these kinds.
 
@@ -52,26 +49,24 @@ def scan_documents(
         options: Thresholds.
         kinds: Kinds to look for; those that need more than reading are ignored.
         exists: True for the path of a file that is there, relative to the project.
-        today: Day against which dates are held.
     """
     scan = Scan(Corpus(read))
-    contradictions = Contradictions(scan.corpus) if "contradictions" in kinds else None
+    pairs = Pairs(scan.corpus, options.pairs) if "contradictions" in kinds else None
     copies = Copies(scan.corpus, options.copy_similarity) if "copies" in kinds else None
     codes = Codes(scan.corpus) if "codes" in kinds else None
     references = References(scan.corpus, exists) if "references" in kinds else None
     damage = Damage(scan.corpus, options) if "damage" in kinds else None
-    age = Age(scan.corpus, options, today) if "age" in kinds else None
     for document in documents():
         brief = scan.corpus.add(document)
         scan.pages += len(document.pages)
         scan.characters += len(document.text)
         lines = list(lines_of(document.text))
-        for detector in (contradictions, codes, references, damage, age):
+        for detector in (pairs, codes, references, damage):
             if detector is not None:
                 detector.read(document, brief, lines)
         if copies is not None:
             copies.read(document, brief)
-    for collected in (contradictions, copies, references, damage, age):
+    for collected in (pairs, copies, references, damage):
         if collected is not None:
             scan.findings += collected.findings()
     if codes is not None:

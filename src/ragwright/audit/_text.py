@@ -172,16 +172,3 @@ def paragraphs_of(text: str) -> Iterator[tuple[int, int]]:
         start = gap.end()
     if start < len(text):
         yield start, len(text)
-
-
-class Headings:
-    """Heading above each position of a document, in order."""
-
-    def __init__(self, document: Document) -> None:
-        self._sections = sorted(document.sections, key=lambda s: s.span.start)
-        self._starts = [section.span.start for section in self._sections]
-
-    def at(self, position: int) -> str:
-        """The innermost heading above a position; empty if there is none."""
-        at = bisect_right(self._starts, position) - 1
-        return self._sections[at].title if at >= 0 else ""

@@ -13,7 +13,7 @@ PART = Part(
         "audit": "ragwright.app.checking._audit:command",
     },
     sentences={
-        "audit": "Find faults of the documents: contradictions, copies, dead references, damage, "
+        "audit": "Find faults of the documents: copies, dead references, damage, undefined codes, "
         "gaps.",
     },
 )

@@ -10,7 +10,7 @@ fixed beforehand needs no correction (Maurer, Hothorn and Lehmacher 1995).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np

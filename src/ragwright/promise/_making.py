@@ -249,9 +249,7 @@ class _Making:
         runs.finish(run, "complete")
         return outcome
 
-    def _certificate(
-        self, score: str, last: Step, outcome: Promised, asked: int
-    ) -> Certificate:
+    def _certificate(self, score: str, last: Step, outcome: Promised, asked: int) -> Certificate:
         """A certificate without what is known of the opening and the project's state."""
         options = self._options
         return Certificate(

@@ -18,7 +18,7 @@ def audit_json(audit: Audit) -> dict[str, Any]:
     """The document of ``audit --json``.
 
     ``{"findings": [{"kind", "severity", "places": [{"source", "start", "end", "text"}], "why",
-    "what_to_do", "cost", …}], "counts", "documents", "snapshot", …}``.
+    "what_to_do", …}], "counts", "documents", "snapshot", …}``.
     """
     return {
         "findings": [_finding_json(finding) for finding in audit.findings],
@@ -53,8 +53,6 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
         ],
         "why": finding.why,
         "what_to_do": finding.what_to_do,
-        "cost": finding.cost,
-        "cost_of": finding.cost_of,
         "id": finding.id,
         "fault": finding.fault,
         "sure": finding.sure,
@@ -116,15 +114,6 @@ def place_text(place: Place) -> str:
     return f"{place.source}{page}, {place.start:,}-{place.end:,}"
 
 
-def cost_text(finding: Finding) -> str:
-    """The cost of a finding with its unit; empty if it was not measured."""
-    if finding.cost is None:
-        return ""
-    share = finding.cost_of.startswith("of ")
-    number = f"{finding.cost:.1%}" if share else f"{finding.cost:.3g}"
-    return f"{number} {finding.cost_of}".strip()
-
-
 def _finding_text(finding: Finding, width: int) -> str:
     unsure = "" if finding.sure else "  less certain"
     lines = [f"{finding.severity}  {finding.kind}: {finding.fault}  [{finding.id}]{unsure}"]
@@ -136,8 +125,6 @@ def _finding_text(finding: Finding, width: int) -> str:
             excerpt = f"{excerpt[:_EXCERPT]}…"
         if excerpt:
             lines.append(fill(excerpt, width, initial_indent="    ", subsequent_indent="    "))
-    if finding.cost:
-        lines.append(f"  cost: {cost_text(finding)}")
     if finding.verdict:
         lines.append(fill(f"judge: {finding.verdict}", width, initial_indent="  ",
                           subsequent_indent="    "))  # fmt: skip

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ..audit import Audit, Finding, cut_place
 from ..core import counted
-from ._audit import audit_verdict, cost_text, place_text
+from ._audit import audit_verdict, place_text
 from ._page import stylesheet
 
 if TYPE_CHECKING:
@@ -25,12 +25,10 @@ _WORD = re.compile(r"\w+|\W+")
 _NAMES = {
     "contradictions": "Contradictions",
     "copies": "Copies",
-    "codes": "Codes and terms",
+    "codes": "Codes",
     "references": "References",
     "damage": "Damage",
     "reach": "Out of reach",
-    "unanswered": "Unanswered questions",
-    "age": "Age",
 }
 
 _Pieces: TypeAlias = Sequence[tuple[str, bool]]
@@ -72,7 +70,6 @@ def _finding_view(finding: Finding) -> dict[str, object]:
         "finding": finding,
         "places": list(zip(map(place_text, places), texts, strict=True)),
         "more": len(finding.places) - len(places),
-        "cost": cost_text(finding) if finding.cost else "",
     }
 
 

@@ -21,8 +21,8 @@ class AuditFlags:
 
     kinds: str = Option(
         "",
-        help="Comma-separated kinds: contradictions, copies, codes, references, damage, reach, "
-        "unanswered, age; all by default.",
+        help="Comma-separated kinds: contradictions, copies, codes, references, damage, reach; by "
+        "default all that need no more than is given.",
     )
     level: str = Option(
         "default", help="default, or all: also findings of rules that are often wrong."
@@ -32,9 +32,14 @@ class AuditFlags:
         help="Show only what an earlier audit does not have: latest, its run or name, or the "
         "snapshot that it read.",
     )
-    testset: str = Option("", help="Costs are points lost on the questions of this testset.")
+    testset: str = Option("", help="Find passages that no question of this test set finds.")
+    judge: bool = Option(
+        False,
+        "--judge",
+        help="Let the judge model decide which alike statements contradict each other.",
+    )
     gate: str | None = Option(
-        None, help='Exit code 100 with more findings than this: "contradictions=0, copies<=5".'
+        None, help='Exit code 100 with more findings than this: "references=0, copies<=5".'
     )
     everything: bool = Option(
         False, "--all", help="Print every finding, not only the first five of each kind."
@@ -45,7 +50,7 @@ class AuditFlags:
 
 @takes(f"{WORK} output name retry_errors")
 def command(flags: Flags, own: AuditFlags) -> int:
-    """Find faults of the documents: contradictions, copies, dead references, damage, gaps."""
+    """Find faults of the documents: copies, dead references, damage, undefined codes, gaps."""
     ProjectFolder(flags.project).require()
     console = flags.console
     if own.level not in ("default", "all"):
@@ -60,6 +65,7 @@ def command(flags: Flags, own: AuditFlags) -> int:
         every=own.level == "all",
         since=own.since,
         testset=own.testset,
+        judge=own.judge,
         gate=rules,
         resume=flags.resume or flags.retry_errors,
         retry_errors=flags.retry_errors,
