@@ -132,7 +132,7 @@ def section(half: str, pages: int, results: Results) -> Section:
             "drawn right before left, tables with a grid, rules, shading or nothing, merged cells, "
             "lists, captions, formulas, footnotes, running heads; English, German, French. The "
             "halves share no article. The layouts are ours, so a parser that has seen other pages "
-            "may do better elsewhere: compare on your own files with `ragwright ingest --compare`.",
+            "may do better elsewhere: `ingest.parser` can be swept on your own files.",
             "Docling is missing: its models cannot be fetched on this machine. On other pages, by "
             "other measures, opendataloader-bench publishes .882 for docling, .837 for edgeparse "
             "and .589 for markitdown.",

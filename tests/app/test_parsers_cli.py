@@ -103,33 +103,3 @@ def test_another_index_by_the_same_parser_reads_no_unchanged_file_again(project:
     (project / "docs" / "pump.pdf").write_bytes(pdf("Another page"))
     ragwright(project, "ingest", *parser)
     assert (project / "calls.txt").read_text() == "xx"
-
-
-def test_parsers_are_shown_side_by_side(project: Path) -> None:
-    compare = ("ingest", "--compare", "ours,own:Shout", "docs/pump.pdf")
-    table = ragwright(project, *compare).stdout
-    assert "own:Shout" in table
-    data = json.loads(ragwright(project, *compare, "--json").stdout)
-    assert [p["tables"] for p in data["parsers"]] == [0, 1]
-    ragwright(project, *compare, "-o", "page.html")
-    page = (project / "page.html").read_text()
-    assert "2 parsers read the file" in page
-    assert page.count("data:image/jpeg;base64,") == 2
-    assert '<td dir="auto">FILTER</td>' in page
-    assert "Close the valve first" in page
-
-
-def test_a_comparison_says_which_parser_failed_and_what_it_needs(project: Path) -> None:
-    (project / "docs" / "broken.pdf").write_bytes((project / "docs" / "pump.pdf").read_bytes())
-    ragwright(project, "ingest", "--compare", "ours,own:Shout", "docs/broken.pdf", "-o", "p.html")
-    page = (project / "p.html").read_text()
-    assert "1 of 2 parsers could read the file" in page
-    assert "no &lt;b&gt;page&lt;/b&gt;" in page
-    one = ragwright(project, "ingest", "--compare", "ours", "docs/pump.pdf", code=1)
-    assert "needs two parsers" in one.stderr
-    folder = ragwright(project, "ingest", "--compare", "ours,own:Shout", "docs", code=1)
-    assert "reads one file" in folder.stderr
-    gone = ragwright(project, "ingest", "--compare", "ours,own:Shout", "docs/gone.pdf", code=1)
-    assert "there is no such file" in gone.stderr
-    none = ragwright(project, "ingest", "--compare", "ours,own:Shout", code=1)
-    assert "reads one file, not 0" in none.stderr

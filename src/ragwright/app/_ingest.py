@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 from typer import Argument, Option
 
-from .. import report  # a comparison of parsers alone needs it
-from ..core import ConfigError
-from ..project import IngestProgress, compare_parsers
+from ..project import IngestProgress
 from ._console import EXIT_ERROR, Step
 from ._flags import Flags, takes
 from ._show import ingest_forecast_json, ingest_forecast_text, ingest_step, ingest_text
@@ -29,19 +26,9 @@ def command(
     strict: bool = Option(
         False, "--strict", help="Exit with code 1 if any source failed, not only if all did."
     ),
-    compare: str = Option(
-        "",
-        "--compare",
-        metavar="PARSERS",
-        help="Read one file with several parsers (ours,markitdown) and show them side by side; "
-        "-o page.html writes a page. Nothing is stored.",
-        show_default=False,
-    ),
 ) -> int:
     """Read sources into the index; unchanged documents cost nothing."""
     console = flags.console
-    if compare:
-        return _compared_parsers(flags, sources or [], compare.split(","))
     started = time.monotonic()
     shown: list[IngestProgress] = []
 
@@ -65,23 +52,3 @@ def command(
     console.show(report.as_dict, lambda: ingest_text(report, time.monotonic() - started))
     failed = report.nothing_read or (strict and bool(report.failures))
     return EXIT_ERROR if failed else 0
-
-
-def _compared_parsers(flags: Flags, files: Sequence[str], parsers: Sequence[str]) -> int:
-    """Show what parsers make of a file; an error only if none could read it."""
-    console = flags.console
-    if len(files) != 1:
-        raise ConfigError(
-            f"--compare reads one file, not {len(files)}",
-            hint="for example ragwright ingest --compare ours,markitdown manual.pdf",
-        )
-    with flags.open() as bench:
-        look = compare_parsers(bench.project, files[0], parsers)
-    if flags.output is not None and flags.output.suffix in (".html", ".htm"):
-        console.result(report.parsers_page(look))
-    else:
-        console.show(
-            lambda: report.parsers_json(look),
-            lambda: report.parsers_table(look, width=console.columns()),
-        )
-    return EXIT_ERROR if all(parsed.error for parsed in look.parsed) else 0

@@ -10,7 +10,6 @@ from ._files import FileReader as FileReader, shortened as shortened
 from ._group_options import GroupOptions as GroupOptions, GroupRule as GroupRule
 from ._html import parse_html as parse_html
 from ._language import guess_language as guess_language
-from ._look import Look as Look, ParsedBy as ParsedBy, Piece as Piece, look_at as look_at
 from ._normalise import (
     clean_metadata as clean_metadata,
     iso_date as iso_date,

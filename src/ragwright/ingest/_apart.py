@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..core import (
@@ -37,7 +37,6 @@ from .ocr import (
     recognise,
 )
 from .parsers import parser_of
-from .pdf import draw_pages
 
 _ARCHIVE = b"PK\x03\x04"
 """First bytes of a zip file, whose directory alone may be a bomb."""
@@ -70,18 +69,8 @@ class _File:
     scans: Mapping[int, ScannedPage] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawing:
-    """The first pages of a PDF file to draw."""
-
-    where: str
-    data: bytes
-    most: int
-
-
-_Task: TypeAlias = _File | _Page | _Drawing
-_Result: TypeAlias = Extract | tuple[bytes, ...]
-_Answer: TypeAlias = tuple[_Result | RagwrightError, bool]
+_Task: TypeAlias = _File | _Page
+_Answer: TypeAlias = tuple[Extract | RagwrightError, bool]
 """The result, and whether the worker kept too much memory."""
 
 
@@ -145,20 +134,7 @@ def main_part(html: str, where: str, options: SourceOptions) -> Extract:
     return _apart(_Page(where, html), options)
 
 
-def page_pictures(name: str, data: bytes, options: SourceOptions, most: int) -> tuple[bytes, ...]:
-    """Draw the first pages of a PDF file, as JPEG; raises as :func:`extract_bytes`."""
-    result = _worked(_Drawing(name, data, most), replace(options, parser=""))
-    assert isinstance(result, tuple)
-    return result
-
-
 def _apart(task: _Task, options: SourceOptions) -> Extract:
-    result = _worked(task, options)
-    assert isinstance(result, Extract)
-    return result
-
-
-def _worked(task: _Task, options: SourceOptions) -> _Result:
     code = (
         f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; "
         f"serve({plugin_folder()!r})"
@@ -204,7 +180,7 @@ def serve(plugins: str = "") -> None:
         room = options.max_memory + 3 * len(task.html if isinstance(task, _Page) else task.data)
         room += parser.room if parser is not None else 0
         waiting = _WAITS * options.max_seconds if parser is not None else 0.0
-        result: _Result | RagwrightError
+        result: Extract | RagwrightError
         try:
             with bounded_work(before and before + room, options.max_seconds, waiting):
                 result = _read(task, options)
@@ -222,9 +198,7 @@ def serve(plugins: str = "") -> None:
     serve_requests(answer)
 
 
-def _read(task: _Task, options: SourceOptions) -> _Result:
-    if isinstance(task, _Drawing):
-        return draw_pages(task.data, task.where, task.most)
+def _read(task: _Task, options: SourceOptions) -> Extract:
     if isinstance(task, _Page):
         return readable(task.html, task.where, main_only=True)
     return parse_file(task.where, task.kind, task.data, options, task.scans)

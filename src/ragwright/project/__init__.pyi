@@ -11,7 +11,6 @@ from ._folder import (
 )
 from ._guards import answer_guard as answer_guard
 from ._ingesting import (
-    compare_parsers as compare_parsers,
     forecast_ingest as forecast_ingest,
     ingest_sources as ingest_sources,
     last_ingest as last_ingest,

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from .. import flow, ingest
 from ..core import (
     ConfigError,
-    SourceError,
     StoreError,
     counted,
     plugin_folder,
@@ -48,7 +47,7 @@ from .building import (
 )
 
 if TYPE_CHECKING:
-    from ..ingest import FetchBytes, Fetched, Look
+    from ..ingest import FetchBytes, Fetched
     from ._project import Project
     from ._settings import SourceEntry
 
@@ -118,37 +117,6 @@ def _unused_rules(project: Project) -> list[str]:
     groups = project.settings.groups
     unused = groups.unused(list(project.store.sources(project.pair).items()))
     return [f"groups.rules: {match!r} matches no document" for match in unused]
-
-
-def compare_parsers(project: Project, source: str, parsers: Sequence[str]) -> Look:
-    """Read one file with several parsers, under the settings of the source that it lies in.
-
-    Args:
-        project: The project.
-        source: Path of the file, from the working directory.
-        parsers: Names as in the key ``parser``.
-
-    Raises:
-        ConfigError: There is no parser of a name, or fewer than two are named.
-        MissingExtraError: A parser is not installed.
-        SourceError: The file cannot be read.
-    """
-    names = list(dict.fromkeys(name.strip() for name in parsers if name.strip()))
-    if len(names) < 2:
-        raise ConfigError(
-            "a comparison needs two parsers", where="--compare", hint="for example ours,markitdown"
-        )
-    path = Path(source)
-    if not path.is_file():
-        fault = "--compare reads one file" if path.exists() else "there is no such file"
-        raise SourceError(
-            fault,
-            where=source,
-            hint="give the path of a file",
-        )
-    entry = entry_of_argument(project, source)
-    data = ingest.read_bytes(path, source, entry.options)
-    return ingest.look_at(path.name, data, entry.options, names)
 
 
 def read_sources_again(project: Project) -> IngestReport:

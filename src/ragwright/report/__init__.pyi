@@ -63,11 +63,6 @@ from ._pack import (
     unpacked as unpacked,
 )
 from ._page import formatting as formatting, stylesheet as stylesheet
-from ._parsers import (
-    parsers_json as parsers_json,
-    parsers_page as parsers_page,
-    parsers_table as parsers_table,
-)
 from ._passport_page import (
     passport_html as passport_html,
     passport_verdict as passport_verdict,

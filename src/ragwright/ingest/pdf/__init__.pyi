@@ -1,1 +1,1 @@
-from ._reading import draw_pages as draw_pages, read_pdf as read_pdf
+from ._reading import read_pdf as read_pdf

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +27,6 @@ from ._tables import PageTable, PageTables
 from ._text import PageText
 from ._unruled import split_tables
 
-_DRAWN = (700, 2000)
 _NO_TITLE = re.compile(
     r"(?i)^(untitled|microsoft word|powerpoint|slide 1$|.*\.(docx?|pdf|tex|indd|dvi)$)"
 )
@@ -101,30 +99,6 @@ def _pages(pdfium: Any, document: Any, data: bytes, options: SourceOptions) -> l
     finally:
         if tables is not None:
             tables.close()
-
-
-def draw_pages(data: bytes, where: str, most: int) -> tuple[bytes, ...]:
-    """Draw the first pages of a PDF file as JPEG, at most 700 dots wide and 2,000 high.
-
-    Raises:
-        EncryptedSourceError: A password is needed to open it.
-        MalformedSourceError: Truncated or damaged.
-    """
-    pdfium = require("pypdfium2", "docs", "reading PDF files")
-    document = _open(pdfium, data, where)
-    pictures = []
-    try:
-        for index in range(min(len(document), most)):
-            page = document[index]
-            width, height = page.get_size()
-            scale = min(_DRAWN[0] / max(width, 1), _DRAWN[1] / max(height, 1))
-            file = io.BytesIO()
-            page.render(scale=scale).to_pil().convert("RGB").save(file, "JPEG", quality=70)
-            pictures.append(file.getvalue())
-            page.close()
-    finally:
-        document.close()
-    return tuple(pictures)
 
 
 def _title(meta: Mapping[str, str]) -> str:
