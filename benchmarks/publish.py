@@ -122,12 +122,6 @@ PAGES = {
         "beside the page. Documents and vectors are synthetic and the chat model is scripted: the "
         "page says how fast the server is, not how good an answer is.",
     ),
-    "sheets": Page(
-        "Spreadsheets, measured",
-        "How many questions about planted sheets are answered right, refused, or answered wrong.",
-        "Every figure on this page was computed by the commands named with it and is kept as JSON "
-        "beside the page. No model is used; the sheets are synthetic but for one.",
-    ),
     "tuning": Page(
         "Tuning, measured",
         "What sweeps and reports cost in calls and time, with scripted models.",

@@ -160,17 +160,6 @@ def test_settings_that_changed_since_the_last_state_are_kept(project: Path) -> N
     assert settings.read_text("utf-8") == newest
 
 
-def test_sheets_follow_a_restored_state(project: Path) -> None:
-    sheet = project / "docs" / "orders.csv"
-    question = "What is the total amount?"
-    for amount in (100, 300):
-        sheet.write_text(f"Region,Amount\nNorth,{amount}\nEast,20\n", "utf-8")
-        ragwright(project, "ingest")
-    assert "320" in ragwright(project, "ask", question).stdout
-    ragwright(project, "snapshots", "restore", "3")
-    assert "120" in ragwright(project, "ask", question).stdout
-
-
 def test_other_chunk_settings_have_states_of_their_own(project: Path) -> None:
     text = (project / "ragwright.yaml").read_text("utf-8")
     text += "chunk: {size: 100, overlap: 10}\n"

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import json
 import re
 import sqlite3
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from served import Running, served
 from test_reader_groups import key
 
 from ragwright import Workbench
+from ragwright.project import ProjectFolder
+from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 TABLES = {
@@ -59,87 +58,6 @@ def asked(running: Running, secret: str, question: str) -> tuple[str, str]:
     return reply.json()["choices"][0]["message"]["content"], f"{dict(reply.headers)} {reply.text}"
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, dict[str, str]]]:
-    folder = project(tmp_path_factory.mktemp("tables"))
-    made = keys(folder)
-    with served(folder) as running:
-        yield running, made
-
-
-@pytest.mark.parametrize(
-    ("question", "by", "part"),
-    [
-        ("What is the total amount?", ("nobody", "hr", "board", "both", "owner"), "is 200 EUR"),
-        ("What is the total salary?", ("hr", "both", "owner"), "is 9303 EUR"),
-        ("What is the total bonus?", ("board", "both", "owner"), "is 170003 EUR"),
-        ("How many persons have the office Oslo?", ("board",), "2 rows"),
-    ],
-)
-def test_readers_get_answers_from_their_tables(
-    site: tuple[Running, dict[str, str]], question: str, by: tuple[str, ...], part: str
-) -> None:
-    running, made = site
-    for name in by:
-        assert part in asked(running, made[name], question)[0], name
-
-
-def test_of_two_tables_that_fit_only_those_of_the_reader_count(
-    site: tuple[Running, dict[str, str]],
-) -> None:
-    """One who sees both tables has to name one; the others are not told that there are two."""
-    running, made = site
-    question = "How many different offices are there?"
-    assert "1 different value" in asked(running, made["hr"], question)[0]
-    assert "1 different value" in asked(running, made["board"], question)[0]
-    assert "1 different value" not in asked(running, made["both"], question)[0]
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "What is the total salary?",
-        "What is the total bonus of Quinn?",
-        "How many rows of pay have the office Oslo?",
-        "What is the highest salary in dollars?",
-        "Which pay table has the most persons?",
-    ],
-)
-def test_a_hidden_table_is_as_if_it_did_not_exist(
-    site: tuple[Running, dict[str, str]], tmp_path: Path, question: str
-) -> None:
-    """Text, notes, route and citations are those of a project without it."""
-    running, made = site
-    alone = tmp_path / "alone"
-    (alone / "docs").mkdir(parents=True)
-    (alone / "docs/orders.csv").write_text(TABLES["orders.csv"], "utf-8")
-    (alone / "ragwright.yaml").write_text("sources: [docs/]\n", "utf-8")
-    with Workbench.open(alone) as bench:
-        bench.ingest()
-        expected = bench.ask(question)
-    body = {"messages": [{"role": "user", "content": question}]}
-    reply = running.client(made["nobody"]).post("/v1/chat/completions", json=body).json()
-    more = reply["ragwright"]
-    assert reply["choices"][0]["message"]["content"] == expected.text
-    assert (more["route"], more["citations"], more["closest"]) == (expected.route, [], [])
-    notes = [note.removesuffix(" under these filters") for note in more["notes"]]
-    assert notes == [*expected.notes]
-
-
-def test_names_of_tables_tell_of_no_other_table(
-    site: tuple[Running, dict[str, str]],
-) -> None:
-    """Two groups have a ``pay.csv``; neither of the names in SQL is numbered."""
-    running, made = site
-    for name, question in (
-        ("hr", "What is the total salary?"),
-        ("board", "What is the total bonus?"),
-    ):
-        _, everything = asked(running, made[name], question)
-        [table] = set(re.findall(r'FROM \\+"(pay\w*)\\+"', everything))
-        assert re.fullmatch(r"pay_[0-9a-f]{8}", table)
-
-
 def test_a_model_writes_statements_on_the_tables_of_its_reader_alone(tmp_path: Path) -> None:
     """It sees no other table, and a statement on one fails as on a table that does not exist."""
     statements: list[str] = []
@@ -154,37 +72,39 @@ def test_a_model_writes_statements_on_the_tables_of_its_reader_alone(tmp_path: P
 
     with ScriptedServer(script) as model:
         folder = project(tmp_path, f"answer: {{model: '{model.url}#writer'}}")
-        names = _table_names(folder)
         made = keys(folder)
         number = itertools.count(100)
 
         def with_statement(statement: str, name: str = "nobody") -> str:
             """The reply where a model writes this statement; a new question, so that it does."""
             statements[:] = [statement]
-            question = f"Which orders earned well in the region {next(number)}?"
+            question = f"How many orders are there in the region {next(number)}?"
             _, everything = asked(running, made[name], question)
             return re.sub(r"region \d+|\b1\d\d\b", "", everything)
 
         with served(folder) as running:
             shown = {}
-            for table in (names["board/pay.csv"], "pay_00000000"):
+            for table in ("pay", "pay_2", "nil"):
                 for column in ("*", '"Bonus"'):
                     everything = with_statement(f"SELECT {column} FROM {table}")
                     shown[table, column] = _steady(everything, table)
                     assert "no such table" in everything
             for form in (
                 "SELECT name FROM sqlite_master",
-                "SELECT * FROM _values, orders",
-                'SELECT "Order" FROM orders WHERE (SELECT count(*) FROM "{board}") > 0',
+                "SELECT * FROM _tables, orders",
+                "SELECT * FROM main.pay",
+                "WITH pay AS (SELECT * FROM main.pay) SELECT * FROM pay",
+                'SELECT count(*) FROM orders JOIN pay USING ("Office")',
+                'SELECT "Order" FROM orders WHERE (SELECT count(*) FROM pay) > 0',
                 "SELECT * FROM pragma_table_list, orders",
             ):
-                everything = with_statement(form.format(board=names["board/pay.csv"]))
+                everything = with_statement(form)
                 held = [word for word in HIDDEN[:-2] if word in everything]
                 assert not held, (form, everything)
             assert not [word for prompt in prompts for word in HIDDEN[:-1] if word in prompt]
             own = with_statement('SELECT "Order" FROM orders WHERE "Region" = \'North\'')
             assert "A1" in own
-            total = f'SELECT sum("Bonus") FROM {names["board/pay.csv"]}'
+            total = 'SELECT sum("Bonus (EUR)") FROM pay'
             assert "170003" in with_statement(total, "board")
     for column in ("*", '"Bonus"'):
         [same] = {text for (_, c), text in shown.items() if c == column}
@@ -197,41 +117,56 @@ def _steady(text: str, table: str) -> str:
     return re.sub(r"(chatcmpl|resp|req)[\w-]+|\"created\": ?\d+|'[\w-]+': '[^']*'", "", text)
 
 
-def _table_names(folder: Path) -> dict[str, str]:
-    with sqlite3.connect(folder / ".ragwright/data/sheets.sqlite") as connection:
-        listed = connection.execute("SELECT document, name FROM _tables").fetchall()
-    connection.close()
-    return {document.removeprefix("docs/"): name for document, name in listed}
-
-
 def test_a_table_that_is_closed_is_closed_at_the_next_ingest(tmp_path: Path) -> None:
     """Groups of the file change, and its text does not."""
-    folder = project(tmp_path)
-    secret = keys(folder)["hr"]
-    with served(folder) as running:
-        assert "9303" in asked(running, secret, "What is the total salary?")[0]
-        (folder / "ragwright.yaml").write_text(
-            PROJECT.format(more="").replace("match: hr, groups: [hr]", "match: hr, groups: [board]")
+
+    def script(request: ServerRequest) -> Reply:
+        text = json.dumps(request.body)
+        statement = """SELECT sum("Salary (EUR)") FROM pay"""
+        asks = ASKS_STATEMENT in text
+        return Reply(json.dumps({"statement": statement}) if asks else f"1. {text}")
+
+    with ScriptedServer(script) as model:
+        folder = project(tmp_path, f"answer: {{model: '{model.url}#writer'}}")
+        secret = keys(folder)["hr"]
+        with served(folder) as running:
+            assert "9303" in asked(running, secret, "What is the total salary?")[1]
+            file = folder / "ragwright.yaml"
+            rule = "match: hr, groups: [hr]"
+            file.write_text(file.read_text().replace(rule, rule.replace("[hr]", "[board]")))
+            with Workbench.open(folder) as bench:
+                assert bench.ingest().counts.changed == 1
+            _, everything = asked(running, secret, "What is the total salary of all?")
+            assert "9303" not in everything
+
+
+def test_a_key_with_filters_asks_the_tables_of_documents_that_meet_them(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    for tenant, amount in (("acme", 120), ("umbra", 777)):
+        (tmp_path / f"docs/{tenant}.csv").write_text(f"Order,Amount\nA1,{amount}\n")
+
+    def script(request: ServerRequest) -> Reply:
+        text = json.dumps(request.body)
+        if ASKS_STATEMENT not in text:
+            return Reply(f"1. {text}")
+        seen = [name for name in ("acme", "umbra") if f"{name}(_row" in text]
+        return Reply(json.dumps({"statement": f"SELECT sum(Amount) FROM {'+'.join(seen)}"}))
+
+    with ScriptedServer(script) as model:
+        (tmp_path / "ragwright.yaml").write_text(
+            f"answer: {{model: '{model.url}#writer'}}\n"
+            "sources:\n- {source: docs/acme.csv, metadata: {tenant: acme}}\n"
+            "- {source: docs/umbra.csv, metadata: {tenant: umbra}}\n"
         )
-        with Workbench.open(folder) as bench:
-            assert bench.ingest().counts.changed == 1
-        assert "9303" not in asked(running, secret, "What is the total salary?")[1]
-
-
-def test_tables_of_a_file_that_names_no_groups_are_the_owners_alone(tmp_path: Path) -> None:
-    """A file from before groups is written anew by the next ingest."""
-    folder = project(tmp_path)
-    made = keys(folder)
-    with sqlite3.connect(folder / ".ragwright/data/sheets.sqlite") as connection:
-        connection.execute("PRAGMA user_version = 2")
-    connection.close()
-    question = "What is the total amount?"
-    with served(folder) as running:
-        assert "200 EUR" in asked(running, made["owner"], question)[0]
-        assert "200 EUR" not in asked(running, made["both"], question)[0]
-        with Workbench.open(folder) as bench:
+        with Workbench.open(tmp_path) as bench:
             bench.ingest()
-        assert "200 EUR" in asked(running, made["both"], question)[0]
+        tenant_key = ServeKey("acme", "reader", filters=("tenant=acme",))
+        secret = ServeKeys(ProjectFolder(tmp_path)).add(tenant_key)
+        with served(tmp_path, own=False) as running:
+            _, everything = asked(running, secret, "What is the total amount?")
+            assert "| 120 |" in everything
+            assert "777" not in everything
+            assert "umbra" not in everything
 
 
 def shop(folder: Path) -> None:
@@ -290,24 +225,21 @@ def test_a_database_is_asked_for_readers_of_its_groups(tmp_path: Path) -> None:
             assert "77001" in asked(running, made["board"], "How many vault sales are there?")[1]
 
 
-def test_a_computed_answer_quotes_its_rows_and_opens_the_document_at_them(tmp_path: Path) -> None:
-    folder = project(tmp_path)
-    body = {"messages": [{"role": "user", "content": "How many orders are of the region South?"}]}
-    with served(folder) as running:
-        client = running.client("")
-        whole = client.post("/v1/chat/completions", json=body).json()
-        stream = client.post("/v1/chat/completions", json=body | {"stream": True}).text
-        asked_page = client.post("/", data={"q": body["messages"][0]["content"]}).text
-        [cited] = whole["ragwright"]["citations"]
-        assert "South" in cited["quote"]
-        streamed = json.loads(stream.split("data: ")[-2])["ragwright"]["citations"]
-        assert streamed == [cited]
-        links = {html.unescape(link) for link in re.findall(r'href="(/source[?][^"]+)', asked_page)}
-        assert links == {cited["url"].removeprefix(running.address)}
-        [link] = links
-        for door in ("/source?", "/source/beside?"):
-            shown = client.get(link.replace("/source?", door)).text
-            assert re.search("<mark[^>]*>[^<]*A2[^<]*South", shown), door
-        assert "A2 · South" in shown, "beside an answer, rows have no pipes"
-        assert "|" not in shown
-        assert "---" not in shown
+def test_a_citation_of_rows_opens_the_document_at_them(tmp_path: Path) -> None:
+    def script(request: ServerRequest) -> Reply:
+        statement = """SELECT _row, "Order" FROM orders WHERE "Region" = 'South'"""
+        asks = ASKS_STATEMENT in json.dumps(request.body)
+        return Reply(json.dumps({"statement": statement}) if asks else "It is A2 [1].")
+
+    with ScriptedServer(script) as model:
+        folder = project(tmp_path, f"answer: {{model: '{model.url}#writer'}}")
+        body = {"messages": [{"role": "user", "content": "How many orders are of the South?"}]}
+        with served(folder) as running:
+            client = running.client("")
+            whole = client.post("/v1/chat/completions", json=body).json()
+            [cited] = whole["ragwright"]["citations"]
+            assert cited["document_id"] == "docs/orders.csv"
+            link = cited["url"].removeprefix(running.address)
+            for door in ("/source?", "/source/beside?"):
+                shown = client.get(link.replace("/source?", door)).text
+                assert re.search("<mark[^>]*>[^<]*A2[^<]*South", shown), door

@@ -75,12 +75,6 @@ from ._prompt import (
 )
 from ._quotes import Quote as Quote
 from ._sentences import Sentence as Sentence, split_sentences as split_sentences
-from ._sheets import (
-    read_from_sheets as read_from_sheets,
-    sheet_route as sheet_route,
-    told_by_sheets as told_by_sheets,
-    without_sheet_quotes as without_sheet_quotes,
-)
 from ._small_talk import reply_without_documents as reply_without_documents
 from ._units import (
     Found as Found,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,15 @@ from .. import (  # loads what model calls and rare routes need
 from ..core import (
     Answer,
     DatabaseError,
+    Filter,
+    FilterError,
     Hit,
     ModelReplyError,
     ModelTimeoutError,
     ModelUnavailableError,
     Persona,
     RetrieveError,
+    narrows,
     well_formed,
 )
 from ..flow import ChatReply, Flow, Message, branch, chat, gather, settled
@@ -373,11 +376,30 @@ def ask(
     return (yield from answering.guarded(answers, guard, target.snapshot, scope))
 
 
-def _open_databases(plan: AskPlan) -> tuple[Database, ...]:
+def _open_databases(plan: AskPlan, target: Target) -> Flow[tuple[Database, ...]]:
     """The databases of a plan that its filters leave, with their tables."""
     if not plan.databases:
         return ()
-    return searches.open_databases(plan.databases, plan.retrieve.filters, plan.retrieve.soft)
+    filters = plan.retrieve.filters
+    documents = {name for database in plan.databases for name in database.documents}
+    seen = (yield from _whole_documents(documents, filters, target)) if documents else None
+    return searches.open_databases(plan.databases, filters, seen)
+
+
+def _whole_documents(
+    documents: Collection[str], filters: Sequence[Filter], target: Target
+) -> Flow[Collection[str]]:
+    """Those of some documents of which filters other than rights to read hide no chunk."""
+    if not narrows(filters):
+        return documents
+    among = Filter("document_id", tuple(sorted(documents)))
+    try:
+        seen, _ = yield from answering.corpus_ids(target, (*filters, among))
+        every, _ = yield from answering.corpus_ids(target, (among,))
+    except FilterError:  # no chunk is left
+        return ()
+    hidden = {chunk_id.rpartition(":")[0] for chunk_id in set(every).difference(seen)}
+    return {chunk_id.rpartition(":")[0] for chunk_id in seen} - hidden
 
 
 def _all_answers(
@@ -398,19 +420,10 @@ def _all_answers(
         notes += condensed.notes
         if standalone != question:
             notes = (*notes, f"read as: {standalone} ({condensed.method})")
-    plan = replace(plan, databases=_open_databases(plan))
+    plan = replace(plan, databases=(yield from _open_databases(plan, target)))
     scene = RouteScene(model, plan.databases)
     chosen = yield from route(standalone, plan.retrieve.route, scene)
     notes += chosen.notes
-    reading = None
-    if plan.databases:
-        reading, more = yield from answering.read_from_sheets(standalone, plan, chosen)
-        notes += more
-    if reading is not None:
-        chosen = answering.sheet_route(reading, scene) or chosen
-        if reading.text or reading.certain:
-            sheet_answers = answering.told_by_sheets(standalone, personas, reading)
-            return _with_route(sheet_answers, question, chosen, notes)
     for kind in chosen.instead:
         try:
             yield from _answer_by_route(
@@ -425,8 +438,6 @@ def _all_answers(
             chosen, answers = spread
             return _with_route(answers, question, chosen, notes)
     chosen, answers = yield from _answer_by_route(standalone, personas, target, plan, chosen)
-    if reading is not None:
-        answers = answering.without_sheet_quotes(standalone, answers, reading)
     return _with_route(answers, question, chosen, notes)
 
 

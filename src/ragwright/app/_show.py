@@ -154,8 +154,6 @@ def _origin(answer: Answer) -> str:
         origin = "counted in the index, no model wrote it"
     elif answer.model == "structure":
         origin = "listed from the structure of the documents, no model wrote it"
-    elif answer.model == "computed":
-        origin = "computed from spreadsheets, no model wrote it"
     elif answer.route == "index" and not (answer.hits or answer.cached or answer.usage.calls):
         origin = "nothing was found, no model was asked"
     elif answer.model != models.ExtractiveReranker.name:

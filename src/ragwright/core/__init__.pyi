@@ -174,7 +174,6 @@ from ._text import (
     canonical_json as canonical_json,
     case_folded as case_folded,
     citation_marks as citation_marks,
-    column_letters as column_letters,
     counted as counted,
     late_pattern as late_pattern,
     text_hash as text_hash,

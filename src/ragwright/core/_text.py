@@ -90,15 +90,6 @@ class _Pattern:
         return method
 
 
-def column_letters(number: int) -> str:
-    """Return the name of a spreadsheet's column by its number from 1: A for 1, AA for 27."""
-    name = ""
-    while number:
-        number, letter = divmod(number - 1, 26)
-        name = chr(65 + letter) + name
-    return name
-
-
 def late_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     """A regular expression that is compiled when one of its methods is first called.
 

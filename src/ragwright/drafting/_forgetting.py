@@ -13,7 +13,6 @@ from ..core import person_source
 from ..index import forget_sheets
 from ..ledger import Ledger, forget, forget_backups, kept_of_person, one_to_forget
 from ..project import (
-    clear_sheets,
     clear_spools,
     forget_glossaries,
     forget_stamps,
@@ -74,11 +73,10 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         # the document last: it can be named again if anything else cannot be forgotten
         counts = _forget_rows(project, ledgers, source=document_id)
         replies = sum(project.replies.forget(source=name) for name in sorted(names))
-        forget_sheets(project.folder.sheets, [document_id])
+        forget_sheets(project.folder.sheets, document_id)
         removed = project.store.remove([document_id], purge=True)
         forget_glossaries(project.folder.cache)  # they may be mined from the document
         clear_spools(project.folder.cache)  # left by an ingest that was killed
-        clear_sheets(project.folder.cache)
         forget_stamps(project.folder.cache / "files.sqlite", document_id)
         candidates = forget_feedback(project.folder.testsets, document_id)
         return {

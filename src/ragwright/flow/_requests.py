@@ -160,17 +160,16 @@ class Sql:
         database: Name of the database.
         statement: The statement.
         max_rows: Most rows of the reply.
-        within: Of spreadsheets: the tables that it reads, each with the hash of its document. If
-            one of them has changed, the statement is not answered.
-        sealed: It runs on a copy of these tables alone: no other table can be named.
+        within: Of spreadsheets: the only tables that it may read, each by its name in the
+            statement, its name in the file, and the hash of its document. If one of them has
+            changed, the statement is not answered.
         timeout: Seconds that it may take.
     """
 
     database: str
     statement: str
     max_rows: int = 1000
-    within: tuple[tuple[str, str], ...] = ()
-    sealed: bool = False
+    within: tuple[tuple[str, str, str], ...] = ()
     timeout: float | None = field(default=None, compare=False)
 
 
@@ -293,12 +292,18 @@ class RerankReply:
 
 @dataclass(frozen=True, slots=True)
 class SqlReply:
-    """Columns and rows; ``truncated`` where a limit cut them, and ``notes`` which one."""
+    """Columns and rows; ``truncated`` where a limit cut them, and ``notes`` which one.
+
+    Attributes:
+        read: Of spreadsheets: the tables that the statement read, each with first and last
+            character, in its document, of the rows that the reply lists by number, or 0 and 0.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     truncated: bool = False
     notes: tuple[str, ...] = ()
+    read: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,12 +198,10 @@ def sql(
     database: str,
     statement: str,
     max_rows: int = 1000,
-    within: tuple[tuple[str, str], ...] = (),
-    *,
-    sealed: bool = False,
+    within: tuple[tuple[str, str, str], ...] = (),
 ) -> Flow[SqlReply]:
     """Rows of one read-only statement; the arguments are those of `Sql`."""
-    return _expect(SqlReply, (yield Sql(database, statement, max_rows, within, sealed)))
+    return _expect(SqlReply, (yield Sql(database, statement, max_rows, within)))
 
 
 def fetch(url: str, *, allow_private: bool = False) -> Flow[FetchReply]:

@@ -20,6 +20,11 @@ from ._rank import (
     rung_rates as rung_rates,
     rungs_of as rungs_of,
 )
+from ._sheets import (
+    forget_sheets as forget_sheets,
+    keep_sheets as keep_sheets,
+    unique as unique,
+)
 from ._sqlite import SqliteStore as SqliteStore, open_store as open_store
 from ._store import (
     IndexedDocument as IndexedDocument,
@@ -34,14 +39,3 @@ from ._store import (
 )
 from ._view import SegmentView as SegmentView, ViewState as ViewState
 from ._views import Views as Views
-from .sheets import (
-    SheetColumn as SheetColumn,
-    folded as folded,
-    forget_sheets as forget_sheets,
-    keep_sheets as keep_sheets,
-    month_number as month_number,
-    named_unit as named_unit,
-    quoted as quoted,
-    read_date as read_date,
-    singular as singular,
-)

@@ -13,14 +13,12 @@ from ..core import (
     EmptySourceError,
     EncryptedSourceError,
     MalformedSourceError,
-    column_letters,
     counted,
     require,
 )
 from ._archive import Archive
 from ._extract import Extract, TextBuilder
 from ._language import guess_language
-from ._normalise import clean_metadata
 from ._options import SourceOptions
 
 Grid = list[list[str]]
@@ -30,17 +28,13 @@ _TYPES = {
 }
 _PLACE = re.compile(rb'\br="([A-Z]{0,3})(\d{1,7})"')
 _MOST_CELLS = 50_000_000
-_MOST_PLACES = 500
-"""Tables of a workbook whose places are kept."""
 _XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
 def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
     """Read a workbook; empty rows or columns separate tables.
 
-    Values are those last computed; merged cells are repeated in every place they cover. The
-    metadata field ``tables`` holds the place of each table, in the order of the text, such as
-    ``Sales!B3`` for the one whose upper left cell is B3; ``hidden:`` precedes it on a hidden sheet.
+    Values are those last computed; merged cells are repeated in every place they cover.
 
     Raises:
         EmptySourceError: No cell holds a value.
@@ -53,25 +47,18 @@ def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
         _refuse_spread(archive, where)
     calamine = require("python_calamine", "docs", "reading spreadsheets")
     builder = TextBuilder()
-    places: list[str] = []
     try:
         workbook = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
-        shown = {
-            s.name: s.visible == calamine.SheetVisibleEnum.Visible for s in workbook.sheets_metadata
-        }
         for name in workbook.sheet_names:
             builder.page(name)
-            blocks = list(_blocks(_placed(_cells(workbook.get_sheet_by_name(name)))))
+            blocks = list(_blocks(_cells(workbook.get_sheet_by_name(name))))
             if blocks:
                 builder.heading(name, 1)
             for block in blocks:
-                values = [row[1:] for row in block[1:]]
-                if len(values) == 1 and len(values[0]) == 1:
-                    builder.add(values[0][0])
+                if len(block) == 1 and len(block[0]) == 1:
+                    builder.add(block[0][0])
                 else:
-                    builder.table(values)
-                    mark = "" if shown.get(name, True) else "hidden:"
-                    places.append(f"{mark}{name}!{column_letters(int(block[0][1]))}{block[1][0]}")
+                    builder.table(block)
     except calamine.PasswordError as error:
         raise EncryptedSourceError(
             "the workbook is protected by a password",
@@ -91,7 +78,6 @@ def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
         media_type=_TYPES.get(suffix, _XLSX),
         pages=builder.pages(),
         sections=builder.sections(),
-        metadata=clean_metadata({"tables": places[:_MOST_PLACES]}),
     )
 
 
@@ -125,13 +111,6 @@ def _column(letters: bytes) -> int:
     return number
 
 
-def _placed(grid: Grid) -> Grid:
-    """Add a first row and a first column that number the columns and rows of the sheet from 1."""
-    width = max(map(len, grid), default=0)
-    header = ["", *(str(number) for number in range(1, width + 1))]
-    return [header, *([str(number), *row] for number, row in enumerate(grid, 1))]
-
-
 def _cells(sheet: Any) -> Grid:
     grid = [[_spell(value) for value in row] for row in sheet.to_python(skip_empty_area=False)]
     for (top, left), (bottom, right) in sheet.merged_cell_ranges or ():
@@ -155,18 +134,15 @@ def _spell(value: Any) -> str:
 
 
 def _blocks(grid: Grid, by_rows: bool = True, settled: bool = False) -> Iterator[Grid]:
-    """Yield blocks of cells separated by empty rows and columns.
-
-    The first row and column of the grid and of every block hold numbers of columns and rows.
-    """
+    """Yield blocks of cells separated by empty rows and columns."""
     lines = grid if by_rows else [list(column) for column in zip(*grid, strict=True)]
     groups: list[Grid] = [[]]
-    for line in lines[1:]:
-        if any(line[1:]):
+    for line in lines:
+        if any(line):
             groups[-1].append(line)
         elif groups[-1]:
             groups.append([])
-    groups = [[lines[0], *group] for group in groups if group]
+    groups = [group for group in groups if group]
     settled_now = settled and len(groups) == 1
     for group in groups:
         block = group if by_rows else [list(row) for row in zip(*group, strict=True)]

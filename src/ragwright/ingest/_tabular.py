@@ -18,16 +18,13 @@ from ._options import SourceOptions
 _DELIMITERS = ",;\t|"
 _NAMED_ROWS = 5
 _TELLING_ROWS = 200
-_MOST_EMPTY = 500
-"""Empty rows whose numbers are kept."""
 
 
 def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
     """Read delimited text as a table; the first row is the header.
 
     Rows with too few cells are padded; in rows with too many the surplus stays in the last
-    cell. Both are reported in ``faults`` with their line numbers. Empty rows are left out; the
-    metadata field ``empty_rows`` holds their numbers.
+    cell. Both are reported in ``faults`` with their line numbers. Empty rows are left out.
 
     Raises:
         EmptySourceError: No cell holds text.
@@ -39,9 +36,8 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
     faults: list[RagwrightError] = []
     reader = csv.reader(io.StringIO(raw, newline=""), delimiter=delimiter, strict=True)
     table = _Table(delimiter, where)
-    empty: list[str] = []
     try:
-        table.take(_numbered(reader, empty))
+        table.take(_numbered(reader))
     except csv.Error as error:
         faults.append(
             MalformedSourceError(
@@ -52,7 +48,6 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
         )
         table = _Table(delimiter, where)
         lines = raw.rstrip().split("\n")
-        empty = [str(number) for number, line in enumerate(lines, 1) if not line.strip()]
         table.take(
             (number, line.split(delimiter)) for number, line in enumerate(lines, 1) if line.strip()
         )
@@ -67,7 +62,6 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
             {
                 "encoding": "" if encoding == "utf-8" else encoding,
                 "rows": table.rows - 1,
-                "empty_rows": empty[:_MOST_EMPTY],
             }
         ),
         faults=(*faults, *table.faults()),
@@ -159,17 +153,10 @@ def _usual_width(widths: list[int]) -> int:
     return width if count > len(widths) / 2 else widths[0]
 
 
-def _numbered(reader: Any, empty: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, cells) for each row that is not empty.
-
-    Numbers of the empty rows before the last one are added to ``empty``, as spreadsheets count.
-    """
-    before, waiting = 0, list[str]()
-    for number, row in enumerate(reader, 1):
+def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line number, cells) for each row that is not empty."""
+    before = 0
+    for row in reader:
         if any(cell.strip() for cell in row):
-            empty += waiting
-            waiting = []
             yield before + 1, row
-        else:
-            waiting.append(str(number))
         before = reader.line_num

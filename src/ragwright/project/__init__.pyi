@@ -55,7 +55,6 @@ from ._settings import (
     setting_places as setting_places,
     settings_without_file as settings_without_file,
 )
-from ._sheets_file import clear_sheets as clear_sheets, sheets_file as sheets_file
 from ._snapshots import (
     NOW as NOW,
     Restored as Restored,

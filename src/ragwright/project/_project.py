@@ -337,12 +337,10 @@ class Project:
     @cached_property
     def databases(self) -> Databases:
         """The SQL databases that questions may be answered from."""
-        return retrieve.Databases(self.settings.retrieve.databases, self.folder.root, self.sheets)
-
-    @cached_property
-    def sheets(self) -> Path:
-        """The file with the tables of spreadsheets; it may be missing."""
-        return room.sheets_file(self, self._base)
+        mine, own = ((p.settings.store, p.settings.ingest.parser) for p in (self, self._base))
+        # a variant with other documents has no tables
+        sheets = self.folder.sheets if mine == own else None
+        return retrieve.Databases(self.settings.retrieve.databases, self.folder.root, sheets)
 
     def keep_views(self) -> None:
         """Bring the tables of spreadsheets up to the documents of the index."""
@@ -542,8 +540,7 @@ class Project:
         setup = answer.AnswerSetup(options, settings.prompt, self.tokenizer, window_of)
         # Schemas are read only if a question may be routed to a database.
         routed = settings.retrieve.route.method != "index"
-        kept = routed and (settings.retrieve.databases or self.sheets.is_file())
-        databases = self.databases.described() if kept else ()
+        databases = self.databases.described() if routed else ()
         notes = self.partial_note()
         plan = answer.AskPlan(settings.retrieve, setup, tuple(history), notes, databases)
         # variants are measured as they are

@@ -78,6 +78,12 @@ from ._select import (
     similarities as similarities,
     word_similarities as word_similarities,
 )
+from ._sheets import (
+    SheetReader as SheetReader,
+    narrowed_sheets as narrowed_sheets,
+    sheet_hits as sheet_hits,
+    sheet_options as sheet_options,
+)
 from ._spread import (
     Spread as Spread,
     one_sided as one_sided,
@@ -107,14 +113,4 @@ from ._target import (
     Stage as Stage,
     Target as Target,
     Variant as Variant,
-)
-from .sheets import (
-    SHEETS as SHEETS,
-    SheetAnswer as SheetAnswer,
-    SheetReader as SheetReader,
-    bounds_of as bounds_of,
-    cited_rows as cited_rows,
-    sheet_answer as sheet_answer,
-    sheet_hits as sheet_hits,
-    units_in_sheets as units_in_sheets,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,19 +16,15 @@ from ..core import (
     DatabaseError,
     RagwrightError,
     filled_address,
-    narrows,
     near,
     opens_to,
 )
 from ..flow import OnDelta, SendHandler, Sql, SqlReply
-from ._options import DatabaseOptions
+from ._options import SHEETS, DatabaseOptions
 
 if TYPE_CHECKING:
     from ..core import Filter
     from ._tables import Database, DatabaseReader
-
-SHEETS = "sheets"
-"""Name of the database that holds the tables of spreadsheets."""
 
 _GRACE = 15.0
 """Seconds for connecting and fetching, on top of what a statement may take."""
@@ -85,7 +81,7 @@ class Databases:
             DatabaseError: It is not configured.
         """
         if name == SHEETS and self._sheets is not None:
-            return _sheet_options()
+            return retrieve.sheet_options()
         if name not in self._options:
             raise DatabaseError(
                 f"no database {name!r} is configured", hint=near(name, self._options)
@@ -147,10 +143,11 @@ class Databases:
             options = self.options(name)
             try:
                 reader = self.reader(name)
-                sheets = reader.sheets() if isinstance(reader, retrieve.SheetReader) else ()
-                database = retrieve.Database(
-                    options, reader.schema(), reader.dialect, sheets=sheets
-                )
+                if isinstance(reader, retrieve.SheetReader):
+                    sheets = reader.sheets()
+                    database = retrieve.Database(options, (), reader.dialect, sheets=sheets)
+                else:
+                    database = retrieve.Database(options, reader.schema(), reader.dialect)
                 self._described[name] = database
             except RagwrightError as error:  # not cached: it may be available next time
                 database = retrieve.Database(options, problem=error.what)
@@ -200,22 +197,12 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
         most = min(request.max_rows, self._databases.options(request.database).max_rows)
         reader = self._databases.reader(request.database)
         if isinstance(reader, retrieve.SheetReader):
-            return reader.read_within(statement, most, request.within, sealed=request.sealed)
+            return reader.read_within(statement, most, request.within)
         return reader.read(statement, most)
 
     async def aclose(self) -> None:
         """Release the threads; statements under way end at their time limit."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _sheet_options() -> DatabaseOptions:
-    return DatabaseOptions(
-        name=SHEETS,
-        address="sqlite:///",
-        description="Tables of the spreadsheets and CSV files that were ingested.",
-        max_rows=10_000,
-        max_characters=1_000_000,
-    )
 
 
 def _open_reader(options: DatabaseOptions, root: Path) -> DatabaseReader:
@@ -233,35 +220,22 @@ def _open_reader(options: DatabaseOptions, root: Path) -> DatabaseReader:
 
 
 def open_databases(
-    databases: Sequence[Database], filters: Sequence[Filter], soft: Sequence[object] = ()
+    databases: Sequence[Database],
+    filters: Sequence[Filter],
+    documents: Collection[str] | None = None,
 ) -> tuple[Database, ...]:
     """The databases that a question under some filters may be sent to, with the tables it may see.
 
-    Rights to read close databases and the tables of spreadsheets; any other filter closes all
-    tables of spreadsheets, which it could not narrow.
-
     Args:
         databases: The databases.
-        filters: Hard filters.
-        soft: Soft filters.
+        filters: Hard filters; rights to read close databases and tables of spreadsheets.
+        documents: The only documents whose tables may be seen; None for all.
     """
-    behind = any(condition.missing is not None for condition in filters)
     allowed = []
     for database in databases:
-        if not database.sheets:
-            allowed += [database] if opens_to(database.options.readers, filters) else []
-        elif not soft and not narrows(filters):
-            allowed += _seen_sheets(database, filters) if behind else [database]
+        if database.options.name == SHEETS:
+            narrowed = retrieve.narrowed_sheets(database, filters, documents)
+            allowed += [narrowed] if narrowed.sheets else []
+        elif opens_to(database.options.readers, filters):
+            allowed.append(database)
     return tuple(allowed)
-
-
-def _seen_sheets(database: Database, rights: Sequence[Filter]) -> list[Database]:
-    """The tables of spreadsheets behind rights to read; no database where none is left."""
-    sheets = tuple(
-        sheet
-        for sheet in database.sheets
-        if sheet.groups is not None and opens_to(sheet.groups, rights)
-    )
-    names = {sheet.name for sheet in sheets}
-    tables = tuple(table for table in database.tables if table.name in names)
-    return [replace(database, tables=tables, sheets=sheets, narrowed=True)] if sheets else []

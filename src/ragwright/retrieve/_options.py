@@ -182,8 +182,9 @@ class RouteOptions:
 
     method: RouteMethod = option(
         "auto",
-        "auto (the index; without a chat model also lists and counts over all chunks), index "
-        "(always), rules (offline, by the question's words), or model.",
+        "auto (the index; with a chat model also tables of spreadsheets, without one also "
+        "lists and counts over all chunks), index (always), rules (offline, by the question's "
+        "words), or model.",
     )
     model: str = option("", "Chat model that routes; empty for that of answer.model.")
 
@@ -239,6 +240,10 @@ class SelectOptions:
     def active(self) -> bool:
         """True if any setting may change which hits are kept."""
         return bool(self.method or self.max_per or self.balance)
+
+
+SHEETS = "sheets"
+"""Name of the database that holds the tables of spreadsheets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,8 @@ def route(question: str, options: RouteOptions, scene: RouteScene | None = None)
     """
     scene_used = scene or RouteScene()
     if options.method in ("auto", "index"):
-        return Route("index", "routing is off: the index answers")
+        counted = _counted_in_sheets(question, scene_used) if options.method == "auto" else None
+        return counted or Route("index", "routing is off: the index answers")
     ruled = route_by_rules(question, scene_used)
     if options.method == "rules":
         return ruled
@@ -87,6 +88,16 @@ def route(question: str, options: RouteOptions, scene: RouteScene | None = None)
         note = f"the router's reply could not be used ({reply.why}): the rules decided"
         return replace(ruled, notes=(*ruled.notes, note))
     return replace(reply.value, reason=f"{reply.value.reason} ({model})")
+
+
+def _counted_in_sheets(question: str, scene: RouteScene) -> Route | None:
+    """The route of a question that counts or compares what a spreadsheet holds."""
+    sheets = [database for database in scene.databases if database.sheets]
+    text = question[: rules.LONGEST]
+    if not (sheets and scene.chats and rules.AGGREGATE.search(text)):
+        return None
+    named = next(_named_databases(text, sheets), None)
+    return Route("sql", named[1], database=named[0]) if named else None
 
 
 def _upper_bound(ruled: Route, scene: RouteScene) -> Route:
@@ -208,6 +219,7 @@ def _cached_analyzer(language: str) -> Analyzer:
 
 def _names_all_words(analyzer: Analyzer, tokens: set[str], name: str) -> bool:
     """True where a question holds every word of a name (``customer_id``, ``placedOn``)."""
-    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name.replace("_", " ").replace("-", " "))
+    bare = re.sub(r"\(.*?\)", " ", name)  # a unit
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", bare.replace("_", " ").replace("-", " "))
     name_tokens = set(analyzer.tokens(spaced))
     return bool(name_tokens) and max(map(len, name_tokens)) > 1 and name_tokens <= tokens

@@ -57,7 +57,9 @@ def _question_for(
         }
     )
     values = {"question": question, "databases": described}
-    return StructuredQuestion(model, "route", values, parse, ruled, schema=schema)
+    # names of tables of sheets are texts of their documents
+    sources = tuple(name for database in usable for name in database.documents)
+    return StructuredQuestion(model, "route", values, parse, ruled, schema=schema, sources=sources)
 
 
 _KEYS: dict[str, type] = {

@@ -22,8 +22,6 @@ DATABASE = "sql:"
 MOST_TABLES = 40
 """Most tables that the model sees; of more, those that share the most words with the question."""
 
-_SHEET_ROWS = 100
-"""Most rows of a sheet that a passage holds."""
 _MAX_TOKENS = 600
 _SCHEMA = object_schema({"statement": {"type": "string"}})
 
@@ -44,16 +42,15 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
     tables, notes = _shown_tables(question, database)
     values = _prompt_values(question, database, tables)
     turns = [Message(role, render(data.text(role), values)) for role in ("system", "user")]
-    most = _SHEET_ROWS if database.sheets else database.options.max_rows
-    reply = yield from _written(model, turns)
+    reply = yield from _written(model, turns, database)
     planned = yield from branch(0, 0, 1)
     if reply.finish == "forecast":
         if planned:
-            yield from _written(model, _once_more(turns, reply, "…"))
+            yield from _written(model, _once_more(turns, reply, "…"), database)
         return Retrieved(question, (_hit(database, "", SqlReply((), ())),), "sql")
     try:
         statement = read_statement(reply)
-        rows = yield from _rows(database, statement, most)
+        rows = yield from _rows(database, statement)
     except StatementError as error:
         if not _worth_another(reply):
             raise
@@ -61,8 +58,8 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
         notes.append(f"a first statement did not work: {error.what}")
         statement = ""
         try:
-            statement = read_statement((yield from _written(model, turns)))
-            rows = yield from _rows(database, statement, most)
+            statement = read_statement((yield from _written(model, turns, database)))
+            rows = yield from _rows(database, statement)
         except StatementError as second:
             raise StatementError(
                 second.what, where=f"second statement: {statement[:300]!r}", hint=second.hint
@@ -72,14 +69,14 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
     hit = _hit(database, statement, rows)
     hits: Sequence[Hit] = (hit,)
     if database.sheets:
-        hits = (yield from room.cited_rows(statement, rows, database, hit.text)) or hits
+        hits = room.sheet_hits(hit, rows, database)
     return Retrieved(question, tuple(hits), "sql", tuple(notes))
 
 
-def _rows(database: Database, statement: str, most: int) -> Flow[SqlReply]:
-    """Rows of a model's statement, which behind rights to read sees the tables of its reader."""
-    bounds = room.bounds_of(statement, database) if database.narrowed else {}
-    return (yield from sql(database.options.name, statement, most, **bounds))
+def _rows(database: Database, statement: str) -> Flow[SqlReply]:
+    """Rows of a model's statement; of spreadsheets, on the tables that its reader may see."""
+    options = database.options
+    return (yield from sql(options.name, statement, options.max_rows, database.within))
 
 
 def read_statement(reply: ChatReply) -> str:
@@ -121,9 +118,9 @@ def _once_more(turns: Sequence[Message], reply: ChatReply, fault: str) -> list[M
     return [*turns, Message("assistant", reply.text), Message("user", again)]
 
 
-def _written(model: str, turns: Sequence[Message]) -> Flow[ChatReply]:
+def _written(model: str, turns: Sequence[Message], database: Database) -> Flow[ChatReply]:
     params = {"temperature": 0.0, "max_tokens": _MAX_TOKENS}
-    return (yield from chat(model, turns, params, schema=_SCHEMA))
+    return (yield from chat(model, turns, params, schema=_SCHEMA, sources=database.documents))
 
 
 def _shown_tables(question: str, database: Database) -> tuple[tuple[Table, ...], list[str]]:
@@ -153,10 +150,10 @@ def _prompt_values(question: str, database: Database, tables: Sequence[Table]) -
         "description": database.options.description,
         "tables": [
             {
-                "name": _line(table.name),
+                "name": _spelt(table.name),
                 "columns": [
                     {
-                        "name": _line(column.name),
+                        "name": _spelt(column.name),
                         "type": _line(column.type),
                         "examples": [_line(value) for value in column.examples],
                     }
@@ -166,6 +163,13 @@ def _prompt_values(question: str, database: Database, tables: Sequence[Table]) -
             for table in tables
         ],
     }
+
+
+def _spelt(name: str) -> str:
+    """A name as a statement writes it: quoted, unless it is plain in every dialect."""
+    line = _line(name)
+    plain = re.fullmatch(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?", line)
+    return line if plain else '"' + line.replace('"', '""') + '"'
 
 
 def _line(text: str) -> str:

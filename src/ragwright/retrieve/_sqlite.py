@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,10 @@ from ..core import DatabaseError, StatementError
 from ..flow import SqlReply
 from . import _sqlite_child
 from ._options import DatabaseOptions
-from ._statement import named_subqueries
 from ._tables import CELL, Column, DatabaseReader, RowBuffer, Table
 
 _NAMES = (
-    "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') "
+    "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
     "AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name"
 )
 
@@ -42,6 +42,8 @@ class SqliteReader(DatabaseReader):
     """
 
     dialect = "SQLite"
+    hidden: tuple[str, ...] = ()
+    """Columns that the schema leaves out."""
 
     def __init__(self, options: DatabaseOptions, path: Path) -> None:
         self._options = options
@@ -68,21 +70,17 @@ class SqliteReader(DatabaseReader):
         schema is complete.
         """
         with self._opened() as connection:
-            names = [str(name) for name, _ in connection.execute(_NAMES)]
+            names = [str(name) for (name,) in connection.execute(_NAMES)]
             shown = [n for n in names if not self._options.tables or n in self._options.tables]
-            plain = {
-                table: [
-                    (str(name), str(kind).lower())
-                    for name, kind in connection.execute(
-                        "SELECT name, type FROM pragma_table_info(?)", (table,)
-                    )
-                ]
-                for table in shown
-            }
+            plain = {table: _columns_of(connection, table) for table in shown}
             return tuple(
                 Table(
                     table,
-                    tuple(Column(n, k, self._examples(connection, table, n)) for n, k in columns),
+                    tuple(
+                        Column(name, kind, self._examples(connection, table, name))
+                        for name, kind in columns
+                        if name not in self.hidden
+                    ),
                 )
                 for table, columns in plain.items()
             )
@@ -103,13 +101,11 @@ class SqliteReader(DatabaseReader):
             return ()
 
     def read(self, statement: str, max_rows: int) -> SqlReply:
-        """Rows of one checked statement, within all limits."""
-        with self._opened() as connection:
-            views = self._views_to_read(connection, statement)
-        return self._reply(statement, max_rows, {"views": sorted(views)})
+        """Rows of one statement, within all limits."""
+        return self._reply(statement, max_rows, {"tables": list(self._options.tables)})
 
-    def _reply(self, statement: str, max_rows: int, more: Mapping[str, Any]) -> SqlReply:
-        """Rows of a statement from the child process, which gets ``more`` beside the limits.
+    def _reply(self, statement: str, max_rows: int, readable: Mapping[str, Any]) -> SqlReply:
+        """Rows of a statement from the child process, which is told what may be read.
 
         Raises:
             StatementError: It was rejected, or took too long.
@@ -120,22 +116,24 @@ class SqliteReader(DatabaseReader):
             "address": self._address(),
             "statement": statement,
             "timeout": options.timeout,
-            "tables": list(options.tables),
-            "views": [],
+            "tables": [],
+            "sheets": None,
             "cell": CELL,
             "max_rows": max_rows,
             "max_characters": options.max_characters,
-            **more,
+            **readable,
         }
-        columns, *rows = self._lines(job)
+        head, *rows, foot = self._lines(job)
         buffer = RowBuffer(max_rows, options.max_characters)
         for row in rows:
             if not buffer.take([_value(cell) for cell in row]):
                 break
-        return buffer.reply(columns)
+        start, end = foot["place"]
+        read = tuple((name, start, end) for name in head["read"])
+        return replace(buffer.reply(head["columns"]), read=read)
 
-    def _lines(self, job: Mapping[str, Any]) -> list[list[Any]]:
-        """Columns and rows from the child process.
+    def _lines(self, job: Mapping[str, Any]) -> list[Any]:
+        """Columns, rows and end from the child process.
 
         Raises:
             StatementError: It was rejected, or took too long.
@@ -153,33 +151,11 @@ class SqliteReader(DatabaseReader):
             raise self._rejected("interrupted") from None
         lines = done.stdout.splitlines()
         last = json.loads(lines[-1]) if lines and not done.returncode else {"error": _GONE}
-        if isinstance(last, dict):
+        if "error" in last:
             if last["error"] == _sqlite_child.CHANGED:
                 raise DatabaseError("a table has changed meanwhile", hint="ask again")
             raise self._rejected(str(last["error"]))
         return [json.loads(line) for line in lines]
-
-    def _views_to_read(self, connection: sqlite3.Connection, statement: str) -> frozenset[str]:
-        """Views through which any table may be read, in lower case.
-
-        SQLite passes the name of a view and that of a ``WITH`` subquery to the authorizer in the
-        same way, so the second must not equal any of the first.
-
-        Raises:
-            StatementError: A subquery is named like a table or view.
-        """
-        if not self._options.tables:
-            return frozenset()
-        kinds = {str(name).lower(): kind for name, kind in connection.execute(_NAMES)}
-        hiding = sorted(named_subqueries(statement) & kinds.keys())
-        if hiding:
-            raise StatementError(
-                "the statement was not run: a WITH subquery has the same name as the table "
-                f"{hiding[0]!r}",
-                hint="name the subquery differently",
-            )
-        allowed = {name.lower() for name in self._options.tables}
-        return frozenset(name for name in allowed if kinds.get(name) == "view")
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
@@ -211,6 +187,12 @@ class SqliteReader(DatabaseReader):
             f"{self._options.name!r} did not answer the statement: {reason}",
             hint="only reading is allowed, within the limits under retrieve.databases",
         )
+
+
+def _columns_of(connection: sqlite3.Connection, table: str) -> list[tuple[str, str]]:
+    """Names and types of the columns of a table or view."""
+    query = "SELECT name, type FROM pragma_table_info(?)"
+    return [(str(name), str(kind).lower()) for name, kind in connection.execute(query, (table,))]
 
 
 def _value(cell: Any) -> Any:

@@ -74,58 +74,6 @@ def checked_statement(text: str) -> str:
     return statement
 
 
-def statement_words(statement: str) -> list[tuple[str, str]]:
-    """Kind and text of each token of a checked statement, without spaces."""
-    words = [(str(match.lastgroup), match[0]) for match in _TOKEN.finditer(statement)]
-    return [word for word in words if word[0] != "space"]
-
-
-def named_subqueries(statement: str) -> frozenset[str]:
-    """Names of the ``WITH`` subqueries of a checked statement, in lower case.
-
-    As SQLite reads it, which accepts strings as names too. May include names of windows.
-
-    Raises:
-        StatementError: It contains syntax that SQLite tokenises differently: brackets, ``e'…'``, or
-            characters outside ASCII that are not letters.
-    """
-    words = [(str(f.lastgroup), f[0]) for f in _TOKEN.finditer(statement)]
-    for kind, token in words:
-        odd = kind in {"space", "number", "mark"} and not token.isascii()
-        if odd or token in {"[", "]"} or (kind == "string" and token[0] in "eE"):
-            raise _refused(f"it contains {token[:40]!r}: write it with plain names and strings")
-    words = [word for word in words if word[0] != "space"]
-    return frozenset(
-        _bare(words[before][1])
-        for at, word in enumerate(words)
-        if word[1] == "(" and (before := _before_as(words, at)) >= 0
-    )
-
-
-def _before_as(words: list[tuple[str, str]], at: int) -> int:
-    """Position of the name in ``name [(columns)] AS [[NOT] MATERIALIZED] (``, -1 if none."""
-    at -= 1
-    while at >= 0 and words[at][1].lower() in {"not", "materialized"}:
-        at -= 1
-    if at < 1 or words[at][1].lower() != "as":
-        return -1
-    at -= 1
-    depth = 0
-    while at > 0:
-        depth += {")": 1, "(": -1}.get(words[at][1], 0)
-        if not depth:
-            return at - 1 if words[at][1] == "(" else at
-        at -= 1
-    return at
-
-
-def _bare(token: str) -> str:
-    """A name without its quotes."""
-    if token[:1] in {'"', "'"}:
-        token = token[1:-1].replace(token[0] * 2, token[0])
-    return token.lower()
-
-
 def _check_names(words: list[tuple[str, str]]) -> None:
     """Refuse functions and tables by name, quoted or not."""
     for at, (kind, token) in enumerate(words):

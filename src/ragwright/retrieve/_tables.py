@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core import counted, text_hash
 from ..flow import SqlReply
 from ._options import DatabaseOptions
-
-if TYPE_CHECKING:
-    from ..index import SheetColumn
 
 CELL = 2_000
 """Characters of one value; a longer one is cut, with a note."""
@@ -38,70 +34,38 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table of a sheet, as a question may name it.
+    """A table of a spreadsheet or CSV file.
 
     Attributes:
-        name: Its name in SQL.
+        table: Its name in statements, and its columns.
+        name: Its name in the file of all tables.
         document: Id of the document.
         source: The file.
         title: Title of the document.
         sheet: Name of the sheet; that of the file for CSV.
-        notes: What stands above its header.
         page: Number of the sheet; None for CSV.
-        header: Row of the header.
-        rows: Number of rows of data.
-        totals: Rows of totals, which are not data.
-        columns: Its columns.
-        largest: True for the table of its document with the most rows.
-        leads: True for the table of its sheet with the most rows.
-        groups: Groups of readers that its document names; None where the file does not say.
+        span: First and last character of the table in the document.
+        groups: Groups of readers that its document names.
         stamp: Hash of its document.
-        doubt: Why its rows may be others than these; empty where they are certain.
     """
 
+    table: Table
     name: str
     document: str
     source: str
     title: str
     sheet: str
-    notes: str
     page: int | None
-    header: int
-    rows: int
-    totals: tuple[int, ...]
-    columns: tuple[SheetColumn, ...]
-    largest: bool = True
-    leads: bool = True
-    groups: tuple[str, ...] | None = ()
-    stamp: str = ""
-    doubt: str = ""
-
-    @property
-    def called(self) -> str:
-        """Names of the sheet and the file, as far as they name this table and no larger one."""
-        return f"{self.sheet if self.leads else ''} {self.file_name}"
-
-    def column(self, name: str) -> SheetColumn:
-        """The column of a name."""
-        return next(column for column in self.columns if column.name == name)
-
-    @property
-    def place(self) -> str:
-        """The sheet and its file, for a reader."""
-        return f"sheet {self.sheet} of {self.source}" if self.page is not None else self.source
-
-    @property
-    def file_name(self) -> str:
-        """The file without folder and suffix, which names its largest table; else empty."""
-        return PurePosixPath(self.source.rpartition("#")[2]).stem if self.largest else ""
+    span: tuple[int, int]
+    groups: tuple[str, ...]
+    stamp: str
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
     """A database for routing and prompts; ``problem`` says why it cannot be queried.
 
-    ``sheets`` describes its tables further where they are those of ingested spreadsheets;
-    ``narrowed`` says that they are those which a reader may see, and perhaps not all.
+    ``sheets`` are its tables where they are those of ingested spreadsheets.
     """
 
     options: DatabaseOptions
@@ -109,11 +73,16 @@ class Database:
     dialect: str = "SQL"
     problem: str = ""
     sheets: tuple[Sheet, ...] = ()
-    narrowed: bool = False
 
-    def within(self, sheets: Iterable[Sheet]) -> tuple[tuple[str, str], ...]:
-        """Some of its sheets as a statement is bound to them; nothing where all may be read."""
-        return tuple((sheet.name, sheet.stamp) for sheet in sheets) if self.narrowed else ()
+    @property
+    def within(self) -> tuple[tuple[str, str, str], ...]:
+        """Its sheets as a statement is bound to them."""
+        return tuple((sheet.table.name, sheet.name, sheet.stamp) for sheet in self.sheets)
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The documents of its sheets, whose texts stand in its schema."""
+        return tuple(dict.fromkeys(sheet.document for sheet in self.sheets))
 
 
 class DatabaseReader(ABC):

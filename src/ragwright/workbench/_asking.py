@@ -76,7 +76,8 @@ class Asking:
             setup = replace(setup, on_context=self.on_context)
         if self.sink is not None:
             setup = replace(setup, options=replace(setup.options, stream=True))
-        databases = () if narrows(self.filters) else plan.databases
+        # nothing but sheets can be narrowed by other filters than rights to read
+        databases = tuple(d for d in plan.databases if d.sheets or not narrows(self.filters))
         return replace(
             plan, retrieve=self.searching(plan.retrieve), setup=setup, databases=databases
         )
