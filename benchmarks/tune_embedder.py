@@ -7,14 +7,10 @@ would, vectors alone deciding. Where a model is kept, the hybrid search is compa
 
 ``codes``: 800 pages of Microsoft's C++ error reference, halves by the hash of the file name; "I see
 error C2065, what should I do?" for every code with a page. Trained on one half, tested on codes of
-the other; plain questions are the messages of the tested pages, without their code. ``mixed``: the
-same, trained on codes and on questions made from headings and sentences of pages that answer no
-held-out question. ``preserved``: the codes of ``codes`` with ``--preserve 5``, which was chosen on
-a third of the trained half. ``french``: PIAF, halves by the hash of the article. ``claims``:
-SciFact, 400 training claims -> the claims that BEIR tests on, among 700 abstracts that hold all
-that they cite.
-``french_all`` and ``claims_all``: all questions and documents of these two, in the hybrid search,
-whose keyword share is chosen again.
+the other; plain questions are the messages of the tested pages, without their code. ``french``:
+PIAF, halves by the hash of the article. ``claims``: SciFact, 400 training claims -> the claims that
+BEIR tests on, among 700 abstracts that hold all that they cite.
+``claims_all``: all questions and documents of SciFact, in the hybrid search.
 
 Settings are the defaults, with fewer tokens, pairs and epochs for time. Those of ``claims_all``
 were chosen on the training claims that confirm, a third of them, so its result is that of the
@@ -32,7 +28,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -110,20 +106,6 @@ def codes() -> Case:
     return Case("codes", documents, [*tune, *held], "HitRate@5", training, further=plain)
 
 
-def mixed() -> Case:
-    """Microsoft's error reference, with questions made from the pages beside the codes."""
-    training = TrainingOptions(tokens=64, epochs=2)
-    sources = ("testset", "headings", "questions")
-    return replace(codes(), name="mixed", training=training, sources=sources, most=150)
-
-
-def preserved() -> Case:
-    """Microsoft's error reference, keeping what sentences of its pages find."""
-    # The best state of four epochs was the last one, so eight are allowed.
-    training = TrainingOptions(tokens=48, epochs=8, preserve=5.0)
-    return replace(codes(), name="preserved", training=training)
-
-
 def _french_questions() -> list[tuple[str, list[str], str]]:
     return [
         (question, sorted(gold), half(min(gold).partition("-")[0]))
@@ -140,15 +122,6 @@ def french() -> Case:
     training = TrainingOptions(tokens=96, epochs=3)
     mining = Mining("none")
     return Case("french", task.documents, [*tune, *held], "MRR@10", training, mining)
-
-
-def french_all() -> Case:
-    """All questions of PIAF, in the hybrid search."""
-    training = TrainingOptions(tokens=64, epochs=1, rate=1e-4)
-    documents, mining = piaf().documents, Mining("none")
-    return Case(
-        "french_all", documents, _french_questions(), "MRR@10", training, mining, search="hybrid"
-    )
 
 
 def cited_claims() -> tuple[list[Document], list[tuple[str, list[str], str]]]:
@@ -208,10 +181,7 @@ def claims_all() -> Case:
 
 CASES: Mapping[str, Callable[[], Case]] = {
     "codes": codes,
-    "mixed": mixed,
-    "preserved": preserved,
     "french": french,
-    "french_all": french_all,
     "claims": claims,
     "claims_all": claims_all,
 }
@@ -293,14 +263,13 @@ def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, fl
             on_step=lambda done, total: print(f"  step {done}/{total}", flush=True),
         )
         result = tune_embedder(project, testset, tuning)
-    tuned = "model and keyword share" if result.beside else "model"
-    rows.append(row("held out", name, tuned, result.comparison))
+    rows.append(row("held out", name, "model", result.comparison))
     rows += _further(result, case, name)
     if result.path is not None:
         use = [f"embed.model={result.value}"]
         named = {"held out": testset} | ({case.label: str(root / "further.jsonl")} if also else {})
         for search in ("dense", "hybrid"):
-            if search == case.search and not result.beside:
+            if search == case.search:
                 continue
             with Project.open(root, Session((f"retrieve.search={search}",))) as project:
                 for questions, address in named.items():
@@ -323,37 +292,12 @@ def aim(name: str, rows: Sequence[Mapping[str, Cell]]) -> tuple[str, ...]:
     return (f"{text} It was {'' if reached(values) else 'not '}reached.",)
 
 
-def _codes_reached(values: Mapping[str, Mapping[str, Cell]]) -> bool:
-    codes, plain = values["held out"], values["plain"]
-    return number(codes["after"]) >= 0.95 and number(plain["after"]) >= (
-        number(plain["before"]) - 0.01
-    )
-
-
-def _french_reached(values: Mapping[str, Mapping[str, Cell]]) -> bool:
-    held = values["held out"]
-    return held["verdict"] == "better" and number(held["after"]) >= number(held["before"]) + 0.03
-
-
 def number(cell: Cell) -> float:
     """A cell as a number; one that was not measured reaches no aim."""
     return float(cell) if isinstance(cell, (int, float)) else -1.0
 
 
-_CODES = (
-    "vectors",
-    "Aim, by vectors alone: HitRate@5 of 0.95 for unseen codes, with plain questions not worse "
-    "than by 0.01.",
-    _codes_reached,
-)
 AIMS: Mapping[str, tuple[str, str, Callable[[Mapping[str, Mapping[str, Cell]]], bool]]] = {
-    "mixed": _CODES,
-    "preserved": _CODES,
-    "french_all": (
-        "hybrid",
-        "Aim: MRR@10 of hybrid search better by 0.03, proven.",
-        _french_reached,
-    ),
     "claims_all": (
         "hybrid",
         "Aim: nDCG@10 of hybrid search of 0.77.",
@@ -423,11 +367,8 @@ def main() -> None:
 
 
 TITLES = {
-    "preserved": "Fine-tuning on error codes, keeping what sentences find",
-    "french_all": "Fine-tuning an English model on all French training questions",
     "claims_all": "Fine-tuning on scientific claims, all abstracts",
     "codes": "Fine-tuning on error codes",
-    "mixed": "Fine-tuning on error codes and on questions made from the pages",
     "french": "Fine-tuning an English model on French questions",
     "claims": "Fine-tuning on scientific claims",
 }

@@ -22,7 +22,7 @@ from benchmarks.tune_embedder import CASES, TITLES, aim, build_project, row
 from ragwright.project import Project, Session, ingest_sources
 from ragwright.training import ModelTuning, TrainingOptions, Tuned, tune_reranker
 
-NAMES = ("claims", "french", "french_all", "claims_all")
+NAMES = ("claims", "french", "claims_all")
 _BRIEF = TrainingOptions(epochs=1, tokens=64, batch=16, rate=1e-4)
 CANDIDATES = 5
 """Hits that are reranked: each costs a run of the model."""

@@ -23,7 +23,6 @@ from ragwright.training import ModelTuning, TrainingOptions, tune_embedder
 pytestmark = [pytest.mark.slow, pytest.mark.needs_torch]
 
 TRAIN = ("--epochs", "8", "--batch", "16", "--tokens", "40", "--rate", "1e-2", "-q")
-LONGER = ("--epochs", "15", *TRAIN[2:])
 SMALL = ("--epochs", "2", "--batch", "16", "--tokens", "40", "-q")
 
 
@@ -160,7 +159,6 @@ def test_a_printed_list_of_codes_gives_pairs(project: Path, tmp_path: Path) -> N
         (("--from", "pages"), "one of testset, headings, cloze, questions, glossary"),
         (("--testset", "testsets/right.jsonl", "-o", "docs"), "name another folder"),
         (("--set", "embed.model="), "no embedding model is set"),
-        (("--loss", "cosine", "--negatives", "none"), "needs passages that do not answer"),
         (("--set", "embed.model=openai:text-embedding-3-small"), "a server holds its weights"),
         (("--testset", "testsets/right.jsonl", *SMALL, "--rate", "1e30"), "try a lower rate"),
     ],
@@ -211,104 +209,31 @@ def test_a_static_model_is_refused(project: Path, tmp_path: Path) -> None:
     assert "word vectors without layers" in said
 
 
-def test_the_cosine_loss_trains_on_random_passages(project: Path) -> None:
-    words = ("--loss", "cosine", "--negatives", "random", "-o", "models/cosine")
-    found = tuned(project, "--testset", "testsets/right.jsonl", *TRAIN, *words, code=None)
-    assert found["training"]["loss"] == "cosine"
-    assert found["training"]["negatives"] == "random"
-    losses = [row["loss"] for row in found["curve"][1:]]
-    assert losses[-1] < losses[0] / 2
-    # A question and its passage count 1 - cos, one that does not answer at most cos.
-    assert 0 < losses[-1] < losses[0] < 2
-
-
-@pytest.fixture(scope="module")
-def codes(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pages on codes with headings, and questions about the codes."""
-    root = tmp_path_factory.mktemp("codes")
-    shutil.copytree(tiny, root / "tiny")
-    (root / "ragwright.yaml").write_text(SETTINGS)
-    (root / "docs").mkdir()
+def test_triplets_with_random_pages_teach_codes_that_were_held_out(
+    tiny: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(tiny, tmp_path / "tiny")
+    (tmp_path / "ragwright.yaml").write_text(SETTINGS)
+    (tmp_path / "docs").mkdir()
     rows = []
     for number in range(120):
         code, animal, colour = f"E{100 + 7 * number}", ANIMALS[number % 12], COLOURS[number % 10]
-        (root / f"docs/{number}.md").write_text(
+        (tmp_path / f"docs/{number}.md").write_text(
             f"# Error {code}\n\nThe {animal} of the number {number} stopped, since its {colour} "
-            f"belt left the wheel {number} behind it.\n\n## The {colour} {animal}\n\nGive the "
-            f"{animal} a {colour} belt of size {number}.\n"
+            f"belt left the wheel {number} behind it.\n"
         )
         row: dict[str, object] = {"id": code, "user_input": f"What is {code}?"}
         rows.append({**row, "reference_ids": [f"docs/{number}.md"]})
-    (root / "codes.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    ragwright(root, "ingest", "-q")
-    return root
-
-
-@pytest.fixture(scope="module")
-def on_codes(codes: Path) -> Any:
-    """What a training on these questions says, with merged weights."""
-    return tuned(codes, "--testset", "codes.jsonl", *LONGER, code=None)
-
-
-def best_share(merge: list[dict[str, float]]) -> float:
-    """The share that the guide promises."""
-    *rows, before = merge
-    unseen, others, share = "unseen MRR@10", "other questions MRR@10", "share of trained weights"
-    gaining = [row for row in rows if row[unseen] > before[unseen]]
-    keeping = [row for row in gaining if row[others] >= before[others] - 0.01]
-    if keeping:
-        return max(keeping, key=lambda row: row[unseen])[share]
-    return max(gaining, key=lambda row: row[unseen] + row[others])[share]
-
-
-def test_merged_weights_answer_both_kinds_of_questions_best(codes: Path, on_codes: Any) -> None:
-    found = on_codes
-    shares = [row["share of trained weights"] for row in found["merge"]]
-    assert shares == [1.0, 0.8, 0.6, 0.4, 0.2, 0.0]
-    taken = found["training"]["trained_share"]
-    assert taken == best_share(found["merge"])
-    assert found["training"]["after"] == found["merge"][shares.index(taken)]["unseen MRR@10"]
-    assert found["merge"][-1]["unseen MRR@10"] == pytest.approx(found["training"]["before"])
-    # The weights that were written are those that were measured: equal trainings, one not merged.
-    alone = tuned(codes, "--testset", "codes.jsonl", *LONGER, "--no-merge", code=None)
-    assert "merge" not in alone
-    assert alone["training"]["after"] == pytest.approx(found["merge"][0]["unseen MRR@10"])
-    assert (alone["value"] == found["value"]) == (taken == 1.0)
-
-
-def test_sentences_keep_what_they_found_before_training(codes: Path, on_codes: Any) -> None:
-    words = ("--testset", "codes.jsonl", *LONGER, "--preserve", "5")
-    preserving = tuned(codes, *words, code=None)
-    for found, weight in ((on_codes, 0.0), (preserving, 5.0)):
-        assert found["training"]["preserve"] == weight
-        assert found["training"]["after"] > found["training"]["before"]
-    others = "other questions MRR@10"
-    assert preserving["merge"][0][others] > on_codes["merge"][0][others]
-
-
-def test_sentences_are_kept_by_the_ranking_loss_alone(project: Path) -> None:
-    words = ("--testset", "testsets/right.jsonl", "--loss", "cosine", "--preserve", "1")
-    done = ragwright(project, "tune", "embedder", *words, code=1)
-    assert "--loss ranking" in done.stderr
-
-
-def test_the_share_of_keywords_is_chosen_again_for_the_new_vectors(project: Path) -> None:
-    words = ("--testset", "testsets/right.jsonl", *TRAIN, "--keep", "-o", "models/shared")
-    both = ("--set", "retrieve.search=hybrid", "--set", "retrieve.keyword_share=0")
-    weighted = ("--set", "retrieve.fusion=weighted")
-    found = tuned(project, *words, *both, *weighted, "--patience", "8", code=None)
-    assert found["value"] == "st:models/shared"
-    assert found["training"]["patience"] == 8
-    best, present = max(row["unseen MRR@10"] for row in found["share"]), found["share"][0]
-    assert present["keyword share"] == 0
-    if found["beside"]:
-        share = found["beside"]["retrieve.keyword_share"]
-        fusion = found["beside"].get("retrieve.fusion", "weighted")
-        values = {(row["fusion"], row["keyword share"]): row for row in found["share"]}
-        assert values[fusion, share]["unseen MRR@10"] == best > present["unseen MRR@10"]
-    else:  # reciprocal ranks of n questions have a standard error of at most 0.5 / sqrt(n)
-        count = int(found["training"]["method"].split()[0])
-        assert best - present["unseen MRR@10"] <= 0.5 / count**0.5
+    (tmp_path / "codes.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    ragwright(tmp_path, "ingest", "-q")
+    words = ("--testset", "codes.jsonl", "--from", "testset,cloze", "--negatives", "random")
+    found = tuned(tmp_path, *words, "--epochs", "15", *TRAIN[2:], "--keep", code=None)
+    assert {row["pairs from"] for row in found["pairs"]} == {"testset", "cloze"}
+    assert found["training"]["negatives"] == "random"
+    assert found["training"]["after"] > found["training"]["before"]
+    assert found["held_out"]["mean_b"] > found["held_out"]["mean_a"]
+    losses = [row["loss"] for row in found["curve"][1:]]
+    assert losses[-1] < losses[0]
 
 
 def test_a_loss_that_is_not_a_number_keeps_the_best_checkpoint(

@@ -166,19 +166,6 @@ def test_what_no_reranker_can_learn_from_says_why(
     assert reason in ragwright(project, "tune", "reranker", *words, "-q", code=1).stderr
 
 
-def test_a_processor_without_bfloat16_is_refused(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import torch
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    words = (*RIGHT, "--bfloat16", "-q")
-    shown = ragwright(project, "tune", "reranker", *words, code=1).stderr
-    assert "this processor has no bfloat16 products" in shown
-
-
 def test_an_empty_confirm_split_is_refused_before_training(project: Path) -> None:
     rows = [
         {"user_input": f"the red dog {n}", "reference_ids": ["docs/dog-red.txt"], "split": "tune"}

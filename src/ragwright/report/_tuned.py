@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,22 +81,12 @@ def tuned_use(tuned: Tuned, root: Path) -> str:
     inside = tuned.path.is_relative_to(root)
     value = tuned.value or str(tuned.path.relative_to(root) if inside else tuned.path)
     section, _, key = tuned.setting.rpartition(".")
-    pairs = {section: {key: value}}
-    for name, entry in tuned.beside.items():
-        within, _, key = name.rpartition(".")
-        text = f"{entry:g}" if isinstance(entry, float) else str(entry)
-        pairs.setdefault(within or section, {})[key] = text
-    lines = ", and ".join(_yaml_line(*entries) for entries in pairs.items())
-    remark = "" if tuned.proven else "   # not proven better"
-    return f"to use it, write in ragwright.yaml: {lines}{remark}"
-
-
-def _yaml_line(section: str, entries: Mapping[str, str]) -> str:
-    """Return the keys of a section, which may be a path with dots, as a line of YAML."""
-    text = ", ".join(f"{name}: {entry}" for name, entry in entries.items())
+    entries = {key: value, **{name: f"{entry:g}" for name, entry in tuned.beside.items()}}
+    line = ", ".join(f"{name}: {entry}" for name, entry in entries.items())
     for name in reversed(section.split(".")):
-        text = f"{name}: {{{text}}}"
-    return text
+        line = f"{name}: {{{line}}}"
+    remark = "" if tuned.proven else "   # not proven better"
+    return f"to use it, write in ragwright.yaml: {line}{remark}"
 
 
 def tuned_json(tuned: Tuned) -> dict[str, Any]:

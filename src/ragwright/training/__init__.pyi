@@ -1,9 +1,8 @@
+from ._course import ModelTuning as ModelTuning
 from ._embedder import tune_embedder as tune_embedder
 from ._generated import SOURCES as SOURCES, named_sources as named_sources
-from ._losses import Loss as Loss
 from ._pairs import Mining as Mining, Negatives as Negatives
 from ._reranker import tune_reranker as tune_reranker
-from ._teach import ModelTuning as ModelTuning
 from ._trainer import TrainingOptions as TrainingOptions
 from ._tuned import (
     HoldOut as HoldOut,

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core import ConfigError, require, text_hash
 from ..models import VectorRule, open_trainable
 from ..project import at_work
-from ._losses import make_loss
+from ._course import Kind, ModelTuning, tuned_model
 from ._pairs import Pair, Unseen
-from ._preserving import kept_sentences, neighbours, preserving_loss, sentence_pairs
-from ._share import chosen_share, fuses_scores
-from ._teach import ModelTuning, Teacher, teach
 from ._trainer import Lesson, training_setup
 from ._tuned import Tuned
 
@@ -33,7 +29,7 @@ def tune_embedder(project: Project, testset: str = "", options: ModelTuning | No
         project: The project; ``embed.model`` is the model to start from.
         testset: Questions with gold: the tune split is trained on, the confirm split decides.
             Without one, questions are made from the documents and split by document.
-        options: Sources, losses, settings.
+        options: Sources and settings.
 
     Raises:
         ConfigError: No embedding model is set, or it cannot be trained.
@@ -43,10 +39,10 @@ def tune_embedder(project: Project, testset: str = "", options: ModelTuning | No
         TrainingError: The loss is not a number from the start.
         StoppedError: The budget or a key stopped it.
     """
-    return teach(_EmbedderTeacher(project, options or ModelTuning()), testset)
+    return tuned_model(_Embedder(project, options or ModelTuning()), testset)
 
 
-class _EmbedderTeacher(Teacher):
+class _Embedder(Kind):
     part = "embedder"
     setting = "embed.model"
     measure = "MRR@10, dense"
@@ -58,25 +54,12 @@ class _EmbedderTeacher(Teacher):
 
     def check(self) -> str:
         """Return the source of the weights; raises ConfigError as :func:`tune_embedder`."""
-        options, project = self.options, self.project
-        where = str(project.folder.file)
+        project = self.project
         if not self.base:
             raise ConfigError(
                 "no embedding model is set to start from",
-                where=where,
+                where=str(project.folder.file),
                 hint="set embed.model, for example hf:sentence-transformers/all-MiniLM-L6-v2",
-            )
-        if options.training.loss == "cosine" and options.mining.kind == "none":
-            raise ConfigError(
-                "the cosine loss needs passages that do not answer",
-                where="--negatives none",
-                hint="use --negatives hard or random, or --loss ranking",
-            )
-        if options.training.loss == "cosine" and options.training.preserve:
-            raise ConfigError(
-                "the cosine loss cannot preserve similarities",
-                where="--preserve",
-                hint="use --loss ranking, or leave --preserve out",
             )
         return project.models.trainable(self.base)
 
@@ -88,6 +71,14 @@ class _EmbedderTeacher(Teacher):
         return self.project.models.vector_rule(self.base)
 
     def lesson(self, model: Any, pairs: Sequence[Pair], unseen: Unseen) -> Lesson:
+        """Return pairs, or triplets where passages that do not answer were mined.
+
+        The loss is the cross-entropy of the passage among all passages of the batch (Henderson et
+        al. 2017, arXiv:1705.00652).
+        """
+        losses = require(
+            "sentence_transformers.sentence_transformer.losses", "train", "training a model"
+        )
         prefixes = self._rule.prefixes
         columns: dict[str, Sequence[Any]] = {
             "anchor": [prefixes.query + pair.question for pair in pairs],
@@ -95,14 +86,13 @@ class _EmbedderTeacher(Teacher):
         }
         if all(pair.negatives for pair in pairs):
             columns["negative"] = [prefixes.passage + pair.negatives[0] for pair in pairs]
-        loss = make_loss(self.options.training.loss, model, self._rule.similarity)
-        if sentences := kept_sentences(pairs) if self.options.training.preserve else []:
-            near = neighbours(self.project, sentences, pairs)
-            columns["neighbour"] = [prefixes.passage + text for text in near]
-            columns["sentence"] = [prefixes.query + sentence for sentence in sentences]
-            before = self._vectors(model, [*columns.values()][1:])
-            loss = preserving_loss(model, loss, before, self.options.training.preserve)
-            columns["label"] = list(range(len(pairs)))
+        loss = losses.MultipleNegativesRankingLoss(model)
+        if self._rule.similarity != "cosine":
+            util = require("sentence_transformers.util", "train", "training a model")
+            # The scale of cosines would saturate products of long vectors.
+            loss = losses.MultipleNegativesRankingLoss(
+                model, scale=1.0, similarity_fct=util.dot_score
+            )
         evaluator = self._evaluator(model, unseen)
         return Lesson(
             model,
@@ -110,21 +100,7 @@ class _EmbedderTeacher(Teacher):
             columns,
             loss,
             lambda m: _mrr_of(evaluator, m),
-            whole="sentence" in columns,
         )
-
-    def _vectors(self, model: Any, columns: Sequence[Sequence[str]]) -> Any:
-        """Return vectors of the model as it is, of shape (rows, columns, dimensions)."""
-        torch = require("torch", "train", "training an embedding model")
-        size = self.options.training.batch
-        with training_setup(model, self.options.training):
-            encoded = [
-                model.encode(
-                    list(texts), batch_size=size, convert_to_tensor=True, show_progress_bar=False
-                )
-                for texts in columns
-            ]
-        return torch.stack(encoded, dim=1).clone()
 
     def mrr(self, model: Any, questions: Unseen) -> float:
         with training_setup(model, self.options.training):
@@ -147,18 +123,6 @@ class _EmbedderTeacher(Teacher):
             write_csv=False,
             score_functions={"model": model.similarity},
         )
-
-    def further_others(self, unseen: Sequence[Pair], most: int) -> list[Pair]:
-        """Return sentences of passages that are not trained on."""
-        return sentence_pairs(unseen, most)
-
-    def refit(self, variant: Project, tuned: Tuned, unseen: Sequence[Pair]) -> Tuned:
-        """Choose the share of the keyword channel again: it was set for the present vectors."""
-        if not fuses_scores(variant.settings.retrieve):
-            return tuned
-        changed, table = chosen_share(variant, unseen)
-        beside = {**tuned.beside, **changed}
-        return replace(tuned, beside=beside, tables=(*tuned.tables, table))
 
     def withdraw(self, variant: Project) -> None:
         store = self.project.store

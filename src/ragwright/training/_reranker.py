@@ -11,9 +11,9 @@ from ..core import ConfigError, require
 from ..models import open_trainable_reranker
 from ..project import at_work
 from ..retrieve import rerank_method, rrf
+from ._course import Kind, ModelTuning, tuned_model
 from ._pairs import Mining, Pair, Unseen
 from ._searched import as_searched, searched_pairs
-from ._teach import ModelTuning, Teacher, teach
 from ._trainer import Lesson, training_setup
 from ._tuned import Tuned, TunedTable
 
@@ -50,7 +50,7 @@ def tune_reranker(project: Project, testset: str = "", options: ModelTuning | No
         TrainingError: The loss is not a number from the start.
         StoppedError: The budget or a key stopped it.
     """
-    return teach(_RerankerTeacher(project, options or ModelTuning()), testset)
+    return tuned_model(_Reranker(project, options or ModelTuning()), testset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,11 @@ class _Order:
     gold: frozenset[str]
 
 
-class _RerankerTeacher(Teacher):
+class _Reranker(Kind):
     part = "reranker"
     setting = "retrieve.rerank.model"
     measure = "MRR@10, reranked"
     title = "A reranking model trained on a project's own questions"
-    others = 40
 
     def __init__(self, project: Project, options: ModelTuning) -> None:
         super().__init__(project, options)
@@ -111,11 +110,6 @@ class _RerankerTeacher(Teacher):
         model, self._has_head = open_trainable_reranker(source, self.options.training.seed)
         return model
 
-    @property
-    def mergeable(self) -> bool:
-        """False for a new head: the weights before training are random."""
-        return self._has_head
-
     def pairs(self, rows: Sequence[Row], mining: Mining) -> list[Pair]:
         """Return pairs with the hits of the project's search."""
         return searched_pairs(self.project, rows, mining)
@@ -141,39 +135,33 @@ class _RerankerTeacher(Teacher):
             "CrossEncoder",
             columns,
             loss,
-            lambda m: self._best(m, unseen)[1],
+            lambda m: max(self._by_weight(m, unseen).values()),
             least=alone,
             fresh=not self._has_head,
         )
 
+    @property
+    def mergeable(self) -> bool:
+        """False for a new head: the weights before training are random."""
+        return self._has_head
+
     def mrr(self, model: Any, questions: Unseen) -> float:
         """Return MRR@10 of the questions with the best weight of the search's order."""
         with training_setup(model, self.options.training):
-            return self._best(model, questions)[1]
+            return max(self._by_weight(model, questions).values())
 
-    def settle(self, model: Any, tuned: Tuned, kinds: Sequence[Unseen]) -> Tuned:
-        """Choose the weight of the search's order: best mean over the kinds of questions."""
+    def settle(self, model: Any, tuned: Tuned, unseen: Unseen) -> Tuned:
+        """Choose the weight of the search's order: the best one for the unseen questions."""
         with training_setup(model, self.options.training):
-            curves = [self._by_weight(model, questions) for questions in kinds]
-        means = {weight: sum(curve[weight] for curve in curves) for weight in WEIGHTS}
-        before = tuned.training.before
-        gaining = [weight for weight in WEIGHTS if curves[0][weight] > before] or list(WEIGHTS)
-        weight = max(gaining, key=lambda weight: (means[weight], -weight))
-        alone = [_mrr([_rank(o.hits, o.gold) for o in _orders(q)]) for q in kinds]
-        columns = ("weight of the search", "unseen MRR@10", "other questions MRR@10")[
-            : 1 + len(kinds)
-        ]
-        rows = [(w, *(curve[w] for curve in curves)) for w in WEIGHTS]
-        table = TunedTable("search_weight", columns, (*rows, ("search alone", *alone)))
-        figures = replace(tuned.training, after=curves[0][weight])
+            by_weight = self._by_weight(model, unseen)
+        weight = max(WEIGHTS, key=lambda weight: (by_weight[weight], -weight))
+        alone = _mrr([_rank(order.hits, order.gold) for order in _orders(unseen)])
+        rows: list[tuple[str | float, float]] = [*by_weight.items(), ("search alone", alone)]
+        columns = ("weight of the search", "unseen MRR@10")
+        table = TunedTable("search_weight", columns, tuple(rows))
+        figures = replace(tuned.training, after=by_weight[weight])
         tables = (*tuned.tables, table)
         return replace(tuned, training=figures, tables=tables, beside={"search_weight": weight})
-
-    def _best(self, model: Any, questions: Unseen) -> tuple[float, float]:
-        """Return the best weight of the search's order, and MRR@10 with it."""
-        by_weight = self._by_weight(model, questions)
-        weight = max(WEIGHTS, key=lambda weight: (by_weight[weight], -weight))
-        return weight, by_weight[weight]
 
     def _by_weight(self, model: Any, questions: Unseen) -> dict[float, float]:
         """Return MRR@10 of the reordered hits, by weight of the search's own order."""

@@ -10,14 +10,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..core import ConfigError, TrainingError, require
+from ..core import TrainingError, require
 from ..models import no_progress_bars
-from ._losses import Loss
 
 _PURPOSE = "training a model"
 _METRIC = "unseen_mrr"
@@ -33,7 +32,6 @@ class TrainingOptions:
     """Options of a training.
 
     Attributes:
-        loss: ``ranking`` or ``cosine``.
         epochs: Most times that every pair is seen; training stops earlier if unseen questions no
             longer gain.
         batch: Number of pairs per step.
@@ -41,23 +39,17 @@ class TrainingOptions:
             linearly to 0.
         tokens: Longer texts are cut to this many tokens while training.
         patience: Evaluations without gain after which training stops.
-        bfloat16: Multiply in 16 bits: about twice as fast on processors with support, less exact.
         threads: Threads of the CPU; 0 for ``OMP_NUM_THREADS``, else for all.
         seed: Seed of the order of the pairs and of dropout.
-        preserve: Weight of keeping the similarities that sentences of the passages had before
-            training; 0: they are free. For embedding models and the ranking loss.
     """
 
-    loss: Loss = "ranking"
     epochs: int = 4
     batch: int = 32
     rate: float = 5e-5
     tokens: int = 128
     patience: int = 3
-    bfloat16: bool = False
     threads: int = 0
     seed: int = 0
-    preserve: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +105,12 @@ class Lesson:
 
     Attributes:
         model: The model of sentence-transformers; it is changed in place.
-        kind: Its kind, as its trainer is named: ``SentenceTransformer``, ``CrossEncoder``,
-            ``SparseEncoder`` or ``MultiVectorEncoder``.
+        kind: Its kind, as its trainer is named: ``SentenceTransformer`` or ``CrossEncoder``.
         columns: Training data by column, as the loss reads them.
         loss: The loss of sentence-transformers.
         measure: MRR@10 of the unseen questions by a model, 0 to 1.
-        further: Further arguments of its trainer.
         least: MRR@10 of the unseen questions without the model: a gain is one above it.
         fresh: True if the model cannot be used before training: then only ``least`` counts.
-        whole: True if it is trained to the last step, whose weights it has then: early ones may
-            answer the unseen questions as well, and have lost more of other kinds.
     """
 
     model: Any
@@ -130,30 +118,8 @@ class Lesson:
     columns: Mapping[str, Sequence[Any]]
     loss: Any
     measure: Callable[[Any], float]
-    further: Mapping[str, Any] = field(default_factory=dict)
     least: float = 0.0
     fresh: bool = False
-    whole: bool = False
-
-
-def check_bfloat16(options: TrainingOptions) -> None:
-    """Refuse 16-bit products on a processor without them.
-
-    Raises:
-        ConfigError: There is neither an accelerator nor a processor that has them.
-        MissingExtraError: ``ragwright[train]`` is not installed.
-    """
-    if not options.bfloat16:
-        return
-    torch = require("torch", "train", _PURPOSE)
-    if torch.cuda.is_available() or not torch.backends.mkldnn.is_available():
-        return
-    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        raise ConfigError(
-            "this processor has no bfloat16 products: training would take ten times as long",
-            where="--bfloat16",
-            hint="train without --bfloat16",
-        )
 
 
 def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> Trained:
@@ -164,7 +130,6 @@ def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> Trained:
         TrainingError: The loss is not a number before a checkpoint is better than the start.
     """
     st = require("sentence_transformers", "train", _PURPOSE)
-    require("accelerate", "train", _PURPOSE)
     datasets = require("datasets", "train", _PURPOSE)
     transformers = require("transformers", "train", _PURPOSE)
     checkpoint = _newest_checkpoint(work) if work.resume else None
@@ -178,14 +143,14 @@ def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> Trained:
     patience = max(options.patience, _EVALUATIONS) if lesson.fresh else options.patience
     early = transformers.EarlyStoppingCallback(patience)
     with training_setup(model, options):
-        arguments = partial(getattr(st, f"{lesson.kind}TrainingArguments"), **lesson.further)
+        arguments = getattr(st, f"{lesson.kind}TrainingArguments")
         trainer = _trainer_class(getattr(st, f"{lesson.kind}Trainer"))(
             model=model,
             args=_training_arguments(arguments, options, lesson, work.folder),
             train_dataset=data,
             loss=lesson.loss,
             evaluator=_evaluator(lesson.measure),
-            callbacks=[watch, *([] if lesson.whole else [early])],
+            callbacks=[watch, early],
         )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
@@ -201,8 +166,6 @@ def _training_outcome(state: Any, fault: str, options: TrainingOptions, lesson: 
     start = 0.0 if lesson.fresh else mrr_by_step.get(0, 0.0)
     before = max(start, lesson.least)
     step = 0 if state.best_model_checkpoint is None else state.best_global_step
-    if lesson.whole:
-        step = 0 if fault else state.global_step
     unseen = mrr_by_step.get(step, before)
     if unseen <= before:  # the trainer ignores the start
         step = 0
@@ -232,7 +195,7 @@ def _training_arguments(
     torch = require("torch", "train", _PURPOSE)
     pairs = len(next(iter(lesson.columns.values())))
     steps = math.ceil(pairs / options.batch) * options.epochs
-    every = steps if lesson.whole else max(1, round(steps / _EVALUATIONS))
+    every = max(1, round(steps / _EVALUATIONS))
     return arguments(
         output_dir=str(folder),
         num_train_epochs=options.epochs,
@@ -241,9 +204,8 @@ def _training_arguments(
         learning_rate=options.rate,
         warmup_steps=_WARMUP,
         seed=options.seed,
-        bf16=options.bfloat16,
         use_cpu=not torch.cuda.is_available(),
-        batch_sampler="no_duplicates" if options.loss == "ranking" else "batch_sampler",
+        batch_sampler="no_duplicates",
         logging_steps=1,
         logging_nan_inf_filter=False,
         eval_strategy="steps",
@@ -252,7 +214,7 @@ def _training_arguments(
         save_strategy="steps",
         save_steps=every,
         save_total_limit=2,
-        load_best_model_at_end=not lesson.whole,
+        load_best_model_at_end=True,
         metric_for_best_model=f"eval_{_METRIC}",
         greater_is_better=True,
         report_to="none",

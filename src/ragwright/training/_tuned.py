@@ -72,8 +72,7 @@ class Tuned:
         tables: Further tables.
         notes: What a reader should know.
         value: Value of the setting, if it is not the path; ``st:FOLDER`` for example.
-        beside: Further keys that it was measured with: of the same section, or with their section,
-            as ``retrieve.keyword_share``.
+        beside: Further keys of the same section that it was measured with.
     """
 
     part: str
@@ -85,7 +84,7 @@ class Tuned:
     tables: tuple[TunedTable, ...] = ()
     notes: tuple[str, ...] = ()
     value: str = ""
-    beside: Mapping[str, float | str] = field(default_factory=dict)
+    beside: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def proven(self) -> bool:

@@ -1,4 +1,4 @@
-"""Training parts of the search, as a part of the program."""
+"""Training models of the search, as a part of the program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ PART = Part(
         "tune": "ragwright.app.tuning._tune:group",
     },
     sentences={
-        "tune": "Train parts of the search on a testset; kept only where they win on held-out "
-        "questions.",
+        "tune": "Train the embedder or a reranker; needs PyTorch.",
     },
 )

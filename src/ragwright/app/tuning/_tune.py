@@ -14,7 +14,6 @@ from typer import Option
 
 from ...report import tuned_headline, tuned_json, tuned_table, tuned_use
 from ...training import (
-    Loss,
     Mining,
     ModelTuning,
     Negatives,
@@ -32,11 +31,6 @@ _HOW, _TRAIN = ModelTuning(), TrainingOptions()
 _SHARED = "cluster project overrides as_json quiet jobs max_cost"
 
 
-class _Loss(StrEnum):
-    RANKING = "ranking"
-    COSINE = "cosine"
-
-
 class _Negatives(StrEnum):
     HARD = "hard"
     RANDOM = "random"
@@ -44,7 +38,7 @@ class _Negatives(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Teaching:
+class _Training:
     """The options of every command that trains a model."""
 
     testset: Annotated[str, Option(help="Questions with gold; without it they are made.")] = ""
@@ -87,16 +81,6 @@ class _Teaching:
     tokens: Annotated[
         int, Option(min=8, help="Number of tokens to which texts are cut while training.")
     ] = _TRAIN.tokens
-    bfloat16: Annotated[
-        bool,
-        Option(
-            "--bfloat16",
-            help="Multiply in 16 bits: faster, less exact; needs a processor that has them.",
-        ),
-    ] = False
-    merge: Annotated[
-        bool, Option(help="Merge with the weights before training where other questions need it.")
-    ] = True
     keep: Annotated[
         bool,
         Option("--keep", help="Write the model even if it is not proven better; its card says so."),
@@ -108,8 +92,6 @@ class _Teaching:
         flags: Flags,
         steps: _Steps,
         base: str = "",
-        loss: Loss = "ranking",
-        preserve: float = 0.0,
     ) -> ModelTuning:
         """Return the options of the training."""
         negatives: Negatives = self.negatives.value
@@ -121,17 +103,13 @@ class _Teaching:
             self.measure,
             Mining(negatives, seed=self.seed),
             TrainingOptions(
-                loss,
                 self.epochs,
                 self.batch,
                 self.rate,
                 self.tokens,
                 self.patience,
-                bfloat16=self.bfloat16,
                 seed=self.seed,
-                preserve=preserve,
             ),
-            self.merge,
             flags.resume,
             steps.count,
             self.keep,
@@ -141,28 +119,25 @@ class _Teaching:
         )
 
 
-group = typer.Typer(
-    help="Train parts of the search on a testset; kept only where they win on held-out questions.",
-    no_args_is_help=True,
-)
+_HELP = """Train the embedder or a reranker; needs PyTorch.
+
+A model is trained on the tune split of a testset, and kept only where it wins on held-out
+questions. Install what training needs: pip install 'ragwright[train]'.
+"""
+
+group = typer.Typer(help=_HELP, no_args_is_help=True)
 
 
-@group.callback()
+@group.callback(help=_HELP)
 def parts() -> None:
-    """Train parts of the search on a testset; kept only where they win on held-out questions."""
+    """Do nothing: each command trains one kind of model."""
 
 
 @group.command("embedder")
 @takes(f"{_SHARED} resume")
 def embedder(
     flags: Flags,
-    teaching: _Teaching,
-    loss: _Loss = Option(_Loss.RANKING, help="Loss to minimise."),
-    preserve: float = Option(
-        _TRAIN.preserve,
-        min=0,
-        help="Weight of keeping the similarities of sentences that have no code; 0: none.",
-    ),
+    training: _Training,
 ) -> int:
     """Fine-tune the embedding model on questions and the passages that answer them.
 
@@ -171,8 +146,8 @@ def embedder(
     then too, marked in its card, and the exit code stays 100.
     """
     steps = _Steps()
-    options = teaching.tuning(flags, steps, loss=loss.value, preserve=preserve)
-    return _tuned(flags, lambda bench: bench.tune_embedder(teaching.testset, options), steps)
+    options = training.tuning(flags, steps)
+    return _tuned(flags, lambda bench: bench.tune_embedder(training.testset, options), steps)
 
 
 _BASE = Option(
@@ -182,7 +157,7 @@ _BASE = Option(
 
 @group.command("reranker")
 @takes(f"{_SHARED} resume")
-def reranker(flags: Flags, teaching: _Teaching, base: str = _BASE) -> int:
+def reranker(flags: Flags, training: _Training, base: str = _BASE) -> int:
     """Train a cross-encoder that reorders the hits of the search.
 
     It starts from the present reranking model, else from the embedding model. Trained on the tune
@@ -190,8 +165,8 @@ def reranker(flags: Flags, teaching: _Teaching, base: str = _BASE) -> int:
     is not proven better; --keep writes it then too, marked in its card.
     """
     steps = _Steps()
-    options = teaching.tuning(flags, steps, base)
-    return _tuned(flags, lambda bench: bench.tune_reranker(teaching.testset, options), steps)
+    options = training.tuning(flags, steps, base)
+    return _tuned(flags, lambda bench: bench.tune_reranker(training.testset, options), steps)
 
 
 @dataclass
@@ -215,7 +190,7 @@ class _Steps:
         if not 0 < self.done < self.total:
             if bench.progress.total:
                 return runner_step(bench.progress)
-            return "merging weights and embedding" if self.done else "choosing training passages"
+            return "embedding the documents" if self.done else "choosing training passages"
         seconds = time.monotonic() - self.first
         rate = (self.done - self.before) / seconds if seconds else 0.0
         eta = (self.total - self.done) / rate if rate else None

@@ -1,4 +1,4 @@
-"""Teaching a model of the search: trained on questions, and written if it wins held-out ones."""
+"""The course of a training: on questions, and the model is written if it wins held-out ones."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import shutil
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..core import ConfigError, RagwrightError, TestsetError, text_hash, value_hash
+from ..core import ConfigError, RagwrightError, TestsetError, require, text_hash, value_hash
 from ..measure import Comparison
 from ..models import export_onnx, folder_hash, save_trained
 from ..project import build_like, load_settings
 from ._merging import Merged, merge, weights_of
 from ._model_card import curve_rows, interval_text, write_card
-from ._pairs import LEAST_PAIRS, Mining, Pair, Unseen, as_unseen, read_pairs, without_unseen
+from ._pairs import Mining, Pair, Unseen, as_unseen, read_pairs, without_unseen
 from ._questions import Asking, Questions, other_questions, training_questions
 from ._trainer import (
     Lesson,
@@ -26,7 +25,6 @@ from ._trainer import (
     Trained,
     TrainingOptions,
     Workplace,
-    check_bfloat16,
     train,
 )
 from ._tuned import HoldOut, TrainingFigures, Tuned, TunedTable, held_out
@@ -36,9 +34,13 @@ if TYPE_CHECKING:
     from ..project import Project
 
 
+_OTHERS = 100
+"""Most questions of each other kind, to measure what a trained model lost."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelTuning:
-    """Options of teaching a model.
+    """Options of training a model.
 
     Attributes:
         sources: Sources of training questions, of ``testset``, ``headings``, ``cloze``,
@@ -50,8 +52,6 @@ class ModelTuning:
         measure: Ranking measure that decides on the held-out questions.
         mining: Choice of passages that do not answer.
         training: Options of the training.
-        merge: Merge the weights with those before training if that loses less on other kinds of
-            questions.
         resume: Continue an interrupted training of the same pairs and settings.
         on_step: Called after each step with the number of finished steps and of all steps.
         keep: Write the model even if it is not proven better, and mark it as unproven.
@@ -69,7 +69,6 @@ class ModelTuning:
     measure: str = "MRR@10"
     mining: Mining = field(default_factory=Mining)
     training: TrainingOptions = field(default_factory=TrainingOptions)
-    merge: bool = True
     resume: bool = False
     on_step: Report | None = None
     keep: bool = False
@@ -78,8 +77,8 @@ class ModelTuning:
     from_corpus: bool = False
 
 
-class Teacher(ABC):
-    """What a kind of model needs beside the common course of :func:`teach`; one per training.
+class Kind(ABC):
+    """What a kind of model needs beside the common course; one per training.
 
     Args:
         project: The project.
@@ -90,8 +89,6 @@ class Teacher(ABC):
     setting: ClassVar[str]
     measure: ClassVar[str]
     title: ClassVar[str]
-    others: ClassVar[int] = 100
-    """Most questions of each other kind, to measure losses of a trained model."""
 
     def __init__(self, project: Project, options: ModelTuning) -> None:
         self.project = project
@@ -114,14 +111,6 @@ class Teacher(ABC):
     def lesson(self, model: Any, pairs: Sequence[Pair], unseen: Unseen) -> Lesson:
         """Return the model with its data, loss and measure."""
 
-    @abstractmethod
-    def mrr(self, model: Any, questions: Unseen) -> float:
-        """Return MRR@10 of questions by a model."""
-
-    def settings(self, trial: Path) -> list[str]:
-        """Return the settings as ``key=value`` that put the model of a folder to use."""
-        return [f"{self.setting}={json.dumps(f'{self.provider}:{trial}')}"]
-
     def pairs(self, rows: Sequence[Row], mining: Mining) -> list[Pair]:
         """Return pairs of questions and passages; see :func:`read_pairs`."""
         return read_pairs(self.project, rows, mining)
@@ -130,21 +119,16 @@ class Teacher(ABC):
         """Return the questions of pairs that are not trained on, and what they search."""
         return as_unseen(self.project, pairs)
 
-    def further_others(self, unseen: Sequence[Pair], most: int) -> list[Pair]:
-        """Return further questions of other kinds, where the documents yield few.
-
-        Args:
-            unseen: Pairs that are not trained on.
-            most: Most questions.
-        """
-        return []
+    @abstractmethod
+    def mrr(self, model: Any, questions: Unseen) -> float:
+        """Return MRR@10 of questions by a model."""
 
     @property
     def mergeable(self) -> bool:
         """True if the weights before training are those of a model that can be used."""
         return True
 
-    def settle(self, model: Any, tuned: Tuned, kinds: Sequence[Unseen]) -> Tuned:
+    def settle(self, model: Any, tuned: Tuned, unseen: Unseen) -> Tuned:
         """Choose what else belongs to the trained model, and add it to the result."""
         return tuned
 
@@ -168,16 +152,6 @@ class Teacher(ABC):
             return (f"the folder has no ONNX file: {error}",)
         return ()
 
-    def refit(self, variant: Project, tuned: Tuned, unseen: Sequence[Pair]) -> Tuned:
-        """Choose settings of the search with the new model, and add them to the result.
-
-        Args:
-            variant: The project with the new model and its index.
-            tuned: The result so far.
-            unseen: Questions that the model was not trained on.
-        """
-        return tuned
-
     def withdraw(self, variant: Project) -> None:
         """Delete what the store holds for a model that is refused."""
 
@@ -187,12 +161,12 @@ class Teacher(ABC):
 
     def target(self, name: str = "", *, proven: bool = True) -> Path:
         """Return the folder to write; its own name marks a model that is not proven better."""
-        kind = "tuned" if proven else "unproven"
+        state = "tuned" if proven else "unproven"
         part = "" if self.part == "embedder" else f"{self.part}-"
-        return self.project.folder.root / (self.options.output or f"models/{kind}-{part}{name}")
+        return self.project.folder.root / (self.options.output or f"models/{state}-{part}{name}")
 
 
-def teach(teacher: Teacher, testset: str) -> Tuned:
+def tuned_model(kind: Kind, testset: str) -> Tuned:
     """Train a model on questions, and write it if it wins on held-out questions.
 
     Raises:
@@ -203,71 +177,65 @@ def teach(teacher: Teacher, testset: str) -> Tuned:
         TrainingError: The loss is not a number from the start.
         StoppedError: The budget or a key stopped it.
     """
-    project, options = teacher.project, teacher.options
-    _check_target(teacher)
-    check_bfloat16(options.training)
-    source = teacher.check()
+    project, options = kind.project, kind.options
+    _check_target(kind)
+    source = kind.check()
+    for package in ("sentence_transformers", "accelerate", "datasets"):
+        require(package, "train", "training a model")
     project.target()
     seed = options.training.seed
     asking = Asking(testset, options.sources, options.most, seed, options.from_corpus)
     with training_questions(project, asking) as questions:
-        pairs = teacher.pairs(questions.rows, options.mining)
+        pairs = kind.pairs(questions.rows, options.mining)
         training_pairs, unseen_pairs = without_unseen(pairs)
-        unseen = teacher.unseen(unseen_pairs)
-        model = teacher.open(source)
+        unseen = kind.unseen(unseen_pairs)
+        model = kind.open(source)
         start = weights_of(model)
-        workplace = _checkpoint_folder(teacher, source, pairs)
-        trained = train(teacher.lesson(model, training_pairs, unseen), options.training, workplace)
-        tuned = _training_result(teacher, training_pairs, unseen, trained)
+        workplace = _checkpoint_folder(kind, source, pairs)
+        trained = train(kind.lesson(model, training_pairs, unseen), options.training, workplace)
+        tuned = _training_result(kind, training_pairs, unseen, trained)
         tuned = replace(tuned, notes=(*questions.notes, *tuned.notes))
         gained = trained.after > trained.before
+        if gained and kind.mergeable and (others := _other_kinds(kind, questions)):
+            tuned = _with_merged_weights(tuned, merge(model, start, (unseen, others), kind.mrr))
         if gained or options.keep:
-            others = None
-            if options.merge and gained:
-                others = _other_kinds(teacher, questions, unseen_pairs)
-            if others is not None and teacher.mergeable:
-                kinds = (unseen, others)
-                tuned = _with_merged_weights(tuned, merge(model, start, kinds, teacher.mrr))
-            kinds_measured = (unseen,) if others is None else (unseen, others)
-            tuned = teacher.settle(model, tuned, kinds_measured)
+            tuned = kind.settle(model, tuned, unseen)
             trial = workplace.folder / "model"
             shutil.rmtree(trial, ignore_errors=True)
             save_trained(model, trial)
-            tuned = _compared_with_present(
-                teacher, questions, trial, (tuned, trained, unseen_pairs)
-            )
+            tuned = _compared_with_present(kind, questions, trial, (tuned, trained))
         shutil.rmtree(workplace.folder, ignore_errors=True)
         return tuned
 
 
-def _check_target(teacher: Teacher) -> None:
-    target = teacher.target()
+def _check_target(kind: Kind) -> None:
+    target = kind.target()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConfigError(
             "there is something already", where=str(target), hint="name another folder with -o"
         )
 
 
-def _checkpoint_folder(teacher: Teacher, source: str, pairs: Sequence[Pair]) -> Workplace:
+def _checkpoint_folder(kind: Kind, source: str, pairs: Sequence[Pair]) -> Workplace:
     """Return the folder of checkpoints: the same for the same model, pairs and settings."""
-    options = teacher.options
+    options = kind.options
     texts = [text_hash("\x00".join((p.question, p.positive, *p.negatives))) for p in pairs]
-    embedder = teacher.project.pair.embedder
-    key = value_hash([teacher.part, source, embedder, asdict(options.training), texts])[:16]
-    folder = teacher.project.folder.cache / "training" / key
+    embedder = kind.project.pair.embedder
+    key = value_hash([kind.part, source, embedder, asdict(options.training), texts])[:16]
+    folder = kind.project.folder.cache / "training" / key
     return Workplace(folder, options.resume, options.on_step)
 
 
 def _training_result(
-    teacher: Teacher, training_pairs: Sequence[Pair], unseen: Unseen, trained: Trained
+    kind: Kind, training_pairs: Sequence[Pair], unseen: Unseen, trained: Trained
 ) -> Tuned:
     """Return the result so far, without a held-out comparison."""
-    options = teacher.options
+    options = kind.options
     settings: dict[str, Any] = asdict(options.training)
     settings |= {"negatives": options.mining.kind, "best_step": trained.step}
     figures = TrainingFigures(
         len(training_pairs),
-        teacher.measure,
+        kind.measure,
         trained.before,
         trained.unseen if options.keep else trained.after,
         f"{len(unseen.questions)} unseen",
@@ -287,20 +255,16 @@ def _training_result(
         )
     if trained.stopped:
         notes.append(f"training ended early: {trained.stopped}")
-    return Tuned(
-        teacher.part, teacher.setting, None, teacher.base, figures, None, tables, tuple(notes)
-    )
+    return Tuned(kind.part, kind.setting, None, kind.base, figures, None, tables, tuple(notes))
 
 
-def _other_kinds(teacher: Teacher, questions: Questions, unseen: Sequence[Pair]) -> Unseen | None:
+def _other_kinds(kind: Kind, questions: Questions) -> Unseen | None:
     """Return questions of kinds that are not trained on; None if the documents yield too few."""
-    seed = teacher.options.training.seed
-    rows = other_questions(teacher.project, questions, teacher.others, seed)
-    pairs: list[Pair] = []
-    with suppress(TestsetError):
-        pairs = teacher.pairs(rows, Mining("none"))
-    pairs += teacher.further_others(unseen, max(0, teacher.others - len(pairs)))
-    return teacher.unseen(pairs) if len(pairs) >= LEAST_PAIRS else None
+    rows = other_questions(kind.project, questions, _OTHERS, kind.options.training.seed)
+    try:
+        return kind.unseen(kind.pairs(rows, Mining("none")))
+    except TestsetError:
+        return None
 
 
 def _with_merged_weights(tuned: Tuned, merged: Merged) -> Tuned:
@@ -309,37 +273,34 @@ def _with_merged_weights(tuned: Tuned, merged: Merged) -> Tuned:
     settings = {**tuned.training.settings, "trained_share": merged.share}
     figures = replace(tuned.training, after=merged.unseen, settings=settings)
     columns = ("share of trained weights", "unseen MRR@10", "other questions MRR@10")
-    tables = (*tuned.tables, TunedTable("merge", columns, merged.rows))
-    change = f"MRR@10 of other questions from the documents {before:.3f} -> {trained:.3f}"
     notes = tuned.notes
     if merged.share < 1:
         notes = (
             *notes,
-            f"{change} after training; {merged.others:.3f} with {merged.share:.0%} of the trained "
-            "weights and the rest from before, which are used",
+            f"MRR@10 of other questions from the documents {before:.3f} -> {trained:.3f} after "
+            f"training; {merged.others:.3f} with {merged.share:.0%} of the trained weights and the "
+            "rest from before, which are used",
         )
+    tables = (*tuned.tables, TunedTable("merge", columns, merged.rows))
     return replace(tuned, training=figures, tables=tables, notes=notes)
 
 
 def _compared_with_present(
-    teacher: Teacher,
+    kind: Kind,
     questions: Questions,
     trial: Path,
-    result_of_training: tuple[Tuned, Trained, Sequence[Pair]],
+    result_of_training: tuple[Tuned, Trained],
 ) -> Tuned:
     """Compare the search with the new model against the present one; move the model if it wins."""
-    project, options = teacher.project, teacher.options
-    tuned, trained, unseen_pairs = result_of_training
+    project, options = kind.project, kind.options
+    tuned, trained = result_of_training
     # Before anything is encoded: it may complete the configuration, which identifies the model.
-    exported = teacher.export(trial)
+    exported = kind.export(trial)
+    overrides = _in_use(kind, tuned, trial)
     variant = project.variant(
-        load_settings(
-            project.folder.file, (*project.session.overrides, *_in_use(teacher, tuned, trial))
-        )
+        load_settings(project.folder.file, (*project.session.overrides, *overrides))
     )
     build_like(variant, project)
-    tuned = teacher.refit(variant, tuned, unseen_pairs)
-    overrides = _in_use(teacher, tuned, trial)
     comparisons: list[tuple[str, Comparison]] = []
     opened: tuple[str, ...] = ()
     rule = HoldOut(questions.held_out, options.measure, options.training.seed, options.cluster)
@@ -355,26 +316,23 @@ def _compared_with_present(
     notes = (*tuned.notes, *opened, *losses)
     tuned = replace(tuned, comparison=comparison, tables=tables, notes=notes)
     if not (tuned.proven or options.keep):
-        teacher.withdraw(variant)  # else the store would hold data of a model that is gone
+        kind.withdraw(variant)  # else the store would hold data of a model that is gone
         return tuned
     tuned = replace(tuned, notes=(*tuned.notes, *exported))
-    about = _card_facts(teacher, tuned, questions)
-    write_card(trial, (teacher.title, about), comparisons, trained.curve)
-    digest = teacher.digest(trial, variant)
-    target = teacher.target(digest, proven=tuned.proven)
+    about = _card_facts(kind, tuned, questions)
+    write_card(trial, (kind.title, about), comparisons, trained.curve)
+    digest = kind.digest(trial, variant)
+    target = kind.target(digest, proven=tuned.proven)
     if not options.output:  # named by its weights: an equal training made the same model
         shutil.rmtree(target, ignore_errors=True)
-    return _moved_to_target(project, tuned, trial, teacher.provider, target)
+    return _moved_to_target(project, tuned, trial, kind.provider, target)
 
 
-def _in_use(teacher: Teacher, tuned: Tuned, trial: Path) -> list[str]:
+def _in_use(kind: Kind, tuned: Tuned, trial: Path) -> list[str]:
     """Return the settings as ``key=value`` that put the trained model to use."""
-    section = teacher.setting.rpartition(".")[0]
-    beside = (
-        f"{key if '.' in key else f'{section}.{key}'}={value}"
-        for key, value in tuned.beside.items()
-    )
-    return [*teacher.settings(trial), *beside]
+    section = kind.setting.rpartition(".")[0]
+    beside = (f"{section}.{key}={value}" for key, value in tuned.beside.items())
+    return [f"{kind.setting}={json.dumps(f'{kind.provider}:{trial}')}", *beside]
 
 
 def _moved_to_target(
@@ -407,19 +365,11 @@ def _loss_note(name: str, comparison: Comparison) -> str:
     )
 
 
-def _card_facts(teacher: Teacher, tuned: Tuned, questions: Questions) -> dict[str, Any]:
+def _card_facts(kind: Kind, tuned: Tuned, questions: Questions) -> dict[str, Any]:
     """Return the facts on data and settings for the card."""
-    options = teacher.options
+    options = kind.options
     pairs = ", ".join(f"{count} from {name}" for name, count in tuned.tables[0].rows)
     figures = tuned.training
-    merged = {
-        f"{share:.0%} of the trained weights": f"MRR@10 {unseen:.3f} of unseen training questions, "
-        f"{others:.3f} of other questions"
-        for table in tuned.tables
-        if table.name == "merge"
-        for share, unseen, others in table.rows
-        if isinstance(share, float)
-    }
     people = {} if questions.of_people else {"held-out questions": "made from the documents too"}
     return {
         "base model": tuned.base,
@@ -427,8 +377,6 @@ def _card_facts(teacher: Teacher, tuned: Tuned, questions: Questions) -> dict[st
         "negatives": options.mining.kind,
         "settings": ", ".join(f"{k} {v}" for k, v in asdict(options.training).items()),
         "best step": figures.settings["best_step"],
-        **merged,
-        "taken": f"{figures.settings.get('trained_share', 1.0):.0%} of the trained weights",
         **{f"use it with {key}": value for key, value in tuned.beside.items()},
         f"{figures.measure}, {figures.method}": f"{figures.before:.3f} -> {figures.after:.3f}",
         **people,
