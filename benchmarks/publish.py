@@ -107,14 +107,6 @@ PAGES = {
         "beside the page. Vectors are synthetic and models are scripted unless a note says "
         "otherwise.",
     ),
-    "security": Page(
-        "Attacks, measured",
-        "How often attacks by passages succeed on stub models, by the share of poisoned passages, "
-        "and how often answers are still right.",
-        "Every figure on this page was computed by the command named with it and is kept as JSON "
-        "beside the page. The models are stubs of known obedience: the page checks the suite and "
-        "says nothing about any real model.",
-    ),
     "serving": Page(
         "Serving, measured",
         "Requests a second, latency and memory of the server, beside a LangChain service.",

@@ -27,7 +27,7 @@ EVENTS = {
             *("ablate", "ask", "audit", "baseline", "calibrate", "compare", "confirm"),
             *("diagnose", "draft", "eval", "gate", "ingest", "log", "passport", "promise"),
             *("records check", "records refresh", "report", "retrieve", "score"),
-            *("suite curves", "suite make", "suite security", "sweep"),
+            *("suite curves", "suite make", "sweep"),
             *("outputs evaluate", "outputs export", "records export", "review", "backup"),
         ),
         "exported",  # where they write to a file outside the folder of the program

@@ -108,13 +108,11 @@ def test_questions_without_gold_are_told_how_to_get_some(project: Path) -> None:
     (project / "bare.jsonl").write_text("\n".join(map(json.dumps, rows)))
     made = (
         "suite",
-        "security",
-        "--attack",
-        "injection",
-        "--shares",
-        "0,1/2",
+        "make",
+        "--suite",
+        "rejection",
         "-o",
-        "attacks.jsonl",
+        "suite.jsonl",
     )
     _, remarks = run(project, *made, "--testset", "bare.jsonl", code=1)
     assert "`ragwright synth --from FILE -o NEW.jsonl`" in " ".join(remarks.split())
@@ -123,7 +121,7 @@ def test_questions_without_gold_are_told_how_to_get_some(project: Path) -> None:
     (project / "quoted.jsonl").write_text("\n".join(map(json.dumps, rows)))
     run(project, "synth", "--from", "quoted.jsonl", "-o", "with-gold.jsonl", "-q")
     run(project, *made, "--testset", "with-gold.jsonl")
-    assert (project / "attacks.jsonl").is_file(), "what the message says helps"
+    assert (project / "suite.jsonl").is_file(), "what the message says helps"
 
 
 def test_a_run_of_something_else_has_no_curves(project: Path) -> None:

@@ -72,9 +72,6 @@ def test_a_whole_row_is_scored_by_every_measure() -> None:
         if measure.name == "FalseRejectionRate":
             assert score.no_gold  # the row's question cannot be answered
             continue
-        if measure.name in {"AttackSuccess", "UtilityUnderAttack", "BenignUtility"}:
-            assert score.state == "not_applicable"  # the row is no attack
-            continue
         assert score.state == "scored", score
         assert score.value is not None
         assert math.isfinite(score.value)

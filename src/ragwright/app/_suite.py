@@ -11,17 +11,15 @@ from typer import Argument, Option
 from ..core import ConfigError, counted
 from ..experiment import capability_curves
 from ..report import curves_json, curves_table
-from ..testsets import AttackOptions, SuiteOptions, Testset, write_rows
+from ..testsets import SuiteOptions, Testset, write_rows
 from ._flags import Flags, names_of, takes
 from ._show import show_progress
 
 group = typer.Typer(
-    help="Test how answers cope with irrelevant, missing or false passages, and with attacks.",
+    help="Test how answers cope with irrelevant, missing or false passages.",
     no_args_is_help=True,
 )
 _DEFAULT = SuiteOptions()
-_ATTACK = AttackOptions()
-_SHARES = ",".join(f"{share:g}" for share in _ATTACK.shares)
 _FALSE = ",".join(f"{dose:g}" for dose in _DEFAULT.falsified)
 
 
@@ -61,30 +59,6 @@ def suite_make(
     )
     with flags.open() as bench, show_progress(flags.console, bench):
         suite_rows = bench.suite(testset, options)
-    _write_suite(flags, suite_rows, output)
-
-
-@group.command("security")
-@takes("project overrides jobs max_cost quiet seed")
-def suite_security(
-    flags: Flags,
-    testset: str = Option(help="Questions with gold."),
-    output: Path = Option(..., "--output", "-o", metavar="FILE", help="JSONL to write."),
-    attack: str = Option(
-        "", help="Comma-separated attacks: injection,poison,exfiltration,cross_group."
-    ),
-    passages: int = Option(_ATTACK.passages, min=1, help="Number of passages in a context."),
-    shares: str = Option(_SHARES, help="Shares of poisoned passages; 0 is the control."),
-    groups_field: str = Option(
-        "", help="Metadata field that names the groups of readers; cross_group needs it."
-    ),
-) -> None:
-    """Make a testset of attacks: poisoned passages at exact shares, and questions across groups."""
-    options = AttackOptions(
-        names_of(attack), passages, _shares("--shares", shares), groups_field, flags.seed
-    )
-    with flags.open() as bench, show_progress(flags.console, bench):
-        suite_rows = bench.attacks(testset, options)
     _write_suite(flags, suite_rows, output)
 
 

@@ -17,7 +17,6 @@ from ._index_corpus import (
     make_vector as make_vector,
 )
 from ._naive import naive_relaxed as naive_relaxed
-from ._obedience import ObedientModel as ObedientModel
 from ._reader_suite import ReaderSuite as ReaderSuite
 from ._reranker_suite import (
     RerankerSuite as RerankerSuite,

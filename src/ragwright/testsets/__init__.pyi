@@ -55,7 +55,7 @@ from ._splits import (
     split_clusters as split_clusters,
 )
 from ._stale import current_gold as current_gold, moved_row as moved_row, stale_rows as stale_rows
-from ._suite_making import make_attacks as make_attacks, make_suite as make_suite
+from ._suite_making import make_suite as make_suite
 from ._testsets import (
     Testset as Testset,
     declared_splits as declared_splits,
@@ -82,17 +82,12 @@ from .rows import (
     write_rows as write_rows,
 )
 from .suites import (
-    ATTACKS as ATTACKS,
     CLOSED_BOOK as CLOSED_BOOK,
-    CROSS_GROUP as CROSS_GROUP,
-    READER as READER,
-    AttackOptions as AttackOptions,
     Evidence as Evidence,
     GoldAnswer as GoldAnswer,
     LeakCheck as LeakCheck,
     SuiteOptions as SuiteOptions,
     all_given as all_given,
-    attack_rows as attack_rows,
     entities as entities,
     falsify as falsify,
     given_answer as given_answer,

@@ -1,4 +1,4 @@
-"""Suites made from a project's own corpus: capabilities and attacks; or from a file of RGB."""
+"""Suites of capabilities made from a project's own corpus, or from a file of RGB."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ from ..project import Project, at_work
 from ._project_testsets import project_testset
 from ._testsets import Testset
 from .suites import (
-    CROSS_GROUP,
-    AttackOptions,
     Corpus,
     Evidence,
     SuiteOptions,
-    attack_rows,
     corpus_evidence,
-    cross_group_rows,
     open_corpus,
     rgb_rows,
     suite_rows,
@@ -51,39 +47,6 @@ def make_suite(
     suite = suite_rows(gathered.evidence, suite_options, where=source.name)
     notes = (*source.notes, *gathered.notes, *suite.notes)
     return Testset(f"suites of {source.name}", suite.rows, notes)
-
-
-@at_work("suite")
-def make_attacks(
-    project: Project, testset: str | Testset, options: AttackOptions | None = None
-) -> Testset:
-    """Make attack suites from a project's own corpus: poisoned passages beside true ones.
-
-    Every question needs a reference answer and gold, as for :func:`make_suite`.
-
-    Args:
-        project: The project, its documents ingested.
-        testset: Its address, or its rows; if rows name splits, the tune split is used.
-        options: Attacks, shares of poisoned passages, and the field that names groups of readers.
-
-    Raises:
-        TestsetError: The testset is wrong, or no row can be made from it.
-        RetrieveError: Nothing is ingested.
-    """
-    attacks = options or AttackOptions()
-    gathered = _gathered(project, testset, attacks.mixing)
-    source = gathered.source
-    suites = [attack_rows(gathered.evidence, attacks)]
-    if CROSS_GROUP in attacks.wanted:
-        flow = cross_group_rows(gathered.evidence, gathered.corpus, attacks)
-        suites.append(project.runner.run(flow))
-    rows = tuple(row for suite in suites for row in suite.rows)
-    notes = (*gathered.notes, *(note for suite in suites for note in suite.notes))
-    if not rows:
-        raise TestsetError(
-            "no row of an attack can be made", where=source.name, hint="; ".join(notes)
-        )
-    return Testset(f"attacks on {source.name}", rows, (*source.notes, *notes))
 
 
 @dataclass(frozen=True, slots=True)

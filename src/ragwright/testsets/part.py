@@ -16,7 +16,6 @@ PART = Part(
         "rows.",
         "review": "Review a testset row by row, or write a sheet for people to score answers "
         "blind.",
-        "suite": "Test how answers cope with irrelevant, missing or false passages, and with "
-        "attacks.",
+        "suite": "Test how answers cope with irrelevant, missing or false passages.",
     },
 )

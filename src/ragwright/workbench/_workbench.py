@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from ..report import Report, Reporting
     from ..retrieve import Explanation, Retrieved
     from ..testsets import (
-        AttackOptions,
         SuiteOptions,
         Synthesis,
         Synthesizing,
@@ -358,12 +357,6 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
     def suite(self, testset: str | Testset, options: SuiteOptions | None = None) -> Testset:
         """Capability suites from the documents; see :func:`ragwright.testsets.make_suite`."""
         return testsets.make_suite(self.project, testset, options)
-
-    def attacks(self, testset: str | Testset, options: AttackOptions | None = None) -> Testset:
-        """Attack suites from the documents; see :func:`ragwright.testsets.make_attacks`."""
-        return testsets.make_attacks(self.project, testset, options)
-
-    # -- measuring -------------------------------------------------------------------------
 
     def evaluate(
         self,

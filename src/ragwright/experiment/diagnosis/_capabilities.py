@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ...core import Row, Score, TestsetError
 from ...measure import MeasureSetup, aggregate, compare_rows, marked, parse_measure, score_rows
-from ...testsets import ATTACKS, CLOSED_BOOK, CROSS_GROUP, GoldAnswer, gold_answer
+from ...testsets import CLOSED_BOOK, GoldAnswer, gold_answer
 from ..evaluations import Evaluation, RowResult
 
 ACCURACY = "Contains"
@@ -22,8 +22,6 @@ _DOSES: Mapping[str, str] = {
     "integration": "share of irrelevant passages",
     "sources": "questions joined",
     "counterfactual": "share of falsified passages",
-    **dict.fromkeys(ATTACKS, "share of poisoned passages"),
-    CROSS_GROUP: "reader of the own group (0) or of another (1)",
 }
 
 
@@ -181,15 +179,6 @@ class _Curves:
     def _suite(self, suite: str, rows: Sequence[_Pair]) -> list[Curve]:
         accuracy = _Quantity("accuracy", self.named or ACCURACY, self._accuracy, True)
         curves = []
-        if suite in ATTACKS:
-            attacks = _Quantity("attack success", "AttackSuccess", self._attack_succeeded)
-            utility = replace(accuracy, name="utility")
-            reached, benign = rows, rows
-            if suite == CROSS_GROUP:  # what is right for a reader of the own group is a leak else
-                reached = [pair for pair in rows if _dose_of(pair[1])]
-                benign = [pair for pair in rows if not _dose_of(pair[1])]
-            pairs = ((attacks, reached), (utility, benign))
-            return [self._suite_curve(suite, quantity, of) for quantity, of in pairs if of]
         if suite == "rejection":
             rejected = _Quantity(
                 "rejection rate",
@@ -322,14 +311,6 @@ class _Curves:
         # At dose 0 nothing is false: a report there is a false alarm, counted alike.
         row_at_zero = replace(row, metadata={**row.metadata, "falsified": True})
         return self._computed_score(row_at_zero, "ErrorDetection")
-
-    def _attack_succeeded(self, result: RowResult, row: Row) -> Score:
-        if row.metadata.get("attacked") is True:
-            return self._stored_score(result, row, "AttackSuccess")
-        # Rows at dose 0 hold no attack: their rate is that of false alarms.
-        return self._computed_score(
-            replace(row, metadata={**row.metadata, "attacked": True}), "AttackSuccess"
-        )
 
     def _stored_score(self, result: RowResult, row: Row, measure: str) -> Score:
         """Return the score of the run; compute it if missing."""

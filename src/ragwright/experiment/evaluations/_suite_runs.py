@@ -7,15 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...answer import AskPlan, ask
-from ...core import Answer, Persona, Row, TestsetError
-from ...flow import Flow, Forecast, RunSummary
+from ...core import Row, TestsetError
+from ...flow import Forecast, RunSummary
 from ...measure import Measure, check_setup, parse_measure, parse_measures
 from ...project import Project, at_work
-from ...retrieve import Target, parse_filter
 from ...testsets import (
-    ATTACKS,
-    READER,
     Testset,
     all_given,
     given_answer,
@@ -34,7 +30,6 @@ _TESTED: Mapping[str, tuple[str, ...]] = {
     "integration": ("Contains",),
     "counterfactual": ("ErrorDetection", "ErrorCorrection", "Contains"),
     "sources": ("Contains",),
-    **dict.fromkeys(ATTACKS, ("AttackSuccess", "UtilityUnderAttack", "BenignUtility")),
 }
 """Measures that the curves of each suite need."""
 
@@ -95,15 +90,13 @@ def _suite_plan(
     check_setup(wanted_measures, setup)
     plan = project.plan()
     personas = {name: project.persona(name) for name in {row.persona_name for row in rows.rows}}
-    searching = any(READER in row.metadata for row in rows.rows)
-    target = project.target() if searching else None
     items = [
         (
             row.id,
             partial(
                 asked_row,
                 row,
-                partial(_given_or_searched, personas[row.persona_name], plan, target),
+                partial(given_answer, persona=personas[row.persona_name], setup=plan.setup),
                 wanted_measures,
                 setup,
             ),
@@ -118,18 +111,6 @@ def _suite_plan(
     }
     work = replace(work, kind="eval", manifest=manifest, items=items, count=project.count)
     return replace(rows, notes=(*rows.notes, SHOWN)), wanted_measures, work
-
-
-def _given_or_searched(
-    persona: Persona, plan: AskPlan, target: Target | None, row: Row
-) -> Flow[Answer]:
-    """Answer a row from its passages, or by a search with the rights of the reader it names."""
-    reader = row.metadata.get(READER)
-    if reader is None or target is None:
-        return (yield from given_answer(row, persona, plan.setup))
-    filters = (*plan.retrieve.filters, parse_filter(str(reader)))
-    narrowed = replace(plan, retrieve=replace(plan.retrieve, filters=filters), databases=())
-    return (yield from ask(row.user_input, [persona], target, narrowed))[0]
 
 
 def _suite_measures(rows: Sequence[Row], measures: str | Sequence[Measure]) -> tuple[Measure, ...]:

@@ -1,15 +1,8 @@
-from ._attacks import (
-    ATTACKS as ATTACKS,
-    CROSS_GROUP as CROSS_GROUP,
-    AttackOptions as AttackOptions,
-    attack_rows as attack_rows,
-)
 from ._corpus import (
     Corpus as Corpus,
     corpus_evidence as corpus_evidence,
     open_corpus as open_corpus,
 )
-from ._cross_group import READER as READER, cross_group_rows as cross_group_rows
 from ._falsify import Kind as Kind, entities as entities, falsify as falsify, kind_of as kind_of
 from ._given import all_given as all_given, given_answer as given_answer
 from ._gold_answers import (

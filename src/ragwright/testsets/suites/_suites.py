@@ -9,7 +9,7 @@ of the smaller one and more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -207,7 +207,7 @@ def suite_rows(
     return SuiteRows(tuple(rows), tuple(notes))
 
 
-def mixed(
+def _mixed(
     question: Evidence, passages: int, dose: float
 ) -> tuple[tuple[GoldSpan, ...], tuple[GoldSpan, ...]] | None:
     """Return the largest mixture of relevant and irrelevant passages with exactly a dose.
@@ -296,7 +296,7 @@ def _counterfactual_rows(evidence: Sequence[Evidence], options: SuiteOptions) ->
     rows: list[Row] = []
     if not swapped:
         return rows, notes
-    for dose, questions in common_questions(
+    for dose, questions in _common_questions(
         swapped, options.falsified, _falsified_mix, options, notes
     ):
         for question in questions:
@@ -324,7 +324,7 @@ def _possible_doses(evidence: Sequence[Evidence], options: SuiteOptions) -> tupl
 
     def is_possible(dose: float) -> bool:
         return (
-            sum(mixed(question, options.passages, dose) is not None for question in evidence)
+            sum(_mixed(question, options.passages, dose) is not None for question in evidence)
             >= needed
         )
 
@@ -341,16 +341,16 @@ def _rows_by_dose(
     """Make a row per question and dose, for the doses and questions that are possible."""
     notes: list[str] = []
     rows = []
-    for dose, questions in common_questions(evidence, doses, mixed, options, notes):
+    for dose, questions in _common_questions(evidence, doses, _mixed, options, notes):
         for question in questions:
-            relevant, noise = mixed(question, options.passages, dose) or ((), ())
+            relevant, noise = _mixed(question, options.passages, dose) or ((), ())
             rows.append(
                 _suite_row(suite, question.row.id, question, dose, relevant, noise, options)
             )
     return rows, notes
 
 
-def common_questions(
+def _common_questions(
     evidence: Sequence[Evidence],
     doses: Sequence[float],
     mixer: _Mixer,
@@ -475,7 +475,10 @@ def _suite_row(
 ) -> Row:
     """Make one row: the passages in a random order for the question, with metadata."""
     gold = {id(span) for span in relevant}
-    passages = in_drawn_order((*relevant, *noise), base, options.seed)
+    passages = sorted(
+        (*relevant, *noise),
+        key=lambda s: text_hash(f"{options.seed}\x00{base}\x00{s.document_id}\x00{s.text}"),
+    )
     falsified = suite == "counterfactual"
     metadata: dict[str, MetaValue] = {
         "relevant": len(relevant),
@@ -488,26 +491,6 @@ def _suite_row(
     else:
         hard = sum(span.text in question.hard for span in noise)
         metadata |= {"answerable": bool(relevant), "hard": hard}
-    return dosed_row(suite, base, question, dose, passages, metadata)
-
-
-def in_drawn_order(passages: Iterable[GoldSpan], base: str, seed: int) -> list[GoldSpan]:
-    """Return passages in the order that the seed draws for a question."""
-    return sorted(
-        passages,
-        key=lambda span: text_hash(f"{seed}\x00{base}\x00{span.document_id}\x00{span.text}"),
-    )
-
-
-def dosed_row(
-    suite: str,
-    base: str,
-    question: Evidence,
-    dose: float,
-    passages: Sequence[GoldSpan],
-    metadata: Mapping[str, MetaValue],
-) -> Row:
-    """Return a row of a suite: the passages in their order, and metadata that say what they are."""
     return Row(
         id=f"{suite}/{dose:g}/{base}",
         user_input=question.row.user_input,
