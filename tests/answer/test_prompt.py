@@ -109,14 +109,6 @@ def test_presets_drop_what_they_name() -> None:
     assert "### Instruction" in cueless
 
 
-def test_the_former_name_of_a_preset_is_an_error_that_names_the_new_one() -> None:
-    former = PromptOptions(preset="without_persona_and_restrictions")
-    with pytest.raises(PromptError) as caught:
-        compose("Why?", ENGINEER, HITS, former)
-    assert "is now 'without_persona_and_tailor'" in str(caught.value)
-    assert "tailor, persona_length, persona_style" in str(caught.value)
-
-
 def test_document_text_is_never_rendered() -> None:
     evil = "{{ 7*7 }} {% for x in range(9) %}x{% endfor %} {# gone #} {{ persona.__class__ }}"
     prompt = compose(

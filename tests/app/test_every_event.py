@@ -55,8 +55,8 @@ WITHOUT_EVENT = {
     **dict.fromkeys(
         (
             *("init", "demo", "synth", "outputs measure", "snapshots restore"),
-            *("records restore", "records release", "cache clear", "shared move"),
-            *("shared migrate", "tune embedder", "tune reranker"),
+            *("records restore", "records release", "cache clear"),
+            *("tune embedder", "tune reranker"),
         ),
         WRITES,
     ),

@@ -142,62 +142,6 @@ def test_a_killed_evaluator_costs_no_committed_call(tmp_path: Path, address: str
     assert script.asked.total() <= len(ROWS) + 8
 
 
-def test_what_a_folder_holds_moves_once(tmp_path: Path, address: str) -> None:
-    script = Counting()
-    with ScriptedServer(script) as model:
-        [folder] = machines(tmp_path, model.url, address, count=1)
-        file = folder / "ragwright.yaml"
-        shared = file.read_text()
-        file.write_text("\n".join(shared.splitlines()[:-1]))
-        evaluate(folder)
-        with Workbench.open(folder) as bench:
-            fill(bench)
-        file.write_text(shared)
-        moved = json.loads(ragwright(folder, "shared", "move", "--json").stdout)
-        assert moved == {"replies": len(ROWS), "runs": 1, "outputs": 5}
-        again = json.loads(ragwright(folder, "shared", "move", "--json").stdout)
-        assert again == {"replies": 0, "runs": 0, "outputs": 0}
-        assert json.loads(ragwright(folder, "report", "--json").stdout)
-        evaluate(folder)
-        assert script.asked.total() == len(ROWS)
-        with Workbench.open(folder) as bench:
-            assert bench.outputs.count() == 25
-            fill(bench, batches=1)
-            assert bench.outputs.batch(6).outputs
-        file.write_text("\n".join(shared.splitlines()[:-1]))
-        with Workbench.open(folder) as bench:
-            fill(bench, batches=1)
-        file.write_text(shared)
-        refused = ragwright(folder, "shared", "move", code=1)
-        assert "batch 6 exists in both" in refused.stderr
-        file.write_text("\n".join(shared.splitlines()[:-1]))
-        assert "no shared database" in ragwright(folder, "shared", "move", code=1).stderr
-
-
-def test_a_dry_run_of_an_upgrade_makes_nothing_in_an_empty_database(
-    tmp_path: Path, address: str
-) -> None:
-    import psycopg
-
-    folder = MakeProject(tmp_path)()
-    ragwright(folder, "ingest", "--quiet")
-    shared = f"shared: {{address: '{address}', schema: empty}}\n"
-    settings = folder / "ragwright.yaml"
-    settings.write_text(settings.read_text("utf-8") + shared, "utf-8")
-
-    def schemas() -> int:
-        query = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'empty%'"
-        with closing(psycopg.connect(address)) as connection:
-            return int(connection.execute(query).fetchone()[0])
-
-    for words in (("--dry-run",), ()):  # nothing waits for an upgrade either
-        done = json.loads(ragwright(folder, "upgrade", *words, "--json").stdout)
-        assert done["left"] == []
-        assert schemas() == 0
-    ragwright(folder, "outputs", "list")
-    assert schemas() > 0
-
-
 def insert(statement: str, connection: Connection) -> int:
     return connection.execute(statement).rowcount
 

@@ -10,7 +10,6 @@ import pytest
 from command_line import ragwright
 
 from ragwright import Workbench
-from ragwright.flow import RunRow
 
 WORDS = ["brake", "coolant", "filter", "belt", "battery", "tyre", "wiper", "lamp"]
 WORDS += ["clutch", "mirror", "pump", "valve"]
@@ -94,54 +93,13 @@ def test_a_sweep_of_rankings_tells_chunkers_apart(project: Path) -> None:
     assert len(set(means)) > 1
 
 
-def test_runs_of_earlier_versions_are_marked_where_they_are_read(project: Path) -> None:
-    new = told(project, *EVAL, "--retrieval-only")["run"]
-    old = as_made_before(project, new)
-    said = f"run {old} counted documents although its gold is spans: measure it again"
-    compared = told(project, "compare", old, new)
-    assert said in compared["notes"]
-    assert "counted documents and the second spans" in compared["measures"]["MRR@10"]["text"]
-    gated = told(project, "gate", old, "--rule", "HitRate@1>=0.5", code=None)
-    assert said in gated["warnings"]
-    page = project / "page.html"
-    ragwright(project, "report", old, "-o", str(page))
-    assert said in page.read_text()
-    (project / "testsets/parts.jsonl").unlink()
-    [note] = [one for one in told(project, "compare", old, new)["notes"] if "earlier" in one]
-    assert "if the gold of" in note
-
-
 def told(project: Path, *words: str, code: int | None = 0) -> Any:
     return json.loads(ragwright(project, *words, "--json", code=code).stdout)
 
 
-def as_made_before(project: Path, run: str) -> str:
-    """A run stored as an earlier version did: documents counted, and nothing that says so."""
-    with Workbench.open(project) as bench:
-        runs = bench.project.runs
-        manifest = {key: v for key, v in runs.get(run).manifest.items() if key != "counted"}
-        old = runs.start("eval", manifest)
-        for row in runs.rows(run):
-            scores = [{**score, "value": 1.0} for score in row.body["scores"]]
-            for score in scores:
-                del score["counted"]
-            runs.append(old, RunRow(row.ordinal, row.id, row.state, {**row.body, "scores": scores}))
-        runs.finish(old, "complete")
-    return old
-
-
-def test_pages_say_what_was_counted_and_mark_earlier_runs(project: Path) -> None:
+def test_pages_say_what_was_counted(project: Path) -> None:
     from served import served
 
-    new = told(project, *EVAL, "--retrieval-only")["run"]
-    old = as_made_before(project, new)
-    said = f"run {old} counted documents although its gold is spans: measure it again"
+    run = told(project, *EVAL, "--retrieval-only")["run"]
     with served(project) as running:
-        ran = running.http.get(f"/experiments/{new}").text
-        marked = running.http.get(f"/experiments/{old}").text
-        compared = running.http.get("/compare", params={"baseline": old, "run": new}).text
-    assert "0-1, spans" in ran
-    assert said not in ran
-    assert said in marked
-    assert said in compared
-    assert "spans and documents" in compared
+        assert "0-1, spans" in running.http.get(f"/experiments/{run}").text

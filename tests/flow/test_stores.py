@@ -22,7 +22,7 @@ from forgetting import forget_at
 
 from ragwright.core import SchemaVersionError, StoreBusyError, StoreError, Usage
 from ragwright.flow import Chat, Claim, Entry, Flow, Replies, Runner, RunRow, Runs, chat
-from ragwright.ledger import Tables, open_database
+from ragwright.ledger import Tables, open_cache, open_database
 
 HERE = Path(__file__).parent
 
@@ -439,32 +439,25 @@ def test_damage_that_is_found_while_reading_runs_is_named(tmp_path: Path) -> Non
         store.close()
 
 
-def test_an_older_file_is_copied_before_it_is_migrated_and_a_cache_is_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_file_of_another_version_is_refused_and_a_cache_begins_anew(
+    tmp_path: Path, version: int
+) -> None:
     path = tmp_path / "kept.sqlite"
     first = "CREATE TABLE IF NOT EXISTS runs (run TEXT)"
-    second = "CREATE TABLE IF NOT EXISTS names (name TEXT)"
-    before, now = Tables("kept", (first,), 1), Tables("kept", (first, second), 2)
-    with closing(open_database(path, before)) as kept, kept.transaction() as writing:
+    with (
+        closing(open_database(path, Tables("kept", (first,), version))) as kept,
+        kept.transaction() as writing,
+    ):
         writing.execute("INSERT INTO runs VALUES ('r')")
-    open_database(path, now).close()
-    open_database(path, now).close()
-    [copy] = tmp_path.glob("*.bak*")
-    assert copy.name == "kept.sqlite.v1.bak"
-    assert copy.stat().st_mode & 0o777 == 0o600
-    with closing(sqlite3.connect(copy)) as old:
-        assert old.execute("PRAGMA user_version").fetchone() == (1,)
-        assert old.execute("SELECT count(*) FROM runs").fetchone() == (1,)
-        assert old.execute("SELECT 1 FROM sqlite_master WHERE name = 'names'").fetchall() == []
-    copy.replace(path)  # as a person restores it
-    with closing(open_database(path, now).connect()) as reading:
-        assert reading.execute("SELECT run FROM runs").fetchall() == [("r",)]
-        assert reading.execute("SELECT name FROM names").fetchall() == []
-    cache = tmp_path / "replies.sqlite"
-    Replies(cache).close()
-    with closing(sqlite3.connect(cache)) as connection:
-        connection.execute("PRAGMA user_version = 1")
-    Replies(cache).close()
-    assert [file.name for file in tmp_path.glob("*.bak*")] == ["kept.sqlite.v1.bak"]
+    before = path.read_bytes()
+    with pytest.raises(SchemaVersionError, match=f"version {version}; .* reads 2") as caught:
+        open_database(path, Tables("kept", (first,), 2))
+    assert f"move {tmp_path} away, then run: ragwright ingest" in (caught.value.hint or "")
+    assert path.read_bytes() == before
+    open_cache(path, Tables("kept", (first,), 2)).close()
+    with closing(open_database(path, Tables("kept", (first,), 2))) as kept:
+        assert kept.connect().execute("SELECT run FROM runs").fetchall() == []
 
 
 def test_a_file_whose_first_write_a_kill_cut_off_is_opened_again(tmp_path: Path) -> None:
@@ -482,7 +475,7 @@ def test_a_file_whose_first_write_a_kill_cut_off_is_opened_again(tmp_path: Path)
         pytest.raises(sqlite3.OperationalError, match="readonly"),
     ):
         reader.execute("SELECT count(*) FROM runs")
-    with pytest.raises(StoreError, match="column"):  # the file is read; its table is not ours
+    with pytest.raises(StoreError, match="version 0"):  # the file is read; its table is not ours
         Runs(path)
     with closing(sqlite3.connect(path)) as opened:
         assert opened.execute("SELECT count(*) FROM runs").fetchone() == (0,)

@@ -74,7 +74,7 @@ def test_a_pair_whose_writer_ended_before_it_was_named_is_named(tmp_path: Path) 
     import lancedb
 
     facts = lancedb.connect(str(path)).open_table("facts")
-    facts.delete("name LIKE 'pair %'")  # an older version named it last
+    facts.delete("name LIKE 'pair %'")
     assert LanceStore(path).pairs() == []
     filled(path)
     assert [pair.key for pair in LanceStore(path).pairs()] == [PAIR.key]

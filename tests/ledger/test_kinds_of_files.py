@@ -15,7 +15,7 @@ from ragwright import Session, Workbench
 from ragwright.project import init_project
 
 KINDS = {
-    "databases": r"(data|cache)/[a-z]+\.sqlite(-wal|-shm|-journal|\.v\d+\.bak)?",
+    "databases": r"(data|cache)/[a-z]+\.sqlite(-wal|-shm|-journal)?",
     "tables of records": r"data/records/(?!.*lock$).*",
     "promoted files": r"data/served/\d{4}/.*",
     "locks and marks": r"data/(.*/)?(lock|turn|[\w-]+\.lock|\d+-\w+\.json|answering|erasures)",

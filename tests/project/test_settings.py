@@ -83,7 +83,6 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, line: i
 
 
 def test_approximate_search_names_the_store_that_has_it(tmp_path: Path) -> None:
-    """Files of earlier versions may ask for it beside the SQLite store, which once had it."""
     with pytest.raises(ConfigError, match=r"store\.approximate needs store\.kind lance") as caught:
         load(tmp_path, "store: {approximate: true}\n")
     assert caught.value.hint == (

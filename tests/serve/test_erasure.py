@@ -277,11 +277,3 @@ def test_an_answer_that_followed_one_from_the_document_goes_with_it(
     with Workbench.open(folder) as bench:
         left = {"chat": 3, "edited chat": 1}[way]
         assert bench.outputs.count() == 2 * left, "prompts and texts"
-
-
-def test_copies_of_older_files_are_deleted_with_what_they_hold(tmp_path: Path) -> None:
-    folder = project(tmp_path)
-    copy = folder / ".ragwright/data/runs.sqlite.v1.bak"
-    copy.write_text(MARK)
-    forget(folder)
-    assert not copy.exists()

@@ -265,10 +265,6 @@ def prompt_parts(options: PromptOptions | None = None) -> tuple[str, ...]:
     return (*plan.names, *markers)
 
 
-_RENAMED = {"without_persona_and_restrictions": "without_persona_and_tailor"}
-"""Former names of presets that left out other parts: an error, since results would differ."""
-
-
 def presets() -> Mapping[str, Mapping[str, Any]]:
     """The ablation presets: name -> switches (``without``, ``swap``, ``replace``).
 
@@ -290,14 +286,6 @@ def _parts_plan(options: PromptOptions) -> _Plan:
     variants = {**base["variants"], **_text_mapping(data, "variants")}
     markers = {**base["turn_markers"], **_text_mapping(data, "turn_markers")}
     part_names = (*texts, "turn_markers")
-    if options.preset in _RENAMED:
-        new_name = _RENAMED[options.preset]
-        raise PromptError(
-            f"the prompt preset {options.preset!r} is now {new_name!r}",
-            where="prompt.preset",
-            hint=f"write {new_name}: it leaves out {', '.join(presets()[new_name]['without'])}, "
-            "and keeps the other parts",
-        )
     if options.preset not in presets():
         raise PromptError(
             f"unknown prompt preset {options.preset!r}", hint=near(options.preset, presets())

@@ -24,7 +24,6 @@ _BASE = {
     "ask": "Answer a question from the index, with citations, for one or several personas.",
     "measures": "List the measures: the fields each needs, its range, direction and source.",
     "cache": "The store of paid replies: show its size, clear it.",
-    "shared": "The PostgreSQL database that machines share: fill it, migrate it.",
     "forget": "Delete a document, a tenant or a person from everything that is stored.",
     "models": "List the models that the project names and those in the cache, with memory and "
     "speed.",
@@ -37,7 +36,7 @@ _ORDER = (
     "init ingest snapshots records retrieve ask draft eval score compare outputs gate "
     "promote diagnose audit synth review calibrate passport promise sweep "
     "confirm tune ablate report measures baseline suite serve mcp keys log job "
-    "backup restore upgrade cache shared forget models doctor demo "
+    "backup restore cache forget models doctor demo "
 )
 """Our commands in the order of the help page; those of other packages follow."""
 

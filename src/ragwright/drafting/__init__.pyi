@@ -27,7 +27,6 @@ from ._forgetting import (
     kept_of as kept_of,
     scope_name as scope_name,
 )
-from ._moving import migrate_shared as migrate_shared, move_to_shared as move_to_shared
 from ._options import Drafting as Drafting
 from ._records import (
     DraftBatch as DraftBatch,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..answer import CONVERSATION
 from ..core import person_source
 from ..index import forget_sheets
-from ..ledger import Ledger, forget, forget_backups, kept_of_person, one_to_forget
+from ..ledger import Ledger, forget, kept_of_person, one_to_forget
 from ..project import (
     clear_spools,
     forget_glossaries,
@@ -212,8 +212,8 @@ def _holds_text(body: str, text: str) -> bool:
 def _ledgers(project: Project) -> Iterator[Sequence[Ledger]]:
     """The ledgers of a project, opened before anything is removed: one may be damaged.
 
-    With a shared database, that of the project folder too: it holds rows from before they were
-    moved, and what jobs have printed.
+    With a shared database, that of the project folder too: it holds promotions and
+    what jobs have printed.
     """
     file, power_safe = project.folder.ledger, project.settings.budget.power_safe
     with ExitStack() as stack:
@@ -224,10 +224,9 @@ def _ledgers(project: Project) -> Iterator[Sequence[Ledger]]:
 
 
 def _forget_rows(project: Project, ledgers: Sequence[Ledger], **target: str) -> Mapping[str, int]:
-    """Purge a ``source``, a ``scope`` or a ``person`` from ledgers and backups; returns counts."""
+    """Purge a ``source``, a ``scope`` or a ``person`` from ledgers; returns counts."""
     counts: dict[str, int] = {}
     for ledger in ledgers:
         for name, number in forget(ledger.database, **target).items():
             counts[name] = counts.get(name, 0) + number
-    forget_backups(project.folder.data)  # opening a ledger may have made one
     return counts

@@ -118,9 +118,8 @@ class Catalog:
             Files that could not be deleted because another process holds them (Windows).
         """
         with self._lock:
-            # Also deletes files left half written (a live process then works without them) and
-            # approximate indexes of versions that built them: these hold vectors of documents.
-            gone = [*self._folder.glob("*/.*.tmp"), *self._folder.glob("*/*.ann")]
+            # Also deletes files left half written (a live process then works without them).
+            gone = [*self._folder.glob("*/.*.tmp")]
             for path in self._folder.glob("*/*.seg"):
                 try:
                     if not np.isin(open_arrays(path)["stamps"], live).all():

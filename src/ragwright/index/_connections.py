@@ -1,4 +1,4 @@
-"""Connections to one SQLite file, its tables and migrations, and its errors as ours.
+"""Connections to one SQLite file, its tables, and its errors as ours.
 
 ``pairs`` 1-n ``entries`` n-1 ``documents``; ``entries`` 1-n ``chunks`` n-1 ``vectors``. An
 entry is a document under a pair; its number is the *stamp* by which segments know it, and is never
@@ -18,18 +18,18 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ..core import SchemaVersionError, StoreError, StoreFullError
-from ..ledger import back_up, file_error, reading_connection, writable
+from ..ledger import file_error, reading_connection, writable
 from ._options import StoreOptions
 
 APPLICATION_ID = 0x52575354
 """``RWST``: identifies a file of ragwright among SQLite files."""
 
-_FIRST = """
+_SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE pairs (
     id INTEGER PRIMARY KEY,
@@ -86,9 +86,6 @@ CREATE TABLE chunks (
 );
 CREATE INDEX chunks_by_entry ON chunks (entry, ordinal);
 CREATE INDEX chunks_by_vector ON chunks (vector) WHERE vector IS NOT NULL;
-"""
-
-_SECOND = """
 CREATE TABLE kept_states (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     pair INTEGER NOT NULL REFERENCES pairs (id),
@@ -110,54 +107,44 @@ CREATE INDEX retired_by_document ON retired (document);
 CREATE INDEX retired_by_name ON retired (name);
 """
 
-STEPS: tuple[str, ...] = (_FIRST, _SECOND)
-"""Statements that migrate from each version to the next; the number of steps is the version."""
-
-STORE_VERSION = len(STEPS)
-"""Schema version of the SQLite store."""
+STORE_VERSION = 3
+"""Schema version of the SQLite store; a change of any table raises it."""
 
 
-def prepare(db: sqlite3.Connection, path: Path, steps: Sequence[str] = STEPS) -> None:
-    """Bring a file to the present version: make the tables, or back up and migrate.
-
-    The backup is next to the file, named after its version.
+def prepare(db: sqlite3.Connection, path: Path) -> None:
+    """Make the tables of a new file, all in one transaction.
 
     Raises:
-        SchemaVersionError: A newer ragwright wrote the file.
+        SchemaVersionError: Another version of ragwright wrote the file.
         StoreError: The file belongs to another program.
     """
     db.execute("BEGIN")
     try:
-        version = checked_version(db, path, steps)
+        made = check_version(db, path)
     finally:
         db.rollback()
-    if version == len(steps):
+    if made:
         return
-    if version:
-        back_up(db, path, version)
     db.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have migrated it while we waited for the lock.
-        version = checked_version(db, path, steps)
-        for step in steps[version:]:
-            for statement in step.split(";"):
+        if not check_version(db, path):  # no other process made them while this one waited
+            for statement in _SCHEMA.split(";"):
                 if statement.strip():
                     db.execute(statement)
-        if version == 0:
             db.execute("INSERT INTO facts VALUES ('store', lower(hex(randomblob(8))))")
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        db.execute(f"PRAGMA user_version = {len(steps)}")
+            db.execute(f"PRAGMA user_version = {STORE_VERSION}")
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")
         raise
 
 
-def checked_version(db: sqlite3.Connection, path: Path, steps: Sequence[str] = STEPS) -> int:
-    """Version of a file, 0 for one without tables; reads only.
+def check_version(db: sqlite3.Connection, path: Path) -> bool:
+    """Refuse files of other versions and programs; False for one without tables; reads only.
 
     Raises:
-        SchemaVersionError: A newer ragwright wrote the file.
+        SchemaVersionError: Another version of ragwright wrote the file.
         StoreError: The file belongs to another program.
     """
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
@@ -169,13 +156,13 @@ def checked_version(db: sqlite3.Connection, path: Path, steps: Sequence[str] = S
             where=str(path),
             hint="set store.path to another file",
         )
-    if version > len(steps):
+    if version not in (0, STORE_VERSION):
         raise SchemaVersionError(
-            f"the store has schema version {version}, this ragwright supports {len(steps)}",
+            f"the store has schema version {version}; this ragwright reads {STORE_VERSION}",
             where=str(path),
-            hint="pip install --upgrade ragwright",
+            hint=f"move {path.parent} away, then run: ragwright ingest",
         )
-    return version
+    return bool(version)
 
 
 _CACHE_KIB = 32_768
@@ -206,7 +193,7 @@ class Connections:
             if path.is_file() and path.stat().st_size:
                 # Before the first write: the journal mode of a foreign file stays as it was.
                 with closing(reading_connection(path, options.busy_seconds)) as db:
-                    checked_version(db, path)
+                    check_version(db, path)
             if not self._read_only:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 # SQLite gives the journal files the mode of the main file.

@@ -126,14 +126,11 @@ class LanceStore(Store):
         self._history = LanceHistory(self._tables, self._options, self._where)
         version = int(facts.get("schema", 0))
         if version != lance.SCHEMA_VERSION:
-            newer = version > lance.SCHEMA_VERSION
             raise SchemaVersionError(
-                f"the store has schema version {version}, "
-                f"this ragwright supports {lance.SCHEMA_VERSION}",
+                f"the store has schema version {version}; "
+                f"this ragwright reads {lance.SCHEMA_VERSION}",
                 where=self._where,
-                hint="pip install --upgrade ragwright"
-                if newer
-                else "move the store's folder away, then run: ragwright ingest",
+                hint=f"move {self._where} away, then run: ragwright ingest",
             )
 
     def _documents_table(self, pair: IndexSpec) -> Any | None:

@@ -62,7 +62,7 @@ class SqliteStore(Store):
         views: Folder of saved views; ``cache/views`` beside the file where None.
 
     Raises:
-        SchemaVersionError: A newer ragwright wrote the file.
+        SchemaVersionError: Another version of ragwright wrote the file.
         StoreDamagedError: The file is damaged, or is empty although saved views belong to it.
         StoreError: The file cannot be opened, or belongs to another program.
     """
@@ -444,28 +444,21 @@ def open_store(
         folder: The project's data folder (``.ragwright``): holds ``data/`` and ``cache/``.
         analyzers: Makes the analyzer of a pair from its spec; ours where None.
         root: The project folder, where relative paths of the options start; ``folder`` if None.
-            Stores that earlier versions made below ``folder`` are found.
 
     Raises:
         MissingExtraError: The kind needs a package that is not installed.
-        SchemaVersionError: A newer ragwright wrote the store.
+        SchemaVersionError: Another version of ragwright wrote the store.
         StoreError: The store cannot be opened.
     """
-    views = _place(options.views, folder, root) if options.views else folder / "cache/views"
+    views = (root or folder) / options.views if options.views else folder / "cache/views"
     path = folder / f"data/store.{options.kind.replace(':', '-')}"
     if options.path:
-        path = _place(options.path, folder, root)
+        path = (root or folder) / options.path
     if options.kind == "lance":
         address = options.uri or options.path
         place: Path | str = path
         if address:
             # An address (s3://…) is not a path below the project.
-            place = address if "://" in address else _place(address, folder, root)
+            place = address if "://" in address else (root or folder) / address
         return index.LanceStore(place, options, analyzers=analyzers)
     return SqliteStore(path, options, analyzers=analyzers, views=views)
-
-
-def _place(path: str, folder: Path, root: Path | None) -> Path:
-    """The place of a path of the settings; below ``folder`` if only that exists."""
-    place, former = (root or folder) / path, folder / path
-    return former if former.exists() and not place.exists() else place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ledger import Forgets, Former, Tables
+from ..ledger import Forgets, Tables
 
 FORGOTTEN = "(removed by `ragwright forget`)"
 """Output of job steps that ran before a document was forgotten."""
@@ -44,12 +44,5 @@ JOB_TABLES = Tables(
     1,
     local=_JOBS,
     forgets=_JOBS_FORGET,
-    former=(
-        Former(
-            "jobs.sqlite",
-            1,
-            {name: f"job_{name}" for name in ("runs", "steps", "ends", "notices", "schedules")},
-        ),
-    ),
 )
 """The history of jobs; its version is the ledger's."""

@@ -11,7 +11,6 @@ from ..experiment import (
     Evaluation,
     clusters_of_results,
     compare_evaluations,
-    counting_note,
     find_run,
     judge_checks,
     read_results,
@@ -124,11 +123,9 @@ def gate_evaluation(
         if gating.options.needs_people:
             raise
     outcome = gate(evaluation.summaries, rules, gating.options, against=against, checked=checked)
-    sides = [evaluation] if baseline is None else [evaluation, baseline]
-    old = [counting_note(side.name, side.manifest, root) for side in sides]
     judged = dict.fromkeys(check.measure for check in outcome.checks)
     named = [checked[name].passport for name in judged if name in checked]
-    return replace(outcome, notes=(*outcome.notes, *filter(None, [*old, *named])))
+    return replace(outcome, notes=(*outcome.notes, *filter(None, named)))
 
 
 def promote(

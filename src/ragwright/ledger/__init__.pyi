@@ -5,8 +5,6 @@ from ._database import (
     Database as Database,
     Done as Done,
     Forgets as Forgets,
-    Former as Former,
-    FormerText as FormerText,
     Place as Place,
     SharedPlace as SharedPlace,
     Tables as Tables,
@@ -16,12 +14,9 @@ from ._database import (
 from ._forgetting import forget as forget, kept_of_person as kept_of_person
 from ._kept_files import (
     Erasures as Erasures,
-    back_up as back_up,
     discard as discard,
     file_error as file_error,
-    forget_backups as forget_backups,
     reading_connection as reading_connection,
-    rolled_back as rolled_back,
     writable as writable,
 )
 from ._ledger_tables import ledger_tables as ledger_tables
@@ -33,7 +28,6 @@ from ._locks import (
 )
 from ._opening import (
     Ledger as Ledger,
-    check_shared as check_shared,
     copy_rows as copy_rows,
     open_cache as open_cache,
     open_database as open_database,

@@ -96,65 +96,22 @@ class Appended:
 
 
 @dataclass(frozen=True, slots=True)
-class FormerText:
-    """The content of a text file of an older ragwright.
-
-    Attributes:
-        version: Its version.
-        rows: Table -> rows, each by the names of its columns.
-        numbers: Table -> highest number that was given.
-    """
-
-    version: int
-    rows: Mapping[str, Sequence[Mapping[str, Any]]]
-    numbers: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Former:
-    """A file or PostgreSQL schema of an older ragwright, whose rows the tables take over.
-
-    Attributes:
-        file: The file, relative to the folder of the present one.
-        version: Its last schema version.
-        tables: Its tables, and what they are called now.
-        schema: End of the name of its schema; empty if it was never shared.
-        views: Views of its schema.
-        upgrades: Statements for rows of an older version, run after copying; by the version that
-            no longer needs them.
-        read: Reads a file of text; None for a SQLite file.
-    """
-
-    file: str
-    version: int
-    tables: Mapping[str, str]
-    schema: str = ""
-    views: Sequence[str] = ()
-    upgrades: Mapping[int, str] = field(default_factory=dict)
-    read: Callable[[str], FormerText] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Tables:
     """Tables of one subject.
 
     Attributes:
         name: Name of the subject; a schema of PostgreSQL ends with it.
         statements: Statements that make the tables; the first one makes the table that identifies
-            files of this program. Each may run again where its table exists.
-        version: Schema version.
+            files of this program.
+        version: Schema version; files and schemas of another version are refused.
         local: Statements that make further tables, in SQLite files alone.
-        backup: Copy a SQLite file before it is migrated; not for a cache.
         damaged: Hint if a file is damaged: what to do, and what that loses.
+        rebuild: Hint if a file is of another version; empty: move its folder away and ingest.
         side_by_side: True if several processes may write at the same moment, where the database
             allows it; otherwise they take turns.
         moved: Table -> the end of the statement, from ``ON CONFLICT``, that copies its rows to
-            another database: what happens to a row that is there already. In the order of copying.
-        numbered: Table that gives numbers -> its number, then the columns by which rows of the same
-            number are the same.
-        renumbered: Table -> its number, which rows get anew where they are copied to.
+            another database: what happens to a row that is there already.
         forgets: What goes with a document, a scope or a person, in the order of deleting.
-        former: What an older ragwright kept these rows in.
         appended: Tables whose rows never change.
     """
 
@@ -162,14 +119,11 @@ class Tables:
     statements: Sequence[str]
     version: int
     local: Sequence[str] = ()
-    backup: bool = True
     damaged: str = ""
+    rebuild: str = ""
     side_by_side: bool = False
     moved: Mapping[str, str] = field(default_factory=dict)
-    numbered: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    renumbered: Mapping[str, str] = field(default_factory=dict)
     forgets: Sequence[Forgets] = ()
-    former: Sequence[Former] = ()
     appended: Sequence[Appended] = ()
 
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,8 +25,6 @@ _DECODING = re.compile("Could not decode|no such (table|column|index)|.*has no c
 
 _NO_ROOM = 65_536
 """Bytes: with less, SQLite cannot lay out its files and says `disk I/O error`."""
-
-_BACKUP = re.compile(r"\.v\d+\.bak(\.tmp)?$")
 
 _EFFECTIVE = os.access in os.supports_effective_ids
 
@@ -47,53 +45,6 @@ def discard(path: Path) -> None:
     """Delete a SQLite file with its logs, so that a new file never meets an old log."""
     for end in ("", "-wal", "-shm", "-journal"):
         Path(f"{path}{end}").unlink(missing_ok=True)
-
-
-def back_up(connection: sqlite3.Connection, path: Path, version: int) -> Path:
-    """Copy a SQLite file, before it is migrated, to ``NAME.vVERSION.bak`` beside it.
-
-    The copy is whole or not there; an earlier copy of that version is replaced.
-
-    Raises:
-        sqlite3.Error: It cannot be written.
-        OSError: It cannot be written.
-    """
-    target = path.with_name(f"{path.name}.v{version}.bak")
-    beside = target.with_name(f"{target.name}.tmp")
-    try:
-        os.close(os.open(beside, os.O_CREAT | os.O_RDWR | os.O_TRUNC, 0o600))
-        copy = sqlite3.connect(beside)
-        try:
-            connection.backup(copy)
-        finally:
-            copy.close()
-        beside.replace(target)
-    finally:
-        discard(beside)
-    return target
-
-
-def forget_backups(folder: Path) -> None:
-    """Delete the copies that :func:`back_up` made below a folder, and what killed backups left.
-
-    The caller works on the project alone.
-    """
-    for left in folder.glob(".backup-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    for file in folder.rglob("*.bak*"):
-        if _BACKUP.search(file.name):
-            file.unlink(missing_ok=True)
-
-
-def rolled_back(path: Path) -> None:
-    """Let SQLite undo a write that a kill cut off; only a connection that may write can do so.
-
-    Raises:
-        sqlite3.Error: It cannot be undone.
-    """
-    if _begun(path):
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
 def reading_connection(path: Path, timeout: float) -> sqlite3.Connection:

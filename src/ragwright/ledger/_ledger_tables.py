@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import cache
 
 from ..core import own_additions
-from ._access_tables import ACCESS_FORGETS, ACCESS_STATEMENTS, FORMER_ACCESS
-from ._database import Forgets, Former, Tables
-from ._output_tables import FORMER_OUTPUTS, OUTPUT_STATEMENTS, OUTPUTS_FORGET, OUTPUTS_MOVED
+from ._access_tables import ACCESS_FORGETS, ACCESS_STATEMENTS
+from ._database import Forgets, Tables
+from ._output_tables import OUTPUT_STATEMENTS, OUTPUTS_FORGET
 
 _RUNS = (
     """CREATE TABLE IF NOT EXISTS runs (
@@ -50,18 +50,6 @@ _RUNS = (
 )
 """Evaluations, studies and other runs: their rows, names and facts."""
 
-_RUNS_MOVED = {
-    "rows": "ON CONFLICT (run, row) DO UPDATE SET state = excluded.state, "
-    "body = excluded.body, written = excluded.written "
-    "WHERE rows.state != 'done' AND rows.written < excluded.written",
-    "row_sources": "ON CONFLICT DO NOTHING",
-    "names": "ON CONFLICT DO NOTHING",
-    "facts": "ON CONFLICT DO NOTHING",
-    # last, so that a run is not seen without its rows
-    "runs": "ON CONFLICT (run) DO UPDATE SET state = excluded.state, ended = excluded.ended "
-    "WHERE runs.state != 'complete' AND runs.state != excluded.state",
-}
-
 _MADE_OF = "(run, row) IN (SELECT run, row FROM row_sources WHERE source = ?)"
 _OF_SCOPE = "run IN (SELECT run FROM runs WHERE scope = ?)"
 _RUNS_FORGET = (
@@ -85,29 +73,14 @@ _SPENDING = (
 )
 """What was spent and is reserved, by day."""
 
-_TAKEN_OVER = "CREATE TABLE IF NOT EXISTS taken_over (file TEXT PRIMARY KEY, hash TEXT NOT NULL)"
-"""Files of an older ragwright whose rows are here, as they were then."""
-
-_FORMER = (
-    Former("runs.sqlite", 3, {name: name for name in _RUNS_MOVED}, schema="runs"),
-    FORMER_OUTPUTS,
-    Former(
-        "spending.sqlite", 1, {"spending": "spending", "reserved": "reserved"}, schema="spending"
-    ),
-    *FORMER_ACCESS,
-)
-
 _OWN = Tables(
     "ledger",
     (*_RUNS, *OUTPUT_STATEMENTS, *_SPENDING),
-    5,
-    local=(*ACCESS_STATEMENTS, _TAKEN_OVER),
+    6,
+    local=ACCESS_STATEMENTS,
     damaged="restore it from a backup, or move it away: runs, outputs, feedback, what was spent, "
     "the history of jobs, keys of the server and promotions begin anew",
-    moved=_RUNS_MOVED | OUTPUTS_MOVED,
-    numbered={"batches": ("batch", "at", "asked"), "feedback": ("number",)},
     forgets=(*_RUNS_FORGET, *OUTPUTS_FORGET, *ACCESS_FORGETS),
-    former=_FORMER,
 )
 """Tables of several rooms; a change of any table of the ledger raises the version here."""
 
@@ -123,9 +96,6 @@ def ledger_tables() -> Tables:
             *(statement for part in parts for statement in part.statements),
         ),
         local=(*_OWN.local, *(statement for part in parts for statement in part.local)),
-        moved={**_OWN.moved, **{name: rule for part in parts for name, rule in part.moved.items()}},
-        renumbered={name: number for part in parts for name, number in part.renumbered.items()},
         forgets=(*_OWN.forgets, *(rule for part in parts for rule in part.forgets)),
-        former=(*_OWN.former, *(former for part in parts for former in part.former)),
         appended=tuple(appended for part in parts for appended in part.appended),
     )

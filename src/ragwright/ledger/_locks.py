@@ -483,8 +483,7 @@ def _read_holder(path: Path) -> LockHolder | None:
     """The content of the file, None if it is invalid or being written."""
     try:
         body = json.loads(path.read_text("utf-8"))
-        older = {"brief": False, **body}  # a process of an earlier version does not say it
-        word = LockHolder(**{member.name: older[member.name] for member in fields(LockHolder)})
+        word = LockHolder(**{member.name: body[member.name] for member in fields(LockHolder)})
         word = replace(word, pid=int(word.pid), since=float(word.since))
     except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return None

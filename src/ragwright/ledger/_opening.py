@@ -1,11 +1,11 @@
-"""Opening the ledger, and moving its rows to another database."""
+"""Opening the ledger, and copying rows to another database."""
 
 from __future__ import annotations
 
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -13,10 +13,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from .. import ledger  # PostgreSQL loads where a database is shared
 from ..core import SchemaVersionError, StoreDamagedError, StoreError
-from ._database import Connection, Database, Place, SharedPlace, Tables
+from ._database import Connection, Database, Place, Tables
 from ._kept_files import discard, file_error
 from ._ledger_tables import ledger_tables
-from ._sqlite import SqliteDatabase, former_files
+from ._sqlite import SqliteDatabase
 from ._writer import Writer
 
 _CHUNK = 500
@@ -25,132 +25,63 @@ _CHUNK = 500
 def copy_rows(path: Path, target: Database) -> Mapping[str, int]:
     """Copy the tables of a file, each chunk in one transaction; returns rows written per table.
 
-    It may be repeated: rows that are there already are not written again. Rows that were given
-    numbers keep them.
+    It may be repeated: rows that are there already are not written again.
 
     Args:
         path: The file; nothing is copied if it is missing.
         target: The database with the same tables; their declaration says what is copied.
 
     Raises:
-        StoreError: The file cannot be read, the database cannot be written, or both hold different
-            rows of the same number: then nothing is copied.
+        StoreError: The file cannot be read, or the database cannot be written.
     """
-    tables = target.tables
-    if not path.exists() and not former_files(path, tables):
+    if not path.exists():
         return {}
-    source = SqliteDatabase(path, tables)
+    source = SqliteDatabase(path, target.tables)
     with closing(source.connect()) as reading, closing(target.connect()) as writing:
-        for table, (number, *same) in tables.numbered.items():
-            if same:
-                _refuse_twins((source, reading), (target, writing), table, (number, *same))
-        copied = {
-            name: _copy(reading, target, writing, name, rule) for name, rule in tables.moved.items()
-        }
-        if target.remote:
-            with target.explained():
-                for table, (number, *_) in tables.numbered.items():
-                    _count_on(target, writing, table, number)
-    return copied
+        rules = target.tables.moved.items()
+        return {name: _copy(reading, target, writing, name, rule) for name, rule in rules}
 
 
 def _copy(reading: Connection, target: Database, writing: Connection, table: str, rule: str) -> int:
-    columns_there = [row[1] for row in reading.execute(f"PRAGMA table_info({table})")]
-    number = target.tables.renumbered.get(table)
-    names = [f'"{name}"' for name in columns_there if name != number]
-    marks = ", ".join("?" * len(names))
-    columns = ", ".join(names)
+    names = [f'"{row[1]}"' for row in reading.execute(f"PRAGMA table_info({table})")]
+    columns, marks = ", ".join(names), ", ".join("?" * len(names))
     insert = f"INSERT INTO {table} ({columns}) VALUES ({marks}) {rule}"  # noqa: S608
     rows = iter(reading.execute(f"SELECT {columns} FROM {table}"))  # noqa: S608
     written = 0
     with target.explained():
-        for chunk in _chunks(rows):
+        while chunk := list(islice(rows, _CHUNK)):
             target.begin(writing)
             written += max(0, writing.executemany(insert, chunk).rowcount)
             writing.execute("COMMIT")
     return written
 
 
-def _refuse_twins(
-    source: tuple[Database, Connection],
-    target: tuple[Database, Connection],
-    table: str,
-    columns: Sequence[str],
-) -> None:
-    query = f"SELECT {', '.join(columns)} FROM {table}"  # noqa: S608
-    here, there = _by_number(*source, query), _by_number(*target, query)
-    twins = [number for number in here.keys() & there.keys() if here[number] != there[number]]
-    if twins:
-        raise StoreError(
-            f"{columns[0]} {min(twins)} exists in both, with different outputs; no output was "
-            "moved",
-            where=f"{source[0].where}, {target[0].where}",
-            hint="outputs keep their numbers: move those of one machine, before others write",
-        )
-
-
-def _by_number(database: Database, connection: Connection, query: str) -> dict[int, Any]:
-    with database.explained():
-        return {row[0]: tuple(row[1:]) for row in connection.execute(query)}
-
-
-def _count_on(target: Database, writing: Connection, table: str, number: str) -> None:
-    """Let the database give the numbers that follow the highest one."""
-    target.begin(writing)
-    writing.execute(
-        f"SELECT setval(pg_get_serial_sequence('{table}', '{number}'), "  # noqa: S608
-        f"(SELECT coalesce(max({number}), 0) + 1 FROM {table}), false)"
-    )
-    writing.execute("COMMIT")
-
-
-def _chunks(rows: Iterator[Sequence[object]]) -> Iterator[list[Sequence[object]]]:
-    while chunk := list(islice(rows, _CHUNK)):
-        yield chunk
-
-
 T = TypeVar("T")
 
 
-def open_database(
-    place: Place, tables: Tables, *, power_safe: bool = False, upgrade: bool = False
-) -> Database:
+def open_database(place: Place, tables: Tables, *, power_safe: bool = False) -> Database:
     """The tables of a subject in a SQLite file, or in a shared database; close it after use.
 
     Args:
         place: A file, made with mode 0600 where it is missing; or a shared database.
         tables: What it holds.
         power_safe: Wait for the disk at each commit; a server decides that itself.
-        upgrade: Migrate older tables of a shared database, too; those of a file always are.
 
     Raises:
         StoreError: It cannot be used; its subclasses say why.
     """
     if isinstance(place, Path):
         return SqliteDatabase(place, tables, power_safe, keep=True)
-    return ledger.PostgresDatabase(place, tables, upgrade=upgrade)
-
-
-def check_shared(place: SharedPlace, tables: Tables) -> None:
-    """Check the tables of a shared database; nothing is made where there are none.
-
-    Raises:
-        StoreError: As :func:`open_database`.
-    """
-    ledger.PostgresDatabase(place, tables, make=False).close()
+    return ledger.PostgresDatabase(place, tables)
 
 
 class Ledger:
     """All that a project keeps in tables, opened: one database and one writer for all who open it.
 
-    Files of an older ragwright beside the file are taken over first; schemas of one in a shared
-    database where ``upgrade`` allows it.
-
     Args:
         place: As :func:`open_database`, and so are the others.
         tables: What it holds; None for the tables of ragwright itself.
         power_safe: Wait for the disk at each commit.
-        upgrade: Migrate older tables of a shared database, too.
 
     Attributes:
         database: The database, which others in this process may use as well.
@@ -165,9 +96,8 @@ class Ledger:
         tables: Tables | None = None,
         *,
         power_safe: bool = False,
-        upgrade: bool = False,
     ) -> None:
-        self._shared = _shared(place, tables or ledger_tables(), power_safe, upgrade)
+        self._shared = _shared(place, tables or ledger_tables(), power_safe)
         self.database = self._shared.database
         self._writer: Writer | None = None
         self._reader: list[Connection] = []  # one, once something was read
@@ -245,11 +175,9 @@ class _Shared:
 
     @property
     def usable(self) -> bool:
-        """True while the file is the one that was opened, and no older file lies beside it."""
+        """True while the file is the one that was opened."""
         place = self.key[0]
-        if not isinstance(place, Path):
-            return True
-        return _file_state(place) == self._state and not former_files(place, self.database.tables)
+        return not isinstance(place, Path) or _file_state(place) == self._state
 
     def writer(self) -> Writer:
         with _GUARD:
@@ -280,17 +208,17 @@ _GUARD = threading.RLock()  # a finalizer may run while the same thread holds it
 _OPEN: dict[_Key, _Shared] = {}
 
 
-def _shared(place: Place, tables: Tables, power_safe: bool, upgrade: bool) -> _Shared:
+def _shared(place: Place, tables: Tables, power_safe: bool) -> _Shared:
     """Open the ledger at a place, or count one more user of the open one."""
     where = place.absolute() if isinstance(place, Path) else place
     key = (where, tables.name, power_safe, os.getpid())
     with _GUARD:
-        known = None if upgrade else _OPEN.get(key)
+        known = _OPEN.get(key)
         if known is not None and known.usable:
             known.users += 1
             return known
     # may take minutes: others wait for it only where they open the same
-    database = open_database(place, tables, power_safe=power_safe, upgrade=upgrade)
+    database = open_database(place, tables, power_safe=power_safe)
     with _GUARD:
         other = _OPEN.get(key)
         if other is None or other is known or not other.usable:
@@ -328,7 +256,7 @@ def _file_state(place: Place) -> tuple[int, int] | None:
 
 
 def open_cache(path: Path, tables: Tables) -> SqliteDatabase:
-    """The tables of a SQLite file that may be lost: a damaged or newer one is replaced.
+    """The tables of a file that may be lost: a damaged one, or another version's, is replaced.
 
     Raises:
         StoreError: It cannot be used otherwise.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._database import Forgets, Former
+from ._database import Forgets
 
 _COUNTS = """
         prompt_tokens INTEGER NOT NULL,
@@ -104,7 +104,6 @@ OUTPUT_STATEMENTS = (
                 AND n.position = f.position AND n.note != ''
                 ORDER BY n.number DESC LIMIT 1), '') AS note
         FROM (SELECT DISTINCT batch, kind, position FROM feedback) f""",
-    "DROP VIEW IF EXISTS outputs",
     """CREATE VIEW outputs AS
         SELECT i.batch || '.' || CASE i.kind WHEN 'prompt' THEN 'p' ELSE '' END || i.position AS id,
             i.batch, b.at, i.kind,
@@ -154,7 +153,6 @@ OUTPUT_STATEMENTS = (
         text TEXT NOT NULL,              -- of the notice
         owed TEXT NOT NULL               -- JSON list of the addresses that have not got it
     ) WITHOUT ROWID""",
-    "DROP VIEW IF EXISTS scored",
     """CREATE VIEW scored AS
         SELECT s.batch || '.' || s.position AS id, s.batch, b.at, s.measure, s.state, s.value,
             s.reason, s.judge, s.prompts, s.scored_at, s.attempts, i.model, b.snapshot,
@@ -164,16 +162,7 @@ OUTPUT_STATEMENTS = (
         FROM scores s JOIN batches b USING (batch)
             JOIN items i ON i.batch = s.batch AND i.kind = s.kind AND i.position = s.position""",
 )
-"""Drafts and served answers with feedback, scores and drift; every statement may run again."""
-
-OUTPUTS_MOVED = dict.fromkeys(
-    (
-        *("configurations", "items", "hits", "uses", "feedback", "corrections"),
-        *("output_names", "answer_texts", "scores"),
-        *("drawn", "measuring_days", "drifts", "batches"),  # last, as it names others
-    ),
-    "ON CONFLICT DO NOTHING",
-)
+"""Drafts and served answers with feedback, scores and drift."""
 
 EARLIER = "earlier"
 """Kind of the rows of ``uses`` with the passages that earlier answers of a conversation used; the
@@ -230,25 +219,4 @@ OUTPUTS_FORGET = (
     ),
     Forgets("batches", person=_OF_PERSON, counts="answers"),
     Forgets("output_names", person=_OF_PERSON),
-)
-
-FORMER_OUTPUTS = Former(
-    "outputs.sqlite",
-    4,
-    {
-        name: name
-        for name in OUTPUTS_MOVED
-        if name not in ("output_names", "answer_texts", "corrections")
-    }
-    | {"names": "output_names"},
-    schema="outputs",
-    views=("scored", "outputs", "latest_feedback"),
-    upgrades={
-        # Files of version 1 had a text's part of its prompt's cost where its own cost stands.
-        2: """UPDATE items SET calls = 0, prompt_tokens = 0, completion_tokens = 0, cost = NULL,
-        seconds = 0, details = json_set(details, '$.share', json_object('calls', calls,
-            'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
-            'cost', cost, 'seconds', seconds))
-        WHERE kind = 'text' AND json_extract(details, '$.share') IS NULL"""
-    },
 )

@@ -19,17 +19,14 @@ from ..core import (
     StoreUnreachableError,
     filled_address,
     require,
+    text_hash,
     without_secret,
 )
 from ._database import Connection, Database, SharedPlace, Tables
 from ._driver import number_loader, watching
-from ._former_schemas import (
-    VERSION_TABLE,
-    former_schemas,
-    refuse_former,
-    take_over_schemas,
-    turn_of,
-)
+
+_VERSION_TABLE = "ragwright_version"
+"""Table of each schema that holds its version."""
 
 _IDLE = 2
 """Connections kept open for the next reader."""
@@ -71,8 +68,6 @@ class PostgresDatabase(Database):
     Args:
         place: The database.
         tables: What it holds.
-        upgrade: Migrate tables of an older version rather than refuse them.
-        make: Make the tables where there are none; else it can only be checked.
 
     Attributes:
         patience: Seconds to wait for a server that is away, once it has been reached. They count
@@ -87,11 +82,8 @@ class PostgresDatabase(Database):
 
     remote = True
 
-    def __init__(
-        self, place: SharedPlace, tables: Tables, *, upgrade: bool = False, make: bool = True
-    ) -> None:
+    def __init__(self, place: SharedPlace, tables: Tables) -> None:
         self.tables = tables
-        self._prefix = place.schema
         self.schema = f"{place.schema}_{tables.name}"
         self.name = f"schema {self.schema}"
         self.where = f"{place.address} ({self.name})"
@@ -101,14 +93,14 @@ class PostgresDatabase(Database):
         self._silent_until = 0.0  # callers that queued while it was tried do not try it too
         self._psycopg: Any = require("psycopg", "pg", "a shared PostgreSQL database")
         self._address = filled_address(place.address, "shared.address")
-        self._turn = turn_of(self.schema)
+        self._turn = int(text_hash(self.schema)[:15], 16)
         self._idle: list[Any] = []
         self._lock = threading.Lock()
         self._reached = False
         self._closed = False
         try:
             with self.explained():
-                self._prepare(upgrade, make)
+                self._prepare()
         except BaseException:
             self.close()
             raise
@@ -273,30 +265,19 @@ class PostgresDatabase(Database):
 
     # -- making ----------------------------------------------------------------------------
 
-    def _prepare(self, upgrade: bool, make: bool) -> None:
+    def _prepare(self) -> None:
         connection = self.connect()
         try:
             version = self._stored_version(connection)
-            if version is not None and version > self.tables.version:
+            if version is None:
+                self._make(connection)
+            elif version != self.tables.version:
                 raise SchemaVersionError(
                     f"{self.name} has schema version {version}; this ragwright reads "
                     f"{self.tables.version}",
                     where=self.where,
-                    hint="upgrade ragwright on this machine: pip install -U ragwright",
+                    hint="set shared.schema to another name, then run: ragwright ingest",
                 )
-            if version is not None and version < self.tables.version and not upgrade:
-                raise SchemaVersionError(
-                    f"{self.name} has schema version {version} and must be migrated to "
-                    f"{self.tables.version}",
-                    where=self.where,
-                    hint=f"back it up (pg_dump -n {self.schema} DATABASE > backup.sql), end other "
-                    "work on it, then run: ragwright shared migrate",
-                )
-            if version is None and not upgrade:
-                for former in former_schemas(connection, self._prefix, self.tables):
-                    raise refuse_former(self.where, self.name, self._prefix, former)
-            if version != self.tables.version and make:
-                self._make(connection)
         finally:
             connection.close()
 
@@ -314,7 +295,7 @@ class PostgresDatabase(Database):
                 (self.schema,),
             )
         }
-        if names and VERSION_TABLE not in names:
+        if names and _VERSION_TABLE not in names:
             raise StoreDamagedError(
                 f"{self.name} holds tables of another program (such as {min(names)!r})",
                 where=self.where,
@@ -322,31 +303,27 @@ class PostgresDatabase(Database):
             )
         if not names:
             return None
-        row = connection.execute(f"SELECT version FROM {VERSION_TABLE}").fetchone()  # noqa: S608
+        row = connection.execute(f"SELECT version FROM {_VERSION_TABLE}").fetchone()  # noqa: S608
         return None if row is None else int(row[0])
 
     def _make(self, connection: Connection) -> None:
-        """Make or migrate the tables: all in one transaction, by one process."""
+        """Make the tables: all in one transaction, by one process."""
         connection.execute("BEGIN")
         connection.execute("SELECT pg_advisory_xact_lock(?)", (self._turn,))
-        version = self._stored_version(connection)  # somebody else may have made them meanwhile
-        if version != self.tables.version:
+        if self._stored_version(connection) is None:  # somebody else may have made them meanwhile
             schema = connection.execute(
                 "SELECT 1 FROM pg_namespace WHERE nspname = ?", (self.schema,)
             ).fetchone()
             if schema is None:
                 connection.execute(f'CREATE SCHEMA "{self.schema}"')
-            if version is None:
-                for statement in (*_FUNCTIONS, f"CREATE TABLE {VERSION_TABLE} (version BIGINT)"):
-                    connection.execute(statement)
-                take_over_schemas(connection, self._prefix, self.schema, self.tables)
+            for statement in (*_FUNCTIONS, f"CREATE TABLE {_VERSION_TABLE} (version BIGINT)"):
+                connection.execute(statement)
             for statement in self.tables.statements:
                 connection.execute(_translated(statement))
             for statement in _triggers(self.tables):
                 connection.execute(statement)
-            connection.execute(f"DELETE FROM {VERSION_TABLE}")  # noqa: S608
             connection.execute(
-                f"INSERT INTO {VERSION_TABLE} VALUES (?)",  # noqa: S608
+                f"INSERT INTO {_VERSION_TABLE} VALUES (?)",  # noqa: S608
                 (self.tables.version,),
             )
         connection.execute("COMMIT")
@@ -571,13 +548,12 @@ def _triggers(tables: Tables) -> Iterator[str]:
     for rule in tables.appended:
         name = rule.table
         yield (
-            f"CREATE OR REPLACE FUNCTION {name}_refused() RETURNS trigger LANGUAGE plpgsql AS "
+            f"CREATE FUNCTION {name}_refused() RETURNS trigger LANGUAGE plpgsql AS "
             f"'BEGIN RAISE EXCEPTION ''{name} is append-only''; END'"
         )
         rows = (("update", rule.change), ("delete", rule.removal))
         whens = {event: f"FOR EACH ROW WHEN (NOT ({allowed}))" for event, allowed in rows}
         for event, when in {**whens, "truncate": "FOR EACH STATEMENT"}.items():
-            yield f"DROP TRIGGER IF EXISTS {name}_{event} ON {name}"
             yield (
                 f"CREATE TRIGGER {name}_{event} BEFORE {event.upper()} ON {name} {when} "
                 f"EXECUTE FUNCTION {name}_refused()"

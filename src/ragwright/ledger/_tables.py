@@ -32,13 +32,12 @@ REPLY_TABLES = Tables(
         # covers facts and statistics: columns behind a large body are slow to read
         "CREATE INDEX IF NOT EXISTS replies_by_use ON replies (lane, state, key, kind, "
         "prompt_tokens, completion_tokens, cost, characters, seconds)",
-        "DROP INDEX IF EXISTS replies_by_lane",
     ),
     2,
     damaged="run: ragwright cache clear (the replies in it are lost: repeated calls are paid for "
     "again)",
+    rebuild="run: ragwright cache clear",
     side_by_side=True,
-    backup=False,
     moved={
         "replies": "ON CONFLICT (key) DO UPDATE SET scope = excluded.scope, "
         "state = excluded.state, body = excluded.body, created = excluded.created, "
@@ -66,6 +65,5 @@ STAMP_TABLES = Tables(
 ) WITHOUT ROWID""",
     ),
     1,
-    backup=False,
 )
 """Sizes and times of files when they were last read."""

@@ -28,8 +28,3 @@ from ._restore import (
     rate_of as rate_of,
     restore_project as restore_project,
 )
-from ._upgrade import (
-    UpgradeStep as UpgradeStep,
-    upgrade_project as upgrade_project,
-    upgrade_steps as upgrade_steps,
-)

@@ -10,13 +10,11 @@ PART = Part(
         "backup": "ragwright.app.serving._backup:backup",
         "log": "ragwright.app.serving._log:command",
         "restore": "ragwright.app.serving._backup:restore",
-        "upgrade": "ragwright.app.serving._upgrade:command",
     },
     tables={
         "operations": "ragwright.operations:OPERATION_TABLES",
     },
     sentences={
-        "upgrade": "Bring an old project to this version: databases are migrated after a copy.",
         "backup": "Write the whole project to one archive, also while it is served or ingests.",
         "restore": "Put a backup in place, in a new or empty folder (-C); every file is checked "
         "first.",

@@ -13,12 +13,8 @@ from ._text import WIDTH, interval, number, p_cell, signed, text_table
 HEADS = {
     "leave one out": "Parts left out one at a time: the complete prompt against the one without",
     "preset": "Presets: the complete prompt against the preset; above 0 the complete one is better",
-    "add one": "Parts added one at a time to a prompt of context and question",
-    "factorial": "Parts on and off in every combination: mean effect over all settings of the "
-    "others",
-    "interaction": "Pairs: the effect of the first part with the second one, and without it",
 }
-"""Design -> heading of its table; runs of earlier versions have the last three."""
+"""Design -> heading of its table."""
 
 
 def ablation_table(ablation: Ablation, *, run: str = "", width: int = 0) -> str:
@@ -111,8 +107,6 @@ def _cells(part: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
     verdict: str = effect.verdict
     if part.safe and first:
         verdict = part.state
-    elif part.design == "interaction" and verdict != "no effect proven":
-        verdict = "each needs the other" if verdict == "helps" else "either can replace the other"
     elif part.design == "preset" and verdict != "no effect proven":
         verdict = "worse than the complete prompt" if verdict == "helps" else "better"
     several = any(other.persona for other in part.effects)

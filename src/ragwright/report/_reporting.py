@@ -24,7 +24,6 @@ from ..experiment import (
     capability_curves,
     changed_settings,
     clusters_of_results,
-    counting_note,
     diagnosed_of,
     diagnosis_of,
     evaluation_of,
@@ -38,7 +37,6 @@ from ..experiment import (
     promise_note,
     read_grades,
     result_of,
-    score_of,
     selection_of,
     stored_ablation,
     stored_evaluation,
@@ -167,7 +165,7 @@ class _Reader:
             openings=self._openings(first),
             stopped=_stopped(first),
             curves=() if pair else self._curves(first),
-            notes=(*notes, *self._counting_notes(chosen), *self._passport_notes(chosen)),
+            notes=(*notes, *self._passport_notes(chosen)),
             clusters=self._clusters(entries[0].run) if pair else {},
         )
 
@@ -181,11 +179,6 @@ class _Reader:
                     line = passport_line(self.folder.root, evaluation, str(measure))
                     lines.setdefault(line)
         return lines
-
-    def _counting_notes(self, runs: Iterable[Run]) -> list[str]:
-        """Notes on runs of earlier versions that counted documents where gold is spans."""
-        notes = (counting_note(run.id, run.manifest, self.folder.root) for run in runs)
-        return [note for note in notes if note]
 
     def _evaluated(self, run: Run) -> Entry:
         if run.kind == SWEEP:
@@ -253,9 +246,6 @@ class _Reader:
             self._verdict(run, ranked, objectives[0]),
             self._openings(run),
             stopped or _stopped(run),
-            notes=tuple(
-                self._counting_notes(manifests[t.run] for t in trials if t.run in manifests)
-            ),
             clusters={} if incumbent is None else self._clusters(incumbent.run),
         )
 
@@ -496,8 +486,7 @@ def _light(body: Mapping[str, Any]) -> RowResult:
     kept = body.get("made")
     answer = kept and Made((), Usage(**kept["usage"]), kept["context_tokens"])
     scores = tuple(
-        replace(score_of(score, body.get("row")), reason="", detail="", parts={})
-        for score in body["scores"]
+        replace(Score(**score), reason="", detail="", parts={}) for score in body["scores"]
     )
     return RowResult(body["row_id"], (), scores, None, answer)
 

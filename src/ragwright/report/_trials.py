@@ -74,8 +74,6 @@ def leaderboard_table(
     hidden = len(board) - len(shown)
     for place, trial in shown:
         values = [_shown(trial.shown[key]) if key in trial.shown else "" for key in keys]
-        if not trial.shown and keys:  # a run of an older version
-            values = ["current", *values[1:]]
         usage = [f"{trial.facts[name]:.4g}" if name in trial.facts else "" for name in facts]
         cells = []
         for summary in trial.summaries:

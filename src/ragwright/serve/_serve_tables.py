@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from ..ledger import Forgets, Former, FormerText, Tables
+from ..ledger import Forgets, Tables
 
 _ACCESS = (
     """CREATE TABLE IF NOT EXISTS serve_keys (
@@ -39,26 +37,6 @@ _SERVED = (
 """Requests of a minute and costs of a day under each key, and what requests under way hold."""
 
 
-def _keys(text: str) -> FormerText:
-    body = json.loads(text)
-    rows = [
-        {
-            **{name: _checked_text(key[name]) for name in ("name", "hash", "role", "created")},
-            **{name: json.dumps(key[name]) for name in ("configurations", "filters")},
-            **{name: key[name] for name in ("per_minute", "daily_budget")},
-        }
-        for key in body["keys"]
-    ]
-    # also after the last key was revoked: the server stays closed
-    return FormerText(body["version"], {"serve_keys": rows}, {"serve_keys": max(1, len(rows))})
-
-
-def _checked_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
-    return value
-
-
 _PERSON_FORGETS = (
     Forgets("serve_keys", person="name = :name", counts="keys"),
     Forgets("served_minutes", person="key = :name", counts="limits"),
@@ -78,22 +56,7 @@ SERVE_TABLES = Tables(
     "serve",
     (*_ACCESS, *_SERVED),
     1,
-    moved={"serve_keys": "ON CONFLICT DO NOTHING"},
-    renumbered={"serve_keys": "number"},
     forgets=_PERSON_FORGETS,
-    former=(
-        Former(
-            "serve/served.sqlite",
-            2,
-            # version 1 counted answers
-            {
-                "served_minutes": "served_minutes",
-                "served_calls": "served_calls",
-                "served_days": "served_calls",
-            },
-        ),
-        Former("serve/keys.json", 1, {"serve_keys": "serve_keys"}, read=_keys),
-    ),
 )
 """Access to the server: shared by machines that share the ledger.
 

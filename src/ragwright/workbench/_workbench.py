@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -433,8 +433,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
 
     def results(self, run: str = "latest") -> Evaluation:
         """The evaluation of a stored run: ``latest``, its name, or the beginning of its name."""
-        seed, root = self.project.session.seed, self.project.folder.root
-        return experiment.stored_evaluation(self.project.runs, run, seed, root=root)
+        return experiment.stored_evaluation(self.project.runs, run, self.project.session.seed)
 
     def diagnose_run(self, run: str = "latest", by: Sequence[str] = ()) -> RunDiagnosis:
         """Split the rows of a stored run, also of another system, by retrieval and answering.
@@ -541,13 +540,3 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
     def jobs(self, check_line: CheckLine | None = None) -> Jobs:
         """The jobs of the project."""
         return jobs.Jobs(self.project.folder.root, check_line)
-
-    # -- sharing ---------------------------------------------------------------------------
-
-    def move_to_shared(self) -> Mapping[str, int]:
-        """Copy replies, runs and outputs of the folder into the shared database."""
-        return drafting.move_to_shared(self.project)
-
-    def migrate_shared(self) -> Mapping[str, int]:
-        """Migrate the tables of the shared database; returns their versions."""
-        return drafting.migrate_shared(self.project)

@@ -10,9 +10,7 @@ from ragwright.answer import PromptOptions, compose, presets, prompt_parts, ship
 from ragwright.core import Hit, PromptError, Score, StudyError
 from ragwright.experiment import (
     Ablated,
-    Ablation,
     EffectOptions,
-    PartEffect,
     PartResult,
     RowResult,
     StudyOptions,
@@ -26,7 +24,6 @@ from ragwright.experiment import (
     stored_study,
 )
 from ragwright.measure import MeasureScale
-from ragwright.report import ablation_table
 
 ENGINEER = shipped_personas()["engineer"]
 BASE = PromptOptions()
@@ -208,18 +205,6 @@ def test_a_result_comes_back_as_it_was_stored() -> None:
     assert found.holds
     assert found.state == "safe to delete, confirmed"
     assert part_of(part_body(found)) == found
-
-
-def test_designs_of_earlier_versions_are_still_shown() -> None:
-    effect = PartEffect(
-        "role x tailor", "m", n=4, difference=-0.5, low=-0.8, high=-0.2, verdict="harms"
-    )
-    stored = part_body(PartResult("role x tailor", "interaction", (effect,)))
-    found = Ablation("t.jsonl", 4, (part_of(stored),), margin=0.05)
-    text = " ".join(ablation_table(found).split())
-    assert "role x tailor: they are redundant (m -0.5000" in text
-    assert "either can replace the other" in text
-    assert not found.safe
 
 
 @pytest.mark.parametrize("margin", [0.01, 0.05, 0.2])

@@ -96,19 +96,6 @@ def test_runs_that_counted_different_gold_get_no_verdict() -> None:
     assert (same.counted, same.incomparable) == (("spans",), "")
 
 
-def test_stored_rankings_of_earlier_versions_counted_documents() -> None:
-    body = result_body(_result("1", "spans"))
-    del body["scores"][0]["counted"]
-    assert result_of(body).scores[0].counted == "documents"
-    row = Row("r", "why?", response="so", reference_spans=(GoldSpan("a", 0, 9),))
-    hit = Hit(1, 1.0, "a", "a:0", "a", "", None, 0, 9, "text")
-    answered = both_roads(row, [hit])[1]
-    kept = result_body(answered)
-    for score in kept["scores"]:
-        score.pop("counted", None)
-    assert result_of(kept).scores == answered.scores
-
-
 def both_roads(row: Row, hits: Sequence[Hit]) -> tuple[RowResult, RowResult]:
     """A row scored by its ranking alone, and with an answer from the same passages."""
 

@@ -86,10 +86,6 @@ def _effect_text(effect: PartEffect, part: PartResult) -> str:
     if part.design == "preset":
         side = "worse" if effect.verdict == "helps" else "better"
         outcome = f"{effect.part} is {side} than the complete prompt"
-    if part.design == "interaction":
-        outcome = f"{effect.part}: " + (
-            "each needs the other" if effect.verdict == "helps" else "they are redundant"
-        )
     return f"{outcome}{persona} ({effect.measure} {effect.difference or 0.0:+.4f}{span})"
 
 

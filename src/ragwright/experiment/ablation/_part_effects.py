@@ -81,8 +81,7 @@ class PartResult:
 
     Attributes:
         part: Its name.
-        design: ``leave one out`` or ``preset``; in runs of earlier versions also ``add one``,
-            ``factorial`` and ``interaction`` (of two parts).
+        design: ``leave one out`` or ``preset``.
         effects: One per measure, over all rows and then by persona.
         tokens: Tokens that it adds to a prompt, mean over rows; None if no prompt was sent.
         cost: Price of these tokens in 1,000 answers; None without prices.

@@ -191,7 +191,7 @@ def _distances_of(pairs: Sequence[KeptPair], seed: int) -> QADistances:
     ids = tuple(pair.id for pair in pairs)
     questions = np.array([pair.question_vector for pair in pairs])
     answers = np.array([pair.answer_vector for pair in pairs])
-    if any(pair.shuffled is None for pair in pairs):  # stored by an older version
+    if any(pair.shuffled is None for pair in pairs):  # some were not answered
         return distances_of_vectors(ids, questions, answers, seed)
     return QADistances(
         ids,

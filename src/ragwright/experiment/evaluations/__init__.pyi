@@ -19,7 +19,6 @@ from ._comparing import (
     clusters_of_results as clusters_of_results,
     compare_evaluations as compare_evaluations,
 )
-from ._counting import counting_note as counting_note
 from ._distance_runs import (
     distance_evaluation as distance_evaluation,
     distance_row as distance_row,
@@ -93,7 +92,6 @@ from ._results import (
     evaluation_of as evaluation_of,
     result_body as result_body,
     result_of as result_of,
-    score_of as score_of,
     slices as slices,
 )
 from ._review import (

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -21,9 +20,6 @@ from ...measure import Calibration, Estimate, JudgeCheck, judge_check
 from ...project import ProjectFolder
 from ._judges import differing, judge_identity
 from ._results import Evaluation
-
-_SHAPE = 2
-"""2 compares the judge with each person and uses means; 1 used the median of several people."""
 
 _NUMBERS = ("agreement", "kappa", "weighted_kappa", "alpha", "bias", "pearson", "spearman", "auc")
 _MEANS = ("judge_mean", "human_mean", "corrected")
@@ -54,7 +50,6 @@ def record_calibration(
         "alpha_level": calibration.alpha_level,
         **{name: _rounded_estimate(getattr(calibration, name)) for name in _NUMBERS},
         "gate": {
-            "shape": _SHAPE,
             "kappa": asdict(check.kappa),
             "bias": asdict(check.bias),
             "judge_mean": calibration.judge_mean.value,
@@ -101,12 +96,6 @@ def _judge_check(root: Path, evaluation: Evaluation, measure: str) -> JudgeCheck
     try:
         last = outcomes[-1]
         gate = last["gate"]
-        if gate.get("shape", 1) < _SHAPE:
-            return JudgeCheck(
-                why_not=f"its calibration in {path.name} took the median of several people's "
-                "labels, which is biased",
-                hint="calibrate again: " + _repeat_command(last, measure),
-            )
         check = JudgeCheck(int(last["n"]), _estimate_of(gate["kappa"]), _estimate_of(gate["bias"]))
         if last["run"] == evaluation.name and gate["judge_mean"] == _judge_mean(
             evaluation, measure
@@ -129,13 +118,6 @@ def _estimate_of(body: Mapping[str, Any]) -> Estimate:
 def _judge_mean(evaluation: Evaluation, measure: str) -> float | None:
     """The judge's mean over all rows of an evaluation."""
     return next((s.mean for s in evaluation.summaries if s.measure == measure), None)
-
-
-def _repeat_command(outcome: Mapping[str, Any], measure: str) -> str:
-    """Return the command that repeats a calibration."""
-    labels = " ".join(f"--labels {shlex.quote(str(path))}" for path in outcome["labels"])
-    run = shlex.quote(str(outcome["run"]))
-    return f"ragwright calibrate {run} --measure {shlex.quote(measure)} {labels}"
 
 
 def _unchecked_reason(root: Path, identity: Mapping[str, Any]) -> str:

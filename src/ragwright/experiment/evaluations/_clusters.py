@@ -217,6 +217,5 @@ def no_field(row: str, by: str) -> TestsetError:
     """Return the error for a row without the clustering field."""
     return TestsetError(
         f"row {row!r} has no {by!r} for clustering",
-        hint="use document, passage (gold spans), persona_name, or a column that every row has; "
-        "runs of older versions lack this: run it again",
+        hint="use document, passage (gold spans), persona_name, or a column that every row has",
     )

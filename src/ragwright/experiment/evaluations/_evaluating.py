@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
 
@@ -25,7 +24,7 @@ from ...retrieve import RetrieveOptions, Target
 from ...testsets import Testset, plain_row
 from ._asked import Answerer, asked_row
 from ._comparing import clusters_of_results
-from ._counting import COUNTED, counted_in_rows, counting_note
+from ._counting import COUNTED, counted_in_rows
 from ._distance_runs import distance_evaluation
 from ._evaluate import (
     Search,
@@ -275,13 +274,10 @@ def run_evaluation(
     return replace(evaluation, manifest=runs.get(run).manifest)
 
 
-def stored_evaluation(
-    runs: Runs, name: str, seed: int = 0, *, root: Path | None = None
-) -> Evaluation:
+def stored_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
     """Return the evaluation of a run, from its stored rows alone.
 
-    Rows that failed are ``errored`` with the reason, unreached ones ``skipped``. ``root`` is the
-    project folder, for :func:`counting_note`.
+    Rows that failed are ``errored`` with the reason, unreached ones ``skipped``.
 
     A run of `ragwright baseline` has the distances of its experiment's answers.
 
@@ -299,8 +295,7 @@ def stored_evaluation(
     evaluation = evaluation_of(
         results, measures, name=run, seed=seed, clusters=groups.values() or None
     )
-    old = counting_note(run, manifest, root)
-    notes = (*_stopped_note(stored, results), *([old] if old else []), *promise_note(manifest))
+    notes = (*_stopped_note(stored, results), *promise_note(manifest))
     return replace(evaluation, manifest=manifest, notes=notes)
 
 

@@ -14,7 +14,6 @@ from ...core import MeasureError, Score, ScoreState, TestsetError
 from ...measure import Measure, MeasureScale, gold_given, on_scale, parse_measure
 from ...testsets import objects_of, opened, records_of
 from ._comparing import clusters_of_results
-from ._counting import counting_note
 from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of
 from ._row_records import state_of
 
@@ -158,9 +157,7 @@ def _evaluation_of_file(
     evaluation = evaluation_of(
         results, measures, name=str(source), seed=seed, clusters=groups.values() or None
     )
-    old = counting_note(head.get("name") or str(source), head["manifest"])
-    notes = (*head.get("notes", ()), *([old] if old else []))
-    return replace(evaluation, notes=notes, manifest=head["manifest"])
+    return replace(evaluation, notes=tuple(head.get("notes", ())), manifest=head["manifest"])
 
 
 def _wide_scores(

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
 from html import escape
 from typing import Any
 
 from ...core import (
-    Counted,
     GoldSpan,
     MetaValue,
     Nugget,
@@ -24,7 +22,7 @@ from ...core import (
     html_table,
     plain,
 )
-from ...measure import Measure, Summary, Tally, gold_given, known_measure
+from ...measure import Measure, Summary, Tally
 from ._clusters import clusters_of_rows
 from ._row_records import row_records
 
@@ -256,7 +254,7 @@ def result_body(result: RowResult, count: Callable[[str], int] | None = None) ->
 def result_of(body: Mapping[str, Any]) -> RowResult:
     """Rebuild the result from the values of :func:`result_body`."""
     stored_row, stored_made = body.get("row"), body.get("made")
-    scores = tuple(score_of(score, stored_row) for score in body["scores"])
+    scores = tuple(Score(**score) for score in body["scores"])
     row = answer_record = None
     if stored_row is not None:
         row = Row(**{k: _RESTORED[k](v) for k, v in stored_row.items()})
@@ -278,44 +276,6 @@ def result_of(body: Mapping[str, Any]) -> RowResult:
         )
     shared = {name: tuple(values) for name, values in body.get("shared", {}).items()}
     return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, answer_record, shared)
-
-
-def score_of(values: Mapping[str, Any], row: Mapping[str, Any] | None) -> Score:
-    """Rebuild a stored score; the row supplies what earlier versions did not store.
-
-    Args:
-        values: The fields of the score.
-        row: The stored row; None if it is not stored.
-    """
-    known: dict[str, Any] = {**values, "counted": _counted_unit(values, row)}
-    if values["state"] == "abstained" and "missed" not in values and row is not None:
-        known["missed"] = not values.get("unanswerable") and gold_given(row)
-    return Score(**known)
-
-
-def _counted_unit(score: Mapping[str, Any], row: Mapping[str, Any] | None) -> Counted:
-    """Return what a stored score counted, from the values of :func:`result_body`.
-
-    Scores of earlier versions do not store it. Those of answers counted as today; those of rankings
-    alone, which store no row, always counted documents.
-    """
-    if score["value"] is None:
-        return ""
-    known: Counted = score.get("counted", "")
-    return known or _counted_by_default(score["measure"], row is not None and _has_span_gold(row))
-
-
-def _has_span_gold(row: Mapping[str, Any]) -> bool:
-    searched = row["retrieved_spans"] or row["metadata"].get("retrieved") is True
-    return bool(searched and row["reference_spans"])
-
-
-@lru_cache(maxsize=512)
-def _counted_by_default(measure: str, spans: bool) -> Counted:
-    known = known_measure(measure)
-    if known is None or known.definition.kind not in ("retrieval", "span"):
-        return ""
-    return "spans" if spans and known.definition.reads("reference_spans") else "documents"
 
 
 _AS_CONTEXT = "\ue000"

@@ -75,7 +75,7 @@ def evaluations_by_name(project: Project, names: Sequence[str]) -> list[Evaluati
     return [
         read_results(name, seed=seed)
         if Path(name).is_file()
-        else stored_evaluation(project.runs, name, seed, root=project.folder.root)
+        else stored_evaluation(project.runs, name, seed)
         for name in names
     ]
 

@@ -45,8 +45,7 @@ class TrialResult:
         facts: Mean per row of ``cost`` (money, as if every reply were paid), ``seconds`` (time
             of its replies) and ``context_tokens``; those that are known.
         reason: Why there is no result.
-        current: Of trial 0, the value of each swept key in the project's settings; empty in runs
-            of older versions.
+        current: Of trial 0, the value of each swept key in the project's settings.
         people: Measure -> people's grades of its answers, where there are any; not stored with the
             trial.
     """

@@ -33,7 +33,6 @@ from ._tables import Tables
 
 _VERSIONS = "versions.json"
 _EXPORTS = "exports.json"
-_FORMER = re.compile(r"\d{8}-\d{5}-[0-9a-f]{8}-[0-9a-f]{12}\.parquet")
 """Files of an export made before our tables were Delta tables."""
 
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+:/")
@@ -231,7 +230,7 @@ class _Export:
             return {}
         delta = open_delta(folder)
         files = files_of(delta)
-        strangers = [n for n in files if not OURS.fullmatch(n) and not _FORMER.fullmatch(n)]
+        strangers = [n for n in files if not OURS.fullmatch(n)]
         if delta.metadata().description == self.identity and not strangers:
             return files
         raise RecordsError(

@@ -28,8 +28,6 @@ from ...ledger import file_error
 from .._seams import TABLES, TableName
 
 SCHEMA_VERSION = 2
-FORMER_SCHEMA = 1
-"""Parquet files with lists of dead rows, before the tables were Delta tables."""
 
 MANIFESTS = "manifests"
 _ASIDE = ".aside"
@@ -95,17 +93,22 @@ def read_manifest(folder: Path, version: int, *, aside: bool = False) -> Manifes
 
     Raises:
         SnapshotGoneError: It is not kept, or never was.
-        SchemaVersionError: A newer ragwright wrote it.
+        SchemaVersionError: Another version of ragwright wrote it.
         StoreError: Its file is damaged.
     """
-    content = manifest_content(folder, version, aside=aside)
     path = _path(folder, version, aside=aside)
-    if content["schema_version"] == FORMER_SCHEMA:
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise gone(folder, version) from None
+    with _damage_named(path, version):
+        content: dict[str, Any] = json.loads(text)
+        schema = int(content["schema_version"])
+    if schema != SCHEMA_VERSION:
         raise SchemaVersionError(
-            "the tables of records were written before they were Delta tables",
+            f"the tables have schema version {schema}; this ragwright reads {SCHEMA_VERSION}",
             where=str(path),
-            hint="run `ragwright records refresh`: it writes them as Delta tables, and deletes "
-            "the former files only when all rows are written",
+            hint=f"move {folder} away, then run: ragwright records refresh",
         )
     with _damage_named(path, version):
         tables = {
@@ -120,31 +123,6 @@ def read_manifest(folder: Path, version: int, *, aside: bool = False) -> Manifes
             {table: tables.get(table, TableState()) for table in TABLES},
             int(content["restored"]),
         )
-
-
-def manifest_content(folder: Path, version: int, *, aside: bool = False) -> dict[str, Any]:
-    """The JSON object of a version, also of one in the former layout.
-
-    Raises:
-        SnapshotGoneError: It is not kept, or never was.
-        SchemaVersionError: A newer ragwright wrote it.
-        StoreError: Its file is damaged.
-    """
-    path = _path(folder, version, aside=aside)
-    try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        raise gone(folder, version) from None
-    with _damage_named(path, version):
-        content: dict[str, Any] = json.loads(text)
-        schema = content["schema_version"] = int(content["schema_version"])
-    if schema > SCHEMA_VERSION:
-        raise SchemaVersionError(
-            f"the tables have schema version {schema}; this ragwright reads {SCHEMA_VERSION}",
-            where=str(path),
-            hint="upgrade ragwright: pip install -U ragwright",
-        )
-    return content
 
 
 @contextmanager

@@ -30,7 +30,6 @@ from ...ledger import FileLock
 from .._seams import TABLES, ArrowTable, TableName
 from ._changes import Changes, changed_parts
 from ._files import LivePart, count_keys
-from ._former import delete_former, former_manifest, former_rows
 from ._log import OURS
 from ._manifest import (
     MANIFESTS,
@@ -103,7 +102,7 @@ class Tables:
 
         Raises:
             SnapshotGoneError: It is not kept.
-            SchemaVersionError: A newer ragwright wrote it.
+            SchemaVersionError: Another version of ragwright wrote it.
             StoreError: Its file is damaged.
         """
         version = self.version if version is None else version
@@ -206,8 +205,6 @@ class Tables:
     def writing(self, holder: str, wait: float = 600.0) -> Iterator[Writing]:
         """Write: one writer at a time, and nothing counts before its commit.
 
-        Tables in the former layout are written as Delta tables first, and counted as a version.
-
         Args:
             holder: What is being done, for messages to waiting processes.
             wait: Seconds to wait for another writer.
@@ -220,11 +217,9 @@ class Tables:
         with errors_named(self._folder):
             self._make()
             with FileLock(self._folder / "lock", holder, wait=wait, busy=_BUSY):
-                notes = self._migrate()
                 head = self.manifest()
                 self._take_back(head)
                 writing = Writing(self._versions, head)
-                writing.notes += notes
                 try:
                     yield writing
                 finally:
@@ -277,29 +272,6 @@ class Tables:
                     path.unlink()
         return rows
 
-    def _migrate(self) -> list[str]:
-        """Write tables of the former layout as Delta tables; a note on it.
-
-        The former files go only when a version of the Delta tables is there.
-        """
-        former = former_manifest(self._folder, self.version)
-        if former is None:
-            delete_former(self._folder)
-            return []
-        number = int(former["version"])
-        self._delete_leftovers(number)
-        writing = Writing(self._versions, Manifest(number))
-        for table in TABLES:
-            for rows in former_rows(self._folder, former, table):
-                writing.add(table, rows)
-        version = writing.commit(former["lineage"], f"as version {number}, now Delta tables")
-        delete_former(self._folder)
-        self._make()
-        return [
-            f"the tables of version {number} were written as Delta tables, version {version}; "
-            "earlier versions cannot be restored any more"
-        ]
-
     def _state(self, table: TableName, version: int | None) -> TableState:
         if table not in TABLES:
             raise RecordsError(f"unknown table {table!r}", hint=f"known: {', '.join(TABLES)}")
@@ -332,28 +304,23 @@ class Tables:
         return sorted(p for p in (self._folder / table).iterdir() if OURS.fullmatch(p.name))
 
     def _take_back(self, head: Manifest, needed: Collection[str] | None = None) -> None:
-        """Undo what writings that were never finished have done; ``needed`` as below."""
-        for table, state in head.tables.items():
-            self._versions.heal(table, state)
-        self._delete_leftovers(head.version, needed)
-
-    def _delete_leftovers(self, head: int, needed: Collection[str] | None = None) -> None:
-        """Delete files that no version needs.
+        """Undo what writings that were never finished have done; delete files of no version.
 
         Args:
             head: The newest version: files of later ones were never committed.
             needed: The files that it needs; None where its own files need not be looked at.
         """
+        for table, state in head.tables.items():
+            self._versions.heal(table, state)
         for draft in (self._folder / MANIFESTS).glob("*.draft"):
             draft.unlink(missing_ok=True)
         for table in TABLES:
             for path in self._files_on_disk(table):
                 match = OURS.fullmatch(path.name)
                 writer = int(match["writer"]) if match else 0
-                late = writer > head or path.suffix == ".part"
-                if late or (
-                    needed is not None and writer == head and f"{table}/{path.name}" not in needed
-                ):
+                late = writer > head.version or path.suffix == ".part"
+                own = writer == head.version and needed is not None
+                if late or (own and f"{table}/{path.name}" not in (needed or ())):
                     path.unlink(missing_ok=True)
 
     def _drop(self, numbers: Sequence[int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from ...core import counted
-from ...experiment import changed_settings, counting_note
+from ...experiment import changed_settings
 from .._errors import ApiError
 from .._links import source_url
 from ._base import as_owner, error_page, page
@@ -109,15 +109,8 @@ def _comparison_values(bench: Workbench, wanted: _Wanted) -> dict[str, Any]:
         "swap": wanted.link(baseline=wanted.run, run=wanted.baseline, start=0),
         "only": (len(comparisons.only_a), len(comparisons.only_b)),
         "costs": _cost_changes(first, second),
-        "old": _counting_notes(bench, (first, second)),
         "settings": [change.text for change in changed_settings(first, second)],
     }
-
-
-def _counting_notes(bench: Workbench, sides: Sequence[Evaluation]) -> list[str]:
-    """Runs of earlier versions that counted documents where gold is spans."""
-    root = bench.project.folder.root
-    return [note for side in sides if (note := counting_note(side.name, side.manifest, root))]
 
 
 def _difference_span(comparisons: Comparisons) -> tuple[float, float] | None:
