@@ -110,7 +110,6 @@ def test_what_commands_write_to_files_is_in_the_log(project: Path) -> None:
     ragwright(project, "eval", "--testset", "set.jsonl", "--measures", "TokenF1", "-o", "run.json")
     written = (
         ("records export", ("gold", "-o", "gold.csv"), "gold.csv"),
-        ("records export", ("--delta", "delta"), "delta"),
         ("report", (), "report.html"),
         ("report", ("-o", "other.html"), "other.html"),
         ("report", ("--json",), "report.html"),

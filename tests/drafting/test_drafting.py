@@ -231,7 +231,7 @@ def test_an_interrupt_keeps_what_was_written(project: Path, server: ScriptedServ
     def interrupting(request: ServerRequest) -> Reply:
         if server.count == 4:
             pthread_kill(main, SIGINT)
-            return Reply(ONE_LONG, delay=0.3)
+            return Reply(ONE_LONG, delay=1.5)  # a busy machine needs time for the signal
         return Reply(f"Message {server.count}. {ONE_LONG}")
 
     server.play(interrupting)

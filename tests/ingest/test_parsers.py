@@ -32,7 +32,6 @@ from ragwright.ingest import (
     Parser,
     SourceOptions,
     extract_bytes,
-    look_at,
     parser_version,
 )
 from ragwright.ingest.parsers import Docling
@@ -137,7 +136,7 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it(
         importlib.util, "find_spec", lambda module, *more: None if module == name else find(module)
     )
     with pytest.raises(MissingExtraError, match=f"`parser: {name}` needs the package") as caught:
-        look_at("a.pdf", FILE, SourceOptions(), ["ours", name])
+        extract_bytes("a.pdf", FILE, SourceOptions(parser=name))
     assert str(caught.value.hint).startswith("pip install ")
     assert name in str(caught.value.hint)
 
@@ -203,30 +202,3 @@ def test_docling_without_its_models_says_how_to_get_them(docling: type[_Converte
     docling.fails = RuntimeError("another fault")
     with pytest.raises(RuntimeError, match="another fault"):
         Docling().parse(FILE, "a.pdf", "pdf")
-
-
-def test_parsers_are_compared_page_by_page_and_one_may_fail() -> None:
-    names = ["ours", f"{__name__}:Upper", f"{__name__}:Moody"]
-    look = look_at("fail.pdf", FILE, SourceOptions(), names)
-    ours, upper, moody = look.parsed
-    assert [piece.text for piece in ours.pages[1]] == ["More text of another"]
-    assert (upper.words, upper.headings, upper.tables) == (7, 1, 1)
-    assert upper.pages[1][0].rows == (("A", "B"), ("1", "2"))
-    assert moody.error is not None
-    assert len(look.pictures) == 2
-    assert look.pictures[0].startswith(b"\xff\xd8")
-
-
-def test_blocks_without_pages_stand_where_their_words_are() -> None:
-    look = look_at("fine.pdf", FILE, SourceOptions(), ["ours", f"{__name__}:Whole"])
-    assert [[piece.text for piece in page] for page in look.parsed[1].pages] == [
-        ["Text some of page"], ["another text, more"]
-    ]  # fmt: skip
-    assert look.parsed[1].placed
-
-
-class Whole(Parser):
-    """A parser that names no pages."""
-
-    def parse(self, data: bytes, name: str, kind: str) -> Sequence[str]:
-        return ["Text some of page\n\nanother text, more"]

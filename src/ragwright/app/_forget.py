@@ -50,7 +50,6 @@ def command(
     with flags.open() as bench:
         gone = bench.forget_tenant(tenant) if tenant is not None else bench.forget(document or "")
         listed = bool(bench.project.settings.sources)
-        lost = bench.records.lost_exports if document is not None else ()
     if not any(gone.values()):
         raise StoreError(
             f"there is nothing stored for {tenant or document!r}",
@@ -60,11 +59,6 @@ def command(
     console.show(
         lambda: dict(gone), lambda: ", ".join(f"{name}: {count}" for name, count in gone.items())
     )
-    for folder in lost:
-        console.remark(
-            f"the Delta tables exported to {folder} are not there any more: "
-            "a copy elsewhere still holds what it held"
-        )
     if document is not None and listed:
         console.remark("if its source is still listed, the next ingest adds it again")
     if gone.get("records"):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
-from ..core import ConfigError, counted
+from ..core import counted
 from ..drafting import Refreshing
-from ..records import DeltaCounts, RefreshProgress, TableName
+from ..records import RefreshProgress, TableName
 from ._console import EXIT_ERROR, Step, table
 from ._flags import Flags, takes
 from ._show import ingest_step
@@ -168,42 +167,13 @@ def release(flags: Flags) -> None:
 @takes("project as_json quiet")
 def export(
     flags: Flags,
-    table: TableName | None = Argument(None, help="bronze, silver, gold or left_out."),
-    output: Path | None = Option(
-        None, "--output", "-o", metavar="FILE", help=".parquet, .csv, .jsonl; gold: .chat.jsonl."
-    ),
-    delta: Path | None = Option(
-        None,
-        metavar="FOLDER",
-        help="Copy the four Delta tables there, or bring the copy up to date.",
+    table: TableName = Argument(help="bronze, silver, gold or left_out."),
+    output: Path = Option(
+        ..., "--output", "-o", metavar="FILE", help=".parquet, .csv, .jsonl; gold: .chat.jsonl."
     ),
     version: int | None = _VERSION,
 ) -> None:
-    """Write a table to a file, or all of them to Delta tables, for other programs."""
-    if delta is not None:
-        if table is not None or output is not None:
-            raise ConfigError(
-                "--delta exports all tables and takes no table and no -o", where="records export"
-            )
-        flags.note_export("records export", delta)
-        with flags.open() as bench:
-            counts = bench.records.export_delta(delta, version)
-            tables = bench.records.tables.folder
-        flags.console.show(
-            lambda: {
-                "folder": str(delta),
-                "tables": {name: asdict(count) for name, count in counts.items()},
-            },
-            lambda: _delta_text(counts),
-        )
-        if not flags.as_json:
-            flags.console.remark(f"the tables are Delta tables where they are, too: {tables}")
-        return
-    if table is None or output is None:
-        raise ConfigError(
-            "name a table and a file (gold -o gold.csv), or a folder with --delta",
-            where="records export",
-        )
+    """Write a table to a file for other programs."""
     console = flags.console
     flags.note_export("records export", output)
     with flags.open() as bench:
@@ -213,11 +183,3 @@ def export(
         console.json({"table": table, "file": str(output), "rows": count})
     else:
         console.remark(f"{counted(count, 'row')} written to {output}")
-
-
-def _delta_text(counts: Mapping[TableName, DeltaCounts]) -> str:
-    rows = [["table", "version", "rows", "files written", "files removed"]]
-    for name, count in counts.items():
-        numbers = (count.version, count.rows, count.written, count.removed)
-        rows.append([name, *(f"{number:,}" for number in numbers)])
-    return table(rows, right=(1, 2, 3, 4))

@@ -51,10 +51,9 @@ def _erasing_alone(project: Project, name: str) -> Iterator[None]:
 def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
     """Purge a document from store, replies, runs, outputs and tables; return the counts.
 
-    The document of a record is also removed from the tables, with all their earlier versions, and
-    from exported Delta tables (``exported``). Replies to prompts that held earlier answers are
-    removed too, since those may have quoted it. Every process reads :attr:`Project.erasures` again
-    before it shows or stores an answer.
+    The document of a record is also removed from the tables, with all their earlier versions.
+    Replies to prompts that held earlier answers are removed too, since those may have quoted it.
+    Every process reads :attr:`Project.erasures` again before it shows or stores an answer.
 
     Args:
         project: The project.
@@ -86,7 +85,6 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
             "rows": counts["rows"],
             "outputs": counts["outputs"],
             "records": records.forget(document_id),
-            "exported": records.forget_exported(document_id),
             "jobs": counts["jobs"],
             **({"feedback rows": candidates} if candidates else {}),
         }

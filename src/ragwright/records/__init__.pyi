@@ -46,15 +46,11 @@ from .declared import (
 )
 from .tables import (
     Changes as Changes,
-    DeltaCounts as DeltaCounts,
     Manifest as Manifest,
     Tables as Tables,
     export_chats as export_chats,
-    export_delta as export_delta,
     export_table as export_table,
-    forget_exported as forget_exported,
     held_note as held_note,
     hold as hold,
-    lost_exports as lost_exports,
     release as release,
 )

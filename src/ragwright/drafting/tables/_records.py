@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ...project import IngestProgress, Project
     from ...records import (
         CheckReport,
-        DeltaCounts,
         RecordsSpec,
         RefreshProgress,
         TableName,
@@ -186,27 +185,6 @@ class ProjectRecords:
             records.load_spec(self.folder, self._options.format).format.request,
             version=version,
         )
-
-    def export_delta(
-        self, folder: Path, version: int | None = None
-    ) -> Mapping[TableName, DeltaCounts]:
-        """Bring a copy of the Delta tables to a version of all of them; copy the new files only."""
-        return records.export_delta(self.tables, folder, version, wait=self._options.wait)
-
-    def forget_exported(self, document_id: str) -> int:
-        """Delete the row of a document from the exported Delta tables; return the number of copies.
-
-        Exports with a missing folder are skipped; :attr:`lost_exports` names them.
-        """
-        key = records.record_key(document_id)
-        if key is None:
-            return 0
-        return records.forget_exported(self.tables, [key], wait=self._options.wait)
-
-    @property
-    def lost_exports(self) -> tuple[Path, ...]:
-        """Folders of exported Delta tables that no longer exist."""
-        return records.lost_exports(self.tables)
 
     def forget(self, document_id: str) -> int:
         """Delete the row of a document from all tables and versions; return the number of rows.

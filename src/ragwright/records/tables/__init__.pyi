@@ -1,10 +1,4 @@
 from ._changes import Changes as Changes
-from ._delta import (
-    DeltaCounts as DeltaCounts,
-    export_delta as export_delta,
-    forget_exported as forget_exported,
-    lost_exports as lost_exports,
-)
 from ._export import export_chats as export_chats, export_table as export_table
 from ._files import LivePart as LivePart, read_file as read_file, write_part as write_part
 from ._known import (
