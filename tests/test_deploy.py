@@ -10,13 +10,14 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 import yaml
+from waiting import wait_until
 
 from ragwright import Workbench
 from ragwright.project import load_settings
@@ -114,16 +115,14 @@ def test_from_an_empty_folder_to_an_answer(project: Path) -> None:
     )
     try:
         address = f"http://127.0.0.1:{port}"
-        end = time.monotonic() + 60
-        while True:
-            try:
-                if httpx2.get(f"{address}/readyz").status_code == 200:
-                    break
-            except httpx2.TransportError:
-                pass
+
+        def ready() -> bool:
             assert process.poll() is None, "the server ended"
-            assert time.monotonic() < end
-            time.sleep(0.2)
+            with suppress(httpx2.TransportError):
+                return httpx2.get(f"{address}/readyz").status_code == 200
+            return False
+
+        wait_until(ready)
         question = {"role": "user", "content": "How often must the brake fluid be changed?"}
         reply = httpx2.post(
             f"{address}/v1/chat/completions",

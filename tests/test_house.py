@@ -351,6 +351,15 @@ def test_optional_extras_are_never_imported_at_module_level() -> None:
 
 
 TESTS = Path(__file__).parent
+
+
+def test_no_test_reads_a_clock_or_counts_processor_seconds() -> None:
+    """A busy machine makes no test wrong: what waits, waits for an event."""
+    clocks = re.compile(r"\b(?:monotonic|perf_counter|process_time|thread_time)(?:_ns)?\(")
+    files = [p for p in TESTS.rglob("*.py") if "fuzz" not in p.parts]
+    assert [p.name for p in files if clocks.search(p.read_text("utf-8"))] == []
+
+
 INSIDE = {
     "app/test_demo.py": "a demo over four pages: over the whole guide it takes a minute",
     "ledger/test_locks.py": "how long a wait is silent, and a system without `fcntl`",

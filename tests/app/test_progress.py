@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 from terminal import on_terminal
+from waiting import wait_until
 
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
@@ -167,22 +169,25 @@ def test_a_signal_ends_a_run_as_ctrl_c_does(
 ) -> None:
     good = json.dumps({"reasoning": "it is so", "score": 3})
 
+    gate = threading.Event()
+
     def judge(request: ServerRequest) -> Reply:
-        return Reply(good, delay=1.5 if server.count > 8 else 0)
+        return Reply(good, held=gate if server.count > 8 else None)
 
     with ScriptedServer(judge) as server:
         folder = project(tmp_path)
         asked = ("score", rows(folder, 20), "--measures", "AnswerRelevance")
         words = (*asked, "--set", f"judge.model={server.url}#m", "-j", "4")
         with started(folder, *words) as process:
-            end = time.monotonic() + 60
-            while server.count < 12:
-                assert time.monotonic() < end, "waited in vain"
-                time.sleep(0.02)
+            wait_until(lambda: server.count == 12)
             time.sleep(0.5)  # eight rows are written down, and four calls are under way
             process.send_signal(number)
-            time.sleep(0.3)
+            assert process.stderr is not None
+            for line in process.stderr:
+                if "waiting for 4 calls" in line:
+                    break
             process.send_signal(signal.SIGHUP)  # what a shell sends, too, ends nothing at once
+            gate.set()
             out, told = process.communicate(timeout=60)
         assert (process.returncode, out) == (code, "")
         (said,) = [line for line in told.splitlines() if line.startswith("stopped")]

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from command_line import ragwright
 from tiny_models import ANIMALS, COLOURS, SETTINGS, write_embedder, write_project
+from waiting import wait_until
 
 from ragwright.project import Project
 from ragwright.training import ModelTuning, TrainingOptions, tune_embedder
@@ -278,9 +278,7 @@ def test_an_interrupted_training_continues_to_the_same_weights(
     work = project / ".ragwright/cache/training"
     shutil.rmtree(work, ignore_errors=True)  # other tests leave trainings that nobody resumes
     running = subprocess.Popen([sys.executable, "-c", SLOWED, *words], cwd=project)
-    limit = time.monotonic() + 300
-    while not [*work.glob("*/checkpoint-*/trainer_state.json")] and time.monotonic() < limit:
-        time.sleep(0.05)
+    wait_until(lambda: [*work.glob("*/checkpoint-*/trainer_state.json")])
     running.kill()
     assert running.wait(60) == -signal.SIGKILL
     forward, calls = MultipleNegativesRankingLoss.forward, []

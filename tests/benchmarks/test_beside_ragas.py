@@ -99,7 +99,7 @@ def test_no_fault_becomes_a_score_of_ours(table: list[Scripted], mine: dict[str,
 def test_a_request_that_is_not_in_the_script_is_refused(table: list[Scripted]) -> None:
     judge = ScriptedJudge(table)
     turns = [{"role": "user", "content": "How are you?"}]
-    request = ServerRequest("POST", "/chat/completions", {}, {"messages": turns}, 0.0, 1)
+    request = ServerRequest("POST", "/chat/completions", {}, {"messages": turns}, 1)
     assert judge(request).status == 400
     assert judge.unplaced
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,7 +53,7 @@ def prompt(request: Chat) -> str:
 class FakeChat(SendHandler[Chat, ChatReply]):
     """Answers ``re: <prompt>`` after a latency, or what ``answer`` says; counts everything.
 
-    ``gate`` (where given) holds every reply back until it is set from any thread.
+    ``gate`` holds every reply, and the last piece of a stream, back until a thread sets it.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class FakeChat(SendHandler[Chat, ChatReply]):
         price: float | None = None,
         deltas: Sequence[str] = (),
         limit: int | None = None,
+        gate: threading.Event | None = None,
     ) -> None:
         self.answer = answer
         self.latency = latency
@@ -70,9 +72,9 @@ class FakeChat(SendHandler[Chat, ChatReply]):
         self.costs = price is not None
         self.deltas = deltas
         self.most = limit
+        self.gate = gate
         self.name = "fake"
         self.asked: list[str] = []
-        self.times: list[float] = []
         self.in_flight = 0
         self.most_in_flight = 0
         self.cancelled = 0
@@ -96,16 +98,19 @@ class FakeChat(SendHandler[Chat, ChatReply]):
     async def send(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
         text = prompt(request)
         self.asked.append(text)
-        self.times.append(asyncio.get_running_loop().time())
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             if on_delta is not None:
-                for piece in self.deltas:
+                for number, piece in enumerate(self.deltas, 1):
+                    if number == len(self.deltas):
+                        await self._opened()
                     on_delta(piece)
                     await asyncio.sleep(self.latency)
-            elif self.latency:
-                await asyncio.sleep(self.latency)
+            else:
+                await self._opened()
+                if self.latency:
+                    await asyncio.sleep(self.latency)
             found = self.answer(request, len(self.asked)) if self.answer else f"re: {text}"
         except asyncio.CancelledError:
             self.cancelled += 1
@@ -115,6 +120,10 @@ class FakeChat(SendHandler[Chat, ChatReply]):
         if isinstance(found, Exception):
             raise found
         return ChatReply(found, Usage(1, 10, 10)) if isinstance(found, str) else found
+
+    async def _opened(self) -> None:
+        while self.gate is not None and not self.gate.is_set():
+            await asyncio.sleep(0.002)
 
     async def aclose(self) -> None:
         self.closed_on = asyncio.get_running_loop()

@@ -56,18 +56,6 @@ def test_what_arrives_while_a_batch_is_under_way_is_the_next_batch() -> None:
     assert len(handler.batches) <= 4
 
 
-def test_a_lone_request_waits_for_no_timer() -> None:
-    handler = FakeSearch(quick=True)
-    with Runner({Search: handler}) as runner:
-        runner.run(find("warm"))
-        durations = []
-        for i in range(100):
-            started = time.perf_counter()
-            runner.run(find(str(i)))
-            durations.append(time.perf_counter() - started)
-        assert min(durations) < 0.005  # the quickest: other programs may hold up some
-
-
 def test_batches_that_are_not_quick_leave_the_loop_free() -> None:
     threads: set[int] = set()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -61,9 +60,7 @@ def test_a_call_that_is_cut_off_counts_with_the_most_it_can_cost() -> None:
             await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.wait([task])
-        end = time.monotonic() + 10
         while not noted:
-            assert time.monotonic() < end
             await asyncio.sleep(0.01)
 
     with Runner({Chat: fake}) as runner:

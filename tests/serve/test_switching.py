@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from served import Running, served
 from small_project import CODES, MANUAL, MakeProject
+from waiting import wait_until
 
 from ragwright import Evaluating, Workbench
 from ragwright.jobs import Gating, Promoting
@@ -40,13 +41,6 @@ def promoted(project: Path, top_k: int) -> None:
     with Workbench.open(project) as bench:
         _, run = bench.evaluate(str(project / "testsets/main.jsonl"), "TokenF1", options)
         bench.promote(run.run, ["TokenF1>=0.001"], Promoting(Gating(least), rules_alone=True))
-
-
-def eventually(true: Callable[[], bool], seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.02)
 
 
 def hits(running: Running) -> int:
@@ -82,11 +76,11 @@ def test_promote_and_rollback_switch_without_a_restart_or_a_failed_request(proje
         assert hits(running) == 1
         with asked_all_the_while(running) as states:
             promoted(project, 2)
-            eventually(lambda: hits(running) == 2)
+            wait_until(lambda: hits(running) == 2)
             with Workbench.open(project) as bench:
                 bench.promote_back("too long")
-            eventually(lambda: hits(running) == 1)
-            eventually(lambda: len(states) > 10)
+            wait_until(lambda: hits(running) == 1)
+            wait_until(lambda: len(states) > 10)
     assert set(states) == {200}
 
 
@@ -107,7 +101,7 @@ def test_an_answer_under_way_ends_under_what_it_began_with(tmp_path: Path) -> No
             changed = (folder / "ragwright.yaml").read_text("utf-8").replace("handbook", "manual")
             (folder / "ragwright.yaml").write_text(changed, "utf-8")
             api = running.openai()
-            eventually(lambda: api.models.list().data[0].id == "manual")
+            wait_until(lambda: api.models.list().data[0].id == "manual")
             pieces += list(stream)
         assert pieces[-1].choices[0].finish_reason == "stop"
 
@@ -139,12 +133,12 @@ def test_promote_and_rollback_while_streams_run(tmp_path: Path) -> None:
                 if number == 0:
                     model.play("Two years [1].")
                     promoted(folder, 2)
-                    eventually(lambda: hits(running) == 2)
+                    wait_until(lambda: hits(running) == 2)
                     model.play(Reply("Every two years [1]. " * 30, pace=0.02))
                 if number == 1:
                     with Workbench.open(folder) as bench:
                         bench.promote_back("too long")
-                    eventually(lambda: hits(running) == 1)
+                    wait_until(lambda: hits(running) == 1)
             answers = [(first.system_fingerprint, list(rest)) for first, rest in begun]
     for fingerprint, pieces in answers:
         assert pieces[-1].choices[0].finish_reason == "stop"
@@ -163,7 +157,7 @@ def test_settings_that_are_wrong_change_nothing(project: Path) -> None:
         time.sleep(0.3)
         assert hits(running) == before
         file.write_text(good.replace("top_k: 3", "top_k: 1"), "utf-8")
-        eventually(lambda: hits(running) == 1)
+        wait_until(lambda: hits(running) == 1)
 
 
 @pytest.mark.slow
@@ -173,7 +167,7 @@ def test_a_new_index_is_followed_while_the_project_file_is_wrong(project: Path) 
         (project / "ragwright.yaml").write_text("retrieve: {top_q: 3}\n", "utf-8")
         (project / "docs/brakes.md").write_text("# Brakes\n\nBrake fluid is yellow.\n", "utf-8")
         bench.ingest()
-        eventually(lambda: hits(running) == 3)
+        wait_until(lambda: hits(running) == 3)
 
 
 @pytest.mark.slow
@@ -193,7 +187,7 @@ def test_readers_see_the_old_index_until_the_new_one_is_whole(project: Path) -> 
         time.sleep(1.3)
         assert not sees_tyres(), "an ingest goes on"
         marker.unlink()
-        eventually(sees_tyres)
+        wait_until(sees_tyres)
     assert set(states) == {200}
 
 
@@ -212,7 +206,7 @@ def test_a_new_persona_is_served_after_its_file_is_written(project: Path) -> Non
         (project / "personas").mkdir()
         (project / "personas/novice.yaml").write_text("name: novice\nmax_words: 9\n", "utf-8")
         api = running.openai()
-        eventually(lambda: "handbook/novice" in [model.id for model in api.models.list()])
+        wait_until(lambda: "handbook/novice" in [model.id for model in api.models.list()])
 
 
 @pytest.mark.slow
@@ -255,7 +249,7 @@ def test_what_could_not_be_opened_is_tried_again_though_no_file_has_changed(proj
         time.sleep(0.5)
         assert hits(running) == 2, "the template is missing"
         (project / "elsewhere.yaml").write_text(TEMPLATE, "utf-8")  # a file that is not watched
-        eventually(lambda: hits(running) == 1)
+        wait_until(lambda: hits(running) == 1)
 
 
 @pytest.mark.slow
@@ -301,5 +295,5 @@ def test_changed_limits_are_followed(tmp_path: Path) -> None:
                 "utf-8",
             )
             api = running.openai()
-            eventually(lambda: api.models.list().data[0].id == "manual")
+            wait_until(lambda: api.models.list().data[0].id == "manual")
             assert states("after") == [200, 200, 200]

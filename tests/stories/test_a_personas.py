@@ -177,8 +177,6 @@ def site(tmp_path: Path) -> Iterator[str]:
 def test_a1_files_pages_articles_and_papers_keep_title_address_and_page(
     tmp_path: Path, site: str
 ) -> None:
-    pytest.importorskip("selectolax")
-    pytest.importorskip("pypdfium2")
     (tmp_path / "notes.md").write_text("# My notes\n\nBolts are made of steel.\n", "utf-8")
     (tmp_path / "places.py").write_text(SITE.format(base=site), "utf-8")
     (tmp_path / "ragwright.yaml").write_text(

@@ -24,9 +24,6 @@ from story_tools import make_project, pdf_of, read_json, settings, write_rows
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
-pytest.importorskip("fastapi")
-pytest.importorskip("mcp")
-
 FAN = "# Fan\n\nThe fan of the cooler is changed in May.\n"
 BELT = "# Belt\n\nThe belt of the engine is checked twice a year.\n"
 SYSTEM = """

@@ -190,7 +190,7 @@ def test_work_that_overlaps_without_end_lets_one_in_who_forgets(tmp_path: Path) 
         pool.map(work, (0, 0.05))
         time.sleep(0.2)
         try:
-            with lock.alone("forget", wait=1):
+            with lock.alone("forget", wait=60):
                 assert lock.awaited
         finally:
             stop.set()

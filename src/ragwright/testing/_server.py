@@ -12,7 +12,6 @@ import multiprocessing
 import socket
 import struct
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +44,7 @@ class Reply:
         text: Text of the completion.
         status: HTTP status; from 400 up the body is ``error``.
         delay: Seconds before the first byte.
+        held: The reply waits, before its delay, until this is set; None for no such wait.
         pace: Seconds between the pieces of a stream.
         headers: Further headers (``Retry-After``).
         finish: Finish reason.
@@ -62,6 +62,7 @@ class Reply:
     text: str = "ok"
     status: int = 200
     delay: float = 0.0
+    held: threading.Event | None = None
     pace: float = 0.0
     headers: Mapping[str, str] = field(default_factory=dict)
     finish: str = "stop"
@@ -108,13 +109,12 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ServerRequest:
-    """A request as the server saw it; ``time`` is monotonic seconds, ``in_flight`` counts it."""
+    """A request as the server saw it; ``in_flight`` counts it."""
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: Any
-    time: float
     in_flight: int
 
     @property
@@ -218,9 +218,8 @@ class ScriptedServer:
     def reply(self, request: ServerRequest) -> Reply:
         """The script's answer to a request."""
         script = self.script
-        reply: str | Reply
         if isinstance(script, str | Reply):
-            reply = script
+            reply: str | Reply = script
         elif callable(script):
             reply = script(request)
         else:
@@ -337,7 +336,7 @@ class _Connection(asyncio.Protocol):
             body = json.loads(raw) if raw else None
         except ValueError:
             body = raw
-        request = ServerRequest(method, path, headers, body, time.monotonic(), server.in_flight)
+        request = ServerRequest(method, path, headers, body, server.in_flight)
         if server.record:
             server.requests.append(request)
         self.answer(request, server.reply(request))
@@ -353,7 +352,9 @@ class _Connection(asyncio.Protocol):
         if reply.malformed == "hang":
             return
         stream = isinstance(request.body, dict) and request.body.get("stream") is True
-        if stream and reply.status == 200 and reply.malformed in _STREAMED:
+        if reply.held is not None and not reply.held.is_set():
+            self.pending = self.server._loop.call_later(0.005, self.answer, request, reply)
+        elif stream and reply.status == 200 and reply.malformed in _STREAMED:
             self.pending = self.server._loop.create_task(self.stream(request, reply))
         elif reply.delay > 0:
             self.pending = self.server._loop.call_later(reply.delay, self.finish, request, reply)

