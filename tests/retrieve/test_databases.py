@@ -10,7 +10,7 @@ import pytest
 
 from ragwright.core import ConfigError, DatabaseError, RagwrightError, StatementError
 from ragwright.flow import Runner, Sql, SqlReply, sql
-from ragwright.retrieve import DatabaseOptions, Databases, SqlHandler, checked_statement
+from ragwright.retrieve import DatabaseOptions, Databases, SqlHandler
 
 MAKE = """
 CREATE TABLE orders (id integer PRIMARY KEY, customer text, amount real, placed text);
@@ -39,7 +39,10 @@ def server(postgres: str) -> str:
         made.execute(MAKE)
         made.execute("CREATE SEQUENCE numbers")
         made.execute('CREATE TABLE "odd\'s" ("a;b" text)')
+        made.execute("CREATE EXTENSION IF NOT EXISTS tablefunc")
         made.execute("CREATE ROLE reader LOGIN")
+        made.execute("CREATE ROLE filer LOGIN IN ROLE pg_read_server_files")
+        made.execute("CREATE ROLE heir LOGIN NOINHERIT IN ROLE admin")
         made.execute("GRANT SELECT ON orders, large TO reader")
         made.execute(
             "CREATE FUNCTION sly() RETURNS int LANGUAGE plpgsql VOLATILE AS "
@@ -55,22 +58,20 @@ def options(name: str, address: str, **more: object) -> DatabaseOptions:
 @pytest.fixture(
     params=[
         "sqlite",
-        pytest.param("postgresql", marks=pytest.mark.slow),
-        pytest.param("superuser", marks=pytest.mark.slow),
+        pytest.param("postgresql", marks=[pytest.mark.slow, pytest.mark.needs_postgres]),
     ]
 )
 def address(request: pytest.FixtureRequest) -> str:
-    """The same tables in a SQLite file, and on a server as a reader and as its superuser."""
+    """The same tables in a SQLite file, and on a server as a reader."""
     if request.param == "sqlite":
         return f"sqlite:///{request.getfixturevalue('sqlite_file')}"
     folder = request.getfixturevalue("server")
-    user = "reader" if request.param == "postgresql" else "admin"
-    return f"postgresql://{user}@/postgres?host={folder}"
+    return f"postgresql://reader@/postgres?host={folder}"
 
 
 def ask(address: str, statement: str, **more: object) -> SqlReply:
     databases = Databases([options("shop", address, **more)])
-    return databases.reader("shop").read(checked_statement(statement), 100)
+    return databases.reader("shop").read(statement, 100)
 
 
 def snapshot(address: str) -> list[tuple[object, ...]]:
@@ -122,9 +123,6 @@ ATTACKS = [
     "SELECT 1) AS a; DELETE FROM orders; SELECT (1",
     "WITH gone AS (DELETE FROM orders RETURNING id) SELECT * FROM gone",
     "SELECT * INTO copied FROM orders",
-    "SELECT 1 FROM orders -- ; DELETE FROM orders",
-    "SELECT 1 /* ; */ FROM orders",
-    "SELECT $$a$$",
     "COPY orders TO PROGRAM 'touch /tmp/owned'",
     "COPY (SELECT 1) TO '/tmp/owned'",
     "SELECT pg_read_file('/etc/passwd')",
@@ -139,8 +137,10 @@ ATTACKS = [
     "SELECT sly()",
     "SELECT dblink('dbname=postgres', 'DELETE FROM orders')",
     "SELECT set_config('transaction_read_only', 'off', false)",
+    "SELECT set_config('transaction_read_only', 'off', false), sly()",
+    "SELECT set_config('role', 'admin', true)",
+    "SELECT 1 LIMIT 0) AS a; DELETE FROM orders; --",
     "SELECT query_to_xml('SELECT pg_read_file(''/etc/passwd'')', true, true, '')",
-    "SELECT pg_terminate_backend(1)",
     "SELECT rolpassword FROM pg_authid",
     "SELECT * FROM orders FOR UPDATE",
     "SET ROLE admin",
@@ -169,35 +169,6 @@ def test_what_writes_escapes_or_injects_is_refused(address: str, statement: str)
     with pytest.raises(StatementError) as raised:
         ask(address, statement)
     assert raised.value.hint
-    assert snapshot(address) == before
-    assert not Path("/tmp/owned").exists()
-
-
-UNCHECKED = [
-    "DELETE FROM orders",
-    "SELECT 1; DELETE FROM orders",
-    "SELECT 1 LIMIT 0) AS a; DELETE FROM orders; --",
-    "WITH gone AS (DELETE FROM orders RETURNING id) SELECT * FROM gone",
-    "SELECT * INTO copied FROM orders",
-    "COPY orders TO PROGRAM 'touch /tmp/owned'",
-    "SELECT nextval('numbers')",
-    "SELECT sly()",
-    "SELECT set_config('transaction_read_only', 'off', false), sly()",
-    "SELECT pg_read_file('/etc/passwd')",
-    "SELECT lo_import('/etc/passwd')",
-    "SELECT * FROM pragma_database_list",
-    "ATTACH DATABASE '/tmp/other.db' AS other",
-    "SELECT load_extension('evil')",
-]
-
-
-@pytest.mark.parametrize("statement", UNCHECKED)
-def test_the_connection_alone_refuses_too(address: str, statement: str) -> None:
-    """The first line of defence, without the words that are refused beforehand."""
-    before = snapshot(address)
-    reader = Databases([options("shop", address)]).reader("shop")
-    with pytest.raises(StatementError):
-        reader.read(statement, 100)
     assert snapshot(address) == before
     assert not Path("/tmp/owned").exists()
 
@@ -278,7 +249,7 @@ def test_sqlite_reads_only_the_tables_that_are_named(sqlite_file: Path) -> None:
     address = f"sqlite:///{sqlite_file}"
     assert ask(address, "SELECT * FROM large", tables=("large",)).rows
     for statement in ("SELECT * FROM secrets", "SELECT sql FROM sqlite_master"):
-        with pytest.raises(StatementError, match="prohibited"):
+        with pytest.raises(StatementError, match=r"no such table|prohibited"):
             ask(address, statement, tables=("orders", "large"))
 
 
@@ -288,14 +259,34 @@ def test_the_rights_of_the_role_hold(server: str) -> None:
         ask(reader, "SELECT * FROM secrets")
 
 
-def test_through_a_runner_statements_are_checked_and_run_side_by_side(address: str) -> None:
+@pytest.mark.parametrize("user", ["admin", "filer", "heir"])
+def test_a_user_that_can_do_more_than_read_is_refused(server: str, user: str) -> None:
+    """Else a function that runs text as SQL could read a file of the server."""
+    address = f"postgresql://{user}@/postgres?host={server}"
+    (described,) = Databases([options("shop", address)]).described()
+    assert "is not asked" in described.problem
+    with pytest.raises(DatabaseError, match="is not asked") as raised:
+        ask(address, "SELECT 1")
+    assert "GRANT SELECT" in str(raised.value.hint)
+    crosstab = (
+        "SELECT * FROM crosstab('SELECT 1, set_config(''role'', ''admin'', true), "
+        "pg_read_file(''/etc/hostname'')') AS t(a int, b text, c text)"
+    )
+    for statement in (crosstab, "SELECT pg_read_file('/etc/hostname')"):
+        with pytest.raises(DatabaseError, match="is not asked"):
+            ask(address, statement)
+        with pytest.raises(StatementError, match="permission denied"):
+            ask(f"postgresql://reader@/postgres?host={server}", statement)
+
+
+def test_through_a_runner_statements_run_side_by_side(address: str) -> None:
     databases = Databases([options("shop", address, max_rows=2)])
     with Runner({Sql: SqlHandler(databases)}) as runner:
         flows = [sql("shop", f"SELECT id + {n} AS x FROM orders ORDER BY 1") for n in range(8)]
         replies = list(runner.map(flows))
         assert [reply.rows[0][0] for reply in replies] == [n + 1 for n in range(8)]
         assert all(reply.truncated and len(reply.rows) == 2 for reply in replies)
-        with pytest.raises(StatementError, match="more than one"):
+        with pytest.raises(StatementError):
             runner.run(sql("shop", "SELECT 1; SELECT 2"))
         with pytest.raises(DatabaseError, match="no database 'stop'"):
             runner.run(sql("stop", "SELECT 1"))

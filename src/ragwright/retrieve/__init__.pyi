@@ -98,7 +98,6 @@ from ._sql import (
 )
 from ._sqlite import SqliteReader as SqliteReader
 from ._stages import StageHooks as StageHooks, open_stages as open_stages
-from ._statement import checked_statement as checked_statement
 from ._tables import (
     Column as Column,
     Database as Database,

@@ -183,17 +183,17 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
         return request.database == SHEETS
 
     async def send(self, request: Sql, on_delta: OnDelta | None = None) -> SqlReply:
-        """Check the statement and read its rows.
+        """Read the rows of the statement.
 
         Raises:
-            StatementError: It is refused, rejected or stopped.
+            StatementError: It is rejected or stopped.
             DatabaseError: The database cannot be queried.
         """
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, self._read_statement, request)
 
     def _read_statement(self, request: Sql) -> SqlReply:
-        statement = retrieve.checked_statement(request.statement)
+        statement = request.statement
         most = min(request.max_rows, self._databases.options(request.database).max_rows)
         reader = self._databases.reader(request.database)
         if isinstance(reader, retrieve.SheetReader):

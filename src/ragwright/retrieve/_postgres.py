@@ -22,6 +22,15 @@ WHERE table_schema NOT IN ('pg_catalog', 'information_schema')
 ORDER BY table_schema, table_name, ordinal_position
 """
 
+_RIGHTS = ("pg_read_server_files", "pg_write_server_files", "pg_execute_server_program")
+
+_STRONGER = """
+SELECT rolname FROM pg_catalog.pg_roles
+WHERE (rolsuper OR rolname = ANY ($1)) AND pg_catalog.pg_has_role(session_user, oid, 'MEMBER')
+ORDER BY rolname = session_user DESC LIMIT 1
+"""
+"""A role with more rights than a reader needs that the user is or can become."""
+
 _SAMPLE = 1_000
 
 
@@ -31,7 +40,8 @@ class PostgresReader(DatabaseReader):
     The statement is sent as a subquery in parentheses by the extended protocol. So it is one
     statement by construction, and the server's grammar refuses a writing ``WITH`` and ``SELECT …
     INTO`` there; the transaction's first snapshot is taken before, after which the server does not
-    allow making it writable. A superuser reads as ``pg_read_all_data``.
+    allow making it writable. What may be read is what the role may read, so a role with more rights
+    than a reader's is refused: functions could use them.
     """
 
     dialect = "PostgreSQL"
@@ -80,8 +90,9 @@ class PostgresReader(DatabaseReader):
         return tuple(str(value) for (value,) in cursor.fetchall())
 
     def read(self, statement: str, max_rows: int) -> SqlReply:
-        """Rows of one checked statement, within all limits."""
+        """Rows of one statement, within all limits."""
         psycopg = require("psycopg", "pg", "reading PostgreSQL")
+        statement = statement.strip().rstrip(";")
         buffer = RowBuffer(max_rows, self._options.max_characters)
         with self._read_cursor() as cursor:
             try:
@@ -128,29 +139,29 @@ class PostgresReader(DatabaseReader):
             try:
                 for name, value in settings.items():
                     cursor.execute("SELECT pg_catalog.set_config($1, $2, true)", (name, str(value)))
-                self._give_up_rights(cursor)
+                self._refuse_rights(cursor)
             except psycopg.Error as error:
                 raise self._unreachable_error(error) from error
             yield cursor
         finally:
             connection.close()  # rolls back
 
-    def _give_up_rights(self, cursor: Any) -> None:
-        """Read as a role without other rights if the user is a superuser.
+    def _refuse_rights(self, cursor: Any) -> None:
+        """Refuse a role that can do more than read tables, or become one that can.
 
         Raises:
-            DatabaseError: The server has no such role (before version 14).
+            DatabaseError: It is a superuser, may use files or programs of the server, or belongs to
+                such a role.
         """
-        if cursor.connection.info.parameter_status("is_superuser") != "on":
-            return
-        cursor.execute("SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = 'pg_read_all_data'")
-        if cursor.fetchone() is None:
+        cursor.execute(_STRONGER, (list(_RIGHTS),))
+        if (stronger := cursor.fetchone()) is not None:
             raise DatabaseError(
-                f"the database {self._options.name!r} would be opened as a superuser",
+                f"{self._options.name!r} is not asked: its user is the superuser or the role "
+                f"{stronger[0]!r}, or can become it",
                 where=f"retrieve.databases: {self._options.name}",
-                hint="name a role that may only read (GRANT SELECT … TO …)",
+                hint="name a role that may only read: CREATE ROLE ragwright_reader LOGIN PASSWORD "
+                "'…'; GRANT SELECT ON … TO ragwright_reader",
             )
-        cursor.execute("SET LOCAL ROLE pg_read_all_data")
 
     def _unreachable_error(self, error: Exception) -> DatabaseError:
         # The driver's message may repeat the address.

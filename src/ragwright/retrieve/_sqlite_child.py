@@ -182,7 +182,9 @@ def _run(job: dict[str, Any]) -> None:
     connection.execute("PRAGMA temp_store = MEMORY")  # sorting must not fill the disk
     read = _open_to(connection, job)
     cursor = connection.execute(job["statement"])
-    columns = [str(column[0]) for column in cursor.description or ()]
+    if cursor.description is None:
+        raise ValueError("it selects nothing")
+    columns = [str(column[0]) for column in cursor.description]
     _tell({"columns": columns, "read": sorted(read)})
     at = columns.index("_row") if len(read) == 1 and "_row" in columns else -1
     used, numbers = 0, []

@@ -108,7 +108,7 @@ class DatabaseReader(ABC):
 
     @abstractmethod
     def read(self, statement: str, max_rows: int) -> SqlReply:
-        """Rows of one statement that has been checked.
+        """Rows of one statement.
 
         Raises:
             StatementError: The database rejects it, or it takes too long.
