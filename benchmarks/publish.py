@@ -129,13 +129,6 @@ PAGES = {
         "decided nothing but the verdict; collections are cut to sizes that a CPU trains in "
         "minutes, so compare before and after, not these figures with those of other pages.",
     ),
-    "votes": Page(
-        "Votes of readers, measured",
-        "How often n votes of simulated readers name the right verdict, the right passage and the "
-        "right configuration.",
-        "Every figure on this page was computed by the command named with it and is kept as JSON "
-        "beside the page. Questions, rankings and offline answers are real, readers are simulated.",
-    ),
 }
 
 

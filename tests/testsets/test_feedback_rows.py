@@ -12,12 +12,12 @@ from ragwright.core import GoldSpan, Row, TestsetError
 from ragwright.testsets import (
     TestsetReview,
     answer_in_evidence,
+    feedback_notes,
     forget_feedback,
     gold_numbers,
     load_testset,
     read_rows,
     store_candidates,
-    vote_agreement,
     write_review_sheet,
     write_rows,
 )
@@ -136,32 +136,10 @@ def test_tenants_do_not_share_a_file(path: Path) -> None:
         store_candidates(path, [candidate("x", feedback_scope="acme")], "acme")
 
 
-def test_votes_are_compared_with_reviewers(path: Path) -> None:
-    ann, bob = TestsetReview(path, "ann"), TestsetReview(path, "bob")
-    ann.decide(ann.rows[0], "accepted")  # both votes accept: agrees
-    bob.decide(bob.rows[0], "accepted")
-    ann.decide(ann.rows[1], "rejected")  # both votes reject: agrees
-    bob.decide(bob.rows[1], "accepted", passages=[1])  # bob finds the answer right after all
-    ann.decide(ann.rows[2], "accepted")  # one vote each way: not compared
-    agreement = vote_agreement(path, ann.rows)
-    assert (agreement.rows, agreement.same) == (1, 1), "people are divided on b"
-    assert agreement.people.people.n == 2
-    assert agreement.model.reviewed == 4, "two votes on a, two on c"
-    assert "Votes and reviewers agree on 1 of 1 answers" in agreement.text
-    assert "2 people agree on 1 of 2 rows" in ann.labels().agreement().text
-
-
-def test_a_correction_or_other_passages_say_that_the_answer_was_wrong(path: Path) -> None:
-    store_candidates(path, [candidate("e"), candidate("f", feedback_correction="Every week")])
-    review = TestsetReview(path, "ann")
-    e, f = review.open
-    review.decide(e, "accepted", passages=[2])
-    review.decide(f, "accepted", answer="Every week")
-    agreement = review.vote_agreement()
-    assert (agreement.rows, agreement.same) == (2, 0)
-    notes = review.feedback_notes(f)
+def test_what_readers_said_is_shown_in_sentences() -> None:
+    notes = feedback_notes(candidate("f", feedback_correction="Every week"))
+    assert notes[0] == "2 of 2 votes accept this answer."
     assert "The gold answer is a reader's correction." in notes
-    assert "2 of 2 votes accept" in notes[0]
 
 
 def test_forgetting_reaches_rows_and_their_decisions(path: Path) -> None:

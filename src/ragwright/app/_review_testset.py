@@ -9,6 +9,7 @@ from pathlib import Path
 from ..core import ConfigError, Row, TestsetError, counted, current_user, shortened
 from ..testsets import (
     TestsetReview,
+    feedback_notes,
     gold_numbers,
     is_feedback,
     nuggets_of_lines,
@@ -76,7 +77,7 @@ def review_testset(
     _one_by_one(review)
     console.result(_counts(review.counts()))
     if any(is_feedback(row) for row in review.rows):
-        console.remark(f"{review.labels().agreement().text} {review.vote_agreement().text}")
+        console.remark(review.labels().agreement().text)
     return 0
 
 
@@ -213,7 +214,7 @@ def _feedback_lines(review: TestsetReview, row: Row) -> list[str]:
         lines += [f"{mark} passage {number}: {span.document_id} {span.start}-{span.end}{unseen}"]
         text = span.text if number in gold else shortened(span.text, _PASSAGE)
         lines += [f"  {line}" for line in text.splitlines()]
-    return lines + list(review.feedback_notes(row))
+    return lines + list(feedback_notes(row))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -116,7 +116,6 @@ from .agreement import (
     Labelled as Labelled,
     LabelsNeeded as LabelsNeeded,
     PeopleAgreement as PeopleAgreement,
-    VoteModel as VoteModel,
     calibrate as calibrate,
     corrected_mean as corrected_mean,
     judge_difference as judge_difference,

@@ -9,13 +9,11 @@ from ._feedback_row import (
 )
 from ._feedback_rows import (
     CandidateCounts as CandidateCounts,
-    VoteAgreement as VoteAgreement,
     feedback_notes as feedback_notes,
     files_naming as files_naming,
     forget_feedback as forget_feedback,
     rows_so_far as rows_so_far,
     store_candidates as store_candidates,
-    vote_agreement as vote_agreement,
 )
 from ._gold_chunks import (
     best_chunk as best_chunk,

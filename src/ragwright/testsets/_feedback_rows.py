@@ -8,36 +8,28 @@ person accepts it, it is left out of every measurement.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..core import Row, TestsetError
 from ..ledger import folder_locked
-from ..measure import PeopleAgreement, VoteModel, clopper_pearson, people_agreement
 from ._feedback_row import (
     FEEDBACK,
     feedback_words,
-    gold_numbers,
     is_candidate,
     is_feedback,
     votes_on,
 )
-from ._labels import Decision, ReviewLog
+from ._labels import ReviewLog
 from .rows import read_rows, write_rows
 
 
-def feedback_notes(row: Row, model: VoteModel) -> tuple[str, ...]:
-    """Return what readers said of a row from feedback, in sentences.
-
-    Args:
-        row: The row.
-        model: What votes are worth.
-    """
+def feedback_notes(row: Row) -> tuple[str, ...]:
+    """Return what readers said of a row from feedback, in sentences."""
     accepted, rejected = votes_on(row)
-    notes = [model.sentence(accepted, rejected)]
-    if accepted or rejected:
-        notes.append(f"{model.basis[0].upper()}{model.basis[1:]}.")
+    voted = f"{accepted} of {accepted + rejected} votes accept this answer."
+    notes = [voted if accepted or rejected else "Nobody voted on this answer."]
     if accepted and rejected:
         notes.append("Readers disagree: read the passages before you decide.")
     if row.metadata.get("feedback_correction"):
@@ -133,93 +125,6 @@ def store_candidates(path: Path, candidates: Sequence[Row], scope: str = "") -> 
 
 def _tenant(scope: str) -> str:
     return f"the tenant {scope!r}" if scope else "no tenant"
-
-
-@dataclass(frozen=True, slots=True)
-class VoteAgreement:
-    """How often people who reviewed the rows agree with the readers' votes.
-
-    A person finds the answer right if they keep the row with a passage that the answer cited, and
-    without a reader's correction; else wrong. Rows with as many votes for as against, and rows on
-    which people are divided, are left out.
-
-    Attributes:
-        rows: Rows compared.
-        same: Rows on which the majority of votes and the people agree; ``low`` and ``high`` are the
-            95 % interval of its share (Clopper and Pearson 1934). None without rows.
-        people: Agreement of people with each other and of the votes with them; see
-            :func:`ragwright.measure.people_agreement`. Empty unless two people judged a row.
-        model: What votes are worth, by these rows.
-    """
-
-    rows: int = 0
-    same: int = 0
-    low: float | None = None
-    high: float | None = None
-    people: PeopleAgreement = PeopleAgreement()
-    model: VoteModel = VoteModel.assumed()
-
-    @property
-    def text(self) -> str:
-        """The agreement and the worth of votes, in sentences."""
-        if not self.rows:
-            return f"No answer with votes has been reviewed yet. {self.model.summary}"
-        interval = f" (95 % interval {self.low:.0%} to {self.high:.0%})"
-        return (
-            f"Votes and reviewers agree on {self.same} of {self.rows} answers{interval}. "
-            f"{self.model.summary}"
-        )
-
-
-def vote_agreement(path: Path, rows: Sequence[Row]) -> VoteAgreement:
-    """Compare the votes on the rows of a testset with the decisions in the log beside it.
-
-    Raises:
-        TestsetError: The log cannot be read.
-    """
-    voted = {row.id: row for row in rows if is_feedback(row) and any(votes_on(row))}
-    verdicts: dict[str, dict[str, float]] = {}
-    for decision in ReviewLog(path).decisions():
-        if decision.row in voted:
-            right = answer_right(voted[decision.row], decision)
-            verdicts.setdefault(decision.row, {})[decision.by] = float(right)
-    same = compared = 0
-    tallies = {True: [0, 0], False: [0, 0]}
-    for name, by_person in verdicts.items():
-        share = sum(by_person.values()) / len(by_person)
-        accepted, rejected = votes_on(voted[name])
-        if share == 0.5:
-            continue
-        tallies[share > 0.5][0] += accepted
-        tallies[share > 0.5][1] += accepted + rejected
-        if accepted != rejected:
-            compared += 1
-            same += (accepted > rejected) == (share > 0.5)
-    model = VoteModel.of_reviews(
-        (tallies[True][0], tallies[True][1]), (tallies[False][0], tallies[False][1])
-    )
-    if not compared:
-        return VoteAgreement(model=model)
-    low, high = clopper_pearson(same, compared)
-    majority = {n: float(votes_on(r)[0] > votes_on(r)[1]) for n, r in voted.items()}
-    labels = {name: [*by_person.values()] for name, by_person in verdicts.items()}
-    return VoteAgreement(compared, same, low, high, people_agreement(labels, majority), model)
-
-
-def answer_right(row: Row, decision: Decision) -> bool:
-    """True if a decision says that the answer which readers voted on was right.
-
-    It is if the row was kept with a passage that the answer cited, and without a correction; or
-    kept as unanswerable.
-    """
-    if decision.decision == "rejected":
-        return False
-    if row.metadata.get("answerable") is False:
-        return True
-    if row.metadata.get("feedback_correction") and decision.after.get("reference"):
-        return False
-    gold: Iterable[int] = decision.after.get("passages", gold_numbers(row))
-    return bool({str(number) for number in gold} & set(feedback_words(row, "feedback_cited")))
 
 
 def forget_feedback(

@@ -27,11 +27,6 @@ from ._feedback_row import (
     require_gold,
     with_gold,
 )
-from ._feedback_rows import (
-    VoteAgreement,
-    feedback_notes,
-    vote_agreement,
-)
 from ._labels import Decision, ReviewLabels, ReviewLog
 from .rows import (
     nugget_lines,
@@ -184,14 +179,6 @@ class TestsetReview:
     def labels(self) -> ReviewLabels:
         """Return each person's decision on each row."""
         return self._log.labels()
-
-    def vote_agreement(self) -> VoteAgreement:
-        """Compare readers' votes with the decisions; see :func:`vote_agreement`."""
-        return vote_agreement(self.path, self.rows)
-
-    def feedback_notes(self, row: Row) -> tuple[str, ...]:
-        """Return what readers said of a row from feedback, and what it is worth, in sentences."""
-        return feedback_notes(row, self.vote_agreement().model)
 
     def decide(
         self,

@@ -17,4 +17,3 @@ from ._people import (
     people_agreement as people_agreement,
     rank_agreement as rank_agreement,
 )
-from ._votes import VoteModel as VoteModel

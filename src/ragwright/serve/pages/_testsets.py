@@ -32,7 +32,6 @@ from .._links import source_url
 from ._base import error_page, local_path, page
 
 if TYPE_CHECKING:
-    from ...measure import VoteModel
     from ...workbench import Workbench
     from .._admission import Caller
 
@@ -206,7 +205,6 @@ def _review_values(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any
     review = TestsetReview(path, queue.by)
     labels = review.labels()
     own, agreement = labels.of(queue.by), labels.agreement()
-    votes = review.vote_agreement()
     queues = {
         "open": [row for row in review.rows if row.id not in own or _has_draft(row)],
         "all": list(review.rows),
@@ -238,8 +236,7 @@ def _review_values(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any
         "total": len(review.rows),
         "own": len(own),
         "agreement": agreement,
-        "row": None if current is None else _row_values(bench, current, votes.model),
-        "votes": votes.text if any(map(is_feedback, review.rows)) else "",
+        "row": None if current is None else _row_values(bench, current),
         "decisions": _visible_decisions(labels.by_row.get(current.id, {}), queue.by)
         if current
         else [],
@@ -263,7 +260,7 @@ def _visible_decisions(decisions: Any, by: str) -> list[tuple[str, str]]:
     return sorted(decisions.items()) if by in decisions else []
 
 
-def _row_values(bench: Workbench, row: Row, model: VoteModel) -> dict[str, Any]:
+def _row_values(bench: Workbench, row: Row) -> dict[str, Any]:
     leak = row.metadata.get("leak")
     return {
         "row": row,
@@ -280,7 +277,7 @@ def _row_values(bench: Workbench, row: Row, model: VoteModel) -> dict[str, Any]:
         "answerable": _answer_badge(row),
         "evidence": _evidence_lines(bench, row),
         "feedback": is_feedback(row),
-        "notes": feedback_notes(row, model) if is_feedback(row) else (),
+        "notes": feedback_notes(row) if is_feedback(row) else (),
     }
 
 
