@@ -226,14 +226,17 @@ def test_triplets_with_random_pages_teach_codes_that_were_held_out(
         rows.append({**row, "reference_ids": [f"docs/{number}.md"]})
     (tmp_path / "codes.jsonl").write_text("\n".join(map(json.dumps, rows)))
     ragwright(tmp_path, "ingest", "-q")
-    words = ("--testset", "codes.jsonl", "--from", "testset,cloze", "--negatives", "random")
+    words = ("--testset", "codes.jsonl", "--negatives", "random")
     found = tuned(tmp_path, *words, "--epochs", "15", *TRAIN[2:], "--keep", code=None)
-    assert {row["pairs from"] for row in found["pairs"]} == {"testset", "cloze"}
     assert found["training"]["negatives"] == "random"
     assert found["training"]["after"] > found["training"]["before"]
     assert found["held_out"]["mean_b"] > found["held_out"]["mean_a"]
     losses = [row["loss"] for row in found["curve"][1:]]
     assert losses[-1] < losses[0]
+    shares = [row["share of trained weights"] for row in found["merge"]]
+    assert shares == [1.0, 0.8, 0.6, 0.4, 0.2, 0.0]
+    taken = found["merge"][shares.index(found["training"]["trained_share"])]
+    assert taken["unseen MRR@10"] == found["training"]["after"]
 
 
 def test_a_loss_that_is_not_a_number_keeps_the_best_checkpoint(
