@@ -33,7 +33,7 @@ EVENTS = {
         "exported",  # where they write to a file outside the folder of the program
     ),
     **dict.fromkeys(
-        ("keys add", "keys change", "keys revoke", "restore", "upgrade"),
+        ("keys add", "keys change", "keys revoke"),
         "changed",
     ),
     "forget": "erased",
@@ -46,7 +46,7 @@ WITHOUT_EVENT = {
     **dict.fromkeys(
         (
             *("doctor", "models", "measures", "cache show", "job list", "job history"),
-            *("snapshots list", "snapshots diff", "keys list"),
+            *("keys list"),
             *("records show", "records history"),
             *("outputs list", "outputs show", "outputs feedback", "outputs drift"),
         ),
@@ -54,7 +54,7 @@ WITHOUT_EVENT = {
     ),
     **dict.fromkeys(
         (
-            *("init", "demo", "synth", "outputs measure", "snapshots restore"),
+            *("init", "demo", "synth", "outputs measure"),
             *("records restore", "records release", "cache clear"),
             *("tune embedder", "tune reranker"),
         ),

@@ -19,7 +19,6 @@ from ..core import Addition, PluginError, added, addition
 _BASE = {
     "init": "Write a new project: ragwright.yaml, personas/, prompts/, testsets/.",
     "ingest": "Read sources into the index; unchanged documents cost nothing.",
-    "snapshots": "Former states of the index: list them, compare them, go back to one.",
     "retrieve": "Show the chunks that answer a query best, with their scores per channel.",
     "ask": "Answer a question from the index, with citations, for one or several personas.",
     "measures": "List the measures: the fields each needs, its range, direction and source.",
@@ -33,10 +32,10 @@ _BASE = {
 """Commands that belong to no part, and their first sentences."""
 
 _ORDER = (
-    "init ingest snapshots records retrieve ask draft eval score compare outputs gate "
+    "init ingest records retrieve ask draft eval score compare outputs gate "
     "promote diagnose audit synth review calibrate passport promise sweep "
     "confirm tune ablate report measures baseline suite serve mcp keys log job "
-    "backup restore cache forget models doctor demo "
+    "backup cache forget models doctor demo "
 )
 """Our commands in the order of the help page; those of other packages follow."""
 
@@ -81,8 +80,7 @@ def command_line(called: Sequence[str] | None = None) -> typer.Typer:
 def _add(app: typer.Typer, name: str) -> bool:
     """Load a command; False if there is none of this name."""
     if name in _BASE:
-        folder = ".serving" if name == "snapshots" else ""
-        module = import_module(f"{folder}._{name}", __package__)
+        module = import_module(f"._{name}", __package__)
         loaded: Any = getattr(module, "group", None) or module.command
     elif (new := addition("commands", name)) is None:
         return False

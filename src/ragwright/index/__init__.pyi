@@ -1,14 +1,8 @@
-from ._connections import STORE_VERSION as STORE_VERSION
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
 from ._heads import (
     chunk_key as chunk_key,
     embedded_text as embedded_text,
     headed_text as headed_text,
-)
-from ._history import KeptRows as KeptRows, no_such_state as no_such_state
-from ._kept import (
-    KeptState as KeptState,
-    no_kept_states as no_kept_states,
 )
 from ._lance import LanceStore as LanceStore
 from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions

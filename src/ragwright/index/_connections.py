@@ -2,9 +2,9 @@
 
 ``pairs`` 1-n ``entries`` n-1 ``documents``; ``entries`` 1-n ``chunks`` n-1 ``vectors``. An
 entry is a document under a pair; its number is the *stamp* by which segments know it, and is never
-reused. ``kept_states`` are former states, and ``retired`` the entries that only they
-hold; see ``_history.py``. A document is stored once, however many pairs index it, and deleted with
-its last entry.
+reused. A document is stored once, however many pairs index it, and deleted with its last entry.
+Vectors that no chunk has any more stay for a while as ``spare_vectors``, so that what was removed
+by mistake is not embedded again.
 Texts that UTF-8 cannot encode (lone surrogates) are stored as bytes.
 
 A call borrows a connection and returns it at its end, so that any number of threads may use the
@@ -86,28 +86,13 @@ CREATE TABLE chunks (
 );
 CREATE INDEX chunks_by_entry ON chunks (entry, ordinal);
 CREATE INDEX chunks_by_vector ON chunks (vector) WHERE vector IS NOT NULL;
-CREATE TABLE kept_states (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    pair INTEGER NOT NULL REFERENCES pairs (id),
-    last INTEGER NOT NULL,
-    digest TEXT NOT NULL,
-    at TEXT NOT NULL,
-    note TEXT NOT NULL,
-    settings TEXT NOT NULL
+CREATE TABLE spare_vectors (
+    vector INTEGER PRIMARY KEY REFERENCES vectors (id),
+    since INTEGER NOT NULL
 );
-CREATE TABLE retired (
-    stamp INTEGER PRIMARY KEY,
-    pair INTEGER NOT NULL REFERENCES pairs (id),
-    document INTEGER NOT NULL REFERENCES documents (id),
-    name TEXT NOT NULL,
-    root TEXT NOT NULL,
-    died INTEGER NOT NULL
-);
-CREATE INDEX retired_by_document ON retired (document);
-CREATE INDEX retired_by_name ON retired (name);
 """
 
-STORE_VERSION = 3
+STORE_VERSION = 4
 """Schema version of the SQLite store; a change of any table raises it."""
 
 

@@ -11,7 +11,7 @@ import json
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,6 @@ from ..core import (
     text_hash,
 )
 from . import _lance_tables as lance, _lance_upkeep as upkeep
-from ._kept import KeptState
-from ._lance_history import LanceHistory
 from ._lance_open import OpenTables, store_facts
 from ._lance_rows import (
     chunk_rows,
@@ -123,7 +121,6 @@ class LanceStore(Store):
             self._db, self._session = lance.connect(self._where, self._options.cache_mb)
             self._tables = OpenTables(self._db)
             facts = store_facts(self._db, self._tables, self._where)
-        self._history = LanceHistory(self._tables, self._options, self._where)
         version = int(facts.get("schema", 0))
         if version != lance.SCHEMA_VERSION:
             raise SchemaVersionError(
@@ -248,7 +245,6 @@ class LanceStore(Store):
                 self._change_root(documents, list(stored.values()), root)
                 unchanged = len(batch) - added
                 return WriteCounts(added=added, unchanged=unchanged, chunks_added=rows.num_rows)
-            self._history.retire(pair, [entry.stamp for entry in stored.values()])
             merged = self._merge_documents(documents, described, replace=True)
             present = self._entries_of(documents, keys)
             self._change_root(documents, list(present.values()), root)
@@ -308,7 +304,7 @@ class LanceStore(Store):
         names: nobody else may write to the store meanwhile. In an object store, which other
         machines may be writing to, such files stay for seven days.
         """
-        counts, former = WriteCounts(), 0
+        counts = WriteCounts()
         keys = [text_hash(name) for name in dict.fromkeys(document_ids)]
         with lance.explained(self._where):
             for target in self._known_pairs() if pair is None else [pair]:
@@ -316,18 +312,15 @@ class LanceStore(Store):
                 if documents is None or chunks is None:
                     continue
                 stamps = [entry.stamp for entry in self._entries_of(documents, keys).values()]
-                if not purge:
-                    self._history.retire(target, stamps)
                 removed = lance.delete_rows(documents, "stamp", stamps, self._where)
                 dropped = lance.delete_rows(chunks, "stamp", stamps, self._where)
                 if purge:
                     grace = _GRACE_SECONDS if self._remote else 0
                     upkeep.sweep_orphans(documents, chunks, self._where, grace)
-                    former += self._history.forget(target, keys, stamps).removed
                 counts += WriteCounts(removed=removed, chunks_removed=dropped)
             if purge:
                 self._purge_tables()
-        return counts if counts.removed else replace(counts, removed=former)
+        return counts
 
     def _purge_tables(self) -> None:
         """Remove deleted rows and earlier versions from every table, and build its indexes anew."""
@@ -421,38 +414,6 @@ class LanceStore(Store):
             else:
                 return
             upkeep.retire([documents, chunks], self._where)
-            upkeep.retire(self._history.tables(pair), self._where)
-
-    def keep_state(self, pair: IndexSpec, note: str = "", settings: str = "") -> None:
-        """Keep the present state of a pair, and drop the oldest ones."""
-        with lance.explained(self._where):
-            if self._documents_table(pair) is not None:
-                if self._options.keep_snapshots:
-                    self._history.keep(pair, self._present_totals(pair).digest, (note, settings))
-                self._history.prune(pair)
-
-    def kept_states(self) -> Sequence[KeptState]:
-        """The kept states, oldest first."""
-        with lance.explained(self._where):
-            return self._history.listed()
-
-    def state_hashes(self, number: int) -> Mapping[str, str]:
-        """Map each document id of a kept state to its content hash."""
-        with lance.explained(self._where):
-            return self._history.hashes(number)
-
-    def restore(self, pair: IndexSpec, number: int, settings: str = "") -> WriteCounts:
-        """Make a kept state the present one, in one commit to the table of documents."""
-        with lance.explained(self._where):
-            state = self._history.state(number, pair)
-            before = (f"before restoring {number}", settings)
-            self._history.keep(pair, self._present_totals(pair).digest, before, restoring=True)
-            counts, values = self._history.restore(pair, state)
-            self._values.add(pair, self._tables.opened(f"values_{pair.key}"), values)
-            after = (f"restored {number}", state.settings)
-            self._history.keep(pair, self._present_totals(pair).digest, after, restoring=True)
-            self._history.prune(pair, least=2)
-        return counts
 
     @contextmanager
     def reading(self, pair: IndexSpec) -> Iterator[StoredState]:

@@ -145,25 +145,6 @@ def values_schema() -> Any:
     return pa.schema([_required_field("field", pa.string()), _required_field("value", pa.string())])
 
 
-def kept_schema() -> Any:
-    """Documents of kept states: the stamps of each."""
-    pa = _pyarrow()
-    return pa.schema([_required_field("state", pa.int64()), _required_field("stamp", pa.int64())])
-
-
-def keyed(schema: Any, keys: Sequence[str]) -> Any:
-    """A schema whose rows are identified by these columns alone."""
-    fields = [
-        field.with_metadata(
-            {"lance-schema:unenforced-primary-key:position": str(1 + keys.index(field.name))}
-            if field.name in keys
-            else {}
-        )
-        for field in schema
-    ]
-    return _pyarrow().schema(fields)
-
-
 def _pyarrow() -> Any:
     return require("pyarrow", "lance", "the LanceDB store")
 

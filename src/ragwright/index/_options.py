@@ -54,15 +54,6 @@ class StoreOptions:
     cache_mb: int = option(
         512, "Most megabytes of a lance store's indexes that one process keeps in memory.", ge=32
     )
-    views: str = option(
-        "", "Folder of saved views, from the project folder; empty for .ragwright/cache/views."
-    )
-    keep_snapshots: int = option(
-        5, "Former states of an index that can be restored; 0 keeps none.", ge=0
-    )
-    keep_days: float = option(
-        0.0, "Days after which they are dropped; 0 for no limit. The newest one stays.", ge=0.0
-    )
     k1: float = option(1.2, "BM25: saturation of repeated words (k1).", ge=0.0)
     b: float = option(0.75, "BM25: how strongly long chunks are penalised (b).", ge=0.0, le=1.0)
     approximate: bool = option(

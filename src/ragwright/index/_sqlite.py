@@ -6,10 +6,7 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -47,9 +44,6 @@ from ._store import (
     snapshot_gone,
 )
 from ._view import SegmentView
-
-if TYPE_CHECKING:
-    from ._kept import KeptState
 
 
 class SqliteStore(Store):
@@ -183,11 +177,7 @@ class SqliteStore(Store):
         data = {bytes.fromhex(key): as_bytes(pair, row) for key, row in vectors.items()}
         with self._connections.writing() as db:
             pairs = [p for p in self._stored_pairs(db) if p.embedder == pair.embedder]
-            for stored_pair in pairs:  # former documents would keep vectors of the former model
-                kept = index.KeptRows(db)
-                number = kept.pair_number(stored_pair)
-                if number is not None:
-                    rows.delete_orphans(db, kept.drop_states(number))
+            rows.drop_spare_vectors(db, 0)  # they would stay those of the former model
             if not rows.replace_vectors(db, pair.embedder, data, [p.key for p in pairs]):
                 return
         # The new snapshots must not use segments with the old vectors.
@@ -206,101 +196,20 @@ class SqliteStore(Store):
         counts = WriteCounts()
         with self._connections.writing() as db:
             for target in self._stored_pairs(db) if pair is None else [pair]:
-                writer = rows.Writer(db, target, keep=not purge)
+                writer = rows.Writer(db, target)
                 for entry in rows.entries(db, target, names).values():
                     writer.drop(entry)
                 counts += writer.finish()
-            former = self._purge_retired(db, names) if purge else 0
-            if not counts.removed:
-                counts = replace(counts, removed=former)
+            if purge:
+                rows.drop_spare_vectors(db, 0)
         if purge:
             self._purge_segments(counts)
         return counts
 
-    @staticmethod
-    def _purge_retired(db: sqlite3.Connection, names: Sequence[str]) -> int:
-        """Delete the versions of these documents that kept states hold; their number."""
-        stamps = [
-            stamp for name in names for stamp in index.KeptRows(db).retired_of(as_value(name))
-        ]
-        rows.delete_orphans(db, index.KeptRows(db).drop_retired(stamps))
-        return len(stamps)
-
-    # -- kept states -----------------------------------------------------------------------
-
-    def keep_state(self, pair: IndexSpec, note: str = "", settings: str = "") -> None:
-        """Keep the present state of a pair, and drop the oldest ones."""
+    def settle(self, pair: IndexSpec) -> None:
+        """Delete vectors that have been spare for long."""
         with self._connections.writing() as db:
-            number = index.KeptRows(db).pair_number(pair)
-            if number is not None:
-                self._keep_state(db, number, note, settings)
-
-    def _keep_state(
-        self, db: sqlite3.Connection, pair: int, note: str, settings: str, restoring: bool = False
-    ) -> None:
-        keep = max(self._options.keep_snapshots, 2 if restoring else 0)
-        if not keep:
-            rows.delete_orphans(db, index.KeptRows(db).drop_states(pair))
-            return
-        now = datetime.now(UTC)
-        text = (now.isoformat(timespec="seconds"), note, settings)
-        index.KeptRows(db).add_state(pair, text, restoring=restoring)
-        days = self._options.keep_days
-        since = (now - timedelta(days=days)).isoformat(timespec="seconds") if days else ""
-        dropped = index.KeptRows(db).prune(pair, keep, since)
-        rows.delete_orphans(db, dropped)
-
-    def kept_states(self) -> Sequence[KeptState]:
-        """The kept states, oldest first."""
-        with self._connections.reading() as db:
-            return list(index.KeptRows(db).states())
-
-    def state_hashes(self, number: int) -> Mapping[str, str]:
-        """Map each document id of a kept state to its content hash."""
-        with self._connections.reading() as db:
-            self._require_state(db, number)
-            members = index.KeptRows(db).members(number).values()
-            facts = index.KeptRows(db).document_hashes(member.document for member in members)
-            return {as_text(member.name): facts[member.document][0] for member in members}
-
-    def _require_state(
-        self, db: sqlite3.Connection, number: int, pair: IndexSpec | None = None
-    ) -> None:
-        known = [
-            s.number for s in index.KeptRows(db).states() if pair is None or s.pair == pair.key
-        ]
-        if number not in known:
-            raise index.no_such_state(number, known, str(self._path), pair is not None)
-
-    def restore(self, pair: IndexSpec, number: int, settings: str = "") -> WriteCounts:
-        """Make a kept state the present one, in one transaction."""
-        with self._connections.writing() as db:
-            self._require_state(db, number, pair)
-            pair_id = index.KeptRows(db).pair_number(pair)
-            assert pair_id is not None
-            index.KeptRows(db).add_state(
-                pair_id, (_utc_now(), f"before restoring {number}", settings), restoring=True
-            )
-            wanted = {as_text(m.name): m for m in index.KeptRows(db).members(number).values()}
-            present = rows.entries(db, pair, rows.names(db, pair))
-            facts = index.KeptRows(db).document_hashes(m.document for m in wanted.values())
-            writer = rows.Writer(db, pair)
-            for name, entry in present.items():
-                if name not in wanted or wanted[name].document != entry.document:
-                    writer.drop(entry)
-            kept = {
-                name
-                for name, e in present.items()
-                if name in wanted and wanted[name].document == e.document
-            }
-            for name, member in wanted.items():
-                if name not in kept:
-                    hash_, source = facts[member.document]
-                    writer.revive(member, hash_, as_text(source))
-            counts = writer.finish()
-            after = _settings_of(db, number)
-            self._keep_state(db, pair_id, f"restored {number}", after, restoring=True)
-        return replace(counts, added=len(wanted) - len(kept), unchanged=len(kept))
+            rows.drop_spare_vectors(db)
 
     def _purge_segments(self, counts: WriteCounts) -> None:
         """Empty the log and delete saved segments with content that is no longer stored."""
@@ -401,15 +310,6 @@ class SqliteStore(Store):
         self._connections.close()
 
 
-def _utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _settings_of(db: sqlite3.Connection, number: int) -> str:
-    row = db.execute("SELECT settings FROM kept_states WHERE id = ?", (number,)).fetchone()
-    return str(row[0]) if row else ""
-
-
 def _refuse_emptied(path: Path, views: Path) -> None:
     """Refuse an empty file that was a store: SQLite would start a new one in it."""
     if not path.is_file() or path.stat().st_size or not any(views.glob("*/*/*.view")):
@@ -450,7 +350,6 @@ def open_store(
         SchemaVersionError: Another version of ragwright wrote the store.
         StoreError: The store cannot be opened.
     """
-    views = (root or folder) / options.views if options.views else folder / "cache/views"
     path = folder / f"data/store.{options.kind.replace(':', '-')}"
     if options.path:
         path = (root or folder) / options.path
@@ -461,4 +360,4 @@ def open_store(
             # An address (s3://…) is not a path below the project.
             place = address if "://" in address else (root or folder) / address
         return index.LanceStore(place, options, analyzers=analyzers)
-    return SqliteStore(path, options, analyzers=analyzers, views=views)
+    return SqliteStore(path, options, analyzers=analyzers, views=folder / "cache/views")

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import index, models
+from .. import models
 from ..core import Document
 from ._heads import unpack_standing
 from ._prepare import (
@@ -34,9 +34,6 @@ from ._store import (
     as_metadata,
     pages_from,
 )
-
-if TYPE_CHECKING:
-    from ._kept import StateMember
 
 Value: TypeAlias = str | bytes
 
@@ -249,30 +246,28 @@ def embedder_id(db: sqlite3.Connection, identity: str) -> int:
     return int(row[0])
 
 
-def delete_orphans(db: sqlite3.Connection, vectors: Iterable[int]) -> None:
-    """Delete those of these vectors that no chunk has."""
-    for block in _value_blocks(sorted(vectors)):
-        db.execute(
-            f"DELETE FROM vectors WHERE id IN ({_placeholders(block)}) "  # noqa: S608
-            "AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector = vectors.id)",
-            block,
-        )
+_SPARE_DAYS = 30
+"""Days for which vectors stay after the last chunk that had them."""
 
 
-def names(db: sqlite3.Connection, pair: IndexSpec) -> list[str]:
-    """Ids of the documents of a pair."""
-    cursor = db.execute(
-        "SELECT name FROM entries WHERE pair = (SELECT id FROM pairs WHERE key = ?)", (pair.key,)
+def drop_spare_vectors(db: sqlite3.Connection, days: int = _SPARE_DAYS) -> None:
+    """Delete the vectors that no chunk has had for so many days."""
+    unused = "NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.vector = spare_vectors.vector)"
+    db.execute(f"DELETE FROM spare_vectors WHERE NOT ({unused})")  # noqa: S608
+    old = "since <= CAST(strftime('%s', 'now') AS INTEGER) - ?"
+    seconds = (days * 86_400,)
+    db.execute(
+        f"DELETE FROM vectors WHERE id IN (SELECT vector FROM spare_vectors WHERE {old})",  # noqa: S608
+        seconds,
     )
-    return [as_text(name) for (name,) in cursor]
+    db.execute(f"DELETE FROM spare_vectors WHERE {old}", seconds)  # noqa: S608
 
 
 class Writer:
     """Writes one batch under one pair, within a transaction that its caller opened."""
 
-    def __init__(self, db: sqlite3.Connection, pair: IndexSpec, *, keep: bool = True) -> None:
+    def __init__(self, db: sqlite3.Connection, pair: IndexSpec) -> None:
         self._db = db
-        self._keep = keep
         row = db.execute("SELECT id, digest FROM pairs WHERE key = ?", (pair.key,)).fetchone()
         if row is None:
             settings = json.dumps(asdict(pair))
@@ -314,19 +309,18 @@ class Writer:
         self._delete_entry(entry)
         self._counts["removed"] += 1
 
-    def revive(self, member: StateMember, hash_: str, source: str) -> None:
-        """Put a document of a kept state back, with the chunks that it had."""
-        index.KeptRows(self._db).revive(self._pair, member, self._highest_number("entries") + 1)
-        self._digest += entry_digest(as_text(member.name), hash_, source)
-
     def finish(self) -> WriteCounts:
         """Write the queued documents, table by table, and the digest; returns the counts.
 
-        Vectors that are no longer needed are deleted.
+        Vectors that no chunk has any more become spare.
         """
         if self._waiting:
             self._put_chunks(self._put_entries(self._put_documents()))
-        delete_orphans(self._db, self._orphans)
+        self._db.executemany(
+            "INSERT OR REPLACE INTO spare_vectors SELECT ?1, strftime('%s', 'now') "
+            "WHERE NOT EXISTS (SELECT 1 FROM chunks WHERE vector = ?1)",
+            ((vector,) for vector in sorted(self._orphans)),
+        )
         self._db.execute(
             "UPDATE pairs SET digest = ? WHERE id = ?",
             (f"{self._digest % DIGEST_MODULUS:032x}", self._pair),
@@ -418,25 +412,19 @@ class Writer:
         )
 
     def _delete_entry(self, entry: Entry) -> None:
-        """Delete an entry, its chunks, and its document if nothing else needs it.
-
-        If a kept state holds it, it is retired instead.
-        """
+        """Delete an entry, its chunks, and its document if no other entry needs it."""
         db = self._db
-        died = index.KeptRows(db).last_state_with(entry.stamp) if self._keep else None
-        if died is not None:
-            (removed,) = db.execute(
-                "SELECT count(*) FROM chunks WHERE entry = ?", (entry.stamp,)
-            ).fetchone()
-            index.KeptRows(db).retire(entry.stamp, died)
-        else:
-            used = db.execute(
-                "SELECT vector FROM chunks WHERE entry = ? AND vector IS NOT NULL", (entry.stamp,)
-            )
-            self._orphans.update(row[0] for row in used)
-            removed = db.execute("DELETE FROM chunks WHERE entry = ?", (entry.stamp,)).rowcount
-            db.execute("DELETE FROM entries WHERE id = ?", (entry.stamp,))
-            index.KeptRows(db).drop_document(entry.document)
+        used = db.execute(
+            "SELECT vector FROM chunks WHERE entry = ? AND vector IS NOT NULL", (entry.stamp,)
+        )
+        self._orphans.update(row[0] for row in used)
+        removed = db.execute("DELETE FROM chunks WHERE entry = ?", (entry.stamp,)).rowcount
+        db.execute("DELETE FROM entries WHERE id = ?", (entry.stamp,))
+        db.execute(
+            "DELETE FROM documents WHERE id = ? "
+            "AND NOT EXISTS (SELECT 1 FROM entries WHERE document = documents.id)",
+            (entry.document,),
+        )
         self._digest -= entry_digest(entry.name, entry.hash, entry.source)
         self._counts["chunks_removed"] += removed
 

@@ -7,12 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import index
 from ..core import (
     Chunk,
     Document,
@@ -29,9 +28,6 @@ from ..core import (
 from ..flow import SearchReply
 from ..models import TokenSource
 from ._options import StoreOptions
-
-if TYPE_CHECKING:
-    from ._kept import KeptState
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,39 +475,6 @@ class Store(ABC):
 
         A store that needs none need not override it.
         """
-
-    def keep_state(self, pair: IndexSpec, note: str = "", settings: str = "") -> None:
-        """Keep the present state of a pair, so that it can be restored; drops the oldest ones.
-
-        Does nothing where ``store.keep_snapshots`` is 0, nothing has changed, or the store cannot
-        keep states.
-        """
-
-    def kept_states(self) -> Sequence[KeptState]:
-        """The kept states, oldest first.
-
-        Raises:
-            StoreError: This kind of store keeps none.
-        """
-        raise index.no_kept_states()
-
-    def state_hashes(self, number: int) -> Mapping[str, str]:
-        """Map each document id of a kept state to its content hash.
-
-        Raises:
-            StoreError: There is no such state, or this kind of store keeps none.
-        """
-        raise index.no_kept_states()
-
-    def restore(self, pair: IndexSpec, number: int, settings: str = "") -> WriteCounts:
-        """Make a kept state the present one, in one transaction.
-
-        The present state is kept first, with ``settings``, and the restored one as a new state.
-
-        Raises:
-            StoreError: There is no such state of the pair, or this kind of store keeps none.
-        """
-        raise index.no_kept_states()
 
     @abstractmethod
     def reading(self, pair: IndexSpec) -> AbstractContextManager[StoredState]:

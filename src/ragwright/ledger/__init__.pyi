@@ -1,4 +1,3 @@
-from ._copies import HeldFile as HeldFile, held_files as held_files, in_use as in_use
 from ._database import (
     Appended as Appended,
     Connection as Connection,
@@ -14,6 +13,7 @@ from ._database import (
 from ._forgetting import forget as forget, kept_of_person as kept_of_person
 from ._kept_files import (
     Erasures as Erasures,
+    copy_database as copy_database,
     discard as discard,
     file_error as file_error,
     reading_connection as reading_connection,
@@ -35,13 +35,6 @@ from ._opening import (
 from ._output_tables import EARLIER as EARLIER
 from ._postgres import PostgresDatabase as PostgresDatabase
 from ._sqlite import SqliteDatabase as SqliteDatabase, sqlite_version as sqlite_version
-from ._switching import (
-    LOGS as LOGS,
-    SWITCHING as SWITCHING,
-    FileSwitch as FileSwitch,
-    file_switch as file_switch,
-    finish_switch as finish_switch,
-)
 from ._tables import (
     REPLY_TABLES as REPLY_TABLES,
     STAMP_TABLES as STAMP_TABLES,

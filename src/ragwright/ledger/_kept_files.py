@@ -9,7 +9,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,6 +66,23 @@ def reading_connection(path: Path, timeout: float) -> sqlite3.Connection:
         connection = _opened(f"{address}?mode=ro&immutable=1", timeout, _AsItLies)
         connection.watch(path)
         return connection
+
+
+def copy_database(path: Path, copy: Path) -> None:
+    """Copy a SQLite file with what its log holds; a copy that is there is replaced.
+
+    Raises:
+        StoreError: It cannot be read, or the copy cannot be written.
+    """
+    copy.unlink(missing_ok=True)
+    try:
+        with (
+            closing(reading_connection(path, 30.0)) as source,
+            closing(sqlite3.connect(copy)) as target,
+        ):
+            source.backup(target)
+    except sqlite3.Error as error:
+        raise file_error(error, path) from error
 
 
 class _AsItLies(sqlite3.Connection):

@@ -1,4 +1,4 @@
-"""How a project is run for others: who did what, backups, upgrades."""
+"""How a project is run for others: who did what, and backups."""
 
 import lazy_loader
 

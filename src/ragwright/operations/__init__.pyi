@@ -8,12 +8,7 @@ from ._audit_log import (
     recorded_erasure as recorded_erasure,
 )
 from ._audit_tables import OPERATION_TABLES as OPERATION_TABLES
-from ._backup import (
-    BackupManifest as BackupManifest,
-    CopyProgress as CopyProgress,
-    StoredFile as StoredFile,
-    back_up_project as back_up_project,
-)
+from ._backup import back_up_project as back_up_project, check_backup as check_backup
 from ._events import (
     EVENT_KINDS as EVENT_KINDS,
     Event as Event,
@@ -23,8 +18,3 @@ from ._events import (
     utc_now as utc_now,
 )
 from ._options import AuditOptions as AuditOptions, audit_options as audit_options
-from ._restore import (
-    RestoredProject as RestoredProject,
-    rate_of as rate_of,
-    restore_project as restore_project,
-)

@@ -1,201 +1,163 @@
-"""One archive of a whole project, made while others work with it."""
+"""One archive of a whole project, and the check of one; unpacking it is the restore."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+import os
 import tempfile
-import time
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any
 
 from .. import __version__
-from ..core import ConfigError, replacing
-from ..ledger import SharedPlace, WorkLock, file_error, held_files
+from ..core import ConfigError, StoreDamagedError, counted, listed, replacing
+from ..ledger import SharedPlace, WorkLock, copy_database, file_error
 from ..project import ProjectFolder, Settings
-from ._contents import COMMENT, Contents, contents_of, held_tables
 from ._events import utc_now
 
-FORMAT = 1
-"""Version of the archive."""
+MANIFEST = ".ragwright/backup.json"
+"""The file of an archive that lists the others with their SHA-256, and what was left out."""
 
-MANIFEST = "manifest.json"
-PREFIX = "project/"
-"""Beginning of the names of the project's files in the archive."""
-
+_LEFT = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__"})
+_LOGS = ("-wal", "-shm", "-journal")
+_SQLITE = b"SQLite format 3\x00"
 _BLOCK = 1 << 20
+_WAIT_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A file of a backup: its bytes and their SHA-256 in hexadecimal."""
+def back_up_project(folder: ProjectFolder, settings: Settings, target: Path) -> dict[str, Any]:
+    """Write a project to a zip archive with mode 0600, while nobody else works on it.
 
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class BackupManifest:
-    """What an archive holds.
-
-    Attributes:
-        format: Version of the archive.
-        ragwright: Version of the program that wrote it.
-        at: When, ISO 8601 in UTC.
-        files: Path in the project -> the file.
-        versions: Path of a database -> its schema version.
-        left_out: What is not in it -> why.
-        program: ``ragwright backup``; any other value marks the archive as foreign.
-    """
-
-    format: int
-    ragwright: str
-    at: str
-    files: Mapping[str, StoredFile] = field(default_factory=dict)
-    versions: Mapping[str, int] = field(default_factory=dict)
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    program: str = COMMENT.decode()
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file in self.files.values())
-
-
-@dataclass(slots=True)
-class CopyProgress:
-    """How far a backup or a restore is.
-
-    Attributes:
-        done: Bytes done.
-        total: Bytes in all, 0 while that is not known.
-        began: When it began, by the monotonic clock.
-    """
-
-    done: int = 0
-    total: int = 0
-    began: float = field(default_factory=time.monotonic)
-
-
-def back_up_project(
-    folder: ProjectFolder,
-    settings: Settings,
-    target: Path,
-    *,
-    replies: bool = False,
-    sources: bool = False,
-    progress: CopyProgress | None = None,
-) -> BackupManifest:
-    """Write a project to an archive, while servers and ingests go on.
-
-    Every database is as it was at one moment, all of them within milliseconds; so are the tables
-    of a Lance store and of records. Nothing is erased meanwhile: ``forget`` waits.
-
-    Args:
-        folder: The project.
-        settings: Its settings.
-        target: The archive, a new file with mode 0600.
-        replies: Also the replies of models.
-        sources: Also the files of local sources within the project.
-        progress: Counts what is done.
+    Returns:
+        The manifest: ``ragwright``, ``at``, ``files`` (name -> SHA-256), ``left_out`` (-> why).
 
     Raises:
         ConfigError: There is such a file.
+        StoreBusyError: Others work on the project and do not end.
         StoreError: A file cannot be read, or the archive cannot be written; then there is none.
     """
     if target.exists():
-        raise ConfigError(
-            "there is such a file already", where=str(target), hint="choose another name"
-        )
-    counted = progress or CopyProgress()
-    work = WorkLock(folder.data / "work")
-    folder.data.mkdir(parents=True, exist_ok=True)
+        raise ConfigError("this file exists already", where=str(target), hint="choose another name")
+    files: dict[str, str] = {}
+    left_out = dict(_kept_elsewhere(folder, settings))
+    manifest = {"ragwright": __version__, "at": utc_now(), "files": files, "left_out": left_out}
+    hint = "end other work on the project, then back it up again"
     try:
-        with work.working("backup"), _staging(folder.data) as staging:
-            contents = contents_of(folder, settings, replies=replies, sources=sources)
-            _note_shared(settings, folder, contents)
-            with replacing(target, private=True, fresh=True) as file:
-                return _write(folder.root, contents, staging, file, counted)
+        with WorkLock(folder.data / "work").alone("backup", wait=_WAIT_SECONDS, hint=hint):
+            paths = [path for path in _files(folder, left_out) if path != target.absolute()]
+            with (
+                tempfile.TemporaryDirectory(
+                    prefix=".backup-", dir=target.absolute().parent
+                ) as aside,
+                replacing(target, private=True, fresh=True) as file,
+                zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+            ):
+                for path in paths:
+                    name = path.relative_to(folder.root.absolute()).as_posix()
+                    info = zipfile.ZipInfo.from_file(path, name, strict_timestamps=False)
+                    info.compress_type = zipfile.ZIP_DEFLATED
+                    whole = _whole_file(path, Path(aside) / "copy")
+                    with (
+                        whole.open("rb") as source,
+                        archive.open(info, "w", force_zip64=True) as to,
+                    ):
+                        files[name] = _digest(source, to)
+                archive.writestr(MANIFEST, json.dumps(manifest, ensure_ascii=False, indent=1))
     except OSError as error:
         raise file_error(error, target) from error
-
-
-@contextmanager
-def _staging(parent: Path) -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix=".backup-", dir=parent))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _note_shared(settings: Settings, folder: ProjectFolder, contents: Contents) -> None:
-    place = settings.shared.place(folder.ledger)
-    if isinstance(place, SharedPlace):
-        contents.left_out[place.address] = (
-            f"the shared database: pg_dump -n '{place.schema}_*' DATABASE > shared.sql"
-        )
-
-
-def _write(
-    root: Path, contents: Contents, staging: Path, file: BinaryIO, progress: CopyProgress
-) -> BackupManifest:
-    files: dict[str, StoredFile] = {}
-    with (
-        held_files([root / name for name in contents.databases]) as held,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-    ):
-        for number, name in enumerate(contents.tables):
-            held_tables(root / name, staging / f"tables{number}")
-        linked = _linked_files(staging, contents)
-        plain = {name: root / name for name in contents.files}
-        progress.total = sum(database.size for database in held) + _sizes(plain, linked)
-        for name, database in zip(contents.databases, held, strict=True):
-            copy = staging / "database"
-            database.copy(copy)
-            files[name] = _add(archive, name, copy, progress)
-            copy.unlink()
-        for name, path in {**plain, **linked}.items():
-            try:
-                files[name] = _add(archive, name, path, progress)
-            except FileNotFoundError:  # removed since it was listed
-                continue
-        versions = {n: d.version for n, d in zip(contents.databases, held, strict=True)}
-        manifest = BackupManifest(
-            FORMAT, __version__, utc_now(), files, versions, contents.left_out
-        )
-        archive.writestr(MANIFEST, json.dumps(asdict(manifest), ensure_ascii=False, indent=1))
-        archive.comment = COMMENT
     return manifest
 
 
-def _linked_files(staging: Path, contents: Contents) -> dict[str, Path]:
-    linked: dict[str, Path] = {}
-    for number, name in enumerate(contents.tables):
-        here = staging / f"tables{number}"
-        paths = sorted(path for path in here.rglob("*") if path.is_file())
-        linked |= {f"{name}/{path.relative_to(here).as_posix()}": path for path in paths}
-    return linked
+def check_backup(file: Path) -> dict[str, Any]:
+    """Compare every file of an archive with its checksum; returns the manifest.
+
+    Raises:
+        StoreDamagedError: It is no backup, or a file of it is damaged, missing or added.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            manifest: dict[str, Any] = json.loads(archive.read(MANIFEST))
+            names, known = {*archive.namelist()} - {MANIFEST}, manifest["files"]
+            wrong = names ^ known.keys()
+            for name in names & known.keys():
+                with archive.open(name) as member:
+                    wrong |= {name} if _digest(member) != known[name] else set()
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+        LookupError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise StoreDamagedError(
+            f"this is no backup of ragwright, or a damaged one: {error}",
+            where=str(file),
+            hint="use another backup",
+        ) from error
+    if wrong:
+        raise StoreDamagedError(
+            f"{counted(len(wrong), 'file')} of the backup damaged, missing or added: "
+            f"{listed(sorted(wrong), 3)}",
+            where=str(file),
+            hint="use another backup",
+        )
+    return manifest
 
 
-def _sizes(*files: Mapping[str, Path]) -> int:
-    return sum(p.stat().st_size for group in files for p in group.values() if p.exists())
+def _kept_elsewhere(folder: ProjectFolder, settings: Settings) -> Iterator[tuple[str, str]]:
+    shared, store = settings.shared.place(folder.ledger), settings.store.uri or settings.store.path
+    if isinstance(shared, SharedPlace):
+        command = f"pg_dump -n '{shared.schema}_*' DATABASE > shared.sql"
+        yield shared.address, f"the shared database: {command}"
+    inside = (folder.root / store).resolve().is_relative_to(folder.root.resolve())
+    if "://" in store or not inside:
+        yield store, "the store is not in the project folder: copy it with its own tools"
+    yield ".ragwright/cache", "views are built again, replies of models are paid for again"
 
 
-def _add(archive: zipfile.ZipFile, name: str, path: Path, progress: CopyProgress) -> StoredFile:
-    size, digest = 0, hashlib.sha256()
-    with (
-        path.open("rb") as source,
-        archive.open(f"{PREFIX}{name}", "w", force_zip64=True) as member,
-    ):
-        while block := source.read(_BLOCK):
-            member.write(block)
-            digest.update(block)
-            size += len(block)
-            progress.done += len(block)
-    return StoredFile(size, digest.hexdigest())
+def _files(folder: ProjectFolder, left_out: dict[str, str]) -> Iterator[Path]:
+    root, data = folder.root.absolute(), folder.data.absolute()
+    for place, folders, names in os.walk(root):
+        here = Path(place)
+        for path in (here / name for name in (*folders, *names)):
+            if path.is_symlink():
+                left_out[path.relative_to(root).as_posix()] = "a link"
+        inner = (
+            name for name in folders if name not in _LEFT and here / name != data.parent / "cache"
+        )
+        folders[:] = sorted(name for name in inner if not (here / name).is_symlink())
+        for path in (here / name for name in sorted(names)):
+            log = any(
+                Path(f"{path}".removesuffix(end)).is_file()
+                for end in _LOGS
+                if f"{path}".endswith(end)
+            )
+            mark = path.parent == data / "work" and path.name != "erasures"
+            lock = path.is_relative_to(data) and (path.name == "lock" or path.suffix == ".lock")
+            if path.is_file() and not (
+                path.is_symlink() or log or mark or lock or path == root / MANIFEST
+            ):
+                yield path
+
+
+def _whole_file(path: Path, copy: Path) -> Path:
+    """The file; for a database a copy of it by SQLite, its log included."""
+    with path.open("rb") as file:
+        if file.read(len(_SQLITE)) != _SQLITE:
+            return path
+    copy_database(path, copy)
+    return copy
+
+
+def _digest(source: IO[bytes], to: IO[bytes] | None = None) -> str:
+    """SHA-256 of a file, which is copied if ``to`` is given."""
+    digest = hashlib.sha256()
+    while block := source.read(_BLOCK):
+        digest.update(block)
+        if to is not None:
+            to.write(block)
+    return digest.hexdigest()

@@ -55,18 +55,6 @@ from ._settings import (
     setting_places as setting_places,
     settings_without_file as settings_without_file,
 )
-from ._snapshots import (
-    NOW as NOW,
-    Restored as Restored,
-    SnapshotDiff as SnapshotDiff,
-    diff_snapshots as diff_snapshots,
-    flat_settings as flat_settings,
-    keep_snapshot as keep_snapshot,
-    list_snapshots as list_snapshots,
-    restore_snapshot as restore_snapshot,
-    setting_text as setting_text,
-    snapshot_settings as snapshot_settings,
-)
 from ._work import at_work as at_work
 from .building import (
     Feed as Feed,

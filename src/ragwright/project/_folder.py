@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import ledger
 from ..core import ConfigError
 
 PROJECT_FILE = "ragwright.yaml"
@@ -80,15 +79,6 @@ class ProjectFolder:
 
     root: Path
     frozen: Path | None = None
-
-    def __post_init__(self) -> None:
-        """Finish a restore that was killed.
-
-        Raises:
-            StoreBusyError: A restore is going on.
-            StoreError: It cannot be finished.
-        """
-        ledger.finish_switch(self.root)
 
     @property
     def parts(self) -> Path:

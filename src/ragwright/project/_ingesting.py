@@ -24,7 +24,6 @@ from ..ledger import Ledger
 from ._again import vectors_again
 from ._folder import ProjectFolder
 from ._make_ingest import make_ingest
-from ._snapshots import keep_snapshot
 from ._source_entries import entry_of_argument
 from ._work import at_work
 from .building import (
@@ -100,7 +99,6 @@ def ingest_sources(
         with FetchAhead(fetch_by_runner(project), web_pages(feeds)) as fetch_page:
             report = work.run(feeds, fetch_page, prune=prune)
     project.keep_views()
-    keep_snapshot(project, "ingest")
     marker.unlink(missing_ok=True)
     notes = (*notes, *report.notes, *_unused_rules(project))
     report = replace(report, notes=notes, engine=used)

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
         Sheet,
     )
     from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
-    from ..index import KeptState
     from ..jobs import CheckLine, Gating, Jobs, NoticeSent, Promoted, Promoting
     from ..measure import Comparisons, GateOutcome, Measure
     from ..monitoring import DriftReport, Measured, Measuring
@@ -63,9 +62,7 @@ if TYPE_CHECKING:
         IngestReport,
         ListedModel,
         Project,
-        Restored,
         Session,
-        SnapshotDiff,
     )
     from ..report import Report, Reporting
     from ..retrieve import Explanation, Retrieved
@@ -165,18 +162,6 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
             engine=engine,
             on_start=on_start,
         )
-
-    def list_snapshots(self) -> tuple[KeptState, ...]:
-        """The kept states of the index under the present settings, oldest first."""
-        return opened.list_snapshots(self.project)
-
-    def diff_snapshots(self, first: str, second: str = "now") -> SnapshotDiff:
-        """Compare two states of the index by their numbers; ``now`` is the present one."""
-        return opened.diff_snapshots(self.project, first, second)
-
-    def restore_snapshot(self, state: str, *, files: bool = True) -> Restored:
-        """Make a kept state the present one; see :func:`ragwright.project.restore_snapshot`."""
-        return opened.restore_snapshot(self.project, state, files=files)
 
     def forecast_ingest(self, *sources: str | Path) -> IngestForecast:
         """Forecast what an ingest would write, embed and cost; write nothing, call no model."""

@@ -1,4 +1,4 @@
-"""`ragwright backup` and `ragwright restore`."""
+"""`ragwright backup`."""
 
 from __future__ import annotations
 
@@ -7,98 +7,35 @@ from pathlib import Path
 from typer import Argument, Option
 
 from ...core import counted
-from ...operations import (
-    CopyProgress,
-    back_up_project,
-    owner_event,
-    rate_of,
-    record,
-    restore_project,
-)
+from ...operations import back_up_project, check_backup, owner_event, record
 from ...project import ProjectFolder, load_settings
-from .._console import Step
 from .._flags import Flags, takes
-
-_MB = 1e6
 
 
 @takes("project overrides as_json quiet")
 def backup(
     flags: Flags,
-    file: Path = Argument(metavar="FILE", help="The archive (zip), a new file."),
-    replies: bool = Option(False, "--replies", help="Also the stored replies of models."),
-    sources: bool = Option(
-        False, "--sources", help="Also the files of local sources within the project."
+    file: Path = Argument(metavar="FILE", help="The archive (zip); a new file without --check."),
+    check: bool = Option(
+        False, "--check", help="Compare every file of an archive with its checksum; write none."
     ),
 ) -> None:
-    """Write the whole project to one archive, also while it is served or ingests."""
-    folder = ProjectFolder(flags.project).require()
-    settings = load_settings(folder.settings, flags.settings)
-    record(folder, settings, owner_event("exported", "backup", file.name))
-    progress = CopyProgress()
-    with flags.console.progress(lambda: _step(progress)):
-        manifest = back_up_project(
-            folder, settings, file, replies=replies, sources=sources, progress=progress
-        )
-    size = file.stat().st_size
+    """Write the whole project to one archive, or check one."""
+    if check:
+        manifest = check_backup(file)
+    else:
+        folder = ProjectFolder(flags.project).require()
+        settings = load_settings(folder.settings, flags.settings)
+        record(folder, settings, owner_event("exported", "backup", file.name))
+        manifest = back_up_project(folder, settings, file)
+    files, at = len(manifest["files"]), manifest["at"][:19]
+    left_out, size = manifest["left_out"], file.stat().st_size
     flags.console.show(
-        lambda: {
-            "file": str(file),
-            "bytes": size,
-            "files": len(manifest.files),
-            "unpacked": manifest.size,
-            "left_out": dict(manifest.left_out),
-        },
+        lambda: {"file": str(file), "bytes": size, "files": files, "at": at, "left_out": left_out},
         lambda: (
-            f"{counted(len(manifest.files), 'file')} ({manifest.size / _MB:,.1f} MB) in {file} "
-            f"({size / _MB:,.1f} MB)"
+            f"{counted(files, 'file')} of {at} UTC in {file} ({size / 1e6:,.1f} MB)"
+            f"{': every checksum is right' if check else ''}"
         ),
     )
-    for name, reason in manifest.left_out.items():
-        flags.console.remark(f"left out: {name} ({reason})")
-
-
-@takes("project as_json quiet")
-def restore(
-    flags: Flags,
-    file: Path = Argument(metavar="FILE", help="An archive of `ragwright backup`."),
-    replace: bool = Option(
-        False,
-        "--replace",
-        help="The folder may hold a project: what the archive replaces is moved aside.",
-    ),
-) -> None:
-    """Put a backup in place, in a new or empty folder (-C); every file is checked first."""
-    progress = CopyProgress()
-    with flags.console.progress(lambda: _step(progress)):
-        restored = restore_project(file, flags.project, replace=replace, progress=progress)
-    folder = ProjectFolder(flags.project)
-    if folder.opened:
-        settings = load_settings(folder.settings)
-        record(folder, settings, owner_event("changed", "restore", file.name))
-    manifest = restored.manifest
-    flags.console.show(
-        lambda: {
-            "folder": str(flags.project),
-            "files": len(manifest.files),
-            "at": manifest.at,
-            "before": None if restored.before is None else str(restored.before),
-            "left_out": dict(manifest.left_out),
-        },
-        lambda: (
-            f"{counted(len(manifest.files), 'file')} of {manifest.at[:19]} UTC restored to "
-            f"{flags.project}"
-        ),
-    )
-    if restored.before is not None:
-        flags.console.remark(f"what was there before: {restored.before}")
-    for name, reason in manifest.left_out.items():
-        flags.console.remark(f"not in the backup: {name} ({reason})")
-
-
-def _step(progress: CopyProgress) -> Step | str:
-    if not progress.total:
-        return ""
-    rate = rate_of(progress)
-    left = (progress.total - progress.done) / rate if rate else None
-    return Step(progress.done / _MB, progress.total / _MB, "MB", rate / _MB, left)
+    for name, reason in left_out.items():
+        flags.console.remark(f"not in it: {name} ({reason})")

@@ -87,8 +87,6 @@ def _sync_locked(
         saved = _Marker(version, store.snapshot(pair), opened.settings.groups.key)
         saved.save(tables.folder, pair)
     written = counts.added + counts.changed
-    if pair == opened.pair:
-        project.keep_snapshot(opened, "records refresh")
     return IndexCounts(
         report.embedded,
         total - written - len(report.failures),
