@@ -80,14 +80,12 @@ def judging(name: str) -> Iterator[tuple[str, ...]]:
 
 
 def questions(folder: Path, asked: Asked) -> Testset:
-    """Questions that the model writes; without one, templates ask them, then headings and gaps."""
+    """Questions that the model writes; without one, headings and gaps."""
     offline = asked.model == "extractive"
     writer = "" if offline else asked.model
     with Workbench.open(folder, Session(asked.settings(reranked=False))) as bench:
         bench.ingest()
-        options = Synthesizing(
-            asked.questions, () if offline else ("model",), model=writer, weak=offline
-        )
+        options = Synthesizing(asked.questions, () if offline else ("model",), model=writer)
         synthesized, _ = bench.synth(options)
         path = bench.project.folder.testsets / "fifty.jsonl"
         write_rows(synthesized.rows, path)

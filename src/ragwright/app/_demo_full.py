@@ -92,7 +92,7 @@ def _testset(bench: Workbench, console: Console) -> Path:
         console.result(f"\n# Testset\n\n{path} exists already and is used")
         return path
     with console.progress(lambda: "making questions from the guide"):
-        synthesis, _ = bench.synth(Synthesizing(QUESTIONS, ("template",)))
+        synthesis, _ = bench.synth(Synthesizing(QUESTIONS))
     write_rows(synthesis.rows, path)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(synthesis.made.items()))
     first = next(row for row in synthesis.rows if row.reference)

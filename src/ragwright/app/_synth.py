@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +30,6 @@ _CHAT = ".chat.jsonl"
 _NUGGETIZER = ".nuggets.jsonl"
 """End of the name of a file in the format of castorini/nuggetizer."""
 
-_MOST_SHARES = 12
-"""Most folders, formats or languages that are listed with their number of questions."""
-
 
 @dataclass(frozen=True, slots=True)
 class SynthFlags:
@@ -56,21 +52,15 @@ class SynthFlags:
     )
     kinds: str = Option(
         "",
-        help="Comma-separated kinds: model, template, cloze, heading, follow-up (questions after "
-        "another turn); by default model, without a model template.",
-    )
-    weak: bool = Option(
-        False,
-        "--weak",
-        help="Without a model: fill up with sentences with a gap and with headings.",
+        help="Comma-separated kinds: model, cloze (a sentence with a gap), heading; by default "
+        "model, without a model cloze and heading.",
     )
     per_chunk: int = Option(
         3, min=1, help="Maximum number of questions that a model writes per chunk."
     )
     levels: str = Option(
         "",
-        help="Comma-separated levels: fact,extraction,style,idea; of follow-ups "
-        "pronoun,ellipsis,and-for; all by default.",
+        help="Comma-separated levels: fact,extraction,style,idea; all by default.",
     )
     personas: str = Option(
         "", help="Personas that get their own gold answers, separated by commas."
@@ -94,7 +84,6 @@ class SynthFlags:
             levels=names_of(self.levels),
             personas=names_of(self.personas),
             per_chunk=self.per_chunk,
-            weak=self.weak,
             seed=flags.seed,
             resume=flags.resume,
         )
@@ -195,9 +184,6 @@ def _document(
         "questions": synthesis.questions,
         "made": dict(synthesis.made),
         "rejected": dict(synthesis.rejected),
-        "weak": synthesis.weak,
-        "weak_left_out": synthesis.weak_left_out,
-        "shares": {name: dict(counts) for name, counts in synthesis.shares.items()},
         "splits": splits,
         "leak": list(synthesis.leak_quartiles()),
         "notes": list(synthesis.notes),
@@ -211,7 +197,6 @@ def _text(synthesis: Synthesis, output: Path, splits: dict[str, int]) -> str:
     lines += [f"  {count:5}  {kind}" for kind, count in synthesis.made.items()]
     lines += ["rejected" if synthesis.rejected else "rejected: none"]
     lines += [f"  {count:5}  {reason}" for reason, count in synthesis.rejected.items()]
-    lines += _shares_lines(synthesis)
     lines.append("splits: " + ", ".join(f"{name} {count}" for name, count in splits.items()))
     if quartiles := synthesis.leak_quartiles():
         least, first, middle, third, most = quartiles
@@ -221,16 +206,3 @@ def _text(synthesis: Synthesis, output: Path, splits: dict[str, int]) -> str:
             f"{most:.2f}"
         )
     return "\n".join([*lines, *(f"note: {note}" for note in synthesis.notes)])
-
-
-def _shares_lines(synthesis: Synthesis) -> list[str]:
-    """Questions by folder, format and language; the kinds are listed under "made"."""
-    lines = []
-    for dimension, counts in synthesis.shares.items():
-        shown = [f"{value} {count}" for value, count in islice(counts.items(), _MOST_SHARES)]
-        if len(counts) > _MOST_SHARES:
-            others = sum(counts.values()) - sum(islice(counts.values(), _MOST_SHARES))
-            shown.append(f"{len(counts) - _MOST_SHARES} others {others}")
-        if dimension != "kind":
-            lines.append(f"by {dimension}: {', '.join(shown)}")
-    return lines

@@ -1,4 +1,4 @@
-"""Training questions from the documents themselves: headings, gaps, templates, codes."""
+"""Training questions from the documents themselves: headings, gaps, codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..project import Project
     from ..retrieve import Meaning
 
-KINDS = {"headings": "heading", "cloze": "cloze", "questions": "template"}
+KINDS = {"headings": "heading", "cloze": "cloze"}
 """Sources of questions that ``synth`` makes offline, with their kind in ``synth``."""
 
 SOURCES = ("testset", *KINDS, "glossary")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..project import Project
     from ..testsets import Split, Testset
 
-_WITHOUT_TESTSET = ("headings", "questions", "glossary")
+_WITHOUT_TESTSET = ("headings", "cloze", "glossary")
 
 
 @dataclass(frozen=True, slots=True)

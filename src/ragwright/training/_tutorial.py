@@ -202,7 +202,7 @@ def _tutorial_questions(
         origin = f"generated earlier, in {place}; delete the file to generate others"
     else:
         origin = f"generated, in {place}"
-        synthesis_options = Synthesizing(options.questions, weak=True, seed=options.seed)
+        synthesis_options = Synthesizing(options.questions, seed=options.seed)
         synthesis, summary = synthesize(project, synthesis_options)
         if summary is not None and summary.reason is not None:
             raise summary.reason

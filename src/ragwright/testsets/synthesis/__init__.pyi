@@ -29,7 +29,6 @@ from ._offline_questions import (
     plain_text as plain_text,
     spread as spread,
 )
-from ._strata import Stratum as Stratum, balanced as balanced, stratum_of as stratum_of
 from ._survey import Survey as Survey, Vocabulary as Vocabulary
 from ._synthesis import (
     Synthesis as Synthesis,
@@ -42,4 +41,3 @@ from ._synthesizing import (
     import_testset as import_testset,
     synthesize as synthesize,
 )
-from ._template_questions import template_questions as template_questions

@@ -9,17 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import GoldSpan, Turn
+from ...core import GoldSpan
 from ...models import TokenSource, detect_language
-
-WEAK = "weak: a sentence with a gap, or a heading (--weak includes them)"
-"""Reason of a question that no person would ask."""
-
-FOLLOW_UP = "follow-up"
-"""Kind of a question that refers to the turns before it."""
-
-AND_FOR, ELLIPSIS, PRONOUN = "and-for", "ellipsis", "pronoun"
-"""Forms of follow-ups."""
 
 _ALIKE = 0.75
 """Least share of common words of two near-duplicates."""
@@ -38,17 +29,13 @@ class Candidate:
     """A question with its gold, accepted or rejected.
 
     Attributes:
-        kind: Origin: ``model``, ``template``, ``cloze``, ``heading`` or ``follow-up``.
+        kind: Origin: ``model``, ``cloze`` or ``heading``.
         question: The question.
         answer: Gold answer; empty for headings, whose gold is the span alone.
         span: The evidence; its text is that of the document.
-        level: Requested level: ``fact``, ``idea``, …; of a template and a follow-up the form:
-            ``definition``, ``pronoun``, ….
+        level: Requested level of a model's question: ``fact``, ``idea``, ….
         answers: Persona -> its gold answer.
         reason: Reason of the rejection, empty if accepted.
-        history: The turns before a follow-up.
-        standalone: The follow-up as a question that can be understood alone.
-        by_model: True for a follow-up that a chat model wrote.
     """
 
     kind: str
@@ -58,21 +45,6 @@ class Candidate:
     level: str = ""
     answers: Mapping[str, str] = field(default_factory=dict, hash=False)
     reason: str = ""
-    history: tuple[Turn, ...] = ()
-    standalone: str = ""
-    by_model: bool = False
-
-    @property
-    def weak(self) -> bool:
-        """True for questions that no person would ask: a sentence with a gap, a heading, a
-        follow-up of a template.
-        """
-        return self.kind in {"cloze", "heading"} or (self.kind == FOLLOW_UP and not self.by_model)
-
-    @property
-    def full_question(self) -> str:
-        """The question as it can be understood alone."""
-        return self.standalone or self.question
 
     def rejected(self, reason: str) -> Candidate:
         """Return the candidate, rejected with a reason."""
@@ -248,8 +220,8 @@ def without_near_duplicates(
             checked.append(candidate)
             continue
         heading = candidate.kind == "heading"
-        tokens = [] if heading else source.tokens(candidate.full_question)
-        question_words = frozenset(tokens) or frozenset([candidate.full_question.casefold()])
+        tokens = [] if heading else source.tokens(candidate.question)
+        question_words = frozenset(tokens) or frozenset([candidate.question.casefold()])
         codes = frozenset(word for word in question_words if _DIGIT.search(word))
         with_same_codes = words.get(codes, ())
         is_duplicate = any(

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import Any, TypeVar
 
-from ...core import ConfigError, GoldSpan, Mapped, Persona, Span, Turn, near
+from ...core import ConfigError, GoldSpan, Mapped, Persona, Span, near
 from ...flow import Flow, branch, gather, settled
 from ...measure import (
     JudgeCall,
@@ -28,9 +28,6 @@ from ...measure import (
 )
 from ...models import TokenSource
 from ._candidates import (
-    AND_FOR,
-    ELLIPSIS,
-    PRONOUN,
     Candidate,
     context_fault,
     language_fault,
@@ -40,7 +37,7 @@ from ._candidates import (
 
 T = TypeVar("T")
 
-_QUOTED_LEVELS = ("fact", "extraction", AND_FOR, ELLIPSIS, PRONOUN)
+_QUOTED_LEVELS = ("fact", "extraction")
 """Levels whose answer must consist of words of its evidence."""
 UNUSABLE = "no usable reply after a retry"
 OTHER_MODEL = (
@@ -184,13 +181,7 @@ def candidate_body(candidates: Sequence[Candidate]) -> dict[str, Any]:
 def candidates_of(body: Mapping[str, Any]) -> tuple[Candidate, ...]:
     """Rebuild the candidates from the values of :func:`candidate_body`."""
     return tuple(
-        Candidate(
-            **{
-                **candidate,
-                "span": GoldSpan(**candidate["span"]),
-                "history": tuple(Turn(**turn) for turn in candidate.get("history", ())),
-            }
-        )
+        Candidate(**{**candidate, "span": GoldSpan(**candidate["span"])})
         for candidate in body["candidates"]
     )
 
@@ -313,7 +304,7 @@ def _answer_call(
             raise ValueError('"answer" must be empty where "answerable" is false, and only there')
         return reply["answerable"], reply["answer"].strip()
 
-    question = candidate.full_question
+    question = candidate.question
     if question == "forecast?":
         question = f"forecast {number}?"  # distinct calls are counted once each
     return JudgeCall(

@@ -6,17 +6,13 @@ sentence. They can distinguish retrieval settings, but differ from users' questi
 
 from __future__ import annotations
 
-import heapq
-import math
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from ...core import Document, GoldSpan, Section, Span, text_hash
 from ...models import sentence_spans, words
 from ._candidates import Candidate, context_fault
-from ._strata import Stratum
 from ._survey import Survey, Vocabulary, fenced, sentences_of
 
 GAP = "____"
@@ -96,7 +92,7 @@ def cloze_questions(document: Document, survey: Survey, seed: int) -> Iterator[C
         start = lead.end() if lead else span.start
         sentence = text[start : span.end]
         plain = plain_text(sentence)
-        if not is_prose_sentence(plain):
+        if not _is_prose_sentence(plain):
             continue
         gold = GoldSpan(document.id, start, span.end, sentence)
         yield _cloze_candidate(plain, gold, survey, topics)
@@ -164,7 +160,7 @@ def _is_topic(term: str, token: str, vocabulary: Vocabulary, topics: frozenset[s
     return len(term) >= 4 and term.isalpha() and token in topics and not common
 
 
-def is_prose_sentence(plain: str) -> bool:
+def _is_prose_sentence(plain: str) -> bool:
     """True for a whole sentence: begins with a capital, ends with a stop, is mostly letters.
 
     One that begins with a quotation mark is an example or a quote, not a statement.
@@ -196,7 +192,7 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
     for place in _seeded_order([Span(s, s + 1) for s in starts], document.id, seed):
         section = sections[place.start]
         next_start = next((s for s in starts if s > section.span.start), section.span.end)
-        body = body_of(text, section, min(next_start, section.span.end))
+        body = _body_of(text, section, min(next_start, section.span.end))
         if body is None:
             continue
         path = _heading_path(document, section)
@@ -212,11 +208,6 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
             yield candidate
 
 
-def heading_text(section: Section) -> str:
-    """Return the title of a section as plain text."""
-    return plain_text(_HEADING_MARK.sub("", section.title))
-
-
 def _heading_path(document: Document, section: Section) -> str:
     """Return the headings above a section and its own, outermost first, below the title."""
     titles = [*document.headings_at(section.span.start)]
@@ -225,7 +216,7 @@ def _heading_path(document: Document, section: Section) -> str:
     return ": ".join(plain_text(_HEADING_MARK.sub("", title)) for title in dict.fromkeys(titles))
 
 
-def body_of(text: str, section: Section, end: int) -> Span | None:
+def _body_of(text: str, section: Section, end: int) -> Span | None:
     """Return a section's own text below its heading, None if it is too short or mostly code."""
     line = text.find("\n", section.span.start, end)
     if line < 0:
@@ -261,12 +252,7 @@ def spread(
     make: Maker,
     seed: int,
 ) -> Iterator[Candidate]:
-    """Yield candidates of a collection, alternating between groups and documents in a seeded order.
-
-    The next document is of the group (:class:`Stratum`) with the fewest questions for its weight,
-    the square root of its number of chunks; a document without questions counts as one question. A
-    document yields one question of each form per turn, and gets a second turn after all documents
-    of its group.
+    """Yield candidates of a collection, alternating between documents in a seeded order.
 
     Args:
         documents: Ids.
@@ -275,56 +261,21 @@ def spread(
         make: Makes the candidates of a document.
         seed: Seed of all orders.
     """
-    groups: dict[Stratum, _Group] = {}
-    for name in sorted(documents, key=lambda name: text_hash(f"{seed}\x00{name}")):
-        group = groups.setdefault(survey.strata.get(name, Stratum()), _Group())
-        group.unread.append(name)
-        group.chunks += max(1, len(survey.chunks.get(name, ())))
-    heap = [(0.0, number, group) for number, group in enumerate(groups.values())]
-    while heap:
-        yielded, number, group = heapq.heappop(heap)
-        turn: list[Candidate] | None
-        if group.unread:
-            document = read(group.unread.popleft())
-            rounds = _rounds_of(make(document, survey, seed) if document is not None else ())
-        else:
-            rounds = group.open.popleft()
-        turn = next(rounds, None)
-        if turn is not None:
-            yield from turn
-            group.open.append(rounds)
-        if group.unread or group.open:
-            accepted = sum(not candidate.reason for candidate in turn or ())
-            heapq.heappush(
-                heap, (yielded + max(1, accepted) / math.sqrt(group.chunks), number, group)
-            )
 
+    def of_document(name: str) -> Iterator[Candidate]:
+        document = read(name)
+        if document is not None:
+            yield from make(document, survey, seed)
 
-@dataclass(slots=True)
-class _Group:
-    """Documents of one group: unread ones, and those with candidates left."""
-
-    unread: deque[str] = field(default_factory=deque)
-    open: deque[Iterator[list[Candidate]]] = field(default_factory=deque)
-    chunks: int = 0
-
-
-def _rounds_of(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
-    """Group a document's candidates into rounds: one accepted of each form, after rejected ones."""
-    queues: dict[str, deque[Candidate]] = {}
-    rejected: list[Candidate] = []
-    for candidate in candidates:
-        if candidate.reason:
-            rejected.append(candidate)
-        else:
-            queues.setdefault(candidate.level, deque()).append(candidate)
-    if rejected and not queues:
-        yield rejected
-    while queues:
-        turn = [*rejected, *(queue.popleft() for queue in queues.values())]
-        queues = {level: queue for level, queue in queues.items() if queue}
-        rejected = []
-        yield turn
+    order = sorted(documents, key=lambda name: text_hash(f"{seed}\x00{name}"))
+    waiting = deque(map(of_document, order))
+    while waiting:
+        candidates = waiting.popleft()
+        for candidate in candidates:
+            yield candidate
+            if not candidate.reason:
+                waiting.append(candidates)
+                break
 
 
 def _seeded_order(spans: Sequence[Span], document_id: str, seed: int) -> list[Span]:

@@ -10,7 +10,6 @@ from functools import lru_cache
 
 from ...core import Span, case_folded, text_hash
 from ...models import TokenSource, sentence_spans
-from ._strata import Stratum
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~)", re.MULTILINE)
 
@@ -70,16 +69,12 @@ class Survey:
     def __init__(self, source: TokenSource) -> None:
         self.vocabulary = Vocabulary(source)
         self.chunks: dict[str, tuple[Span, ...]] = {}
-        self.strata: dict[str, Stratum] = {}
         self._texts: Counter[str] = Counter()
         self._sentences: Counter[str] = Counter()
 
-    def add(
-        self, document_id: str, text: str, chunks: Sequence[Span], stratum: Stratum | None = None
-    ) -> None:
-        """Add a chunked document, with the group it belongs to (:func:`stratum_of`)."""
+    def add(self, document_id: str, text: str, chunks: Sequence[Span]) -> None:
+        """Add a chunked document."""
         self.chunks[document_id] = tuple(chunks)
-        self.strata[document_id] = stratum or Stratum()
         for span in chunks:
             piece = text[span.start : span.end]
             self.vocabulary.add(piece)

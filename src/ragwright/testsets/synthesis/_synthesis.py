@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...core import MetaValue, Row, counted, text_hash
 from .._splits import CONFIRM_SHARE
-from ._candidates import FOLLOW_UP, WEAK, Candidate
-from ._strata import shares_of
+from ._candidates import Candidate
 from ._survey import Survey
 
 FEW_DOCUMENTS = 5
 """Below this number of documents, splits are parts of a document's text."""
 
 _RUNS = 5
-
-_MOST_OF = 0.6
-"""Least share of a folder, format, language or kind that a note names as too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +27,6 @@ class Synthesis:
         rejected: Reason -> number of candidates.
         leaks: Leak of each question that has one, ascending.
         notes: Notes for the user.
-        weak: Number of questions that no person would ask (a gap, a heading, a follow-up of a
-            template).
-        weak_left_out: Number of such questions that were left out.
-        shares: ``folder``, ``format``, ``language``, ``kind`` -> value -> number of questions.
     """
 
     rows: tuple[Row, ...]
@@ -42,9 +34,6 @@ class Synthesis:
     rejected: Mapping[str, int]
     leaks: tuple[float, ...]
     notes: tuple[str, ...] = ()
-    weak: int = 0
-    weak_left_out: int = 0
-    shares: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def questions(self) -> int:
@@ -68,9 +57,9 @@ def synthesis_of(
 ) -> Synthesis:
     """Make the testset of the first accepted candidates.
 
-    Rows hold metadata ``kind``, ``level`` (from a model), ``leak`` and ``split``: about two of five
-    rows, of whole documents, are for confirmation; with fewer than five documents these are parts
-    of their text, with a note.
+    Rows hold metadata ``kind``, ``generated``, ``level`` (from a model), ``leak`` and ``split``:
+    about two of five rows, of whole documents, are for confirmation; with fewer than five documents
+    these are parts of their text, with a note.
 
     Args:
         candidates: In order of preference, including rejected ones.
@@ -80,7 +69,7 @@ def synthesis_of(
         notes: To begin with.
     """
     accepted = [candidate for candidate in candidates if not candidate.reason]
-    chosen, unused = accepted[:wanted], accepted[wanted:]
+    chosen = accepted[:wanted]
     rejected = Counter(candidate.reason for candidate in candidates if candidate.reason)
     chosen.sort(key=lambda c: (c.span.document_id, c.span.start, c.span.end, c.question))
     splits = planned_splits(chosen)
@@ -90,28 +79,24 @@ def synthesis_of(
         for candidate, leak, split in zip(chosen, leaks, splits, strict=True)
         for row in _candidate_rows(candidate, leak, split)
     ]
-    shares = shares_of(chosen, survey.strata)
     all_notes = [
         *notes,
         *_shortage_note(len(chosen), wanted, rejected, survey),
-        *_imbalance_notes(shares, unused, survey),
     ]
     if chosen and len({candidate.span.document_id for candidate in chosen}) < FEW_DOCUMENTS:
         all_notes.append(
             f"fewer than {FEW_DOCUMENTS} documents: the splits are parts of their text, so "
             "adjacent questions are in different splits"
         )
+    made = Counter(" ".join(filter(None, (c.kind, c.level))) for c in chosen)
     sorted_leaks = sorted(leak for leak in leaks if leak is not None)
     counts = dict(sorted(rejected.items(), key=lambda item: (-item[1], item[0])))
     return Synthesis(
         tuple(rows),
-        dict(sorted(shares["kind"].items())),
+        dict(sorted(made.items())),
         counts,
         tuple(sorted_leaks),
         tuple(all_notes),
-        sum(candidate.weak for candidate in chosen),
-        rejected[WEAK],
-        shares,
     )
 
 
@@ -122,29 +107,10 @@ def _shortage_note(
     if questions >= wanted:
         return
     reasons = [f"{counted(len(survey.chunks), 'document')} gave no more valid ones"]
-    others = {name: count for name, count in rejected.items() if name != WEAK}
-    if others:
-        reason = max(others, key=lambda name: others[name])
-        reasons.append(f"the most common reason for rejection was {reason!r} ({others[reason]})")
-    if rejected.get(WEAK):
-        reasons.append("--weak adds sentences with a gap, and headings")
+    if rejected:
+        reason = max(rejected, key=lambda name: rejected[name])
+        reasons.append(f"the most common reason for rejection was {reason!r} ({rejected[reason]})")
     yield f"{questions} of {wanted} questions: {'; '.join(reasons)}"
-
-
-def _imbalance_notes(
-    shares: Mapping[str, Mapping[str, int]], unused: Sequence[Candidate], survey: Survey
-) -> Iterator[str]:
-    """Yield a note for each dimension of which one value has most questions, with the reason."""
-    unused_shares = shares_of(unused, survey.strata)
-    for dimension, counts in shares.items():
-        value, most = next(iter(counts.items()), ("", 0))
-        total = sum(counts.values())
-        if len(counts) > 1 and most > _MOST_OF * total:
-            has_others = any(name != value for name in unused_shares[dimension])
-            reason = (
-                "it is much larger than the others" if has_others else "the others gave no more"
-            )
-            yield f"{most} of {total} questions have the {dimension} {value!r}: {reason}"
 
 
 def planned_splits(chosen: Sequence[Candidate]) -> list[str]:
@@ -191,14 +157,9 @@ def _candidate_rows(candidate: Candidate, leak: float | None, split: str) -> lis
     span = candidate.span
     place = f"{candidate.kind}\x00{span.document_id}\x00{span.start}\x00{candidate.question}"
     name = f"{candidate.kind}-{text_hash(place)[:10]}"
-    metadata: dict[str, MetaValue] = {"kind": candidate.kind, "split": split}
+    metadata: dict[str, MetaValue] = {"kind": candidate.kind, "generated": True, "split": split}
     if candidate.level:
-        metadata["form" if candidate.kind in ("template", FOLLOW_UP) else "level"] = candidate.level
-    if candidate.history:
-        turn = 1 + sum(turn.role == "user" for turn in candidate.history)
-        metadata |= {"turn": turn, "standalone": False, "meaning": candidate.standalone}
-    if candidate.weak:
-        metadata["weak"] = True
+        metadata["level"] = candidate.level
     if leak is not None:
         metadata["leak"] = leak
     answers = candidate.answers or {"": candidate.answer}
@@ -211,7 +172,6 @@ def _candidate_rows(candidate: Candidate, leak: float | None, split: str) -> lis
             reference_spans=(span,),
             persona_name=persona,
             metadata=metadata,
-            history=candidate.history,
         )
         for persona, answer in answers.items()
     ]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice, zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TypeAlias
 
@@ -32,10 +32,8 @@ from ...measure import MeasureSetup
 from ...models import ExtractiveReranker
 from ...project import Project, at_work
 from ..rows import read_rows
-from ._candidates import FOLLOW_UP, WEAK, Candidate, without_near_duplicates
-from ._follow_ups import follow_up_questions
+from ._candidates import Candidate, without_near_duplicates
 from ._imported import imported_rows
-from ._model_follow_ups import PassagePair, write_follow_ups
 from ._model_questions import (
     UNUSABLE,
     Passage,
@@ -46,31 +44,20 @@ from ._model_questions import (
     write_questions,
 )
 from ._offline_questions import cloze_questions, heading_questions, spread
-from ._strata import balanced, interleaved, stratum_of
 from ._survey import Survey
 from ._synthesis import Synthesis, synthesis_of
-from ._template_questions import template_questions
 
-_OFFLINE = {
-    "template": template_questions,
-    "cloze": cloze_questions,
-    "heading": heading_questions,
-    FOLLOW_UP: follow_up_questions,
-}
-_USUAL = ("template", "cloze", "heading")
-"""Kinds without a model, if none is named."""
+_OFFLINE = {"cloze": cloze_questions, "heading": heading_questions}
+"""Kinds that are made without a model."""
 
 KINDS = ("model", *_OFFLINE)
 """Origins of questions."""
 
 _Item: TypeAlias = tuple[str, Callable[[], Flow[tuple[Candidate, ...]]]]
-"""Id and flow of a passage, or a pair of passages, that a model writes on."""
+"""Id and flow of a passage that a model writes on."""
 
 _ROUNDS = 4
 """Most rounds with further passages if too many candidates were rejected."""
-
-_POOL = 4
-"""Candidates per wanted question: groups and forms are balanced by choosing among them."""
 
 _SHORTEST_PASSAGE = 200
 _MAX_TOKENS = 2000
@@ -82,13 +69,10 @@ class Synthesizing:
 
     Attributes:
         questions: Number of questions; each has a row per persona.
-        kinds: ``model``, ``template``, ``cloze``, ``heading``, ``follow-up``, in equal shares; by
-            default the model if there is one, else template. A follow-up is written by the model
-            if there is one, else by templates.
-        weak: Without a model, fill up with cloze and heading, which no person would ask.
+        kinds: ``model``, ``cloze``, ``heading``, in equal shares; by default the model if there is
+            one, else cloze and heading, which no person would ask.
         model: Chat model that writes; ``answer.model`` if empty.
-        levels: Levels to ask the model for, of follow-ups the forms; all of its prompt file if
-            empty.
+        levels: Levels to ask the model for; all of its prompt file if empty.
         personas: Readers with a gold answer of their own (of a model's questions).
         per_chunk: Most questions on one chunk.
         seed: Seed of every choice.
@@ -101,7 +85,6 @@ class Synthesizing:
     levels: tuple[str, ...] = ()
     personas: tuple[str, ...] = ()
     per_chunk: int = 3
-    weak: bool = False
     seed: int = 0
     resume: bool = False
 
@@ -116,48 +99,33 @@ def synthesize(project: Project, options: Synthesizing) -> tuple[Synthesis, RunS
         RetrieveError: Nothing has been ingested.
     """
     kinds = _requested_kinds(project, options)
-    writings = _writings(project, options, kinds)
+    writing = _writing_options(project, options) if "model" in kinds else None
     project.target()  # raises with a hint if nothing is indexed
     survey = survey_of(project)
     share = math.ceil(options.questions / len(kinds))
     lists: list[list[Candidate]] = []
     summaries: list[RunSummary] = []
     for kind in kinds:
-        if kind in writings:
-            items = _items_of(project, options, kind, writings[kind], survey)
-            by_model, rounds = _model_candidates(
-                project, options, writings[kind], items, survey, share
-            )
+        if kind == "model" and writing is not None:
+            items = _items_of(project, options, writing, survey)
+            by_model, summaries = _model_candidates(project, options, writing, items, survey, share)
             lists.append(by_model)
-            summaries += rounds
         else:
             read = project.store.document
             offline = spread(survey.chunks, read, survey, _OFFLINE[kind], options.seed)
-            is_reserve = not (options.kinds or options.weak or kind == "template")
-            most = options.questions * (1 if is_reserve else _POOL)
-            lists.append(list(_until_accepted(offline, most)))
-    lists = [balanced(candidates, survey.strata, survey.chunks) for candidates in lists]
-    ranked = _alternating(lists) if options.kinds else _strong_first(lists)
-    if not options.kinds and not options.weak:
-        ranked = [c.rejected(WEAK) if c.weak and not c.reason else c for c in ranked]
+            lists.append(list(_until_accepted(offline, options.questions)))
+    ranked = _alternating(lists)
     candidates = _distinct_candidates(project, ranked, survey, options.questions)
     texts = _texts_of(project, candidates)
     summary = _summed_rounds(summaries) if summaries else None
     stopped = any(not of_round.complete for of_round in summaries)
     notes = ["the run was stopped before its end: continue it with --resume"] if stopped else []
-    single = sum(len(chunks) < 2 for chunks in survey.chunks.values())
-    if FOLLOW_UP in kinds and single:
-        documents = counted(len(survey.chunks), "document")
-        notes.append(f"{single} of {documents} have a single chunk: a follow-up needs two")
     synthesis = synthesis_of(candidates, options.questions, survey, texts, notes)
     if not synthesis.rows and (summary is None or summary.reason is None):
         commonest = next(iter(synthesis.rejected), "no passage was long enough")
-        hint = "ingest more prose, add gaps and headings with --weak, or ask for other --kinds"
+        hint = "ingest more prose, or ask for other --kinds"
         if commonest == UNUSABLE:
             hint = "name another model with --model: this one does not write the requested JSON"
-        elif single == len(survey.chunks) and kinds == (FOLLOW_UP,):
-            commonest = "a follow-up needs two chunks, and no document has two"
-            hint = "ingest longer documents, or lower chunk.size"
         raise TestsetError(f"no question could be made: {commonest}", hint=hint)
     return synthesis, summary
 
@@ -171,16 +139,13 @@ def forecast_synthesis(project: Project, options: Synthesizing) -> Forecast:
         ConfigError: As :func:`synthesize`.
     """
     kinds = _requested_kinds(project, options)
-    writings = _writings(project, options, kinds)
-    if not writings:
+    if "model" not in kinds:
         return project.runner.forecast([])
+    writing = _writing_options(project, options)
     project.target()  # raises with a hint if nothing is indexed
     survey = survey_of(project)
     first = math.ceil(math.ceil(options.questions / len(kinds)) / options.per_chunk)
-    items = chain.from_iterable(
-        islice(_items_of(project, options, kind, writing, survey), first)
-        for kind, writing in writings.items()
-    )
+    items = islice(_items_of(project, options, writing, survey), first)
     return project.runner.forecast(make for _, make in items)
 
 
@@ -209,17 +174,16 @@ def survey_of(project: Project) -> Survey:
         survey = Survey(reading.analyzer)
         for document in reading.documents():
             chunks = [Span(chunk.start, chunk.end) for chunk in document.chunks]
-            group = stratum_of(document.source, document.text, document.language)
-            survey.add(document.id, document.text, chunks, group)
+            survey.add(document.id, document.text, chunks)
     return survey
 
 
 def passages_of(project: Project, survey: Survey, seed: int) -> Iterator[Passage]:
-    """Yield chunks for questions, in a seeded order, alternating between groups and documents.
+    """Yield chunks for questions, in a seeded order, alternating between documents.
 
     Boilerplate, duplicates, and chunks below 200 characters are skipped.
     """
-    order = interleaved(survey.strata, survey.chunks, seed)
+    order = sorted(survey.chunks, key=lambda name: text_hash(f"{seed}\x00{name}"))
     queues = [_passages_of_document(project.store.document(name), survey, seed) for name in order]
     for turn in zip_longest(*queues):
         yield from (passage for passage in turn if passage is not None)
@@ -257,7 +221,7 @@ def _requested_kinds(project: Project, options: Synthesizing) -> tuple[str, ...]
         )
     if options.kinds:
         return tuple(dict.fromkeys(options.kinds))
-    return ("model",) if _writing_model(project, options) else _USUAL
+    return ("model",) if _writing_model(project, options) else tuple(_OFFLINE)
 
 
 def _writing_model(project: Project, options: Synthesizing) -> str:
@@ -265,34 +229,21 @@ def _writing_model(project: Project, options: Synthesizing) -> str:
     return "" if model == ExtractiveReranker.name else model
 
 
-def _writings(project: Project, options: Synthesizing, kinds: Sequence[str]) -> dict[str, Writing]:
-    """Return how a model writes the questions of each kind that it writes."""
-    by_model = ["model"] if "model" in kinds else []
-    if FOLLOW_UP in kinds and _writing_model(project, options):
-        by_model.append(FOLLOW_UP)
-    alone = len(by_model) == 1
-    return {kind: _writing_options(project, options, kind, alone=alone) for kind in by_model}
-
-
-def _writing_options(project: Project, options: Synthesizing, kind: str, *, alone: bool) -> Writing:
+def _writing_options(project: Project, options: Synthesizing) -> Writing:
     model = _writing_model(project, options)
     if not model:
         raise ConfigError(
             "no chat model is set to write questions",
             where="answer.model",
-            hint="name one with --model, or use --kinds template",
+            hint="name one with --model, or use --kinds cloze,heading",
         )
-    name = "follow_up" if kind == FOLLOW_UP else "synth"
-    writer, checker = prompt_file(project, name), prompt_file(project, "answerable")
-    known = level_lines(writer)
-    # Beside questions of the model, --levels may name levels of theirs alone.
-    levels = [level for level in options.levels if alone or kind == "model" or level in known]
+    writer, checker = prompt_file(project, "synth"), prompt_file(project, "answerable")
     tokens = max(_MAX_TOKENS, 300 * options.per_chunk * (1 + len(options.personas)))
     return Writing(
         setup=MeasureSetup(model=model, max_tokens=tokens, format="json"),
         writer=writer,
         checker=checker,
-        levels=tuple(levels or known),
+        levels=options.levels or tuple(level_lines(writer)),
         count=options.per_chunk,
         personas=tuple(pick_persona(name, project.personas) for name in options.personas),
     )
@@ -314,33 +265,11 @@ def prompt_file(project: Project, name: str) -> Mapped:
 
 
 def _items_of(
-    project: Project, options: Synthesizing, kind: str, writing: Writing, survey: Survey
+    project: Project, options: Synthesizing, writing: Writing, survey: Survey
 ) -> Iterator[_Item]:
-    """Yield the ids and flows of the passages, or pairs of them, that a model writes on."""
-    source = survey.vocabulary.source
-    if kind == FOLLOW_UP:
-        for pair in _pairs_of(project, survey, options.seed):
-            yield pair.id, partial(write_follow_ups, pair, writing, source)
-        return
+    """Yield the ids and flows of the passages that a model writes on."""
     for passage in passages_of(project, survey, options.seed):
-        yield passage.id, partial(write_questions, passage, writing, source)
-
-
-def _pairs_of(project: Project, survey: Survey, seed: int) -> Iterator[PassagePair]:
-    """Yield pairs of passages that follow each other without overlap, alternating between groups
-    and documents.
-    """
-    queues = []
-    for name in interleaved(survey.strata, survey.chunks, seed):
-        passages = _passages_of_document(project.store.document(name), survey, seed)
-        in_order = sorted(passages, key=lambda passage: passage.span.start)
-        pairs = []
-        for first in in_order:
-            after = (second for second in in_order if second.span.start >= first.span.end)
-            pairs += [PassagePair(first, second) for second in islice(after, 1)]
-        queues.append(sorted(pairs, key=lambda pair: text_hash(f"{seed}\x00{pair.id}")))
-    for turn in zip_longest(*queues):
-        yield from (pair for pair in turn if pair is not None)
+        yield passage.id, partial(write_questions, passage, writing, survey.vocabulary.source)
 
 
 def _model_candidates(
@@ -438,12 +367,6 @@ def _alternating(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
     ]
 
 
-def _strong_first(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    """Order natural questions first, then the weak ones in turn, then the rejected ones."""
-    ordered = _alternating(lists)
-    return sorted(ordered, key=lambda candidate: (bool(candidate.reason), candidate.weak))
-
-
 def _distinct_candidates(
     project: Project, candidates: Sequence[Candidate], survey: Survey, wanted: int
 ) -> list[Candidate]:
@@ -463,7 +386,7 @@ def _distinct_candidates(
         batch, waiting = waiting[:size], waiting[size:]
         checked += batch
         if model:
-            questions = [candidate.full_question for candidate in batch]
+            questions = [candidate.question for candidate in batch]
             vectors.append(project.runner.run(embed(model, questions)))
         all_vectors = np.concatenate(vectors) if vectors else None
         deduplicated = without_near_duplicates(checked, survey.vocabulary.source, all_vectors)
