@@ -205,7 +205,7 @@ def test_end_to_end_over_http_on_a_real_file(tmp_path: Path) -> None:
         with Runner(routes) as runner:
             found = runner.run(sql_context("Which order?", database, name))
             assert "| 7 |" in found.hits[0].text
-            assert "begins with 'DELETE'" in server.requests[1].prompt
+            assert "not authorized" in server.requests[1].prompt
             forecast = runner.forecast([lambda: sql_context("Which other?", database, name)])
             assert (forecast.calls.low, forecast.calls.high) == (1, 2)
             assert not forecast.uncertain
