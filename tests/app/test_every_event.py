@@ -24,7 +24,7 @@ WRITES = "works on files of the project, which the user of the machine can read"
 EVENTS = {
     **dict.fromkeys(
         (
-            *("ablate", "ask", "audit", "baseline", "calibrate", "compare", "confirm"),
+            *("ablate", "ask", "audit", "baseline", "compare", "confirm"),
             *("diagnose", "draft", "eval", "gate", "ingest", "log", "passport", "promise"),
             *("records check", "records refresh", "report", "retrieve", "score"),
             *("suite curves", "suite make", "sweep"),

@@ -142,10 +142,11 @@ def test_people_score_blind_and_a_measure_is_held_against_them(project: Path) ->
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows({**row, column: "1"} for row in rows)
-    words = ("calibrate", made, "--labels", "sheet.csv", "--key", "sheet.key.json", "--json")
+    words = ("passport", "review:sheet.csv", "--verdicts", made, "--json")
     told = json.loads(run(project, *words))
-    assert told["n"] == 3
-    assert told["human_mean"]["value"] == 1.0
+    assert told["rows"] == 3
+    assert told["people"]["Contains"]["mean"]["value"] == 1.0
+    assert told["judges"][f"Contains in {made}"]["Contains"]["rows"] == 3
 
 
 def test_rows_of_another_tool_are_scored_without_a_project(tmp_path: Path) -> None:

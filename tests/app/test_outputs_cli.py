@@ -1,4 +1,4 @@
-"""`ragwright outputs` from the command line, from drafts of a scripted server to a calibration."""
+"""`ragwright outputs` from the command line, from drafts of a scripted server to a passport."""
 
 from __future__ import annotations
 
@@ -107,10 +107,11 @@ def test_drafts_are_listed_judged_measured_and_forgotten(project: Path) -> None:
     done = called(project, *measured, "--name", "served", "--labels", "labels.jsonl")
     assert "4 of 4 stored texts" in done.stdout
     assert "2 of them have feedback: 1 accepted, 1 rejected" in done.stdout
-    words = ("calibrate", "served", "--labels", "labels.jsonl", "--column", "feedback_score")
-    found = told(project, *words)
-    assert found["n"] == 2
-    assert found["agreement"]["value"] == 1.0
+    score = "metadata.feedback_score=label.AnswerRelevance(1..5)"
+    found = told(project, "passport", "labels.jsonl", "--map", score, "--verdicts", "served")
+    figures = next(body for name, body in found["judges"].items() if name.startswith("Answer"))
+    assert (found["rows"], figures["AnswerRelevance"]["rows"]) == (2, 2)
+    assert figures["AnswerRelevance"]["bias"]["value"] == 0
     called(project, "gate", "served", "--rule", "AnswerRelevance>=3", "--least", "4")
     called(project, "compare", "served", "served")
     called(project, "report", "served", "-o", "report.html")

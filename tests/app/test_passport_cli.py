@@ -97,7 +97,7 @@ def test_a_chat_judge_gets_a_passport_that_the_gate_reads(
     assert f"passport on rows (faithfulness, {path.name})" in shown
     path.unlink()
     refused = ragwright(project, *gate, code=101).stdout
-    assert "has no passport either" in refused
+    assert "its judge has no passport" in refused
 
 
 def test_outside_a_project_nothing_is_stored(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from command_line import ragwright
 
 from ragwright import Workbench
 from ragwright.core import TestsetError
-from ragwright.experiment import Calibrating
+from ragwright.passport import PassportOptions, free_passport, passport_json
 from ragwright.testing import Reply, ScriptedServer
 
 RUBRIC = """
@@ -111,29 +111,34 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     run = told(project, "score", "rows.jsonl", *measures)["run"]
     gate = ("gate", run, "--rule", "Rubric(polite)>=2", "--calibrated")
     shown, _ = ran(project, *gate, code=101)
-    assert "its judge was never checked against people" in shown
+    assert "it was never checked against people" in shown
     warned, _ = ran(project, *gate[:-1])  # without --calibrated it counts, and warns
     [line] = [line for line in warned.splitlines() if line.startswith("warning: ")]
-    assert "Rubric(polite): its judge was never checked against people" in line
+    assert "Rubric(polite): its judge has no passport" in line
     assert line[9:] in told(project, *gate[:-1])["warnings"]
     ran(project, *gate[:-1], "-o", "gate.xml")
     assert line in (project / "gate.xml").read_text().replace("&gt;", ">")
     assert f"ragwright review {run} --measures 'Rubric(polite)'" in shown
+    assert f"ragwright passport review:sheet.csv --verdicts {run}" in shown
 
     ran(project, "review", run, *measures, "-o", "sheet.csv")
     filled_sheet(project / "sheet.csv", "Rubric(polite) (1-3)")
-    _, remark = ran(project, "calibrate", run, "--labels", "sheet.csv")  # the key lies beside it
-    assert "calibrations/Rubric-polite-" in remark
-    (kept,) = (project / "calibrations").glob("*.json")
+    _, remark = ran(project, "passport", "review:sheet.csv")  # the key lies beside it
+    assert "stored in passports/sheet-" in remark
+    (kept,) = (project / "passports").glob("*.json")
     body = json.loads(kept.read_text())
-    assert body["identity"]["measure"] == "Rubric(polite)"
-    assert body["identity"]["judge"]["model"].endswith("#judge")
-    assert len(body["identity"]["rubrics"]["polite"]) == 32
-    (outcome,) = body["outcomes"]
-    assert (outcome["n"], outcome["run"]) == (12, run)
-    assert outcome["bias"][0] == pytest.approx(1 / 3, abs=1e-4)
+    (name,) = (name for name in body["judges"] if name.startswith("Rubric(polite) by "))
+    identity = body["about"][name]["identity"]
+    assert identity["measure"] == "Rubric(polite)"
+    assert identity["judge"]["model"].endswith("#judge")
+    assert len(identity["rubrics"]["polite"]) == 32
+    assert body["about"][name]["run"] == run
+    figures = body["judges"][name]["Rubric(polite)"]
+    assert figures["rows"] == 12
+    assert figures["bias"]["value"] == pytest.approx(1 / 3, abs=1e-4)
+    assert figures["spearman"]["value"] == 1
     ran(project, *gate)
-    assert "warning" not in ran(project, *gate[:-1])[0]
+    assert "warning: Rubric(polite): its judge" not in ran(project, *gate[:-1])[0]
     ran(project, *gate, "--min-kappa", "0.5")
     short, _ = ran(project, *gate, "--min-kappa", "0.99", code=101)
     assert "0.99 is required" in short
@@ -142,20 +147,20 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     corrected, _ = ran(
         project, "gate", run, "--rule", "Rubric(polite)>=2.5", "--corrected", code=100
     )
-    assert "mean minus the judge's bias (+0.3333 on 12 rows) 2.3333" in corrected
+    assert "mean minus the judge's bias (+0.3333 on 12 rows) 2.333" in corrected
 
     again = told(project, "score", run, *measures)["run"]
     ran(project, "gate", again, "--rule", "Rubric(polite)>=2", "--calibrated")
-    ran(project, "calibrate", again, "--labels", "sheet.csv")  # the answers of `run`, it knows
-    assert len(json.loads(kept.read_text())["outcomes"]) == 2
+    ran(project, "passport", "review:sheet.csv", "--verdicts", again)  # it judged them again
+    assert list((project / "passports").glob("*.json")) == [kept]
 
     filled_sheet(project / "sheet.csv", "Rubric(polite) (1-3)", rude="3", kind="1")
-    ran(project, "calibrate", again, "--labels", "sheet.csv")  # the opposite of what it says
+    ran(project, "passport", "review:sheet.csv", "--verdicts", again)  # the opposite
     shown, _ = ran(project, *gate, code=101)
-    assert "above chance" in shown
-    assert "kappa -" in shown
+    assert "does not show that it can be trusted" in shown
+    assert "not shown to be above chance (-1.000" in shown
     warned, _ = ran(project, *gate[:-1])
-    assert "warning: Rubric(polite): its judge is not proven to agree" in warned
+    assert "warning: Rubric(polite): its passport on sheet does not show" in warned
 
     (project / "rubrics" / "polite.yaml").write_text(RUBRIC.replace("dry", "curt"))
     ran(project, "score", "rows.jsonl", *measures)
@@ -163,6 +168,9 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
         project, "gate", "latest", "--rule", "Rubric(polite)>=2", "--calibrated", code=101
     )
     assert "rubrics.polite" in other
+    kept.write_text("{")
+    _, error = ran(project, *gate, code=1)
+    assert "this is not a passport" in error
 
 
 @pytest.mark.slow
@@ -176,58 +184,55 @@ def test_labels_of_other_answers_are_refused_and_not_recorded(project: Path) -> 
     ]
     (project / "others.jsonl").write_text("\n".join(map(json.dumps, others)))
     other = told(project, "score", "others.jsonl", *measures)["run"]
-    _, error = ran(project, "calibrate", "latest", "--labels", "sheet.csv", code=1)
-    assert f"the sheet has answers of {run}, but not of {other}" in error
-    _, error = ran(project, "calibrate", other, "--labels", "sheet.csv", "--system", run, code=1)
-    assert "people scored other answers in 7 rows: q0, q1, q2, q3, q4 and" in error
-    labelled = [{**row, "human": 2} for row in ROWS]
+    sheet = ("passport", "review:sheet.csv", "--verdicts")
+    _, error = ran(project, *sheet, other, code=1)
+    assert "people judged another answer of row 'q0' than the run scored" in error
+    labelled = [{**row, "human": 1 + at % 3} for at, row in enumerate(ROWS)]
     (project / "labels.jsonl").write_text("\n".join(map(json.dumps, labelled)))
-    column = ("--labels", "labels.jsonl", "--column", "human")
-    _, error = ran(project, "calibrate", other, *column, code=1)
-    assert "'q0' is about another answer" in error
-    assert not (project / "calibrations").exists()
-    ran(project, "calibrate", run, *column)
+    column = ("passport", "labels.jsonl", "--map", "human=label.polite(1..3)", "--verdicts")
+    _, error = ran(project, *column, other, code=1)
+    assert "people judged another answer of row 'q0'" in error
+    assert not (project / "passports").exists()
+    ran(project, *column, run)
+    assert (
+        "mean minus the judge's bias"
+        in ran(project, "gate", run, "--rule", "Rubric(polite)>=1.5", "--corrected")[0]
+    )
+
+    ran(project, "review", run, other, *measures, "-o", "both.csv")
+    filled_sheet(project / "both.csv", "Rubric(polite) (1-3)")
+    _, error = ran(project, "passport", "review:both.csv", code=1)
+    assert "name the run whose scores are compared with people's: --verdicts RUN" in error
+    for name, rows in ((run, 8), (other, 4)):  # of each system its own answers
+        found = told(project, "passport", "review:both.csv", "--verdicts", name)
+        assert (found["rows"], found["people"]["Rubric(polite)"]["rows"]) == (12, 12)
+        mean = found["people"]["Rubric(polite)"]["mean"]["value"]
+        assert mean == pytest.approx((12 + 2 * rows) / 12, abs=1e-4)
 
 
 @pytest.mark.slow
-def test_two_people_bias_nothing_and_an_older_calibration_is_refused(project: Path) -> None:
+def test_two_people_bias_nothing(project: Path) -> None:
     """Ada says 1 and Bo 3 where the judge says 2: no bias, as their mean is 2."""
     measures = ("--measures", "Rubric(polite)")
     run = told(project, "score", "rows.jsonl", *measures)["run"]
     ran(project, "review", run, *measures, "-o", "sheet.csv")
-    labels = []
     for person, rude in (("ada", "1"), ("bo", "3")):
         copy = project / f"{person}.csv"
         copy.write_bytes((project / "sheet.csv").read_bytes())
         filled_sheet(copy, "Rubric(polite) (1-3)", rude=rude)
-        labels += ["--labels", str(copy)]
-    words = ("calibrate", run, *labels, "--key", "sheet.key.json")
-    found = told(project, *words)
-    assert found["bias"]["value"] == 0
-    assert (found["n"], found["labels"], found["labelled_twice"]) == (12, 24, 12)
-    assert found["alpha_level"] == "ordinal"
-    assert found["alpha"]["value"] < 0.7
-    table, _ = ran(project, *words)
-    assert "alpha among people (ordinal)" in table
-    assert "24 labels; 12 rows have labels of two people or more" in table
-    gate = ("gate", run, "--rule", "Rubric(polite)>=2", "--corrected")
-    ran(project, *gate)
-
-    (kept,) = (project / "calibrations").glob("*.json")
-    body = json.loads(kept.read_text())
-    del body["outcomes"][-1]["gate"]["shape"]
-    kept.write_text(json.dumps(body))
-    old, _ = ran(project, *gate, code=101)
-    assert "took the median" in old
-    assert f"ragwright calibrate {run} --measure 'Rubric(polite)' --labels" in old
-    ran(project, *words)
-    ran(project, *gate)
-
-    body["outcomes"][-1]["gate"]["shape"] = 2
-    body["outcomes"][-1]["gate"]["bias"]["value"] = "NaN"
-    kept.write_text(json.dumps(body))
-    _, error = ran(project, *gate, code=1)
-    assert "not a record of calibrations" in error
+    found = told(project, "passport", "review:ada.csv,bo.csv")
+    people = found["people"]["Rubric(polite)"]
+    assert (people["rows"], people["labels"], people["raters"], people["twice"]) == (12, 24, 2, 12)
+    assert people["weighted_kappa"]["value"] < 0.7
+    (judge,) = (body for name, body in found["judges"].items() if name.startswith("Rubric"))
+    assert judge["Rubric(polite)"]["bias"]["value"] == 0
+    corrected = ("gate", run, "--rule", "Rubric(polite)>=2.6", "--corrected")
+    assert "bias (+0.0000 on 12 rows) 2.6667" in ran(project, *corrected)[0]
+    (project / "people").mkdir()
+    for name in ("ada.csv", "bo.csv", "sheet.key.json"):
+        (project / name).rename(project / "people" / name)
+    folder = told(project, "passport", "review:people")
+    assert folder["people"]["Rubric(polite)"] == people
 
 
 def test_the_same_sheet_twice_is_not_two_people(project: Path) -> None:
@@ -235,9 +240,8 @@ def test_the_same_sheet_twice_is_not_two_people(project: Path) -> None:
     run = told(project, "score", "rows.jsonl", *measures)["run"]
     ran(project, "review", run, *measures, "-o", "sheet.csv")
     filled_sheet(project / "sheet.csv", "Rubric(polite) (1-3)")
-    twice = ("--labels", "sheet.csv", "--labels", "sheet.csv")
-    _, error = ran(project, "calibrate", run, *twice, code=1)
-    assert "two labels of 'sheet.csv'" in error
+    _, error = ran(project, "passport", "review:sheet.csv,sheet.csv", code=1)
+    assert "two labels of 'sheet'" in error
 
 
 def test_nobody_loses_what_he_wrote_and_everybody_sees_the_levels(project: Path) -> None:
@@ -258,12 +262,15 @@ def test_nobody_loses_what_he_wrote_and_everybody_sees_the_levels(project: Path)
     assert "sheet.key.json" in error
     assert (project / "ada.csv").read_bytes() == before
     ran(project, "score", "rows.jsonl", "--measures", "Rubric(polite)")
-    _, error = ran(project, "calibrate", "latest", "--labels", "ada.csv", code=1)
-    assert "--key sheet.key.json" in error
+    (project / "sheet.key.json").rename(project / "other.key.json")
+    (project / "own.key.json").write_bytes((project / "other.key.json").read_bytes())
+    named = ("passport", "review:ada.csv", "--verdicts", "latest")
+    _, error = ran(project, *named, code=1)
+    assert "there are several: other.key.json, own.key.json" in error
+    (project / "own.key.json").unlink()
+    ran(project, *named)
     filled_sheet(project / "ada.csv", "Rubric(polite) (1-3)", rude="4")
-    _, error = ran(
-        project, "calibrate", "latest", "--labels", "ada.csv", "--key", "sheet.key.json", code=1
-    )
+    _, error = ran(project, *named, code=1)
     assert "not a whole number from 1 to 3" in error
 
 
@@ -424,45 +431,54 @@ def with_label(value: str) -> str:
     return "\n".join(json.dumps(line).replace('"?"', value) for line in lines)
 
 
+COLUMN = ("labels.jsonl", "--map", "human=label.Contains(0..1)", "--verdicts", "r")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (with_label("NaN"), "is nan, not a number"),
-        (with_label("1e999"), "is inf, not a number"),
-        (with_label("1" + "0" * 400), "0…, not a number"),
+        (with_label("1e999"), "off the scale"),
+        (with_label("1" + "0" * 400), "off the scale"),
         (with_label('"\\ud800"'), "not a number"),
-        (with_label('"yes"'), "'yes', not a number"),
-        (with_label("7"), "outside the scale"),
-        (with_label("-1"), "outside the scale"),
-        (with_label("[1]"), "not a scalar"),
-        (with_label("1") + "\n" + with_label("1").splitlines()[0], "occurs twice"),
-        (with_label("1").replace('"id": "q', '"id": "z'), "no labelled row"),
-        (with_label("1").replace("human", "humane"), "no row has a number under 'human'"),
+        (with_label('"maybe"'), "'maybe', not a number"),
+        (with_label("7"), "off the scale"),
+        (with_label("-1"), "off the scale"),
+        (with_label("1") + "\n" + with_label("1").splitlines()[0], "two labels"),
+        (with_label("1").replace('"id": "q', '"id": "z'), "is in the set"),
+        (with_label("1").replace("human", "humane"), "no row has a value under 'human'"),
         (with_label("1")[:-20], "not JSON"),
         ("\0" * 100, "not JSON"),
-        ("", "no row has a number under 'human'"),
+        ("", "the file holds no rows"),
     ],
 )
 def test_labels_that_cannot_be_used_say_where(labelled: Path, text: str, said: str) -> None:
     (labelled / "labels.jsonl").write_text(text, "utf-8", "surrogatepass")
-    words = ("calibrate", "r", "--labels", "labels.jsonl", "--column", "human")
-    assert said in ragwright(labelled, *words, code=1).stderr
-    assert not (labelled / "calibrations").exists()
+    assert said in ragwright(labelled, "passport", *COLUMN, code=1).stderr
+    assert not (labelled / "passports").exists()
 
 
 def test_a_byte_order_mark_and_labels_of_other_rows_are_no_fault(labelled: Path) -> None:
     text = "\ufeff" + with_label("1").replace('"id": "q5"', '"id": "z5"')
     (labelled / "labels.jsonl").write_text(text, "utf-8")
-    words = ("calibrate", "r", "--labels", "labels.jsonl", "--column", "human", "--json")
+    words = ("passport", *COLUMN, "--no-record", "--json")
     found = json.loads(ragwright(labelled, *words).stdout)
-    assert (found["n"], found["unlabelled"], found["unknown"]) == (11, 1, 1)
+    judge = next(body for name, body in found["judges"].items() if name.startswith("Contains in"))
+    assert (found["rows"], judge["Contains"]["rows"]) == (12, 11)
+    assert any("no verdict for 1 row of the set" in note for note in found["notes"])
+
+
+def keyed(folder: Path, rude: str = "0", kind: str = "1") -> tuple[str, ...]:
+    """The command that reads the sheet, filled in, beside its key alone."""
+    (folder / "own").mkdir(exist_ok=True)
+    (folder / "own" / "ada.csv").write_bytes((folder / "sheet.csv").read_bytes())
+    (folder / "own" / "the.key.json").write_bytes((folder / "sheet.key.json").read_bytes())
+    filled_sheet(folder / "own" / "ada.csv", "Contains (0-1)", rude=rude, kind=kind)
+    return ("passport", "review:own/ada.csv", "--no-record")
 
 
 @pytest.mark.parametrize("cell", ["9" * 5000, "1.0", "nan", "²", "=1", "\ufeff1"])
 def test_a_cell_that_is_no_score_is_refused(labelled: Path, cell: str) -> None:
-    (labelled / "cell.csv").write_bytes((labelled / "sheet.csv").read_bytes())
-    filled_sheet(labelled / "cell.csv", "Contains (0-1)", rude=cell, kind="1")
-    words = ("calibrate", "r", "--labels", "cell.csv", "--key", "sheet.key.json")
+    words = keyed(labelled, rude=cell)
     assert "not a whole number from 0 to 1" in ragwright(labelled, *words, code=1).stderr
 
 
@@ -477,11 +493,9 @@ def test_a_cell_that_is_no_score_is_refused(labelled: Path, cell: str) -> None:
     ],
 )
 def test_a_damaged_key_is_refused(labelled: Path, change: Callable[[str], str]) -> None:
-    filled = labelled / "filled.csv"
-    filled.write_bytes((labelled / "sheet.csv").read_bytes())
-    filled_sheet(filled, "Contains (0-1)", rude="0")
-    (labelled / "key.json").write_text(change((labelled / "sheet.key.json").read_text()))
-    words = ("calibrate", "r", "--labels", "filled.csv", "--key", "key.json")
+    words = keyed(labelled)
+    key = labelled / "own" / "the.key.json"
+    key.write_text(change(key.read_text()))
     assert "not the key of a review" in ragwright(labelled, *words, code=1).stderr
 
 
@@ -494,13 +508,13 @@ def test_people_and_judge_meet_in_python(project: Path) -> None:
         with pytest.raises(TestsetError, match="exists already"):
             wb.review_answers(["latest"], "Rubric(polite)", project / "sheet.csv")
         filled_sheet(project / "sheet.csv", "Rubric(polite) (1-3)")
-        found = wb.calibrate("latest", [project / "sheet.csv"])
-        assert found.calibration.n == 12
-        assert found.calibration.bias.value == pytest.approx(1 / 3)
-        assert found.path is not None
-        assert found.path.parent == project / "calibrations"
-        again = wb.calibrate("latest", [project / "sheet.csv"], Calibrating(record=False))
-        assert again.path is None
+        found = free_passport(
+            f"review:{project}/sheet.csv", PassportOptions(verdicts=("latest",)), root=project
+        )
+    (name,) = (name for name in passport_json(found)["judges"] if name.startswith("Rubric"))
+    figures = next(judge for judge in found.judges if judge.name == name).dimensions
+    assert figures["Rubric(polite)"].rows == 12
+    assert figures["Rubric(polite)"].bias.value == pytest.approx(1 / 3)
 
 
 def test_a_testset_is_reviewed_in_python(project: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_judge_that_nobody_checked_is_not_believed() -> None:
     assert gate([good], rule).state == "passed"
     for options in (GateOptions(calibrated=True), GateOptions(min_kappa=0.1)):
         assert gate([good], rule, options).state == "untrusted"
-    known = {"Rubric(tone)": JudgeCheck(40, Estimate(0.7, 0.5, 0.9), Estimate(0.3, 0.2, 0.4))}
+    known = {"Rubric(tone)": JudgeCheck(40, Estimate(0.7, 0.5, 0.9), Estimate(0.3, 0.2, 0.4), True)}
     assert gate([good], rule, GateOptions(calibrated=True), checked=known).state == "passed"
     for least, sure, state in (
         (0.6, False, "passed"),
@@ -138,29 +138,19 @@ def test_a_judge_that_nobody_checked_is_not_believed() -> None:
     assert gate([GOOD], ["nDCG@10>=0.7"], GateOptions(calibrated=True)).state == "passed"
 
 
-def test_a_judge_that_agrees_no_better_than_chance_is_not_believed() -> None:
+def test_a_judge_whose_passport_does_not_show_agreement_is_not_believed() -> None:
     good, rule = rubric_summary(*[2, 1] * 20), ["Rubric(tone)>=1.4"]
-    asked = GateOptions(calibrated=True)
-    for kappa in (Estimate(-0.21, -0.5, 0.1), Estimate(0.1, -0.2, 0.4), Estimate()):
-        known = {"Rubric(tone)": JudgeCheck(40, kappa, Estimate(0.3, 0.2, 0.4))}
-        found = gate([good], rule, asked, checked=known)
-        assert found.state == "untrusted"
-        assert "not proven to agree with people above chance" in found.checks[0].reason
-        assert not found.warnings
-        plain = gate([good], rule, checked=known)
-        assert plain.state == "passed"
-        assert "above chance" in plain.warnings[0]
-    assert (
-        "kappa -0.21 (-0.50 to 0.10) over 40 rows"
-        in gate(
-            [good],
-            rule,
-            asked,
-            checked={"Rubric(tone)": JudgeCheck(40, Estimate(-0.21, -0.5, 0.1))},
-        )
-        .checks[0]
-        .reason
-    )
+    doubt = "its passport on own does not show that it can be trusted"
+    known = {"Rubric(tone)": JudgeCheck(40, Estimate(0.1, -0.2, 0.4), doubt=doubt)}
+    found = gate([good], rule, GateOptions(calibrated=True), checked=known)
+    assert found.state == "untrusted"
+    assert found.checks[0].reason == doubt
+    assert not found.warnings
+    plain = gate([good], rule, checked=known)
+    assert plain.state == "passed"
+    assert doubt in plain.warnings[0]
+    corrected = gate([good], rule, GateOptions(corrected=True), checked=known)
+    assert corrected.checks[0].reason == "the judge's bias is unknown"
 
 
 def test_a_rule_on_a_judge_that_nobody_checked_warns() -> None:
@@ -170,7 +160,7 @@ def test_a_rule_on_a_judge_that_nobody_checked_warns() -> None:
     [warning] = found.warnings
     assert warning.startswith("Rubric(tone): its judge was never checked against people")
     assert [bool(check.warning) for check in found.checks] == [True, True, False]
-    known = {"Rubric(tone)": JudgeCheck(40, Estimate(0.7, 0.5, 0.9), Estimate(0.3, 0.2, 0.4))}
+    known = {"Rubric(tone)": JudgeCheck(40, Estimate(0.7, 0.5, 0.9), Estimate(0.3, 0.2, 0.4), True)}
     assert gate([good], ["Rubric(tone)>=1.4"], checked=known).warnings == ()
 
 

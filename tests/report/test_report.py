@@ -12,10 +12,8 @@ import pytest
 
 from ragwright.core import Score
 from ragwright.experiment import RowResult
-from ragwright.measure import GateOutcome, aggregate, calibrate, compare_rows, gate
+from ragwright.measure import GateOutcome, aggregate, compare_rows, gate
 from ragwright.report import (
-    calibration_json,
-    calibration_table,
     comparison_json,
     comparison_table,
     gate_json,
@@ -143,18 +141,6 @@ def test_a_comparison_in_both_forms() -> None:
     assert body["measures"]["MRR"]["verdict"] == "better"
     assert body["measures"]["MRR"]["text"] == found["MRR"].text
     assert (body["only_a"], body["only_b"], body["missing"]) == ([], ["new"], ["KF1"])
-
-
-def test_a_calibration_in_both_forms() -> None:
-    scores = {str(at): Score("ExactMatch", "scored", float(at % 2)) for at in range(20)}
-    found = calibrate(scores, {str(at): float(at % 2 or at == 2) for at in range(10)})
-    text = calibration_table(found)
-    assert "10 rows with both (10 without a label" in text
-    assert "bias (judge - people)" in text
-    assert text.splitlines()[-2:] == ["0               4  0", "1               1  5"]
-    body = json.loads(json.dumps(calibration_json(found), allow_nan=False))
-    assert body["agreement"]["value"] == pytest.approx(0.9)
-    assert body["confusion"] == [[4, 0], [1, 5]]
 
 
 def test_slices_stand_below_each_other() -> None:

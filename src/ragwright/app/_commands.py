@@ -33,7 +33,7 @@ _BASE = {
 
 _ORDER = (
     "init ingest records retrieve ask draft eval score compare outputs gate "
-    "promote diagnose audit synth review calibrate passport promise sweep "
+    "promote diagnose audit synth review passport promise sweep "
     "confirm tune ablate report measures baseline suite serve mcp keys log job "
     "backup cache forget models doctor demo "
 )

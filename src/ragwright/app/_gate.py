@@ -41,10 +41,10 @@ class GateFlags:
         help="Accept judged measures only if the judge agreed with people above chance.",
     )
     min_kappa: float | None = Option(
-        None, min=0, max=1, help="Minimum kappa of a calibration; by default 0.6."
+        None, min=0, max=1, help="Minimum agreement beyond chance of judges with people."
     )
     corrected: bool = Option(
-        False, "--corrected", help="Apply thresholds to the mean corrected for the judge's bias."
+        False, "--corrected", help="Apply thresholds to the mean minus the judge's bias."
     )
     least: int = Option(10, min=1, help="Minimum number of scored rows for a decision.")
     cluster: str = Option("", help=f"With --baseline. {CLUSTER_HELP}")

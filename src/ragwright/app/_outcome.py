@@ -57,7 +57,7 @@ def show_evaluation(
 
     ``.csv``, ``.parquet`` and ``.xlsx`` hold a line per row, with question, answer, scores, reasons
     and passages; ``.json`` the document that ``--json --rows`` prints; ``.jsonl`` everything, for
-    `compare`, `gate` and `calibrate`; ``.nuggets.jsonl`` the judge's assignments of nuggets in the
+    `compare`, `gate` and `passport`; ``.nuggets.jsonl`` the judge's assignments of nuggets in the
     format of castorini/nuggetizer; ``.summary.csv`` the means; ``.xml`` JUnit. Fields to slice
     by are read from ``rows``, else from the rows that the results keep. ``few`` rows are shown one
     by one below the table.

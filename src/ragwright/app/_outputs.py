@@ -216,7 +216,7 @@ def outputs_evaluate(
     selection: SampleFlags,
     sample: int | None = Option(None, min=1, help="Size of the sample; all texts by default."),
     labels: Path | None = Option(
-        None, help="File for the rows with people's feedback, for `calibrate`."
+        None, help="File for the rows with people's feedback, for `passport`."
     ),
 ) -> int:
     """Measure a random sample (--seed) of the stored texts as a new run."""
@@ -240,8 +240,8 @@ def outputs_evaluate(
         console.make_folder_of(labels)
         write_rows(judged, labels)
         console.remark(
-            f"{counted(len(judged), 'row')} with feedback written to {labels}: ragwright calibrate "
-            f"{run.run} --labels {labels} --column accepted (or feedback_score)"
+            f"{counted(len(judged), 'row')} with feedback written to {labels}: ragwright passport "
+            f"{labels} --map 'metadata.accepted=label.accepted(0..1)' --verdicts {run.run}"
         )
     show_evaluation(flags, evaluation, run.run)
     return console.ended(run, trusted(evaluation))

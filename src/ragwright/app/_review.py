@@ -70,7 +70,7 @@ def command(
     console.result(f"{counted(len(written.items), 'answer')} on {output}")
     console.remark(f"key to the systems: {secret} (do not show it to the reviewers)")
     console.remark("how many rows a margin needs: ragwright gate --plan")
-    console.remark(f"then: ragwright calibrate RUN --labels {output} --key {secret}")
+    console.remark(f"then: ragwright passport review:{output} --verdicts RUN")
     return 0
 
 

@@ -12,7 +12,6 @@ PART = Part(
         "compare": "ragwright.app._compare:command",
         "gate": "ragwright.app._gate:command",
         "diagnose": "ragwright.app._diagnose:command",
-        "calibrate": "ragwright.app.checking._calibrate:command",
         "sweep": "ragwright.app.tuning._sweep:command",
         "confirm": "ragwright.app.tuning._confirm:command",
         "ablate": "ragwright.app._ablate:command",
@@ -29,8 +28,6 @@ PART = Part(
         "gate": "Check a run against rules: exit code 0 passed, 100 failed, 101 not trustworthy.",
         "diagnose": "Find the stage that loses points: each one is replaced by a perfect one in "
         "turn.",
-        "calibrate": "Compare a judge's scores with people's: agreement, kappa, bias, and "
-        "corrected mean.",
         "sweep": "Run a study: every combination of settings on the tune split, ranked with "
         "intervals.",
         "confirm": "Compare a sweep's winner with the current settings on held-out questions.",

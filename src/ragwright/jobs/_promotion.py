@@ -12,12 +12,11 @@ from ..experiment import (
     clusters_of_results,
     compare_evaluations,
     find_run,
-    judge_checks,
     read_results,
     stored_evaluation,
 )
 from ..measure import GateOptions, GateOutcome, JudgeCheck, gate, parse_measure
-from ..passport import with_passports
+from ..passport import judge_checks
 from ..project import (
     Change,
     Configuration,
@@ -96,10 +95,10 @@ def gate_evaluation(
     gating: Gating | None = None,
     baseline: Evaluation | None = None,
 ) -> GateOutcome:
-    """Apply rules to an evaluation; calibrations of its judges are read if required.
+    """Apply rules to an evaluation; the passports of its judges are read.
 
     Args:
-        root: Folder of the project, whose ``calibrations/`` and ``passports/`` are read.
+        root: Folder of the project, whose ``passports/`` are read.
         evaluation: The evaluation to check.
         rules: See ``parse_rule``.
         gating: Options, clusters and seed.
@@ -115,10 +114,9 @@ def gate_evaluation(
         both = [*baseline.results, *evaluation.results]
         clusters = clusters_of_results(both, gating.cluster)
         against = compare_evaluations(baseline, evaluation, seed=gating.seed, clusters=clusters)
-    measures = [summary.measure for summary in evaluation.summaries]
     checked: Mapping[str, JudgeCheck] = {}
     try:
-        checked = with_passports(root, evaluation, judge_checks(root, evaluation, measures))
+        checked = judge_checks(root, evaluation)
     except TestsetError:
         if gating.options.needs_people:
             raise

@@ -31,7 +31,6 @@ from ._gate import (
     GateState as GateState,
     JudgeCheck as JudgeCheck,
     gate as gate,
-    judge_check as judge_check,
     parse_rule as parse_rule,
 )
 from ._gold import (

@@ -14,7 +14,7 @@ from ._definition import MeasureScale
 from ._equivalence import least_rows
 from ._measure import Measure, on_scale, parse_measure
 from ._statistics import Summary
-from .agreement import Calibration, shifted_mean
+from .agreement import shifted_mean
 from .statistics import Estimate
 
 GateState: TypeAlias = Literal["passed", "failed", "untrusted"]
@@ -78,62 +78,34 @@ class GateOptions:
 
     @property
     def needs_people(self) -> bool:
-        """True if judged measures count only with a calibration."""
+        """True if judged measures count only with a passport."""
         return self.calibrated or self.corrected or self.min_kappa is not None
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeCheck:
-    """The part of a judge's calibration that a gate reads.
+    """The part of a judge's passport that a gate reads.
 
     Attributes:
-        n: Rows with both a score and a label.
-        kappa: Agreement beyond chance; with quadratic weights on scales of more than two points.
-        bias: Mean of judge minus people.
-        corrected: Estimated mean of people on the rows at the gate, if they labelled some of them;
-            without a value if they labelled others.
-        why_not: Why there is no usable calibration; empty if there is one.
+        n: Rows with both a verdict and a label of people.
+        kappa: Agreement beyond chance, with quadratic weights.
+        bias: Mean of judge minus people, in points of the measure's scale; without a value if
+            people used another scale.
+        trusted: The agreement is above chance, and not below the best free measure.
+        doubt: Why the judge is not trusted; empty if it is.
+        why_not: Why nothing is known of the judge; empty if it has a passport.
         hint: What to do about it.
-        passport: The passport that the judge has, in one line; empty if it has none.
-        trusted: That passport shows agreement above chance, and not below the best free measure.
+        passport: The passport in one line; empty if it has none.
     """
 
     n: int = 0
     kappa: Estimate = Estimate()
     bias: Estimate = Estimate()
-    corrected: Estimate = Estimate()
+    trusted: bool = False
+    doubt: str = ""
     why_not: str = ""
     hint: str = ""
     passport: str = ""
-    trusted: bool = False
-
-    @property
-    def above_chance(self) -> bool:
-        """True where the whole 95 % interval of kappa is above 0, or the passport says so."""
-        return self.trusted or (self.kappa.low is not None and self.kappa.low > 0)
-
-    @property
-    def at_chance(self) -> str:
-        """A sentence that the judge's agreement is not shown to be above chance."""
-        kappa = self.kappa
-        kappa_text = "unknown" if kappa.value is None else f"{kappa.value:.2f}"
-        if kappa.low is not None and kappa.high is not None:
-            kappa_text += f" ({kappa.low:.2f} to {kappa.high:.2f})"
-        return (
-            f"its judge is not proven to agree with people above chance: kappa {kappa_text} over "
-            f"{counted(self.n, 'row')}"
-        )
-
-
-def judge_check(calibration: Calibration) -> JudgeCheck:
-    """The facts of a calibration for a gate."""
-    scale = calibration.scale
-    several = scale is None or scale.high is None or scale.high - scale.low > 1
-    return JudgeCheck(
-        calibration.n,
-        calibration.weighted_kappa if several else calibration.kappa,
-        calibration.bias,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,8 +263,8 @@ def _judge_doubt(judge: JudgeCheck, options: GateOptions) -> str:
     """The reason why a judge cannot be trusted; empty if it can."""
     if judge.why_not:
         return judge.why_not
-    if options.calibrated and not judge.above_chance:
-        return judge.at_chance
+    if options.calibrated and not judge.trusted:
+        return judge.doubt
     if options.min_kappa is None:
         return ""
     kappa = judge.kappa.low if options.sure else judge.kappa.value
@@ -307,13 +279,11 @@ def _judge_doubt(judge: JudgeCheck, options: GateOptions) -> str:
 
 
 def _judge_warning(rule: GateRule, judge: JudgeCheck) -> str:
-    """A warning on a judge without calibration whose measure counts anyway; empty where people
-    agree.
-    """
-    problem = judge.why_not or ("" if judge.above_chance else judge.at_chance)
-    return (
-        f"{rule.measure}: {problem} (with --calibrated the rule would not count)" if problem else ""
-    )
+    """A warning on a judge that is not trusted, whose measure counts anyway; else empty."""
+    if judge.trusted:
+        return ""
+    problem = judge.why_not or judge.doubt
+    return f"{rule.measure}: {problem} (with --calibrated the rule would not count)"
 
 
 def _threshold_check(
@@ -332,8 +302,7 @@ def _threshold_check(
         return _check_of(rule, "untrusted", "no row has a score")
     estimate, label = Estimate(*summary.deciding), "mean"
     if options.corrected and judge is not None:
-        elsewhere = shifted_mean(estimate, judge.bias, summary.scale)
-        estimate = elsewhere if judge.corrected.value is None else judge.corrected
+        estimate = shifted_mean(estimate, judge.bias, summary.scale)
         label = (
             f"mean minus the judge's bias ({judge.bias.value or 0:+.4f} on "
             f"{counted(judge.n, 'row')})"

@@ -1,4 +1,4 @@
-from ._checks import passport_line as passport_line, with_passports as with_passports
+from ._checks import judge_checks as judge_checks, passport_line as passport_line
 from ._compute import (
     dimension_about as dimension_about,
     measures_about as measures_about,

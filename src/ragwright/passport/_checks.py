@@ -3,78 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from ..experiment import Evaluation, judge_identity
-from ..measure import JudgeCheck, parse_measure
-from ._passport import JudgeFigures, JudgePassport, Passport
-from ._stored import passport_of_judge
+from ..experiment import Evaluation, differing, judge_identity
+from ..measure import Estimate, JudgeCheck, parse_measure
+from ._passport import JudgePassport, Passport
+from ._stored import known_passports, passport_of_judge
 
 
-def with_passports(
-    root: Path, evaluation: Evaluation, checks: Mapping[str, JudgeCheck]
-) -> dict[str, JudgeCheck]:
-    """Add the passports of a project to the calibrations of the judges of a run.
-
-    A calibration counts as before. Without one, a passport is enough if its agreement is above
-    chance and not below the best free measure.
+def judge_checks(root: Path, evaluation: Evaluation) -> dict[str, JudgeCheck]:
+    """Return what the passports of a project say about the judges of a run, by judged measure.
 
     Args:
         root: Folder of the project.
         evaluation: The run.
-        checks: Text of a measure -> the calibration of its judge.
 
     Raises:
         TestsetError: A file in ``passports/`` is no passport.
     """
     return {
-        measure: _with_passport(root, evaluation, measure, check)
-        if parse_measure(measure).definition.kind == "judged"
-        else check
-        for measure, check in checks.items()
+        summary.measure: _judge_check(root, evaluation, summary.measure)
+        for summary in evaluation.summaries
+        if parse_measure(summary.measure).definition.kind == "judged"
     }
 
 
 def passport_line(root: Path, evaluation: Evaluation, measure: str) -> str:
     """The passport of a judged measure of a run in one line, or that it has none."""
     match = passport_of_judge(root, judge_identity(evaluation, measure))
-    figures = None if match is None else _gate_figures(match[2])
-    if match is None or figures is None:
+    if match is None:
         return (
             f"{measure}: its judge has no passport; `ragwright passport SET --judge MODEL "
             f"--measures {measure}` makes one"
         )
-    return _named_passport(measure, *match, figures)
+    return _named_passport(measure, *match)
 
 
-def _with_passport(
-    root: Path, evaluation: Evaluation, measure: str, check: JudgeCheck
-) -> JudgeCheck:
-    match = passport_of_judge(root, judge_identity(evaluation, measure))
-    line = passport_line(root, evaluation, measure)
-    figures = None if match is None else _gate_figures(match[2])
-    if match is None or figures is None:
-        if not check.why_not:
-            return check
-        hint = f"{check.hint}; or make its passport: ragwright passport SET --judge MODEL"
-        return replace(check, why_not=f"{check.why_not}; it has no passport either", hint=hint)
-    if not check.why_not:
-        return replace(check, passport=line)
-    if figures.trusted:
-        return JudgeCheck(figures.rows, figures.weighted_kappa, passport=line, trusted=True)
-    reason = f"its passport on {match[1].set} does not show that it can be trusted: "
-    return replace(check, why_not=reason + figures.advice, passport=line)
+def _judge_check(root: Path, evaluation: Evaluation, measure: str) -> JudgeCheck:
+    identity, run = judge_identity(evaluation, measure), evaluation.name
+    if not identity:
+        return JudgeCheck(
+            why_not="the file does not name the judge that scored it",
+            hint="give a run, or a file of `score -o results.jsonl`",
+        )
+    match = passport_of_judge(root, identity)
+    if match is None:
+        return JudgeCheck(
+            why_not=_unchecked_reason(root, identity),
+            hint=f"ragwright review {run} --measures '{measure}' -o sheet.csv, have the sheet "
+            f"filled in, then ragwright passport review:sheet.csv --verdicts {run}; or on a "
+            "published set: ragwright passport SET --judge MODEL",
+        )
+    _, passport, judge = match
+    figures = judge.dimensions[judge.dimension]
+    doubt = f"its passport on {passport.set} does not show that it can be trusted: {figures.advice}"
+    return JudgeCheck(
+        figures.rows,
+        figures.weighted_kappa,
+        _bias_of(evaluation, measure, passport, judge),
+        figures.trusted,
+        "" if figures.trusted else doubt,
+        passport=_named_passport(measure, *match),
+    )
 
 
-def _gate_figures(judge: JudgePassport) -> JudgeFigures | None:
-    """The figures of the dimension that the measure is about."""
-    return judge.dimensions.get(judge.dimension)
+def _bias_of(
+    evaluation: Evaluation, measure: str, passport: Passport, judge: JudgePassport
+) -> Estimate:
+    """The bias in points of the measure; unknown if people labelled on another scale."""
+    scale = next(s.scale for s in evaluation.summaries if s.measure == measure)
+    ends = next((p.low, p.high) for p in passport.people if p.name == judge.dimension)
+    same = scale is not None and scale.higher_is_better and scale.ends == ends
+    return judge.dimensions[judge.dimension].bias if same else Estimate()
 
 
-def _named_passport(
-    measure: str, path: Path, passport: Passport, judge: JudgePassport, figures: JudgeFigures
-) -> str:
+def _unchecked_reason(root: Path, identity: Mapping[str, Any]) -> str:
+    """Explain that this judge was not checked, and name similar judges that were."""
+    others = dict.fromkeys(
+        ", ".join(differing(identity, judge.identity))
+        for _, passport in known_passports(root)
+        for judge in passport.judges
+        if judge.identity.get("measure") == identity["measure"] and judge.dimensions
+    )
+    reason = "its judge has no passport, so it was never checked against people: "
+    reason += str(identity["judge"].get("model", "unknown"))
+    return reason + (f"; one that differs in {'; one in '.join(others)} was" if others else "")
+
+
+def _named_passport(measure: str, path: Path, passport: Passport, judge: JudgePassport) -> str:
+    figures = judge.dimensions[judge.dimension]
     value, low, high = (
         "?" if number is None else f"{number:.2f}"
         for number in (figures.spearman.value, figures.spearman.low, figures.spearman.high)

@@ -36,6 +36,7 @@ from ._people import PeopleSet
 from ._verdicts import (
     Verdicts,
     free_verdicts,
+    is_run,
     of_pairs,
     recorded_verdicts,
     scale_of,
@@ -65,6 +66,11 @@ class PassportOptions:
     verdicts: tuple[str, ...] = ()
     resume: bool = False
     seed: int = 0
+
+    @property
+    def runs(self) -> list[str]:
+        """Those of the verdicts that are runs or files of scores."""
+        return [name for name in self.verdicts if is_run(name)]
 
 
 def calls_a_model(options: PassportOptions) -> bool:
@@ -137,7 +143,7 @@ def forecast_passport(
     """Forecast the calls and cost of a passport, without calling any model."""
     options = options or PassportOptions()
     root = Path() if project is None else project.folder.root
-    people = open_people(text, options.columns, root=root)
+    people = open_people(text, options.columns, root=root, runs=options.runs)
     if project is None:
         return forecast_rows(_rows_of_set(people)[:1], parse_measures("Contains"))
     _, judged = _measures_for(people, options, judging(project, options.measures))
@@ -154,7 +160,7 @@ def _recorded_part(
     """The set, the recorded verdicts on it, and notes."""
     columns: Sequence[MappedColumn] = read_column_map(options.columns)
     of_people = [m for m in options.columns if not (options.verdicts and m.endswith("=verdict"))]
-    people = open_people(text, of_people, root=root)
+    people = open_people(text, of_people, root=root, runs=options.runs)
     verdicts, notes = recorded_verdicts(people), list[str]()
     for name in (*options.verdicts, *people.runs):
         further, remarks = verdicts_in(name, people, columns, root)

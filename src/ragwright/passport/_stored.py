@@ -71,7 +71,7 @@ def read_passport(path: Path) -> Passport:
 def passport_of_judge(
     root: Path, identity: Mapping[str, Any]
 ) -> tuple[Path, Passport, JudgePassport] | None:
-    """The newest passport that holds a judge with this identity; None if none does.
+    """The newest passport with figures of the judge with this identity; None without one.
 
     Raises:
         TestsetError: A file in ``passports/`` is no passport.
@@ -81,7 +81,7 @@ def passport_of_judge(
     wanted, newest = value_hash(dict(identity)), None
     for path, passport in known_passports(root):
         for judge in passport.judges:
-            if judge.identity and value_hash(dict(judge.identity)) == wanted:
+            if judge.dimension in judge.dimensions and value_hash(dict(judge.identity)) == wanted:
                 newest = path, passport, judge
     return newest
 

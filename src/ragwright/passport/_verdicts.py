@@ -180,7 +180,7 @@ def verdicts_in(
     if people.name == "qrels":
         values = {key: float(grade) for key, (_, grade) in graded_rows(text).items()}
         verdicts = [_recorded(path.stem, values, None)]
-    elif not path.exists() or _is_results_file(path):
+    elif is_run(text):
         (evaluation,) = open_results(root, (text,))
         verdicts = _of_evaluation(evaluation, people)
     else:
@@ -204,7 +204,11 @@ def verdicts_in(
     return verdicts, tuple(notes)
 
 
-def _is_results_file(path: Path) -> bool:
+def is_run(text: str) -> bool:
+    """True for a run of the project or a file of scores, False for another file."""
+    path = Path(text)
+    if not path.exists():
+        return True
     with opened(path) as file:
         head = file.readline(1 << 20)
     try:
@@ -215,7 +219,25 @@ def _is_results_file(path: Path) -> bool:
 
 
 def _of_evaluation(evaluation: Evaluation, people: PeopleSet) -> list[Verdicts]:
-    """The scores of an evaluation, one judge per measure."""
+    """The scores of an evaluation, one judge per measure.
+
+    Raises:
+        TestsetError: It scored another answer than people.
+    """
+    answers = {item.row.id: item.row.response for item in people.rated}
+    others = [
+        result.row_id
+        for result in evaluation.results
+        if result.row is not None
+        and None not in (own := (answers.get(result.row_id), result.row.response))
+        and own[0] != own[1]
+    ]
+    if others:
+        raise TestsetError(
+            f"people judged another answer of row {others[0]!r} than the run scored",
+            where=evaluation.name,
+            hint="score the rows that people judged",
+        )
     verdicts = []
     for summary in evaluation.summaries:
         scores = {

@@ -38,7 +38,6 @@ from ._curves import (
     curves_table as curves_table,
 )
 from ._data import (
-    calibration_json as calibration_json,
     comparison_json as comparison_json,
     gate_json as gate_json,
     summary_csv as summary_csv,
@@ -94,7 +93,6 @@ from ._subject import (
     Subject as Subject,
 )
 from ._text import (
-    calibration_table as calibration_table,
     comparison_table as comparison_table,
     gate_table as gate_table,
     rows_table as rows_table,
@@ -106,8 +104,6 @@ from ._text import (
 from ._trials import (
     BoardView as BoardView,
     TrialLike as TrialLike,
-    grade_text as grade_text,
-    graded_apart as graded_apart,
     leaderboard_table as leaderboard_table,
     trial_json as trial_json,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..core import csv_lines, plain
 
 if TYPE_CHECKING:  # hits and answers are written without the measures
-    from ..measure import Calibration, Comparisons, GateOutcome, Summary
+    from ..measure import Comparisons, GateOutcome, Summary
 
 
 def as_json(value: Any) -> Any:
@@ -81,12 +81,6 @@ def comparison_json(comparisons: Comparisons) -> dict[str, Any]:
 def gate_json(outcome: GateOutcome) -> dict[str, Any]:
     """The document of ``gate --json``: ``{"outcome", "checks": […], "warnings": […]}``."""
     return {"outcome": outcome.state, **fields_of(outcome, "checks", "warnings")}
-
-
-def calibration_json(calibration: Calibration) -> dict[str, Any]:
-    """The document of ``calibrate --json`` for one measure."""
-    document: dict[str, Any] = as_json(calibration)
-    return document
 
 
 def summary_csv(summaries: Iterable[Summary]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from ._pack import STATES, Packed
 from ._relations import between, value_text
 from ._subject import FACT_NAMES, Board, Entry, Subject
 from ._text import mean_cells, mean_heads, number, signed, with_scale
-from ._trials import grade_text, graded_apart
 from ._weak import ROW_HEAD, SLICE_HEAD, Weak, row_line, slice_line
 
 if TYPE_CHECKING:
@@ -112,7 +111,6 @@ def page_template(name: str) -> Template:
     environment.globals.update(
         between=between,
         counted=counted,
-        grade_text=grade_text,
         number=number,
         value_text=value_text,
         shown=_SHOWN,
@@ -185,21 +183,15 @@ def _board(subject: Subject, board: Board) -> dict[str, Any]:
     several = len(subject.boards) > 1
     keys = [key for key in subject.keys if not (several and key.startswith("judge."))]
     goals = [goal.name for goal in subject.goals if goal.name in subject.measures]
-    people = {name for entry in entries for name in entry.people}
-
-    def graded(names: Iterable[str]) -> list[tuple[str, str, str]]:
-        return [("people", name, f"people: {name}") for name in names if name in people]
-
-    measures = []
-    for name in dict.fromkeys([*goals, *subject.measures]):
-        head = with_scale(name, subject.scale(name), subject.counted(name))
-        measures.append([("measure", name, head), *graded([name])])
+    measures = [
+        ("measure", name, with_scale(name, subject.scale(name), subject.counted(name)))
+        for name in dict.fromkeys([*goals, *subject.measures])
+    ]
     columns = [
         # The ordering columns come first: on a phone the others are off screen.
-        *(column for group in measures[:1] for column in group),
+        *measures[:1],
         *(("key", key, key) for key in keys),
-        *(column for group in measures[1:] for column in group),
-        *graded(graded_apart(entries)),
+        *measures[1:],
         ("rows", "rows", "rows"),
         *(
             ("fact", name, head)
@@ -207,7 +199,7 @@ def _board(subject: Subject, board: Board) -> dict[str, Any]:
             if any(entry.facts.get(name) for entry in entries)
         ),
     ]
-    lead = [entry.summary(measures[0][0][1]) for entry in entries] if measures else []
+    lead = [entry.summary(measures[0][1]) for entry in entries] if measures else []
     ends = [end for summary in lead if summary for end in summary.deciding if end is not None]
     return {
         "judge": board.judge,

@@ -28,14 +28,12 @@ from ..experiment import (
     diagnosis_of,
     evaluation_of,
     find_run,
-    grade_means,
     has_result,
     leaderboard,
     objective_scores,
     objectives_of,
     pareto_front,
     promise_note,
-    read_grades,
     result_of,
     selection_of,
     stored_ablation,
@@ -219,11 +217,7 @@ class _Reader:
         measures = parse_measures(run.manifest["measures"])
         objectives = objectives_of(run.manifest.get("objectives", ()), measures)
         manifests = {trial.id: trial for trial in self.runs.list(TRIAL)}
-        grades = read_grades(self.folder.root)
-        entries = [
-            replace(self._trial(trial, manifests), people=grade_means(grades, self.runs, trial.run))
-            for trial in trials
-        ]
+        entries = [self._trial(trial, manifests) for trial in trials]
         boards = _boards(trials, entries, objectives)
         incumbent = next((trial for trial in trials if not trial.number), None)
         first = set(boards[0].entries) if boards else set()

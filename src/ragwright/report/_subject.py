@@ -14,7 +14,6 @@ from ..experiment import (
     BaselineResult,
     Curve,
     Diagnosis,
-    GradeMean,
     Objective,
     RowResult,
     StudyVerdict,
@@ -42,7 +41,6 @@ class Entry:
         label: Display name; the id if empty.
         values: Swept key -> value; empty for the current settings.
         current: Swept key -> value in the current settings, where it is known.
-        people: Measure -> people's grades of its answers, where there are any.
         state: How it ended; ``done`` if there are results.
         rows: Rows it was measured on.
         facts: Mean per answer of ``cost``, ``seconds`` and ``context_tokens``, those known.
@@ -64,7 +62,6 @@ class Entry:
     judge: str = ""
     read: Callable[[bool], Iterable[RowResult]] = no_rows
     current: Mapping[str, Any] = field(default_factory=dict)
-    people: Mapping[str, GradeMean] = field(default_factory=dict)
 
     @property
     def shown(self) -> Mapping[str, Any]:

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from ..core import Score
     from ..experiment import RowResult
     from ..measure import (
-        Calibration,
         Comparison,
         Comparisons,
-        Estimate,
         GateOutcome,
         MeasureScale,
         Summary,
@@ -306,55 +304,6 @@ def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
     warnings = [f"warning: {warning}" for warning in outcome.warnings]
     table = text_table(rows, width=width)
     return "\n".join([table, *hints, *warnings, f"gate: {outcome.state}"])
-
-
-def calibration_table(calibration: Calibration, width: int = WIDTH) -> str:
-    """Compare a judge with people: agreement, bias, corrected mean, confusion matrix."""
-    parts: list[tuple[str, Estimate]] = [
-        ("equal", calibration.agreement),
-        ("kappa", calibration.kappa),
-        ("kappa, quadratic weights", calibration.weighted_kappa),
-        *(
-            [(f"alpha among people ({calibration.alpha_level})", calibration.alpha)]
-            if calibration.alpha_level
-            else []
-        ),
-        ("bias (judge - people)", calibration.bias),
-        ("Pearson", calibration.pearson),
-        ("Spearman", calibration.spearman),
-        ("Kendall tau-b", calibration.kendall),
-        *([("AUC", calibration.auc)] if calibration.auc.value is not None else []),
-        ("mean by the judge", calibration.judge_mean),
-        ("mean by people", calibration.human_mean),
-        ("mean, corrected by people", calibration.corrected),
-    ]
-    rows = [["", "value", "95 % interval"]]
-    rows += [[name, number(e.value), interval(e.low, e.high)] for name, e in parts]
-    lines = [
-        f"{with_scale(calibration.measure, calibration.scale)} against people, "
-        f"{counted(calibration.n, 'row')} with both "
-        f"({calibration.unlabelled} without a label, {calibration.unscored} without a score, "
-        f"{counted(calibration.unknown, 'label')} of other rows)",
-        text_table(rows, right=(1,), width=width),
-    ]
-    if calibration.clusters is not None:
-        lines.insert(1, f"intervals over {counted(calibration.clusters, 'cluster')} of rows")
-    if calibration.labels > calibration.n:
-        lines.insert(
-            1,
-            f"{counted(calibration.labels, 'label')}; "
-            f"{counted(calibration.labelled_twice, 'row has', 'rows have')} labels of two people "
-            "or more",
-        )
-    if calibration.levels:
-        heads = [f"{level:g}" for level in calibration.levels]
-        table = [["people \\ judge", *heads]]
-        table += [
-            [head, *map(str, counts)]
-            for head, counts in zip(heads, calibration.confusion, strict=True)
-        ]
-        lines.append(text_table(table, right=range(1, len(heads) + 1), width=width))
-    return "\n".join(lines)
 
 
 def with_scale(measure: str, scale: MeasureScale | None, counted: Iterable[str] = ()) -> str:

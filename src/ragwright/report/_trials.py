@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -62,13 +62,9 @@ def leaderboard_table(
     measures = board[0].summaries if board else ()
     facts = [name for name in _FACTS if any(trial.facts.get(name) for trial in board)]
     missed = {s.measure for trial in board for s in trial.summaries if s.missed}
-    people = {name for trial in board for name in trial.people}
-    apart = graded_apart(board)  # people graded a measure that no judge scored
     heads = []
     for summary in measures:
         heads += _heads(summary, summary.measure in missed)
-        heads += _graded([summary.measure], people)
-    heads += _graded(apart, people)
     rows = [["", "trial", *_short(keys), *heads, "n", *(_FACTS[name] for name in facts)]]
     shown = [(n, t) for n, t in enumerate(board, 1) if n <= view.most or not t.values]
     hidden = len(board) - len(shown)
@@ -78,8 +74,6 @@ def leaderboard_table(
         cells = []
         for summary in trial.summaries:
             cells += _cells(summary, view.objectives, summary.measure in missed)
-            cells += [grade_text(trial, summary.measure)] if summary.measure in people else []
-        cells += [grade_text(trial, name) for name in apart]
         mark = f"{place}*" if trial.id in view.front else str(place)
         name = trial.id if trial.values else f"{trial.id} current"
         rows.append([mark, name, *values, *cells, str(trial.rows), *usage])
@@ -101,24 +95,6 @@ def _heads(summary: Summary, missed: bool) -> list[str]:
     if not missed or scale is None or scale.worst is None:
         return [name]
     return [f"{name}, abstained = {scale.worst:g}", f"{summary.measure}, answered rows only"]
-
-
-def _graded(measures: Iterable[str], people: Container[str]) -> list[str]:
-    """Headings of the columns of people's grades."""
-    return [f"people: {name}" for name in measures if name in people]
-
-
-def graded_apart(board: Iterable[TrialLike]) -> list[str]:
-    """Return measures that people graded and no judge scored."""
-    trials = list(board)
-    scored = {summary.measure for trial in trials for summary in trial.summaries}
-    return sorted({name for trial in trials for name in trial.people} - scored)
-
-
-def grade_text(trial: TrialLike, measure: str) -> str:
-    """Return the mean and number of people's grades, ``3.8 (12)``; ``-`` without grades."""
-    grade = trial.people.get(measure)
-    return "-" if grade is None else f"{grade.mean:.3g} ({grade.n})"
 
 
 def _cells(summary: Summary, objectives: Sequence[str], missed: bool) -> list[str]:
@@ -198,11 +174,11 @@ def _without_result(rest: Iterable[TrialLike]) -> list[str]:
 
 
 def trial_json(trial: TrialLike) -> dict[str, Any]:
-    """Return a trial as JSON: id, values, state, rows, measures, grades, facts, reason."""
+    """Return a trial as JSON: id, values, state, rows, measures, facts, reason."""
     return {
         **fields_of(trial, "id", "values", "current", "state", "rows"),
         "measures": by_measure(trial.summaries),
-        **fields_of(trial, "people", "facts", "reason", "run"),
+        **fields_of(trial, "facts", "reason", "run"),
     }
 
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
         Sampling,
     )
     from ..experiment import (
-        Calibrated,
-        Calibrating,
         Evaluating,
         Evaluation,
         KnownRun,
@@ -476,17 +474,6 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         """
         root = self.project.folder.root
         return experiment.write_blind_sheet(root, runs, measures, Path(path), seed=seed)
-
-    def calibrate(
-        self, run: str, labels: Sequence[str | Path], options: Calibrating | None = None
-    ) -> Calibrated:
-        """Compare a judge's scores with people's labels; see
-        :func:`ragwright.experiment.calibrate_run`.
-        """
-        [evaluation] = self._evaluations(run)
-        files = [Path(path) for path in labels]
-        root = self.project.folder.root
-        return experiment.calibrate_run(root, evaluation, files, options, run=run)
 
     def _evaluations(self, *names: str) -> list[Evaluation]:
         return experiment.evaluations_by_name(self.project, names)

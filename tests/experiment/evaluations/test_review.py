@@ -13,7 +13,6 @@ from ragwright.core import Row, TestsetError
 from ragwright.experiment import (
     Label,
     blind_sheet,
-    labels_by_row,
     read_key,
     read_labels,
     write_key,
@@ -151,10 +150,13 @@ def test_several_people_in_one_file(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     labels = read_labels(path, KEY)
     system, row_id = KEY.answers["01"]
-    assert labels_by_row(labels, system, "ExactMatch") == {row_id: (1.0, 0.0, 1.0, 0.0)}
-    assert labels_by_row(labels, "nobody", "ExactMatch") == {}
-    with pytest.raises(TestsetError, match="two labels of 'ada'"):
-        labels_by_row([*labels, labels[0]], system, "ExactMatch")
+    assert [(label.rater, label.value) for label in labels] == [
+        ("ada", 1.0),
+        ("bo", 0.0),
+        ("cy", 1.0),
+        ("di", 0.0),
+    ]
+    assert {(label.system, label.row_id) for label in labels} == {(system, row_id)}
 
 
 def test_what_cannot_be_reviewed_is_refused(tmp_path: Path) -> None:

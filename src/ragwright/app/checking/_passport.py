@@ -34,7 +34,7 @@ def command(
     flags: Flags,
     people: str = Argument(
         metavar="SET",
-        help="People's verdicts: mtrag:PATH, qags:PATH, qrels:PATH, review:SHEET, "
+        help="People's verdicts: mtrag:PATH, qags:PATH, qrels:PATH, review:SHEET,SHEET, "
         "module:object:PATH, or a file of rows with --map.",
     ),
     judge: str = Option("", metavar="MODEL", help="Chat model that judges, for judged measures."),

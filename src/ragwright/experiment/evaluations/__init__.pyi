@@ -4,12 +4,6 @@ from ._asked import (
     asked_row as asked_row,
     unanswered as unanswered,
 )
-from ._calibrating import (
-    Calibrated as Calibrated,
-    Calibrating as Calibrating,
-    calibrate_run as calibrate_run,
-)
-from ._calibrations import judge_checks as judge_checks, record_calibration as record_calibration
 from ._clusters import (
     cluster_of as cluster_of,
     clusters_of_rows as clusters_of_rows,
@@ -51,13 +45,6 @@ from ._evaluating import (
 )
 from ._given_rows import given_answer as given_answer, gold_texts as gold_texts
 from ._gold_notes import gold_warning as gold_warning
-from ._grades import (
-    GradeMean as GradeMean,
-    Grades as Grades,
-    grade_means as grade_means,
-    read_grades as read_grades,
-    record_grades as record_grades,
-)
 from ._judges import (
     differing as differing,
     judge_identity as judge_identity,
@@ -99,8 +86,6 @@ from ._review import (
     ReviewKey as ReviewKey,
     Sheet as Sheet,
     blind_sheet as blind_sheet,
-    check_labelled as check_labelled,
-    labels_by_row as labels_by_row,
     read_key as read_key,
     read_labels as read_labels,
     write_key as write_key,
@@ -120,6 +105,7 @@ from ._served_outputs import (
     evaluate_outputs as evaluate_outputs,
     forecast_outputs as forecast_outputs,
 )
+from ._sheets import Reviewed as Reviewed, read_sheets as read_sheets
 from ._stored import (
     SettingChange as SettingChange,
     changed_settings as changed_settings,

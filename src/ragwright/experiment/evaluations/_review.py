@@ -231,30 +231,9 @@ def check_labelled(labels: Iterable[Label], system: str, rows: Iterable[Row]) ->
         raise TestsetError(
             f"people scored other answers in {counted(len(changed), 'row')}: {rows_text}",
             where=system,
-            hint="calibrate the run that was reviewed, or one that judged its stored answers "
+            hint="name the run that was reviewed, or one that judged its stored answers "
             "again (ragwright score RUN); a new answer needs a new review",
         )
-
-
-def labels_by_row(
-    labels: Iterable[Label], system: str, measure: str
-) -> dict[str, tuple[float, ...]]:
-    """Group one system's labels by one measure: row id -> labels, one per person.
-
-    Raises:
-        TestsetError: A person labelled a row twice.
-    """
-    by_row: dict[str, dict[str, float]] = {}
-    for label in labels:
-        if label.system == system and label.measure == measure:
-            of_row = by_row.setdefault(label.row_id, {})
-            if label.rater in of_row:
-                raise TestsetError(
-                    f"row {label.row_id!r} has two labels of {label.rater!r} for {measure}",
-                    hint="give each sheet once, and each person a name in the column `rater`",
-                )
-            of_row[label.rater] = label.value
-    return {row: tuple(of_person.values()) for row, of_person in by_row.items()}
 
 
 def _level_descriptions(measure: Measure, own: Mapping[str, Rubric]) -> str:

@@ -9,7 +9,6 @@ from ._leaderboard import (
     trial_body as trial_body,
     trial_of as trial_of,
     trial_result as trial_result,
-    with_grades as with_grades,
 )
 from ._live import (
     KnownSweep as KnownSweep,

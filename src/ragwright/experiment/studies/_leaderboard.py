@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
 from ...core import StudyError, plain
-from ...flow import Runs
 from ...measure import Measure, MeasureScale, Summary
 from ...project import Settings
-from ..evaluations import Evaluation, GradeMean, Grades, RowResult, grade_means
+from ..evaluations import Evaluation, RowResult
 from ._study import FACTS
 
 TrialState: TypeAlias = Literal["done", "dropped", "errored", "invalid", "skipped"]
@@ -46,8 +45,6 @@ class TrialResult:
             of its replies) and ``context_tokens``; those that are known.
         reason: Why there is no result.
         current: Of trial 0, the value of each swept key in the project's settings.
-        people: Measure -> people's grades of its answers, where there are any; not stored with the
-            trial.
     """
 
     number: int
@@ -59,7 +56,6 @@ class TrialResult:
     facts: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
     current: Mapping[str, Any] = field(default_factory=dict)
-    people: Mapping[str, GradeMean] = field(default_factory=dict, compare=False)
 
     @property
     def shown(self) -> Mapping[str, Any]:
@@ -137,16 +133,6 @@ def trial_result(
     results = evaluation.results
     return TrialResult(
         number, values, "done", run, len(results), evaluation.summaries, usage_means(results)
-    )
-
-
-def with_grades(
-    trials: Iterable[TrialResult], grades: Grades, runs: Runs
-) -> tuple[TrialResult, ...]:
-    """The trials with the means of people's grades of their answers."""
-    return tuple(
-        replace(trial, people=grade_means(grades, runs, trial.run)) if grades else trial
-        for trial in trials
     )
 
 
@@ -236,13 +222,8 @@ def survivors(
 
 
 def trial_body(trial: TrialResult) -> dict[str, Any]:
-    """Return a trial as JSON-able values, for the run store.
-
-    People's grades are left out: they come later, and are read from the project folder.
-    """
-    body = asdict(trial)
-    del body["people"]
-    return body
+    """Return a trial as JSON-able values, for the run store."""
+    return asdict(trial)
 
 
 def trial_of(body: Mapping[str, Any]) -> TrialResult:

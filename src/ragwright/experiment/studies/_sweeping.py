@@ -39,7 +39,7 @@ from ...project import (
     project_sections,
 )
 from ...testsets import Testset, project_testset
-from ..evaluations import Evaluating, clusters_of_rows, planned, read_grades, run_evaluation
+from ..evaluations import Evaluating, clusters_of_rows, planned, run_evaluation
 from ._leaderboard import (
     Objective,
     TrialResult,
@@ -51,7 +51,6 @@ from ._leaderboard import (
     trial_body,
     trial_of,
     trial_result,
-    with_grades,
 )
 from ._live import Pulse
 from ._sampling import Trial, grid_points
@@ -375,7 +374,7 @@ class _Sweep:
             testset.name,
             tuple(map(str, self.measures)),
             self.objectives,
-            with_grades(trials, read_grades(project.folder.root), project.runs),
+            tuple(trials),
             self.stopped,
             (*testset.notes, *self._score_notes()),
             self._best_selection(testset),

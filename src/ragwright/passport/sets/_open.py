@@ -18,7 +18,9 @@ ROWS, REVIEW = "rows", "review"
 """Names of a file of rows whose columns are mapped, and of filled-in sheets."""
 
 
-def open_people(text: str, columns: Sequence[str] = (), *, root: Path = Path()) -> PeopleSet:
+def open_people(
+    text: str, columns: Sequence[str] = (), *, root: Path = Path(), runs: Sequence[str] = ()
+) -> PeopleSet:
     """Read a set of people's verdicts.
 
     Args:
@@ -26,6 +28,7 @@ def open_people(text: str, columns: Sequence[str] = (), *, root: Path = Path()) 
             your own, or the path of a file of rows.
         columns: For a file of rows: ``COLUMN=ROLE``, see :func:`read_column_map`.
         root: Folder of the project, for ``review:SHEET``.
+        runs: Runs whose scores are compared with people's, for ``review:SHEET``.
 
     Raises:
         ConfigError: The name is unknown, with the nearest one; or the path is missing.
@@ -33,7 +36,7 @@ def open_people(text: str, columns: Sequence[str] = (), *, root: Path = Path()) 
         TestsetError: The files are not those of the set, or hold no usable label.
     """
     if text.startswith(f"{REVIEW}:"):
-        return _named_source(review(SetFiles(text.removeprefix(f"{REVIEW}:")), root), text)
+        return _named_source(review(text.removeprefix(f"{REVIEW}:"), root, runs), text)
     adapter, path = _adapter_of(text)
     if adapter is None:
         return _named_source(mapped_rows(SetFiles(path), read_column_map(columns)), text)

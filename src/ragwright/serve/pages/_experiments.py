@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...core import RagwrightError, counted
 from ...experiment import run_means
-from ...report import grade_text, graded_apart, value_text
+from ...report import value_text
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from ._base import PRIVATE, as_owner, error_page, page
@@ -191,7 +191,6 @@ def _board_values(subject: Subject, board: Board, run: str) -> dict[str, Any]:
     first = [entry.summary(measures[0]) for entry in entries]
     span = span_of(end for summary in first if summary for end in summary.deciding)
     keys = subject.keys
-    people = {name for entry in entries for name in entry.people}
     lines: list[dict[str, Any]] = []
     for place, entry in enumerate(entries, 1):
         if place > _RANKED and entry.id != subject.incumbent:
@@ -210,7 +209,6 @@ def _board_values(subject: Subject, board: Board, run: str) -> dict[str, Any]:
                     value_text(entry.shown[key]) if key in entry.shown else "" for key in keys
                 ],
                 "measures": [entry.summary(name) for name in measures[1:]],
-                "people": {name: grade_text(entry, name) for name in people},
                 "facts": [_fact_text(entry, name) for name in _FACTS],
                 "compare": ""
                 if current or not subject.incumbent
@@ -225,8 +223,6 @@ def _board_values(subject: Subject, board: Board, run: str) -> dict[str, Any]:
         "keys": _short_keys(keys),
         "lead": measures[0] if measures else "",
         "measures": measures[1:],
-        "people": people,
-        "apart": graded_apart(entries),
         "facts": [
             name for name, has_value in zip(_FACTS.values(), facts, strict=True) if has_value
         ],
