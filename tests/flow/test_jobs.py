@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from flow_fakes import FakeChat, ask, prompt
 from forgetting import forget_at
+from waiting import when
 
 from ragwright.core import BudgetStopped, FlowError, ModelRefusedError, ModelTimeoutError
 from ragwright.flow import (
@@ -191,7 +192,7 @@ def test_ctrl_c_writes_what_ended_skips_the_rest_and_is_raised(runs: Runs, tmp_p
     replies = Replies(tmp_path / "replies.db")
     texts = [str(i) for i in range(200)]
     with Runner({Chat: handler}, RunnerOptions(concurrency=2), replies=replies) as runner:
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        when(lambda: len(handler.asked) > 10, os.kill, os.getpid(), signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             run_job(runner, runs, job(*texts))
     (run,) = runs.list()

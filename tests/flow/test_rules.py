@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from flow_fakes import FakeChat, FakeSearch, ask, prompt, user
-from waiting import wait_until
+from waiting import wait_until, when
 
 from ragwright.core import (
     FlowError,
@@ -361,7 +361,7 @@ def test_results_that_wait_for_a_slow_elder_are_bounded() -> None:
             return await super().send(request, on_delta)
 
     with Runner({Chat: FirstIsSlow()}) as runner:
-        threading.Timer(0.5, release.set).start()
+        when(lambda: given >= 5, release.set)
         outcomes = runner.outcomes(flows(), limit=5)
         next(outcomes)
         assert given < 50

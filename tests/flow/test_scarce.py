@@ -104,7 +104,7 @@ def test_a_reply_that_cannot_be_kept_for_want_of_room_stops_what_would_be_paid(
             runner.run(ask("one more"))
     kept = sum(count for _, _, count, *_ in replies.statistics())
     assert kept > 1
-    assert len(handler.asked) <= kept + 2 + 2  # those in flight at the stop, twice
+    assert len(handler.asked) <= kept + 10 + 1  # the flows that were open, and one more
     assert {o.state for o in outcomes} == {"done", "skipped"}
     assert all(isinstance(o.error, StoreFullError) for o in outcomes if o.state == "skipped")
 

@@ -8,14 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flow_fakes import FakeChat, FakeSearch, ask, ask_all, prompt
-from waiting import wait_until
+from waiting import wait_until, when
 
 from ragwright.core import (
     BudgetStopped,
@@ -32,6 +31,7 @@ from ragwright.flow import (
     ChatReply,
     Flow,
     Message,
+    OnDelta,
     Outcome,
     Replies,
     RetryPolicy,
@@ -199,8 +199,7 @@ def test_flows_stopped_together_do_not_share_one_error() -> None:
 # -- Ctrl-C --------------------------------------------------------------------------------
 
 
-def interrupted_after(seconds: float) -> None:
-    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+CTRL_C = (os.kill, os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.slow
@@ -208,7 +207,8 @@ def test_ctrl_c_skips_what_is_open_keeps_what_is_in_flight_and_is_raised_last(
     tmp_path: Path,
 ) -> None:
     log: list[str] = []
-    handler = FakeChat(latency=0.3)
+    gate = threading.Event()
+    handler = FakeChat(gate=gate)
     replies = Replies(tmp_path / "replies.db")
     seen: list[Outcome[str]] = []
     given = 0
@@ -220,7 +220,8 @@ def test_ctrl_c_skips_what_is_open_keeps_what_is_in_flight_and_is_raised_last(
             yield stubborn(str(i), log)
 
     with Runner({Chat: handler}, RunnerOptions(concurrency=3), replies=replies) as runner:
-        interrupted_after(0.1)
+        when(lambda: len(handler.asked) == 3 and given >= 10, *CTRL_C)
+        when(lambda: log, gate.set)  # the flows are closed: the stop is known
         with pytest.raises(KeyboardInterrupt):
             seen.extend(runner.outcomes(flows(), limit=10))
         assert len(seen) == given
@@ -235,8 +236,9 @@ def test_ctrl_c_skips_what_is_open_keeps_what_is_in_flight_and_is_raised_last(
 
 def test_ctrl_c_in_run_is_a_keyboard_interrupt_and_closes_the_flow() -> None:
     log: list[str] = []
-    with Runner({Chat: FakeChat(latency=0.2)}) as runner:
-        interrupted_after(0.05)
+    handler = FakeChat(latency=0.2)
+    with Runner({Chat: handler}) as runner:
+        when(lambda: handler.asked, *CTRL_C)
         with pytest.raises(KeyboardInterrupt):
             runner.run(stubborn("a", log))
     assert log == ["closed"]
@@ -253,15 +255,17 @@ def test_ctrl_c_in_map_is_a_keyboard_interrupt_whatever_ended_before() -> None:
             yield from limited(text)
             text += "+"
 
-    with Runner({Chat: FakeChat(failing, latency=0.02)}) as runner:
-        interrupted_after(0.3)
+    handler = FakeChat(failing, latency=0.02)
+    with Runner({Chat: handler}) as runner:
+        when(lambda: len(handler.asked) > 10, *CTRL_C)
         with pytest.raises(KeyboardInterrupt):
             list(runner.map([slow("a"), limited("bad"), slow("b")]))
 
 
 def test_interrupt_from_another_thread_ends_map_as_interrupted() -> None:
-    with Runner({Chat: FakeChat(latency=0.3)}) as runner:
-        threading.Timer(0.1, runner.interrupt).start()
+    handler = FakeChat(latency=0.3)
+    with Runner({Chat: handler}) as runner:
+        when(lambda: handler.asked, runner.interrupt)
         with pytest.raises(Interrupted):
             list(runner.map([limited("a"), limited("b")]))
 
@@ -270,7 +274,7 @@ def test_a_stop_does_not_wait_for_calls_that_wait() -> None:
     """Held back by Retry-After, between attempts, or queued: none keeps Ctrl-C waiting."""
     handler = FakeChat(lambda r, n: RateLimitedError("slow down", retry_after=600))
     with Runner({Chat: handler}, RunnerOptions(concurrency=1)) as runner:
-        threading.Timer(0.1, runner.interrupt).start()
+        when(lambda: handler.asked, runner.interrupt)
         states = {o.state for o in runner.outcomes([ask("a"), ask("b"), ask("c")])}
         assert states == {"skipped"}
     assert handler.asked == ["a"]
@@ -279,7 +283,7 @@ def test_a_stop_does_not_wait_for_calls_that_wait() -> None:
 def test_a_call_in_flight_at_a_stop_is_not_tried_again() -> None:
     handler = FakeChat(lambda r, n: ModelUnavailableError("down"), latency=0.15)
     with Runner({Chat: handler}, retry=RetryPolicy(base=600)) as runner:
-        threading.Timer(0.05, runner.interrupt).start()
+        when(lambda: handler.asked, runner.interrupt)
         # Nor is the pause before another try waited for.
         assert [o.state for o in runner.outcomes([ask("a")])] == ["skipped"]
     assert handler.asked == ["a"]
@@ -295,25 +299,38 @@ def test_no_flow_can_take_a_stop_for_a_failure() -> None:
             taken.append(error)
             return "failed"
 
-    with Runner({Chat: FakeChat(latency=0.3)}) as runner:
-        threading.Timer(0.1, runner.interrupt).start()
+    handler = FakeChat(latency=0.3)
+    with Runner({Chat: handler}) as runner:
+        when(lambda: handler.asked, runner.interrupt)
         assert [outcome.state for outcome in runner.outcomes([flow()])] == ["skipped"]
     assert not taken
 
 
 def test_a_stop_drops_batches_that_are_queued() -> None:
-    handler = FakeSearch(work=lambda: time.sleep(0.1))
+    begun, gate = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        assert gate.wait(60)
+
+    handler = FakeSearch(work=work)
     handler.max_batch = 1
     with Runner({Search: handler}) as runner:
-        threading.Timer(0.05, runner.interrupt).start()
+
+        def stop() -> None:
+            runner.ask_to_stop(Interrupted("stopped"))
+            gate.set()
+
+        when(begun.is_set, stop)
         outcomes = list(runner.outcomes(search_keyword("s", str(i), 1) for i in range(20)))
     assert {o.state for o in outcomes} == {"skipped"}
     assert len(handler.batches) == 1
 
 
 def test_closing_while_a_run_is_under_way_stops_it_cleanly() -> None:
-    runner = Runner({Chat: FakeChat(latency=0.2)})
-    threading.Timer(0.05, runner.close).start()
+    handler = FakeChat(latency=0.2)
+    runner = Runner({Chat: handler})
+    when(lambda: handler.asked, runner.close)
     with pytest.raises(StoppedError, match="closed"):
         runner.run(ask_all("a", "b"))
     runner.close()
@@ -387,18 +404,24 @@ def test_a_flow_out_of_time_is_told_so_at_its_yield() -> None:
             raise
         return "never"
 
-    with Runner({Chat: FakeChat(latency=0.04)}) as runner:
+    with Runner({Chat: FakeChat(latency=600)}) as runner:
         with pytest.raises(ModelTimeoutError, match="own time limit"):
-            runner.run(patient(), timeout=0.06)
-        states = [o.state for o in runner.outcomes([ask_all("d", "e", "f")], timeout=0.06)]
+            runner.run(patient(), timeout=0.3)
+        states = [o.state for o in runner.outcomes([ask_all("d", "e", "f")], timeout=0.3)]
         assert states == ["failed"]
     assert log == ["too late"]
 
 
 def test_the_deadline_is_passed_on_to_a_gather() -> None:
-    handler = FakeChat(latency=0.04)
+    class Stuck(FakeChat):
+        async def send(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
+            if prompt(request) == "b":
+                await asyncio.sleep(600)
+            return await super().send(request, on_delta)
+
+    handler = Stuck()
     with Runner({Chat: handler}) as runner:
-        found = runner.run(gather([ask_all("a", "b", "c"), ask("d")], settle=True), timeout=0.06)
+        found = runner.run(gather([ask_all("a", "b", "c"), ask("d")], settle=True), timeout=1.0)
     assert isinstance(found[0], ModelTimeoutError)
     assert found[1] == "re: d"
     assert "c" not in handler.asked
@@ -447,7 +470,7 @@ def test_a_stop_gives_up_calls_that_take_longer_than_its_grace(tmp_path: Path) -
     replies = Replies(tmp_path / "replies.db")
     options = RunnerOptions(concurrency=2, grace=0.3)
     with Runner({Chat: handler}, options, replies=replies) as runner:
-        threading.Timer(0.1, runner.interrupt).start()
+        when(lambda: len(handler.asked) == 2, runner.interrupt)
         assert {o.state for o in runner.outcomes([ask("a"), ask("b"), ask("c")])} == {"skipped"}
         assert sum(runner.progress.given_up.values()) == 2
         assert not sum(runner.progress.awaited.values())
@@ -458,8 +481,9 @@ def test_a_stop_gives_up_calls_that_take_longer_than_its_grace(tmp_path: Path) -
 
 
 def test_the_budget_waits_for_calls_in_flight_however_long() -> None:
-    with Runner({Chat: FakeChat(latency=0.6)}, RunnerOptions(grace=0.1)) as runner:
-        threading.Timer(0.1, runner.ask_to_stop, [BudgetStopped("spent")]).start()
+    handler = FakeChat(latency=0.6)
+    with Runner({Chat: handler}, RunnerOptions(grace=0.1)) as runner:
+        when(lambda: handler.asked, runner.ask_to_stop, BudgetStopped("spent"))
         assert [o.state for o in runner.outcomes([ask("a")])] == ["skipped"]
         assert not runner.progress.given_up
         assert runner.progress.possibly_billed == 0

@@ -177,5 +177,4 @@ def test_a_flow_that_left_hears_nothing_more() -> None:
     with Runner({Chat: handler}) as runner:
         asyncio.run(scenario(runner))
         assert runner.run(ask_all("z")) == ["one two three"]
-    assert gone[:1] == ["one "]
-    assert "three" not in gone
+    assert "".join(gone) in ("one ", "one two ")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 
 def wait_until(holds: Callable[[], object], what: str = "waited in vain") -> None:
@@ -16,3 +18,13 @@ def wait_until(holds: Callable[[], object], what: str = "waited in vain") -> Non
             return
         time.sleep(0.02)
     raise AssertionError(what)
+
+
+def when(holds: Callable[[], object], act: Callable[..., object], *given: Any) -> None:
+    """Act in another thread once it holds."""
+
+    def wait() -> None:
+        wait_until(holds)
+        act(*given)
+
+    threading.Thread(target=wait, daemon=True).start()
