@@ -190,7 +190,9 @@ def test_what_other_groups_hold_is_as_if_it_did_not_exist(site: Site, group: str
 def _steady(text: str, name: str) -> str:
     """A reply without what differs between two equal requests."""
     text = re.sub(re.escape(name), "NAME", text, flags=re.IGNORECASE)
-    text = re.sub(r"(nearest|it has|did you mean):? [^\"]*", "", text)  # by letters in common
+    text = re.sub(
+        r"(nearest|it has|did you mean|one of):? [^\"]*", "", text
+    )  # by letters in common
     return re.sub(
         r"(fs|msg|resp|chatcmpl)[-_][\w-]+|\"created(_at)?\": ?\d+|\"request_id\":\"\w+\"", "", text
     )

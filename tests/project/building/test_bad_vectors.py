@@ -113,7 +113,8 @@ def test_a_server_of_bad_vectors_leaves_the_index_as_it_was(
         server.script = SOUND
         assert dense_score(bench, "oil is a word in a manual about cars") > 0.9
         assert bench.ingest().counts.changed == 1
-    assert len(before) == len(stored(folder)) == 2
+    assert len(before) == 2
+    assert len(stored(folder)) == 3, "the vector of the former text stays for a while"
 
 
 @pytest.mark.slow
