@@ -11,6 +11,7 @@ NAMES = (
     "retrieval",
     "codes",
     "french",
+    "snippets",
     "results",
     "measures",
     "judges",

@@ -2,7 +2,7 @@
 
     python -m benchmarks.promise [--splits 1000] [--sets xquad,piaf] [--publish]
 
-Each set is answered once by the offline answerer, with the same steps as `ragwright promise`: a
+Each set is answered once by snippets, with the same steps as `ragwright promise`: a
 project over its paragraphs, every question answered, four free scores stored. EVOUNA needs no
 answering: people judged answers of chat models; the score is the answer's agreement with those of
 four other systems (mean TokenF1), which uses no gold.
@@ -170,7 +170,6 @@ def sets() -> dict[str, Callable[[], Scored]]:
     return {
         "squad2": lambda: answered(squad_like(squad / "dev-v2.0.json", "en")),
         "piaf": lambda: answered(
-            # the half that the answerer's weights were not fitted on (benchmarks.extractive)
             squad_like(piaf, "fr", lambda title: int(text_hash(title)[0], 16) % 2 == 1)
         ),
         "xquad-en": lambda: answered(squad_like(DATA / "xquad" / "xquad.en.json", "en")),

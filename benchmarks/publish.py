@@ -72,13 +72,13 @@ PAGES = {
         "beside the page. The judges are scripted: the page says what the program does with a "
         "judge's replies and how fast, not how well any judge judges.",
     ),
-    "offline": Page(
-        "Answers without a model, measured",
-        "What the offline answerer quotes from pages of codes and from reading tests, and how long "
-        "it takes.",
-        "Every figure on this page was computed by the commands named with it and is kept as JSON "
-        "beside the page. Rules and weights were chosen on development splits; the tables show the "
-        "others unless they say so.",
+    "snippets": Page(
+        "Snippets, measured",
+        "How often the answer stands in what `ask` shows without a chat model, how much is shown, "
+        "and how often it abstains.",
+        "Every figure on this page was computed by the command named with it and is kept as JSON "
+        "beside the page. No model is used. The weights and the threshold were chosen on the "
+        "development questions.",
     ),
     "people": Page(
         "Judges beside people, measured",

@@ -1,4 +1,4 @@
-"""The folders that `benchmarks.offline_questions` asks about, written from the data sets.
+"""The folders that `benchmarks.snippets` asks about, written from the data sets.
 
 ``mixed``: about 1,400 files of many kinds, side by side as people keep them: office documents,
 pages on errors of Microsoft's tools, printers' codes, comedies, articles, letters, licences.
@@ -16,11 +16,14 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import yaml
+
 from benchmarks.data_sets import DATA
-from benchmarks.offline_answers import msvc, pages, prusa
+from ragwright.core import text_hash
 
 GUIDE = Path(__file__).resolve().parents[1] / "docs" / "guide"
 PAGES = Path(__file__).parent / "questions" / "small"
@@ -31,6 +34,78 @@ _LICENCES = {
     "chunking": "chunking_eval/LICENSE",
     "xquad": "xquad/CC-BY-SA4.0.txt",
 }
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A code with its title, its message, the rest of its page, and the file that explains it."""
+
+    code: str
+    title: str
+    message: str
+    rest: str
+    path: str
+    asked: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What a question names."""
+        return self.asked or self.code
+
+
+def msvc(data: Path = DATA) -> tuple[Path, list[Entry]]:
+    """The folder of the reference, and its pages that explain one code and open with a message."""
+    root = data / "msvc_error_reference" / "docs" / "error-messages"
+    entries = []
+    for path in sorted(root.glob("*/*.md")):
+        text = path.read_text("utf-8", errors="replace").lstrip("\ufeff")
+        key = re.search(r"^f1_keywords:\s*(\[.*?\])", text, re.MULTILINE | re.DOTALL)
+        codes = re.findall(r"[A-Z]{1,6}\d{1,6}", key[1]) if key else []
+        match = re.search(r"^# (.*)\n+((?:>.*\n?)+)", text, re.MULTILINE)
+        if len(codes) != 1 or match is None:
+            continue
+        message = " ".join(line.lstrip("> ").rstrip("\\ ") for line in match[2].splitlines())
+        if message.strip():
+            name = str(path.relative_to(root))
+            entries.append(Entry(codes[0], match[1], message, text[match.end() :], name))
+    if not entries:
+        raise FileNotFoundError(f"the data set msvc_error_reference is not there: no {root}")
+    return root, entries
+
+
+def held_out(entry: Entry) -> bool:
+    """True for the half of the pages that no rule was written on, by hash of the file name."""
+    return int(text_hash(Path(entry.path).name)[0], 16) % 2 == 1
+
+
+def prusa(data: Path = DATA) -> list[Entry]:
+    """The printers' entries; where a code means several things, a printer is named."""
+    entries: list[Entry] = []
+    for path in sorted((data / "prusa_error_codes").glob("*.yaml")):
+        kind = path.stem.partition("-")[0]
+        for number, entry in enumerate(yaml.safe_load(path.read_text("utf-8"))["Errors"]):
+            printers = entry.get("printers") or (["MMU"] if kind == "mmu" else [])
+            rest = f"Printers: {', '.join(printers)}" if printers else "All printers"
+            code, text = str(entry["code"]), " ".join(str(entry["text"]).split())
+            asked = f"{code} on the {printers[0]}" if printers else code
+            title = f"{code} {' '.join(str(entry['title']).split())}"
+            if text:
+                entries.append(Entry(code, title, text, rest, f"{kind}-{number:03}.md", asked))
+    if not entries:
+        raise FileNotFoundError(f"the data set prusa_error_codes is not there: no {data}")
+    once = {e.code for e in entries if sum(o.code == e.code for o in entries) == 1}
+    return [
+        Entry(e.code, e.title, e.message, e.rest, e.path) if e.code in once else e for e in entries
+    ]
+
+
+def pages(entries: Sequence[Entry], folder: Path) -> Path:
+    """One Markdown page for each entry."""
+    folder.mkdir()
+    for entry in entries:
+        text = f"# {entry.title}\n\n{entry.message}\n\n{entry.rest}\n"
+        (folder / entry.path).write_text(text, "utf-8")
+    return folder
 
 
 def articles(path: Path, folder: Path, kept: Sequence[int] | range | None = None) -> None:

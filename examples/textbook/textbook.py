@@ -81,7 +81,7 @@ def judging(name: str) -> Iterator[tuple[str, ...]]:
 
 def questions(folder: Path, asked: Asked) -> Testset:
     """Questions that the model writes; without one, headings and gaps."""
-    offline = asked.model == "extractive"
+    offline = asked.model == "snippet"
     writer = "" if offline else asked.model
     with Workbench.open(folder, Session(asked.settings(reranked=False))) as bench:
         bench.ingest()
@@ -140,8 +140,8 @@ def main() -> None:
     )
     parser.add_argument("--questions", type=int, default=50, help="how many are generated")
     parser.add_argument("--embed", default="", help="embedding model of base; else keyword search")
-    parser.add_argument("--rerank", default="extractive", help="reranker; extractive is offline")
-    parser.add_argument("--model", default="extractive", help="who answers; extractive is offline")
+    parser.add_argument("--rerank", default="lexical", help="reranker; lexical needs no model")
+    parser.add_argument("--model", default="snippet", help="chat model; snippet: none")
     parser.add_argument("--judge", default="", help="chat model that judges, openai:gpt-4o")
     parser.add_argument(
         "--tuned", default="", help="fine-tuned model, st:FOLDER as `ragwright tune embedder` wrote"

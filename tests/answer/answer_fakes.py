@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ragwright.core import ChannelScore, Hit
-from ragwright.flow import Chat, ChatReply, Flow, Gather, Reply, Rerank, RerankReply, Step
-from ragwright.models import ExtractiveReranker
+from ragwright.flow import Chat, ChatReply, Flow, Gather, Reply, Step
 
 T = TypeVar("T")
 
@@ -44,7 +43,7 @@ def dense(number: int, text: str, score: float) -> Hit:
 
 
 class Driver:
-    """Runs a flow by hand: chat replies are canned, reranking is the real offline model."""
+    """Runs a flow by hand with canned chat replies."""
 
     def __init__(self, reply: str | ChatReply | Callable[[Chat], str] = "") -> None:
         self.reply = reply
@@ -65,8 +64,6 @@ class Driver:
         """The reply to one request, or the results of the child flows of a gather."""
         if isinstance(step, Gather):
             return [self.run(flow) for flow in step.flows]
-        if isinstance(step, Rerank):
-            return RerankReply(tuple(ExtractiveReranker().score(step.query, step.passages)))
         assert isinstance(step, Chat)
         if isinstance(self.reply, ChatReply):
             return self.reply

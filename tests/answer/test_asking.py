@@ -12,7 +12,7 @@ from answer_fakes import hit
 from test_corpus import LETTERS, Shelf
 
 from ragwright.answer import AnswerOptions, AnswerSetup, AskPlan, CorpusOptions, ask
-from ragwright.core import Answer, Persona
+from ragwright.core import Answer, Persona, RetrieveError
 from ragwright.flow import Lookup, LookupReply, Runner, Search, SearchReply, Sql
 from ragwright.models import Models, model_handlers
 from ragwright.retrieve import (
@@ -49,7 +49,7 @@ def asked(question: str, plan: AskPlan, databases: Databases | None = None) -> l
         return runner.run(ask(question, PERSONAS, TARGET, plan))
 
 
-def plan(method: str, model: str = "extractive", **more: object) -> AskPlan:
+def plan(method: str, model: str = "snippet", **more: object) -> AskPlan:
     options = RetrieveOptions(route=RouteOptions(method))  # type: ignore[arg-type]
     return AskPlan(options, AnswerSetup(AnswerOptions(model=model)), **more)  # type: ignore[arg-type]
 
@@ -61,12 +61,12 @@ def test_by_default_every_question_goes_to_the_index() -> None:
         assert first.route_reason == "keyword search"
 
 
-def test_a_count_is_answered_from_every_chunk_and_says_why() -> None:
-    first, second = asked("How many documents mention the pump?", plan("rules"))
-    assert first.text.startswith("2 of 3 documents")
-    assert (first.route, second.route) == ("corpus", "corpus")
-    assert first.route_reason.startswith("it counts documents")
-    assert second.persona == "marketing"
+def test_without_a_chat_model_a_question_about_everything_gets_passages_and_a_note() -> None:
+    for method in ("rules", "auto"):
+        first, second = asked("How many documents mention the pump?", plan(method))
+        assert (first.route, second.persona) == ("index", "marketing")
+        assert any("every chunk needs a chat model" in note for note in first.notes)
+        assert first.snippets
 
 
 def test_a_plain_question_says_that_no_rule_spoke_and_how_it_was_searched() -> None:
@@ -76,13 +76,11 @@ def test_a_plain_question_says_that_no_rule_spoke_and_how_it_was_searched() -> N
     assert not first.abstained
 
 
-def test_offline_small_talk_is_turned_down_politely_in_its_language() -> None:
+def test_without_a_chat_model_nobody_replies_to_small_talk() -> None:
     first, _ = asked("Bonjour !", plan("rules"))
-    assert first.route == "none"
-    assert first.abstained
-    assert first.text.startswith("Je réponds")
+    assert (first.route, first.abstained, first.hits) == ("none", True, ())
+    assert "no chat model" in first.text
     assert "greeting" in first.route_reason
-    assert not first.hits
 
 
 def test_with_a_chat_model_small_talk_is_answered_without_passages() -> None:
@@ -129,7 +127,7 @@ def test_where_the_database_fails_the_index_answers_and_says_so(tmp_path: Path) 
         first, _ = asked("What is the total amount of all orders?", asking, databases)
         assert first.route == "index"
         assert "the index answers" in first.route_reason
-        assert any("begins with 'DROP'" in note for note in first.notes)
+        assert any("the database shop did not answer" in note for note in first.notes)
 
 
 @pytest.mark.parametrize("reply", ["", Reply(status=500, error="down")])
@@ -187,11 +185,20 @@ def test_a_question_with_a_lone_surrogate_is_asked_all_the_same() -> None:
 
 
 def test_soft_filters_reach_the_whole_corpus_route() -> None:
-    asking = plan("rules")
-    soft = (SoftFilterOptions("document", ("c",)),)
-    narrowed = replace(asking.retrieve, soft=soft, unfiltered=False)
-    first, _ = asked("How many documents mention the pump?", replace(asking, retrieve=narrowed))
-    assert first.text.startswith("1 of 1 document holds")
+    found = json.dumps({"items": [{"item": "pump", "quote": "PUMP"}]})
+    with ScriptedServer(found) as server:
+        asking = plan("rules", f"{server.url}#scripted")
+        soft = (SoftFilterOptions("document", ("c",)),)
+        narrowed = replace(asking.retrieve, soft=soft, unfiltered=False)
+        first, _ = asked("List all the machines.", replace(asking, retrieve=narrowed))
+    assert first.text.startswith("1 found:")
+    assert [c.document_id for c in first.citations] == ["c"]
+
+
+@pytest.mark.parametrize("question", ["x" * 30_000, " ".join(f"E{n}" for n in range(2_000))])
+def test_a_question_that_would_keep_others_waiting_is_refused(question: str) -> None:
+    with pytest.raises(RetrieveError, match="more than"):
+        asked(question, plan("index"))
 
 
 def test_offline_a_table_is_never_asked_and_the_reason_says_so(tmp_path: Path) -> None:

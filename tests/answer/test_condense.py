@@ -50,7 +50,7 @@ def test_without_history_nothing_is_asked() -> None:
 
 def test_offline_the_rule_is_used_and_named() -> None:
     driver = Driver()
-    made = driver.run(condense("How do I fix it?", HISTORY, "extractive"))
+    made = driver.run(condense("How do I fix it?", HISTORY, "snippet"))
     assert made.method == "rule"
     assert not driver.seen
 

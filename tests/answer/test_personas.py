@@ -19,14 +19,14 @@ def write(folder: Path, name: str, text: str) -> Path:
 def test_two_personas_are_shipped_and_differ_as_promised() -> None:
     personas = shipped_personas()
     assert set(personas) == {"engineer", "marketing"}
-    assert personas["engineer"].max_words > personas["marketing"].max_words
+    assert personas["engineer"].answer_length != personas["marketing"].answer_length
     assert personas["engineer"].audience != personas["marketing"].audience
 
 
 def test_a_persona_file_is_read_and_named_after_its_file(tmp_path: Path) -> None:
-    path = write(tmp_path, "support.yaml", "audience: the help desk\nmax_words: 80\n")
+    path = write(tmp_path, "support.yaml", "audience: the help desk\n")
     persona = load_persona(path)
-    assert (persona.name, persona.audience, persona.max_words) == ("support", "the help desk", 80)
+    assert (persona.name, persona.audience) == ("support", "the help desk")
 
 
 def test_a_folder_of_personas_is_read_by_name(tmp_path: Path) -> None:
@@ -47,8 +47,6 @@ def test_two_personas_of_one_name_are_refused(tmp_path: Path) -> None:
     ("text", "line", "message"),
     [
         ("name: x\naudiense: y\n", 2, "did you mean 'audience'"),
-        ("name: x\nmax_words: many\n", 2, "whole number"),
-        ("name: x\nmax_words: 0\n", 2, "whole number"),
         ("name: x\naudience: [a, b]\n", 2, "must be text"),
         ("name: x\naudience:\n\t- a\n", 3, "tab"),
         ("name: x\naudience: 'open\n", 0, "end of stream"),

@@ -83,7 +83,7 @@ def test_slips_are_said_with_the_nearest_name(project: Path) -> None:
         (("rolle",), "did you mean 'role'?"),
         (("role", "--presets", "without_stile"), "did you mean 'without_style'?"),
         (("role", "--personas", "enginer"), "did you mean 'engineer'?"),
-        (("role", "--set", "answer.model=extractive"), "an ablation needs a chat model"),
+        (("role", "--set", "answer.model=snippet"), "without a chat model"),
     ):
         assert said in run(project, *ASKED, *words, code=1).stderr
 

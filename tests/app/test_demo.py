@@ -42,11 +42,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, demo(COMMAND, folder)
 
 
-def test_the_demo_answers_three_questions_for_two_personas(shown: tuple[Path, str]) -> None:
+def test_the_demo_answers_three_questions(shown: tuple[Path, str]) -> None:
     folder, printed = shown
-    assert printed.count("[engineer]") == 3
-    assert printed.count("[marketing]") == 3
-    assert printed.count("sources:") == 6
+    assert printed.count("No chat model is set: these passages match best.") == 3
     assert "Try next" in printed
     assert "0 added" in demo(COMMAND, folder)
 

@@ -79,7 +79,7 @@ def test_a_promise_is_certified_written_and_kept_by_every_door(folder: Path) -> 
     assert right["promise"]["score"] >= certificate["threshold"]
     assert withheld["abstained"] is True
     assert withheld["citations"] == []
-    assert withheld["closest"], "the passages it would have quoted are kept"
+    assert withheld["snippets"] == []
     assert any(note.startswith("withheld: the answer has ") for note in withheld["notes"])
     assert document["line"] in ragwright(folder, "ask", KNOWN).stdout
     with Workbench.open(folder) as bench:
@@ -91,7 +91,7 @@ def test_a_promise_is_certified_written_and_kept_by_every_door(folder: Path) -> 
     assert document["line"] in (folder / "report.html").read_text("utf-8")
 
 
-@pytest.mark.parametrize("score", ["hit", "margin", "quote", "KPrecision(content+bigrams)"])
+@pytest.mark.parametrize("score", ["hit", "margin", "snippet", "KPrecision(content+bigrams)"])
 def test_a_served_answer_scores_as_its_stored_row_did(folder: Path, score: str) -> None:
     """What is answered under the guard is what was counted without it."""
     how = Promising("testsets/set.jsonl", risk=0.5, scores=(score,))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.models import ExtractiveReranker, Models, ModelSettings, check_model
+from ragwright.models import LexicalReranker, Models, ModelSettings, check_model
 from ragwright.testing import Reply, ScriptedServer
 
 
@@ -50,5 +50,5 @@ def test_local_ones(minilm_onnx: Path) -> None:
     assert found.state == "ok"
     assert "384" in found.text
     models = Models()
-    models.register("mine", ExtractiveReranker())
+    models.register("mine", LexicalReranker())
     assert check_model(models, "mine").state == "ok"

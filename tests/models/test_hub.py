@@ -232,7 +232,7 @@ def test_nothing_about_this_machine_is_sent_beside_the_requests(hub: HubServer, 
 def test_models_lists_what_is_named_and_measures_it(project: Path, run: Run) -> None:
     before = json.loads(run("models", "--json").stdout)["models"]
     state = {model["name"]: model["state"] for model in before}
-    assert state == {"extractive": "ready", f"hf:{STATIC}": "not fetched"}
+    assert state == {"snippet": "ready", f"hf:{STATIC}": "not fetched"}
     run("ingest")
     found = {m["name"]: m for m in json.loads(run("models", "--json").stdout)["models"]}
     speed = found[f"hf:{STATIC}"]["speed"]

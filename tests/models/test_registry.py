@@ -345,7 +345,7 @@ def test_registered_back_ends_are_used() -> None:
 def test_one_reranker_works_without_any_settings() -> None:
     with Runner(model_handlers(Models())) as runner:
         scores = runner.run(
-            rerank("extractive", "What colour is the car?", ["The car is red.", "It rains."])
+            rerank("lexical", "What colour is the car?", ["The car is red.", "It rains."])
         ).scores
     assert scores[0] > scores[1]
 

@@ -13,7 +13,7 @@ from ragwright.core import ConfigError, ModelRefusedError, ModelReplyError
 from ragwright.flow import RetryPolicy, Runner, rerank
 from ragwright.models import (
     CrossEncoderReranker,
-    ExtractiveReranker,
+    LexicalReranker,
     Models,
     ModelSettings,
     Reranker,
@@ -146,11 +146,11 @@ def test_the_identity_is_that_of_the_files_and_opens_nothing(
     assert CrossEncoderReranker(cross_encoder).identity == found
 
 
-class TestExtractiveConforms(RerankerSuite):
-    pointwise = False  # rarity is that among the passages, and earlier chunks count for more
+class TestLexicalConforms(RerankerSuite):
+    pointwise = False  # rarity is that among the passages
 
     def make(self) -> Reranker:
-        return ExtractiveReranker()
+        return LexicalReranker()
 
 
 @pytest.mark.slow

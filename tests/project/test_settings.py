@@ -17,7 +17,7 @@ def load(tmp_path: Path, text: str, *overrides: str) -> Settings:
 def test_a_file_that_holds_only_sources_works(tmp_path: Path) -> None:
     settings = load(tmp_path, "sources:\n  - docs/\n  - https://example.org\n")
     assert [entry.source for entry in settings.sources] == ["docs/", "https://example.org"]
-    assert settings.answer.model == "extractive"
+    assert settings.answer.model == "snippet"
 
 
 def test_sections_reach_the_records_of_their_rooms(tmp_path: Path) -> None:

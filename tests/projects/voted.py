@@ -42,8 +42,8 @@ def serve_answer(
     if asked_before:
         request["asked_before"] = list(asked_before)
     outputs = (
-        NewOutput("prompt", "[]", "extractive", uses=uses),
-        NewOutput("text", marks.text, "extractive", prompt=0, uses=uses),
+        NewOutput("prompt", "[]", "snippet", uses=uses),
+        NewOutput("text", marks.text, "snippet", prompt=0, uses=uses),
     )
     details = {"citations": cited, "abstained": answer.abstained}
     batch = NewBatch("answer", request, outputs, answer.hits, details=details)

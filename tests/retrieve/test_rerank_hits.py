@@ -20,7 +20,7 @@ from ragwright.core import (
     RetrieveError,
 )
 from ragwright.flow import ChatReply, RetryPolicy, Runner
-from ragwright.models import ExtractiveReranker, Models, ModelSettings, Reranker, model_handlers
+from ragwright.models import LexicalReranker, Models, ModelSettings, Reranker, model_handlers
 from ragwright.retrieve import (
     RerankOptions,
     read_order,
@@ -220,16 +220,16 @@ def test_the_offline_reranker_scores_a_hit_by_its_best_sentence(reranked: Rerank
         hit(1, "The weather was fine. It rained later. Nobody came."),
         hit(2, "It was cold. The red car was sold in May. Then it snowed."),
     ]
-    found, _ = reranked(padded, model="extractive")
+    found, _ = reranked(padded, model="lexical")
     assert ids(found) == ["d2", "d1"]
-    assert ids(reranked([hit(1, ""), padded[1]], model="extractive")[0]) == ["d2", "d1"]
+    assert ids(reranked([hit(1, ""), padded[1]], model="lexical")[0]) == ["d2", "d1"]
 
 
 @pytest.mark.parametrize(
     ("model", "method"),
     [
         ("embed:openai:text-embedding-3-large", "embed"),
-        ("extractive", "score"),
+        ("lexical", "score"),
         ("st:cross-encoder/ms-marco-MiniLM-L6-v2", "score"),
         ("cohere:rerank-v3.5", "score"),
         ("http://localhost:8000/v1#BAAI/bge-reranker-v2-m3", "score"),
@@ -443,8 +443,8 @@ class TestListwiseConforms(RerankerSuite):
         return ByFlow(self._models, RerankOptions("acme:chat"))
 
 
-class TestExtractiveFlowConforms(RerankerSuite):
+class TestLexicalFlowConforms(RerankerSuite):
     pointwise = False
 
     def make(self) -> Reranker:
-        return ByFlow(Models(), RerankOptions(ExtractiveReranker.name))
+        return ByFlow(Models(), RerankOptions(LexicalReranker.name))

@@ -89,7 +89,7 @@ def test_every_route_has_a_reason_that_can_be_read() -> None:
 def test_without_a_chat_model_no_statement_could_be_written() -> None:
     question = "What is the average amount?"
     assert route_by_rules(question, SCENE).kind == "sql"
-    for model in ("", "extractive"):
+    for model in ("", "snippet"):
         found = route_by_rules(question, RouteScene(model, (SHOP,)))
         assert found.kind == "index"
         assert "no chat model is set" in found.reason
@@ -201,7 +201,7 @@ def test_the_second_reply_counts() -> None:
 
 
 def test_without_any_chat_model_the_rules_route_and_say_so() -> None:
-    found, seen = drive(route("List all tools.", MODEL, RouteScene("extractive")))
+    found, seen = drive(route("List all tools.", MODEL, RouteScene("snippet")))
     assert found.kind == "corpus"
     assert not seen
     assert "no chat model" in found.notes[0]

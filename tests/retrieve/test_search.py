@@ -128,12 +128,16 @@ def ask(target: tuple[Target, Views]) -> Ask:
     return run
 
 
-ENTITIES = IterateOptions("entities")
+READING = IterateOptions("model", model="m:x")
+READER: dict[type, Route] = {
+    Chat: Own(lambda _: ChatReply('{"satisfied": false, "answer": "Hank Snow", "next_query": ""}'))
+}
+"""A chat model that asks for one more round."""
 
 
 def test_iterating_goes_beyond_the_first_round(ask: Ask) -> None:
     once = {hit.chunk_id for hit in ask(QUESTION, top_k=3, search="keyword").hits}
-    again = ask(QUESTION, top_k=3, search="keyword", iterate=ENTITIES)
+    again = ask(QUESTION, top_k=3, search="keyword", iterate=READING, more=READER)
     assert {hit.chunk_id for hit in again.hits} - once
     assert len(again.hits) == 3
 
@@ -141,7 +145,7 @@ def test_iterating_goes_beyond_the_first_round(ask: Ask) -> None:
 @pytest.mark.parametrize("search", ["keyword", "hybrid"])
 def test_iterating_keeps_the_rungs(ask: Ask, search: str) -> None:
     soft = (SoftFilterOptions("age", ("old",), weight=2.0),)
-    found = ask(QUESTION, top_k=6, search=search, soft=soft, iterate=ENTITIES)
+    found = ask(QUESTION, top_k=6, search=search, soft=soft, iterate=READING, more=READER)
     weights = [hit.rung.weight for hit in found.hits if hit.rung is not None]
     assert len(set(weights)) == 2
     assert len(weights) == len(found.hits)
@@ -153,7 +157,7 @@ def test_iterating_keeps_the_rungs(ask: Ask, search: str) -> None:
 
 def test_iterating_keeps_the_caps_of_the_selection(ask: Ask) -> None:
     caps = SelectOptions(max_per={"document_id": 1})
-    asked: dict[str, Any] = {"top_k": 3, "search": "keyword", "iterate": ENTITIES}
+    asked: dict[str, Any] = {"top_k": 3, "search": "keyword", "iterate": READING, "more": READER}
     free = ask("song of 1974", **asked)
     assert len(free.document_ids) < len(free.hits)
     found = ask("song of 1974", **asked, select=caps)
@@ -164,13 +168,13 @@ def test_iterating_keeps_the_caps_of_the_selection(ask: Ask) -> None:
 
 def test_iterating_shows_no_character_twice(ask: Ask) -> None:
     wide = ExpandOptions("neighbours")
-    found = ask(QUESTION, top_k=6, search="keyword", expand=wide, iterate=ENTITIES)
+    found = ask(QUESTION, top_k=6, search="keyword", expand=wide, iterate=READING, more=READER)
     assert len(found.document_ids) == len(found.hits)
     assert all(hit.start == 0 for hit in found.hits)
 
 
 def test_channels_of_later_rounds_do_not_pass_for_similarities_to_the_question(ask: Ask) -> None:
-    found = ask(QUESTION, top_k=3, pool=3, iterate=ENTITIES)
+    found = ask(QUESTION, top_k=3, pool=3, iterate=READING, more=READER)
     question = vectors([QUESTION])[0]
     for hit in found.hits:
         if "dense" in hit.channels:
@@ -201,10 +205,10 @@ def test_notes_of_later_rounds_are_told_once(ask: Ask, target: tuple[Target, Vie
         return request.k > 1 and "Snow" in request.text
 
     search = Noting(SearchHandler(target[1]), "the primary failed", of_a_hop)
-    found = ask(QUESTION, {Search: search}, search="keyword", iterate=ENTITIES)
+    found = ask(QUESTION, {Search: search, **READER}, search="keyword", iterate=READING)
     assert [note for note in found.notes if "primary" in note] == ["round 2: the primary failed"]
     every = Noting(SearchHandler(target[1]), "the primary failed", lambda request: True)
-    found = ask(QUESTION, {Search: every}, search="keyword", iterate=ENTITIES)
+    found = ask(QUESTION, {Search: every, **READER}, search="keyword", iterate=READING)
     assert [note for note in found.notes if "primary" in note] == ["the primary failed"]
 
 

@@ -34,18 +34,18 @@ def built(folder: Path, session: Session | None = None) -> Workbench:
     return bench
 
 
-def test_the_offline_answer_is_quoted_with_its_exact_place(make_project: MakeProject) -> None:
+def test_without_a_model_a_snippet_has_its_exact_place(make_project: MakeProject) -> None:
     with built(make_project()) as bench:
         answer = bench.ask(QUESTION, persona="engineer")
         [unnamed] = bench.ask_all(QUESTION, [])
         [text] = [d.text for d in bench.documents() if d.id.endswith("service.md")]
-    assert answer.model == "extractive"
+    assert answer.model == "snippet"
     assert not unnamed.persona
     assert not answer.abstained
     first = answer.citations[0]
-    assert text[first.start : first.end] == "The brake fluid must be changed every two years."
+    assert text[first.start : first.end] == answer.snippets[0].text
+    assert "The brake fluid must be changed every two years." in answer.snippets[0].text
     assert first.source.endswith("service.md")
-    assert any("no model wrote" in note for note in answer.notes)
 
 
 def test_it_abstains_where_nothing_answers(make_project: MakeProject) -> None:
@@ -232,13 +232,15 @@ def test_it_works_inside_a_running_event_loop(make_project: MakeProject) -> None
     assert awaited == direct
 
 
-def test_a_persona_file_of_the_project_wins(make_project: MakeProject) -> None:
-    folder = make_project()
+def test_a_persona_file_of_the_project_wins(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    folder = make_project(f"answer: {{model: '{server.url}#writer'}}\n")
     (folder / "personas").mkdir()
-    (folder / "personas/engineer.yaml").write_text("name: engineer\nmax_words: 12\n", "utf-8")
+    (folder / "personas/engineer.yaml").write_text("audience: people of our shop\n", "utf-8")
     with built(folder) as bench:
-        answer = bench.ask(QUESTION, persona="engineer")
-    assert len(answer.text.replace("[1]", "").split()) <= 12
+        bench.ask(QUESTION, persona="engineer")
+    assert "people of our shop" in str(server.requests[-1].body["messages"])
 
 
 def test_an_empty_reply_is_an_error_and_not_kept(

@@ -20,7 +20,6 @@ from ._corpus import (
     PAGE as PAGE,
     CorpusScope as CorpusScope,
     answer_from_corpus as answer_from_corpus,
-    answer_from_structure as answer_from_structure,
     calls_of_corpus as calls_of_corpus,
     corpus_ids as corpus_ids,
 )
@@ -30,7 +29,6 @@ from ._corpus_read import (
     merged as merged,
     read_items as read_items,
 )
-from ._extract import Selection as Selection, select as select
 from ._flow import (
     AnswerSetup as AnswerSetup,
     AskPlan as AskPlan,
@@ -38,7 +36,6 @@ from ._flow import (
     answer as answer,
     ask as ask,
     avg_chunk_score as avg_chunk_score,
-    extract as extract,
     write as write,
 )
 from ._guard import AnswerGuard as AnswerGuard, guarded as guarded
@@ -73,14 +70,9 @@ from ._prompt import (
     read_prompt as read_prompt,
     shipped_personas as shipped_personas,
 )
-from ._quotes import Quote as Quote
-from ._sentences import Sentence as Sentence, split_sentences as split_sentences
-from ._small_talk import reply_without_documents as reply_without_documents
-from ._units import (
-    Found as Found,
-    UnitCount as UnitCount,
-    UnitQuestion as UnitQuestion,
-    read_unit_question as read_unit_question,
+from ._snippets import (
+    NO_MODEL_LINE as NO_MODEL_LINE,
+    snippet_answer as snippet_answer,
 )
 from ._window import (
     MARGIN as MARGIN,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..core import late_pattern, render, shipped_mapping
 from ..flow import Flow, Message, chat
-from ..models import Analyzer, ExtractiveReranker, words
+from ..models import NO_MODEL, Analyzer, words
 from ._window import Window, recent_turns
 
 
@@ -67,12 +67,12 @@ def condense(
     Args:
         question: The last question.
         history: Earlier turns, oldest first, roles ``user`` and ``assistant``.
-        model: Chat model; empty or ``extractive`` for the rule (:func:`condense_by_rule`).
+        model: Chat model; empty or ``snippet`` for the rule (:func:`condense_by_rule`).
         window: The model's; the oldest turns that do not fit it are left out, with a note.
     """
     if not history:
         return Condensed(question, "as asked")
-    if model in {"", ExtractiveReranker.name}:
+    if model in {"", NO_MODEL}:
         return condense_by_rule(question, history)
     data = shipped_mapping("answer", "prompts/condense.yaml")
     fixed = data.text("system") + data.text("user") + question

@@ -1,16 +1,12 @@
 """The whole-corpus route: every chunk is read and the findings are merged; nothing is sampled.
 
-Four ways, by what is asked and what there is. Questions about documents as such ("how many
-pages mention X?") are answered by looking up every word in every chunk, exactly and without a
-model. Without a chat model, lists are read from structure where it shows them: speaker lines,
-headings, columns of tables, metadata. With a chat model, each chunk is read by one call that
-extracts items for the answer; ragwright merges and counts them, not the model. Offline, the
-sentences of all chunks are scored together and the best are quoted in the order of the documents.
+Each chunk is read by one call of a chat model that extracts items for the answer; ragwright merges
+and counts them, not the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..core import (
@@ -30,9 +26,7 @@ from ..core import (
     listed,
 )
 from ..flow import Flow, Search, SearchReply, gather, lookup, send, settled
-from ..models import ExtractiveReranker, make_analyzer
 from ..retrieve import Target, idle_exclusions
-from ._corpus_offline import Quotable, quote_everything
 from ._corpus_read import (
     ChunkItems,
     Item,
@@ -43,12 +37,9 @@ from ._corpus_read import (
     read_chunk,
     readable_parts,
 )
-from ._corpus_structure import Structure
-from ._corpus_text import items_text, units_text
 from ._flow import AnswerSetup, answer
-from ._forms import refusal
 from ._marks import citation
-from ._units import Found, UnitCount, UnitQuestion, read_unit_question
+from ._options import REFUSED
 
 PAGE = 500
 """Chunks listed by one request."""
@@ -57,9 +48,6 @@ _FETCHED = 16
 """Chunks fetched, and then read, at once."""
 
 _STAND_IN = 5
-
-_MOST_READ = 20_000
-"""Chunks that are read unasked where that takes no call: a matter of a few seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,112 +86,25 @@ def answer_from_corpus(
             where=f"snapshot {target.snapshot}",
             hint="ingest something, or loosen retrieve.filters",
         )
-    analyzer = target.analyzer or make_analyzer()
-    unit_question = read_unit_question(question, analyzer)
-    scope_note = _scope_note(ids, scope or CorpusScope())
-    if unit_question is not None:
-        counted_answer = yield from _counted_answer(question, target, ids, unit_question, setup)
-        return _answer_for_each(counted_answer, personas, (scope_note, *notes))
+    _check_chunk_limit(len(ids), setup)
+    hits, more = yield from _every_hit(target, ids)
     models = [persona.model or setup.options.model for persona in personas]
-    if set(models) == {ExtractiveReranker.name}:
-        structured = yield from _from_structure(question, target, ids, setup)
-        if structured is not None:
-            return _answer_for_each(structured, personas, (scope_note, *notes))
-    if set(models) != {ExtractiveReranker.name}:
-        _check_chunk_limit(len(ids), setup)
-    quotable = Quotable(question, analyzer)
-    hits: list[Hit] = []
-    takers: list[Callable[[Sequence[Hit]], None]] = []
-    takers += [quotable.add] if ExtractiveReranker.name in models else []
-    takers += [hits.extend] if set(models) != {ExtractiveReranker.name} else []
-    notes += yield from _each_page(target, ids, lambda page: [take(page) for take in takers])
     groups = {model: [at for at, m in enumerate(models) if m == model] for model in models}
-    flows = []
-    for model, places in groups.items():
-        group = [personas[at] for at in places]
-        own_setup = replace(setup, options=replace(setup.options, model=model))
-        if model == ExtractiveReranker.name:
-            flows.append(_quoted_answers(question, group, quotable, own_setup, scope_note))
-        else:
-            flows.append(_by_model(question, group, hits, own_setup))
+    flows = [
+        _by_model(
+            question,
+            [personas[at] for at in places],
+            hits,
+            replace(setup, options=replace(setup.options, model=model)),
+        )
+        for model, places in groups.items()
+    ]
     answers: dict[int, Answer] = {}
     outcomes = yield from gather(flows, settle=True)
     for places, group_answers in zip(groups.values(), map(settled, outcomes), strict=True):
-        for at, group_answer in zip(places, group_answers, strict=True):
-            answers[at] = replace(
-                group_answer, notes=(*group_answer.notes[:1], *notes, *group_answer.notes[1:])
-            )
+        for at, own in zip(places, group_answers, strict=True):
+            answers[at] = replace(own, notes=(*own.notes[:1], *notes, *more, *own.notes[1:]))
     return [answers[at] for at in range(len(personas))]
-
-
-def answer_from_structure(
-    question: str,
-    personas: Sequence[Persona],
-    target: Target,
-    setup: AnswerSetup,
-    scope: CorpusScope,
-) -> Flow[list[Answer] | None]:
-    """An exact answer from every chunk that takes no call: counted, or read from structure.
-
-    None where there is none: the question asks for something that words and structure do not
-    show, or there are more than 20,000 chunks.
-    """
-    ids, notes = yield from _scope_ids(target, scope)
-    analyzer = target.analyzer or make_analyzer()
-    if not 0 < len(ids) <= _MOST_READ:
-        return None
-    scope_note = _scope_note(ids, scope)
-    unit_question = read_unit_question(question, analyzer)
-    if unit_question is not None:
-        counted_answer = yield from _counted_answer(question, target, ids, unit_question, setup)
-        return _answer_for_each(counted_answer, personas, (scope_note, *notes))
-    structured = yield from _from_structure(question, target, ids, setup)
-    return (
-        None if structured is None else _answer_for_each(structured, personas, (scope_note, *notes))
-    )
-
-
-def _from_structure(
-    question: str, target: Target, ids: Sequence[str], setup: AnswerSetup
-) -> Flow[Answer | None]:
-    """Members of a list, read from speaker lines, headings, columns or metadata."""
-    structure = Structure(question, target.analyzer or make_analyzer())
-    if not structure.asks:
-        return None
-    yield from _each_page(target, ids, structure.add)
-    members = structure.items()
-    if members is None:
-        return None
-    items = ranked_items(question, members.items)
-    visible = items[: setup.options.corpus.max_items]
-    hits: list[Hit] = []
-    citations: list[Citation] = []
-    marks = [_item_marks(item, hits, citations) for item in visible]
-    notes = [f"listed from {members.place}, no model"]
-    if members.part is not None:
-        notes.append(
-            f"{members.part[0]} of {members.part[1]} documents have {members.place}: what the "
-            "others name elsewhere in their text is not listed"
-        )
-    if members.left_out:
-        notes.append(f"{counted(members.left_out, 'value')} left out: too long, or too many")
-    if len(items) > len(visible):
-        notes.append(f"{len(visible)} of {len(items)} items are shown (answer.corpus.max_items)")
-    return Answer(
-        question,
-        items_text(
-            question,
-            visible,
-            marks,
-            len(items),
-            head="at_least" if members.left_out else "found",
-            part=members.part,
-        ),
-        citations=tuple(citations),
-        hits=tuple(hits),
-        model="structure",
-        notes=tuple(notes),
-    )
 
 
 def calls_of_corpus(target: Target, scope: CorpusScope) -> Flow[str]:
@@ -212,67 +113,6 @@ def calls_of_corpus(target: Target, scope: CorpusScope) -> Flow[str]:
     reply = yield from send(request, SearchReply)
     count = len(reply.candidates)
     return f"{count} or more calls" if count == PAGE else f"{counted(count, 'call')}"
-
-
-def _counted_answer(
-    question: str,
-    target: Target,
-    ids: Sequence[str],
-    unit_question: UnitQuestion,
-    setup: AnswerSetup,
-) -> Flow[Answer]:
-    """The exact answer to a question about documents, pages or passages."""
-    counting = UnitCount(unit_question, target.analyzer or make_analyzer())
-    notes = yield from _each_page(target, ids, counting.add)
-    tallies = counting.tallies()
-    kinds = [tally.kind for tally in tallies]
-    if unit_question.unit == "page" and "page" not in kinds:
-        notes += ("no document here has pages: documents are counted",)
-    elif "unpaged" in kinds:
-        notes += ("documents without page numbers are counted as documents, beside the pages",)
-    if "page" in kinds:
-        notes += ("pages without text are not counted",)
-    matches, _ = counting.result()
-    lists_units = unit_question.topic or not unit_question.counts
-    visible = matches[: setup.options.corpus.max_items] if lists_units else []
-    if unit_question.topic:
-        place = "page, or chunk of a document without" if "unpaged" in kinds else _PLACE[kinds[0]]
-        rule = f"every content word of {unit_question.topic!r} in one {place}, as written"
-        notes += (f"counted by words, no model: {rule}",)
-    return Answer(
-        question,
-        units_text(unit_question, tallies, len(visible)),
-        citations=tuple(_unit_citation(number, unit) for number, unit in enumerate(visible, 1)),
-        hits=tuple(replace(unit.hit, rank=number) for number, unit in enumerate(visible, 1)),
-        model="counted",
-        notes=notes,
-    )
-
-
-_PLACE = {"document": "chunk of the document", "page": "page", "passage": "passage"}
-
-
-def _unit_citation(number: int, unit: Found) -> Citation:
-    return citation(number, unit.hit, unit.start, unit.end)
-
-
-def _scope_note(ids: Sequence[str], scope: CorpusScope) -> str:
-    """Describe what was read, with the filters that bound it."""
-    narrowed = any(condition.missing is None for condition in scope.filters)
-    among = " that meet the filters" if narrowed else ""
-    return f"read {len(ids)} of {len(ids)} chunks{among}"
-
-
-def _quoted_answers(
-    question: str,
-    personas: Sequence[Persona],
-    quotable: Quotable,
-    setup: AnswerSetup,
-    scope_note: str,
-) -> Flow[list[Answer]]:
-    """Sentences quoted from anywhere, offline."""
-    quoted = yield from quote_everything(question, personas, quotable, setup.options)
-    return [replace(answer, route="corpus", notes=(scope_note, *answer.notes)) for answer in quoted]
 
 
 def _by_model(
@@ -332,32 +172,27 @@ def _check_chunk_limit(chunks: int, setup: AnswerSetup) -> None:
         )
 
 
-def _each_page(
-    target: Target, ids: Sequence[str], take: Callable[[Sequence[Hit]], object]
-) -> Flow[tuple[str, ...]]:
-    """Pass the chunks to ``take`` page by page, numbered in document order.
-
-    Returns the notes of the index. Pages are small, since ``take`` runs on the runner's loop,
-    between two requests.
+def _every_hit(target: Target, ids: Sequence[str]) -> Flow[tuple[list[Hit], tuple[str, ...]]]:
+    """The chunks, numbered in document order, and notes of the index.
 
     Raises:
         RetrieveError: A listed chunk is missing.
     """
     notes: dict[str, None] = {}
+    hits: list[Hit] = []
     for start in range(0, len(ids), _FETCHED):
         page = ids[start : start + _FETCHED]
         reply = yield from lookup(target.snapshot, page)
         notes |= dict.fromkeys(reply.notes)
-        hits = reply.hits
-        if len(hits) != len(page):
+        if len(reply.hits) != len(page):
             raise RetrieveError(
-                f"{counted(len(page), 'chunk was', 'chunks were')} listed, {len(hits)} "
+                f"{counted(len(page), 'chunk was', 'chunks were')} listed, {len(reply.hits)} "
                 "could be fetched",
                 where=f"snapshot {target.snapshot}",
                 hint="the index answers from two different states: refresh it",
             )
-        take([replace(hit, rank=start + at) for at, hit in enumerate(hits, 1)])
-    return tuple(notes)
+        hits += [replace(hit, rank=start + at) for at, hit in enumerate(reply.hits, 1)]
+    return hits, tuple(notes)
 
 
 def _answer_for_each(
@@ -431,12 +266,18 @@ def _listed_answer(question: str, readings: Sequence[ChunkItems], setup: AnswerS
     usage, cached = _usage_of(readings)
     blank = Answer(question, "", model=setup.options.model, usage=usage, cached=cached, notes=notes)
     if not items:
-        return replace(blank, text=refusal(question), abstained=True)
+        return replace(blank, text=REFUSED, abstained=True)
     hits: list[Hit] = []
     citations: list[Citation] = []
     marks = [_item_marks(item, hits, citations) for item in visible]
-    head = "found" if complete else "least"
-    text = items_text(question, visible, marks, len(items), head=head)
+    head = f"{len(items)} found" if complete else f"At least {len(items)} found"
+    lines = [f"{head}:"]
+    for item, numbers in zip(visible, marks, strict=True):
+        often = f" ({len(item.places)} places)" if len(item.places) > 1 else ""
+        lines.append(f"- {item.text}{often} {''.join(f'[{n}]' for n in numbers)}")
+    if len(items) > len(visible):
+        lines.append(f"… and {len(items) - len(visible)} more")
+    text = "\n".join(lines)
     return replace(blank, text=text, hits=tuple(hits), citations=tuple(citations))
 
 

@@ -22,11 +22,23 @@ from ..core import (
     ModelUnavailableError,
     Persona,
     RetrieveError,
+    Term,
     narrows,
     well_formed,
 )
-from ..flow import ChatReply, Flow, Message, branch, chat, gather, settled
-from ..models import ExtractiveReranker, Tokenizer, asks_steps
+from ..flow import (
+    ChatReply,
+    Flow,
+    Message,
+    Search,
+    SearchReply,
+    branch,
+    chat,
+    gather,
+    send,
+    settled,
+)
+from ..models import NO_MODEL, Tokenizer
 from ..retrieve import (
     Retrieved,
     RetrieveOptions,
@@ -34,27 +46,16 @@ from ..retrieve import (
     RouteScene,
     StageHooks,
     Target,
+    check_question,
     courtesy,
     retrieve,
     route,
     route_by_rules,
 )
-from ._extract import Selection, closest, quoted, score_sentences, select_for, word_places
-from ._forms import (
-    CodeAnswer,
-    answer_from_entries,
-    compared_things,
-    contrast,
-    lacking,
-    lowered,
-    of_speaker,
-    refusal,
-)
 from ._marks import resolve_citations
-from ._options import AnswerOptions, PromptOptions
+from ._options import REFUSED, AnswerOptions, PromptOptions
 from ._prompt import read_prompt
-from ._quotes import make_quotes
-from ._sentences import split_sentences
+from ._snippets import snippet_answer
 
 if TYPE_CHECKING:
     from ..retrieve import Database
@@ -99,119 +100,27 @@ class AnswerSetup:
         )
 
 
-QUOTED = "quoted offline: sentences of the sources, chosen by their words; no model wrote this"
-
-
-UNCHANGED = "same text as without a persona: quotes are not reworded"
-"""Note of an answer that is the same for no persona."""
-
-
 def answer(
-    question: str,
-    persona: Persona,
-    hits: Sequence[Hit],
-    setup: AnswerSetup | None = None,
-    *,
-    absent: Sequence[str] = (),
+    question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup | None = None
 ) -> Flow[Answer]:
     """An answer for a persona from retrieved passages, with citations, or an abstention.
+
+    Without a chat model these are snippets, with words of the passages alone to weigh them.
 
     Args:
         question: A question that stands alone (see :func:`condense`).
         persona: Reader of the answer; its ``model`` overrides the project's.
         hits: Passages, best first.
         setup: Settings.
-        absent: Things of the question that nothing in the index holds; an answer that is quoted
-            needs a higher score then.
 
     Raises:
         ModelReplyError: The chat model's reply is empty.
         PromptError: The prompt cannot be rendered.
     """
     chosen = setup or AnswerSetup()
-    model = persona.model or chosen.options.model
-    if model == ExtractiveReranker.name:
-        return (yield from extract(question, persona, hits, chosen.options, absent))
+    if (persona.model or chosen.options.model) == NO_MODEL:
+        return snippet_answer(question, persona, hits, threshold=chosen.options.threshold)
     return (yield from write(question, persona, hits, chosen))
-
-
-def extract(
-    question: str,
-    persona: Persona,
-    hits: Sequence[Hit],
-    options: AnswerOptions,
-    absent: Sequence[str] = (),
-) -> Flow[Answer]:
-    """An answer of quoted sentences, each cited with its exact span; one request, no server."""
-    sentences = split_sentences(hits)
-    blank = Answer(question, "", persona.name, hits=tuple(hits), model=ExtractiveReranker.name)
-    if not sentences:
-        return _refused_answer(
-            blank, "nothing was retrieved" if not hits else "no sentence to quote"
-        )
-    entries = answer_from_entries(question, hits, persona)
-    if entries is not None:
-        return _entries_answer(blank, entries, persona)
-    things = compared_things(question)
-    if things is not None:
-        selection = yield from contrast(question, things, sentences, hits, persona, options)
-        if selection.chosen:
-            return _quoted_answer(blank, selection, persona)
-        if selection.best:
-            note = f"no passage compares {things[0]} and {things[1]}, or tells of both"
-            return replace(
-                _refused_answer(blank, note), closest=closest(question, [selection.best], hits)
-            )
-    sources = list(dict.fromkeys(hit.document_id for hit in hits))
-    spoken = of_speaker(question, sentences, hits)
-    topic, sentences = spoken if spoken is not None else (question, sentences)
-    if not sentences:
-        return _refused_answer(blank, "the passages found hold no speech of that speaker")
-    places = word_places(hits)
-    scores = yield from score_sentences(topic, sentences, sources, places=places)
-    quotes = make_quotes(topic, sentences, lowered(scores) if absent else scores, hits)
-    steps = asks_steps(question)
-    selection = select_for(persona, quotes, hits, options, steps=steps)
-    if not selection.chosen and selection.best:
-        entries = answer_from_entries(question, hits, persona, headed=True)
-        if entries is not None:
-            return _entries_answer(blank, entries, persona)
-        reached, needed = _distinct_numbers(selection.score, options.threshold)
-        note = f"the closest passage has score {reached} of {needed} needed (answer.threshold)"
-        note += f"; not in the index: {', '.join(absent)}" if absent else ""
-        return replace(_refused_answer(blank, note), closest=closest(question, quotes, hits))
-    answered = _quoted_answer(blank, selection, persona)
-    if persona.name:
-        neutral = Persona("")
-        usual = select_for(neutral, quotes, hits, options, steps=steps)
-        if quoted(usual, hits, neutral)[0] == answered.text:
-            return replace(answered, notes=(*answered.notes, UNCHANGED))
-    return answered
-
-
-def _quoted_answer(blank: Answer, selection: Selection, persona: Persona) -> Answer:
-    """An answer that quotes a selection."""
-    text, citations, notes = quoted(selection, blank.hits, persona)
-    label = f"{QUOTED}; best score {selection.score:.2f}"
-    return replace(
-        blank,
-        text=text,
-        citations=citations,
-        notes=(label, *notes),
-        best_quote=selection.score,
-    )
-
-
-def _entries_answer(blank: Answer, entries: CodeAnswer, persona: Persona) -> Answer:
-    """The answer that quotes the entries of codes."""
-    neutral_entries = answer_from_entries(blank.question, blank.hits, Persona(""), headed=True)
-    unchanged = (
-        persona.name and neutral_entries is not None and neutral_entries.text == entries.text
-    )
-    notes = (*entries.notes, UNCHANGED) if unchanged else entries.notes
-    return replace(
-        blank, text=entries.text, citations=entries.citations, notes=notes, best_quote=1.0
-    )
 
 
 def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[Answer]:
@@ -308,13 +217,7 @@ def avg_chunk_score(answered: Answer) -> float | None:
 
 
 def _refused_answer(blank: Answer, note: str) -> Answer:
-    return replace(blank, text=refusal(blank.question), abstained=True, notes=(note,))
-
-
-def _distinct_numbers(score: float, threshold: float) -> tuple[str, str]:
-    """Both numbers with two digits, or more if they would look equal."""
-    digits = next((d for d in range(2, 9) if round(score, d) != round(threshold, d)), 9)
-    return f"{score:.{digits}f}", f"{threshold:.{digits}f}"
+    return replace(blank, text=REFUSED, abstained=True, notes=(note,))
 
 
 def _for_context(options: PromptOptions, closed_book: bool) -> PromptOptions:
@@ -363,8 +266,10 @@ def ask(
     is streamed: an answer is shown after it has been scored.
 
     Raises:
+        RetrieveError: The question is too long.
         RagwrightError: The error of the first failed persona, after all have ended.
     """
+    check_question(question)
     question, guard = well_formed(question), plan.guard
     if guard is None or _courtesy_route(question, plan) is not None:
         return (yield from _all_answers(question, personas, target, plan))
@@ -432,11 +337,9 @@ def _all_answers(
         except RetrieveError:
             continue  # a route that refuses the question makes no call
     if plan.retrieve.route.method == "auto" and chosen.kind != "sql":
-        spread, more = yield from _spread_answer(standalone, personas, target, plan, scene)
-        notes += more
-        if spread is not None:
-            chosen, answers = spread
-            return _with_route(answers, question, chosen, notes)
+        spread = yield from _spread_note(standalone, target, plan, scene)
+        notes += spread
+        plan = plan if scene.chats or not spread else _covering_any(plan)
     chosen, answers = yield from _answer_by_route(standalone, personas, target, plan, chosen)
     return _with_route(answers, question, chosen, notes)
 
@@ -462,36 +365,22 @@ def _with_route(
     ]
 
 
-def _spread_answer(
-    question: str,
-    personas: Sequence[Persona],
-    target: Target,
-    plan: AskPlan,
-    scene: RouteScene,
-) -> Flow[tuple[tuple[Route, list[Answer]] | None, tuple[str, ...]]]:
-    """Return an answer that is spread over everything, where the default route may give one.
-
-    Without a chat model an exact answer from every chunk takes no call and is given; with one,
-    a note says what reading every chunk would cost.
-    """
+def _spread_note(
+    question: str, target: Target, plan: AskPlan, scene: RouteScene
+) -> Flow[tuple[str, ...]]:
+    """What reading every chunk would take, for a question whose answer may be spread over all."""
     ruled = route_by_rules(question, scene)
     if ruled.kind != "corpus" or plan.setup.options.closed_book:
-        return None, ()
+        return ()
+    spread = f"{ruled.reason}: the answer may be spread over all documents, and only the best "
+    if not scene.chats:
+        return (f"{spread}passages are shown; {WHOLE_CORPUS}",)
     scope = answering.CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
-    if scene.chats:
-        calls = yield from answering.calls_of_corpus(target, scope)
-        note = (
-            f"{ruled.reason}: the answer may be spread over all documents, and only the best "
-            f"passages were read; reading every chunk takes {calls}: "
-            "--set retrieve.route.method=rules"
-        )
-        return None, (note,)
-    if any(persona.model for persona in personas):
-        return None, ()
-    by_persona = yield from answering.answer_from_structure(
-        question, personas, target, plan.setup, scope
+    calls = yield from answering.calls_of_corpus(target, scope)
+    return (
+        f"{spread}passages were read; reading every chunk takes {calls}: "
+        "--set retrieve.route.method=rules",
     )
-    return (None if by_persona is None else (ruled, by_persona)), ()
 
 
 def _answer_by_route(
@@ -500,15 +389,30 @@ def _answer_by_route(
     """Answer by one route; returns the answers with the route finally taken."""
     if chosen.kind == "none":
         return chosen, (yield from _without_documents(question, personas, plan))
+    notes: tuple[str, ...] = ()
     if chosen.kind == "corpus":
-        scope = answering.CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
-        by_persona = yield from answering.answer_from_corpus(
-            question, personas, target, plan.setup, scope
-        )
-        return chosen, by_persona
+        model = plan.setup.options.model
+        if all((persona.model or model) != NO_MODEL for persona in personas):
+            scope = answering.CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
+            by_persona = yield from answering.answer_from_corpus(
+                question, personas, target, plan.setup, scope
+            )
+            return chosen, by_persona
+        plan = _covering_any(plan)
+        chosen, notes = replace(chosen, kind="index"), (WHOLE_CORPUS,)
     chosen, retrieved = yield from _route_context(question, target, plan, chosen)
     answers = yield from _answer_each(question, personas, retrieved, target, plan)
-    return chosen, [replace(answer, notes=(*retrieved.notes, *answer.notes)) for answer in answers]
+    notes += retrieved.notes
+    return chosen, [replace(answer, notes=(*notes, *answer.notes)) for answer in answers]
+
+
+def _covering_any(plan: AskPlan) -> AskPlan:
+    """The plan for a question about everything: no passage needs to cover all of its words."""
+    options = replace(plan.setup.options, threshold=0.0)
+    return replace(plan, setup=replace(plan.setup, options=options))
+
+
+WHOLE_CORPUS = "reading every chunk needs a chat model (answer.model)"
 
 
 def _route_context(
@@ -555,7 +459,7 @@ def searching(plan: AskPlan, chosen: Route) -> RetrieveOptions:
         methods = (*methods, "rewrite")
     if chosen.split and "subqueries" not in methods:
         methods = (*methods, "subqueries")
-    if methods == query.methods or model == ExtractiveReranker.name:
+    if methods == query.methods or model == NO_MODEL:
         return plan.retrieve
     return replace(plan.retrieve, query=replace(query, methods=methods, model=model))
 
@@ -563,24 +467,56 @@ def searching(plan: AskPlan, chosen: Route) -> RetrieveOptions:
 def _answer_each(
     question: str, personas: Sequence[Persona], retrieved: Retrieved, target: Target, plan: AskPlan
 ) -> Flow[list[Answer]]:
-    models = [persona.model or plan.setup.options.model for persona in personas]
-    absent = lacking(question, retrieved, target) if ExtractiveReranker.name in models else ()
-    outcomes = yield from gather(
-        (
-            answer(question, persona, retrieved.hits, plan.setup, absent=absent)
-            for persona in personas
-        ),
-        settle=True,
+    setup, hits = plan.setup, retrieved.hits
+    models = [persona.model or setup.options.model for persona in personas]
+    terms: tuple[Term, ...] = ()
+    if NO_MODEL in models:
+        terms = yield from _terms(question, target, plan)
+    writing = (
+        write(question, persona, hits, setup)
+        for persona, model in zip(personas, models, strict=True)
+        if model != NO_MODEL
     )
-    return [settled(outcome) for outcome in outcomes]
+    outcomes = iter((yield from gather(writing, settle=True)))
+    threshold = setup.options.threshold
+    return [
+        snippet_answer(question, persona, hits, terms, target.analyzer, threshold)
+        if model == NO_MODEL
+        else settled(next(outcomes))
+        for persona, model in zip(personas, models, strict=True)
+    ]
+
+
+def _terms(question: str, target: Target, plan: AskPlan) -> Flow[tuple[Term, ...]]:
+    """The question's terms in the index; also where it was searched in other words or channels."""
+    request = Search(
+        target.snapshot, "keyword", 1, text=question, filters=tuple(plan.retrieve.filters)
+    )
+    return (yield from send(request, SearchReply)).terms
 
 
 def _without_documents(
     question: str, personas: Sequence[Persona], plan: AskPlan
 ) -> Flow[list[Answer]]:
-    """The reply if nothing has to be looked up."""
+    """The reply of the chat model if nothing has to be looked up; without one, an abstention."""
+    closed = replace(plan.setup, options=replace(plan.setup.options, closed_book=True))
+    model = closed.options.model
     outcomes = yield from gather(
-        (answering.reply_without_documents(question, persona, plan.setup) for persona in personas),
+        (
+            write(question, persona, (), closed)
+            for persona in personas
+            if (persona.model or model) != NO_MODEL
+        ),
         settle=True,
     )
-    return [settled(outcome) for outcome in outcomes]
+    replies = iter(outcomes)
+    declined = Answer(question, NOTHING_ASKED, abstained=True, model=NO_MODEL)
+    return [
+        replace(declined, persona=persona.name)
+        if (persona.model or model) == NO_MODEL
+        else settled(next(replies))
+        for persona in personas
+    ]
+
+
+NOTHING_ASKED = "Nothing was looked up, and no chat model is set to reply."

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ..core import Answer, AnswerPromise, Citation, ClosestPassage
+from ..core import Answer, AnswerPromise
 from ..flow import Flow
 from ..retrieve import RetrieveOptions
-from ._extract import CLOSEST
-from ._forms import refusal
-from ._options import AnswerOptions
+from ._options import REFUSED, AnswerOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ def guarded(
 
 
 def _withheld(answer: Answer, guard: AnswerGuard, score: float | None) -> Answer:
-    """An abstention in place of an answer; what it cited are the closest passages."""
+    """An abstention in place of an answer."""
     reached = f"has no {guard.score}" if score is None else f"has {guard.score} {score:.4g}"
     note = (
         f"withheld: the answer {reached}, and {guard.threshold:.4g} is needed to keep the promise "
@@ -104,40 +102,9 @@ def _withheld(answer: Answer, guard: AnswerGuard, score: float | None) -> Answer
     )
     return replace(
         answer,
-        text=refusal(answer.question),
+        text=REFUSED,
         abstained=True,
         citations=(),
-        closest=_closest_of(answer),
+        snippets=(),
         notes=(note, *answer.notes),
-        best_quote=None,
     )
-
-
-def _closest_of(answer: Answer) -> tuple[ClosestPassage, ...]:
-    """The passages that an answer cites, else the first of its context."""
-    hits = {hit.chunk_id: hit for hit in answer.hits}
-    cited = {
-        (citation.document_id, citation.start, citation.end): citation
-        for citation in answer.citations
-        if citation.chunk_id in hits
-    }
-    places = list(cited.values()) or [
-        Citation(
-            number,
-            hit.source,
-            hit.document_id,
-            hit.chunk_id,
-            hit.title,
-            hit.page,
-            hit.start,
-            hit.end,
-            hit.ocr_at(hit.page),
-        )
-        for number, hit in enumerate(answer.hits, 1)
-    ]
-    passages = []
-    for place in places[:CLOSEST]:
-        hit = hits[place.chunk_id]
-        text = hit.text[max(0, place.start - hit.start) : place.end - hit.start] or hit.text
-        passages.append(ClosestPassage(place, text, answer.best_quote or 0.0))
-    return tuple(passages)

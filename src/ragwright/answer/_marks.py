@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..core import Answer, Citation, Hit, citation_marks
-from ..models import ExtractiveReranker
 
 
 def cited_numbers(text: str) -> list[int]:
@@ -197,22 +196,16 @@ def marks_for_hits(hits: Callable[[], Sequence[Hit]], link: Link = _no_link) -> 
 
 def marks_of_answer(answer: Answer, link: Link = _no_link) -> Marks:
     """The marks of a finished answer: its own citations, rewritten."""
-    waiting = list(answer.citations)
     by_marker: dict[int, list[Citation]] = {}
     for cited in answer.citations:
         by_marker.setdefault(cited.marker, []).append(cited)
-
-    def in_turn(_: int, number: int) -> Citation | None:
-        return waiting.pop(0) if waiting and waiting[0].marker == number else None
 
     def of_passage(_: int, number: int) -> Citation | None:
         """Items read from one passage have a citation each; a model cites the whole passage."""
         left_over = by_marker.get(number, [])
         return left_over.pop(0) if len(left_over) > 1 else left_over[0] if left_over else None
 
-    quotes = answer.model == ExtractiveReranker.name  # each sentence has a mark of its own
-    resolve = in_turn if quotes else of_passage
-    marks = Marks(resolve, lambda cited: quoted_text(answer.hits, cited), link)
+    marks = Marks(of_passage, lambda cited: quoted_text(answer.hits, cited), link)
     marks.feed(answer.text, last=True)
     return marks
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ..core import ConfigError, option
+from ..models import NO_MODEL
 
 Method: TypeAlias = Literal["concatenate", "summarise_each", "running", "tree"]
 HitOrder: TypeAlias = Literal["best_first", "best_last", "best_at_ends"]
@@ -23,7 +24,6 @@ class CorpusOptions:
     limit: int = option(16, "Chunks read side by side for one question.", ge=1)
     max_tokens: int = option(800, "Most tokens of a reply on one chunk.", ge=50)
     max_items: int = option(50, "Most items shown in an answer; all are counted.", ge=1)
-    sentences: int = option(12, "Most sentences that are quoted offline.", ge=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,9 @@ class DraftOptions:
             )
 
 
+REFUSED = "The documents found do not answer this question."
+"""The text of an abstention where no chat model wrote one."""
+
 DEFAULT_CUE = "The passages do not answer this question."
 DEFAULT_ERROR_CUE = "There is a factual error in the passages."
 
@@ -118,7 +121,9 @@ class PromptOptions:
 class AnswerOptions:
     """Settings of answering from passages."""
 
-    model: str = option("extractive", "Chat model, or extractive: quote sentences, offline.")
+    model: str = option(
+        NO_MODEL, "Chat model; snippet: none, the best passages are shown, cut to what matches."
+    )
     persona: str = option("", "Default persona.")
     max_tokens: int = option(700, "Most tokens of a reply.", ge=1)
     temperature: float = option(0.0, "Sampling temperature.", ge=0, le=2)
@@ -133,8 +138,13 @@ class AnswerOptions:
         "running, tree.",
     )
     stream: bool = option(False, "Show the reply while it is being written.")
-    threshold: float = option(0.25, "Score below which the extractive model abstains.", ge=0, le=1)
-    sentences: int = option(6, "Most sentences the extractive model quotes.", ge=1)
+    threshold: float = option(
+        0.7,
+        "Without a chat model: share of the question's words, by their rarity, that a passage must "
+        "hold; if none does, the answer abstains.",
+        ge=0,
+        le=1,
+    )
     closed_book: bool = option(False, "Ask the model without passages (closed book).")
     corpus: CorpusOptions = option(CorpusOptions, "Questions about the whole corpus.")
     draft: DraftOptions = option(DraftOptions, "Drafting texts from records.")

@@ -82,45 +82,10 @@ def pick_persona(name: str, personas: Mapping[str, Persona]) -> Persona:
     return personas[name]
 
 
-_CHOICES = {"first": ("", "definition", "procedure"), "layout": ("lists", "prose")}
-_LISTS = ("sections", "documents")
-
-
 def _read_persona(data: Mapped, name: str) -> Persona:
     data.check_keys([f.name for f in fields(Persona)], "a persona")
-    neutral = Persona(data.text("name") or name)
-    settings: dict[str, Any] = {}
-    for key in data.values:
-        if key in _LISTS:
-            settings[key] = _name_list(data, key)
-        elif key == "max_words":
-            settings[key] = _word_limit(data, key)
-        elif key != "name":
-            settings[key] = data.text(key)
-    for key, choices in _CHOICES.items():
-        if settings.get(key, choices[0]) not in choices:
-            raise PromptError(
-                f"{key!r} must be {' or '.join(filter(None, choices))}, not {settings[key]!r}",
-                where=data.place(key),
-            )
-    return replace(neutral, **settings)
-
-
-def _word_limit(data: Mapped, key: str) -> int:
-    limit = data.values[key]
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise PromptError(
-            f"{key!r} must be a whole number from 1, not {limit!r}", where=data.place(key)
-        )
-    return limit
-
-
-def _name_list(data: Mapped, key: str) -> tuple[str, ...]:
-    value = data.values[key]
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not all(isinstance(t, str) and t.strip() for t in texts):
-        raise PromptError(f"{key!r} must be a list of texts, not {value!r}", where=data.place(key))
-    return tuple(text.strip() for text in texts)
+    texts = {key: data.text(key) for key in data.values if key != "name"}
+    return replace(Persona(data.text("name") or name), **texts)
 
 
 PARTS = (

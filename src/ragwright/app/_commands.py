@@ -27,7 +27,7 @@ _BASE = {
     "models": "List the models that the project names and those in the cache, with memory and "
     "speed.",
     "doctor": "Show what is configured, what is missing and what would cost money.",
-    "demo": "Build a demo project over the guide and ask it three questions as two personas.",
+    "demo": "Build a demo project over the guide and ask it three questions.",
 }
 """Commands that belong to no part, and their first sentences."""
 

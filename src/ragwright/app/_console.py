@@ -59,6 +59,8 @@ _STYLED = re.compile(
     re.MULTILINE,
 )
 """Parts of a result that a terminal shows in a style."""
+MARKED = ("\ue010", "\ue011")
+"""Around what a terminal shows bold, and everything else plain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class Console:
             text = _NOTE.sub("", text).rstrip("\n")
         if self._output is not None:
             self.make_folder_of(self._output)
-            replace_text(self._output, text + "\n")
+            replace_text(self._output, _unmarked(text) + "\n")
             self.remark(f"written to {self._output}")
             return
         write(sys.stdout, _coloured(visible(text), sys.stdout) + "\n")
@@ -338,8 +340,13 @@ def visible(text: str) -> str:
 def _coloured(text: str, stream: Any) -> str:
     """Colour table heads, marks and outcomes of a text if the terminal shows colour."""
     if not _has_colour(stream):
-        return text
+        return _unmarked(text)
+    text = _unmarked(text, f"\x1b[{_STYLES['head']}m", "\x1b[0m")
     return _STYLED.sub(lambda m: f"\x1b[{_STYLES[m.lastgroup or '']}m{m[0]}\x1b[0m", text)
+
+
+def _unmarked(text: str, begin: str = "", end: str = "") -> str:
+    return text.replace(MARKED[0], begin).replace(MARKED[1], end)
 
 
 def write(stream: Any, text: str) -> None:

@@ -1,4 +1,4 @@
-"""`ragwright demo`: the guide as the corpus, three questions, two personas; or a study."""
+"""`ragwright demo`: the guide as the corpus and three questions; or a study."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ._show import answer_text, ingest_text
 QUESTIONS = (
     "How does reciprocal rank fusion combine two rankings?",
     "Why do error codes break embedding search?",
-    "When does the extractive answerer abstain?",
+    "When does an answer abstain?",
 )
 PERSONAS = ("engineer", "marketing")
 
@@ -58,9 +58,7 @@ def run_demo(folder: Path, console: Console, full: bool = False) -> None:
         if full:
             run_full(bench, console, started)
         for question in () if full else QUESTIONS:
-            answers = bench.ask_all(question, PERSONAS)
-            shown = "\n\n".join(map(answer_text, answers))
-            console.result(f"\n# {question}\n\n{shown}")
+            console.result(f"\n# {question}\n\n{answer_text(bench.ask(question))}")
     name = "ragwright" if shutil.which("ragwright") else f"{sys.executable} -m ragwright"
     if full:
         console.result(
@@ -74,11 +72,11 @@ def run_demo(folder: Path, console: Console, full: bool = False) -> None:
     console.result(
         f"\n# Done in {time.monotonic() - started:.1f} s. Try next\n\n"
         f"  cd {folder}\n"
-        f'  {name} ask "Which chunk size should I use?" --personas engineer --trace\n'
+        f'  {name} ask "Which chunk size should I use?" --trace\n'
         f'  {name} retrieve "nDCG" -k 3 --explain\n'
         f"  {name} doctor\n\n"
         f"Then your own documents: edit `sources` in ragwright.yaml and run `{name} ingest`.\n"
-        "With a chat model answers are written instead of quoted; name one under `answer.model`."
+        "With a chat model answers are written, also for personas; name one under `answer.model`."
     )
 
 
@@ -96,7 +94,7 @@ def command(
         None, min=0, max=65535, help="Port of --serve; by default 8321; 0 takes any free port."
     ),
 ) -> None:
-    """Build a demo project over the guide and ask it three questions as two personas."""
+    """Build a demo project over the guide and ask it three questions."""
     if serve:
         serving.require_serving()
     run_demo(folder, flags.console, full)

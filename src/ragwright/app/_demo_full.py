@@ -41,7 +41,7 @@ study:
 chunk: {size: [120, 250, 500]}
 retrieve:
   top_k: [3, 5, 10]
-  rerank: {model: ["", extractive]}
+  rerank: {model: ["", lexical]}
 """
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import answer as answers, flow, models
 from ..core import Citation, Usage, counted
-from ._console import Step, table, width
+from ._console import MARKED, Step, table, width
 
 if TYPE_CHECKING:
-    from ..core import Answer, Hit
+    from ..core import Answer, Hit, Snippet
     from ..experiment import SweepForecast
     from ..flow import Forecast, Progress, Range, TraceEntry
     from ..project import Check, IngestForecast, IngestProgress, IngestReport
@@ -121,21 +121,32 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
     origin = _origin(answer)
     lines = [f"[{answer.persona}]  ({origin})" if answer.persona else f"({origin})"]
     marks = answers.marks_of_answer(answer)
-    if not streamed:
+    if answer.snippets:
+        lines += snippet_lines(answer.snippets)
+    elif not streamed:
         lines.append(_wrapped(marks.text))
-    if marks.spans:
-        lines.append("sources:")
-    lines += [f"  [{span.number}] {place(span.citation)}" for span in marks.spans]
-    if answer.closest:
-        lines.append("closest passages:")
-    for near in answer.closest:
-        text = textwrap.shorten(" ".join(near.text.split()), 320, placeholder=" …")
-        lines.append(textwrap.fill(text, width(), initial_indent="  - ", subsequent_indent="    "))
-        lines.append(f"    {place(near.citation)}")
+    if marks.spans and not answer.snippets:
+        lines += ["sources:", *(f"  [{s.number}] {place(s.citation)}" for s in marks.spans)]
     lines += [] if answer.promise is None else [answer.promise.line]
-    # the first line already says how a quoted answer was made
-    lines += [f"note: {note}" for note in answer.notes if not note.startswith("quoted offline")]
+    lines += [f"note: {note}" for note in answer.notes]
     return "\n".join(lines)
+
+
+def snippet_lines(snippets: Sequence[Snippet]) -> list[str]:
+    """Snippets as text: heading, place, and the units with the best sentence marked."""
+    lines = [answers.NO_MODEL_LINE]
+    for number, snippet in enumerate(snippets, 1):
+        page = f", page {snippet.page}" if snippet.page is not None else ""
+        text, (start, end) = snippet.text, snippet.marked
+        lines += [
+            "",
+            f"[{number}] {snippet.heading}",
+            f"    {snippet.source}{page}, characters {snippet.start}-{snippet.end}",
+            textwrap.indent(
+                f"{text[:start]}{MARKED[0]}{text[start:end]}{MARKED[1]}{text[end:]}", "    "
+            ),
+        ]
+    return lines
 
 
 def _wrapped(text: str) -> str:
@@ -150,18 +161,14 @@ def _wrapped(text: str) -> str:
 
 def _origin(answer: Answer) -> str:
     """Who wrote the text of an answer, and the route if it is not the index."""
-    if answer.model == "counted":
-        origin = "counted in the index, no model wrote it"
-    elif answer.model == "structure":
-        origin = "listed from the structure of the documents, no model wrote it"
-    elif answer.route == "index" and not (answer.hits or answer.cached or answer.usage.calls):
+    if answer.route == "index" and not (answer.hits or answer.cached or answer.usage.calls):
         origin = "nothing was found, no model was asked"
-    elif answer.model != models.ExtractiveReranker.name:
+    elif answer.model != models.NO_MODEL:
         origin = f"written by {answer.model}{', from the stored reply' if answer.cached else ''}"
     elif answer.route == "none":
         origin = "nothing was looked up"
     else:
-        origin = "sentences quoted offline, no model wrote them"
+        origin = "no model wrote this"
     return origin if answer.route == "index" else f"{origin}; {answer.route}: {answer.route_reason}"
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from ._errors import FilterError
 from ._notebook import html_table, shortened
@@ -379,13 +379,7 @@ class Persona:
     """A reader to write for; the text fields from ``audience`` on are inserted into the prompt.
 
     Attributes:
-        max_words: Bounds answers that are quoted offline, as do all that follow but ``model``.
         model: Overrides the project's generator for this persona.
-        first: Which comes first where a page offers both: the definition, or what to do.
-        layout: Lists line by line, or as running text.
-        sections: Words of headings; quotes under such a heading are preferred.
-        documents: Patterns such as ``*.pdf`` or ``manuals/*``; quotes of documents whose source
-            matches are preferred.
     """
 
     name: str
@@ -395,12 +389,7 @@ class Persona:
     answer_length: str = ""
     writing_style: str = ""
     extra_instructions: str = ""
-    max_words: int = 120
     model: str = ""
-    first: Literal["", "definition", "procedure"] = ""
-    layout: Literal["lists", "prose"] = "lists"
-    sections: tuple[str, ...] = ()
-    documents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,12 +412,31 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
-class ClosestPassage:
-    """A passage that an abstention did not quote, with its place and its score from 0 to 1."""
+class Snippet:
+    """A part of a passage that is shown where no chat model writes an answer.
 
-    citation: Citation
+    Attributes:
+        text: Whole units of the passage, with the header of a table whose row comes first.
+        marked: First and last character (exclusive) of the best sentence, in ``text``.
+        page: Page of the best sentence.
+        start: First character in the document; likewise ``end``, exclusive.
+        heading: Title and headings above it.
+        score: Share of the question's words that it holds with its headings, by rarity, 0 to 1.
+        chunk_id: The passage.
+        unit: First and last character (exclusive) of the best unit, in ``text``.
+    """
+
     text: str
+    marked: tuple[int, int]
+    document_id: str
+    source: str
+    page: int | None
+    start: int
+    end: int
+    heading: str
     score: float
+    chunk_id: str = ""
+    unit: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,18 +499,16 @@ class Answer:
     Attributes:
         text: Answer with ``[n]`` marks; a sentence that says so if it abstains.
         abstained: True if nothing in the context answers the question.
-        closest: Where the offline model abstains: its best passages, best first, none of them good
-            enough to be quoted as an answer.
+        snippets: Without a chat model, the parts of passages that match best, best first.
         citations: Resolved marks, in order of first use.
         hits: The context, in prompt order.
         route: How the context was found (``index`` for now) and ``route_reason`` why.
-        model: Model identity; ``extractive`` means that sentences are quoted.
+        model: Model identity; ``snippet`` means that no chat model is set.
         cached: True where every paid reply came from the reply store.
-        prompt: Messages sent, role and content; empty for an extractive answer.
+        prompt: Messages sent, role and content; empty without a chat model.
         usage: Sum over the answer's calls.
         finish: How the model's reply ended: ``stop``, ``length`` where it was cut, ….
         notes: Notes for the reader on what was dropped, unresolved or substituted.
-        best_quote: Score of the best quoted sentence, 0 to 1; None if a model wrote the answer.
         promise: The certified risk of wrong answers; None without a certificate.
     """
 
@@ -520,15 +526,16 @@ class Answer:
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
     finish: str = "stop"
-    closest: tuple[ClosestPassage, ...] = ()
-    best_quote: float | None = None
+    snippets: tuple[Snippet, ...] = ()
     promise: AnswerPromise | None = None
 
     def __repr__(self) -> str:
         """The beginning of the text, the persona, and the number of citations."""
-        persona = f" persona={self.persona!r}" if self.persona else ""
-        state = " abstained" if self.abstained else ""
-        return f"<Answer {shortened(self.text)!r}{persona} citations={len(self.citations)}{state}>"
+        return (
+            f"<Answer {shortened(self.text)!r}"
+            f"{f' persona={self.persona!r}' if self.persona else ''}"
+            f" citations={len(self.citations)}{' abstained' if self.abstained else ''}>"
+        )
 
     def _repr_html_(self) -> str:
         """The text with its sources, for a notebook."""

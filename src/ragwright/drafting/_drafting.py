@@ -138,7 +138,7 @@ def drafts(
 def models_of(project: Project, options: Drafting) -> tuple[str, ...]:
     """Return the models that write, each once; none if none is configured."""
     answer = project.settings.answer
-    answering = () if answer.model == models.ExtractiveReranker.name else (answer.model,)
+    answering = () if answer.model == models.NO_MODEL else (answer.model,)
     return tuple(dict.fromkeys(options.models or answer.draft.models or answering))
 
 

@@ -4,7 +4,11 @@ from ._arxiv import ArxivReader as ArxivReader
 from ._beir import BeirReader as BeirReader
 from ._chunkers import HeadedChunker as HeadedChunker, make_chunker as make_chunker
 from ._chunks import check_spans as check_spans
-from ._extract import Attachment as Attachment, Extract as Extract
+from ._extract import (
+    Attachment as Attachment,
+    Extract as Extract,
+    markdown_headings as markdown_headings,
+)
 from ._fetch import FetchHandler as FetchHandler
 from ._files import FileReader as FileReader, shortened as shortened
 from ._group_options import GroupOptions as GroupOptions, GroupRule as GroupRule

@@ -18,12 +18,6 @@ from ._embedding import (
     settle_rule as settle_rule,
     usable_vectors as usable_vectors,
 )
-from ._evidence import question_language as question_language, things as things
-from ._extractive import (
-    ExtractiveReranker as ExtractiveReranker,
-    asks_same as asks_same,
-    names_subject as names_subject,
-)
 from ._folder import (
     local_engine as local_engine,
     transformer_folder as transformer_folder,
@@ -35,7 +29,9 @@ from ._language import (
     sentence_spans as sentence_spans,
     stop_words as stop_words,
 )
+from ._lexical import LexicalReranker as LexicalReranker
 from ._names import (
+    NO_MODEL as NO_MODEL,
     PROVIDERS as PROVIDERS,
     Directory as Directory,
     ModelName as ModelName,
@@ -54,17 +50,6 @@ from ._options import (
     TimeLimits as TimeLimits,
 )
 from ._probe import Speed as Speed, measure_model as measure_model
-from ._questions import (
-    AnswerKind as AnswerKind,
-    about_codes as about_codes,
-    answer_kind as answer_kind,
-    asks_steps as asks_steps,
-    instructs as instructs,
-    offers as offers,
-    says_what as says_what,
-    writes_out as writes_out,
-)
-from ._reading import pack_sentence as pack_sentence
 from ._registry import Models as Models
 from ._remote import remote_handlers as remote_handlers
 from ._rerank import (

@@ -22,7 +22,7 @@ from ..flow import (
     Rerank,
     RerankReply,
 )
-from ._extractive import ExtractiveReranker
+from ._lexical import LexicalReranker
 from ._registry import Models
 
 _CONCURRENCY = 16
@@ -138,7 +138,7 @@ class LocalRerankHandler(ReadsOnly, BatchHandler[Rerank, RerankReply]):
 
     def durable(self, request: Rerank) -> bool:
         """False for the built-in one: it is faster than reading stored replies."""
-        return not isinstance(self.models.backend(request.model), ExtractiveReranker)
+        return not isinstance(self.models.backend(request.model), LexicalReranker)
 
     def carry(self, requests: Sequence[Rerank]) -> Sequence[RerankReply | RagwrightError]:
         """Replies in order, one score per passage."""

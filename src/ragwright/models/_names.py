@@ -17,6 +17,9 @@ from urllib.parse import urlsplit
 from ..core import ConfigError, MissingKeyError
 from ._options import ModelSettings
 
+NO_MODEL = "snippet"
+"""Name in the place of a chat model where there is none: the best passages are shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Provider:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import models as room  # back ends load when a model is opened
 from ..core import ConfigError, PluginError, RagwrightError, Usage, addition, load_object
-from ._extractive import ExtractiveReranker
-from ._names import PROVIDERS, Directory, Target
+from ._lexical import LexicalReranker
+from ._names import NO_MODEL, PROVIDERS, Directory, Target
 from ._options import EmbedOptions, ModelSettings, TimeLimits
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 
@@ -52,7 +52,7 @@ class Models:
         self.known_dimensions: dict[str, int] = {}
         self.directory = Directory(dict(settings or {}))
         self.embed = embed or EmbedOptions()
-        self._backends: dict[str, Backend | None] = {ExtractiveReranker.name: ExtractiveReranker()}
+        self._backends: dict[str, Backend | None] = {LexicalReranker.name: LexicalReranker()}
         self._targets: dict[str, Target] = {}
         self._local: dict[str, Embedder] = {}
         self._cross: dict[str, Reranker] = {}
@@ -334,14 +334,16 @@ class Models:
 
     def settings_of(self, name: str) -> ModelSettings:
         """The settings that apply to a model, its provider's included."""
-        if self.backend(name) is None:
+        if name != NO_MODEL and self.backend(name) is None:
             return self.target(name).settings
         entries = self.directory.settings
         return entries.get(name) or entries.get(name.partition(":")[0]) or ModelSettings()
 
     def is_local(self, name: str) -> bool:
         """True where this process does the work, False where a server does; opens nothing."""
-        return self.backend(name) is not None or self.target(name).kind != "server"
+        return (
+            name == NO_MODEL or self.backend(name) is not None or self.target(name).kind != "server"
+        )
 
     def _located(self, target: Target) -> tuple[str, str]:
         """The source of a local model, and what opens it; one on the hub is fetched if need be.

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from ..answer import compose
 from ..core import ConfigError, Persona, RagwrightError, counted, listed
 from ..ledger import writable
-from ..models import ExtractiveReranker, check_model
+from ..models import NO_MODEL, check_model
 from ..retrieve import find_pattern
 from ._again import doubtful_documents
 from ._project import Project
@@ -112,7 +112,7 @@ def _database_checks(project: Project) -> Iterator[Check]:
             yield Check(
                 "database", "fault", f"{name}: {database.problem}", "see retrieve.databases"
             )
-        elif project.settings.answer.model == ExtractiveReranker.name:
+        elif project.settings.answer.model == NO_MODEL:
             tables = counted(len(database.tables), "table")
             text = f"{name}: {tables}, but no chat model to write statements"
             yield Check("database", "note", text, "set answer.model and retrieve.route.method")
@@ -212,10 +212,7 @@ def _answering_models(project: Project) -> set[str]:
 
 def _configured_models(project: Project) -> list[str]:
     """Every configured model, except the offline one."""
-    return sorted(
-        (_answering_models(project) | {project.settings.embed.model})
-        - {"", ExtractiveReranker.name}
-    )
+    return sorted((_answering_models(project) | {project.settings.embed.model}) - {"", NO_MODEL})
 
 
 def _model_checks(project: Project) -> Iterator[Check]:
@@ -247,8 +244,10 @@ def _model_checks(project: Project) -> Iterator[Check]:
             else "train it on more questions, or leave it out",
         )
     for name in sorted(_answering_models(project)):
-        if name == ExtractiveReranker.name:
-            yield Check("answers", "ok", "extractive: sentences are quoted, none is written")
+        if name == NO_MODEL:
+            yield Check(
+                "answers", "note", "no chat model: the best passages are shown", "set answer.model"
+            )
         else:
             yield from _model_check(project, "answers", name, "answers")
 

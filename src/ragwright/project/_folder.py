@@ -36,7 +36,6 @@ technical_density: product names and error codes yes, internals no
 language_complexity: plain
 answer_length: two or three sentences
 writing_style: friendly and direct
-max_words: 60
 """
 
 _PROMPT = """\

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..core import RagwrightError
-from ..models import ExtractiveReranker, Speed, cached_models, measure_model
+from ..models import NO_MODEL, LexicalReranker, Speed, cached_models, measure_model
 from ..retrieve import EMBED_PREFIX
 from ._project import Project
 from ._settings import project_keys
@@ -73,8 +73,8 @@ def _model_keys(project: Project) -> Iterator[tuple[str, str]]:
 
 def _model_row(project: Project, name: str, keys: tuple[str, ...], measure: bool) -> ListedModel:
     models = project.models
-    if name == ExtractiveReranker.name:
-        return ListedModel(name, keys, "offline", "ready", "built in: quotes sentences")
+    if name in (NO_MODEL, LexicalReranker.name):
+        return ListedModel(name, keys, "offline", "ready", "built in")
     try:
         own = models.backend(name)
         if own is not None:

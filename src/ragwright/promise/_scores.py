@@ -16,15 +16,15 @@ from ..measure import GateRule, Measure, MeasureSetup, marked, parse_measure, pa
 if TYPE_CHECKING:
     from ._certify import Flags, Numbers
 
-HIT, MARGIN, QUOTE = "hit", "margin", "quote"
+HIT, MARGIN, SNIPPET = "hit", "margin", "snippet"
 
-SCORES = (HIT, MARGIN, QUOTE, "KPrecision(content+bigrams)")
+SCORES = (HIT, MARGIN, SNIPPET, "KPrecision(content+bigrams)")
 """The scores that are tried by default; none costs a call."""
 
 _SHOWN = {
     HIT: "best hit score",
     MARGIN: "margin of the best hit",
-    QUOTE: "score of the best quote",
+    SNIPPET: "score of the first snippet",
 }
 
 _DIGITS = 6
@@ -149,8 +149,8 @@ def answer_score(name: str, answer: Answer, setup: MeasureSetup) -> Flow[float |
     if name in (HIT, MARGIN):
         yield from ()
         return hit_score(name, [hit.score for hit in answer.hits])
-    if name == QUOTE:
-        return None if answer.best_quote is None else round(answer.best_quote, _DIGITS)
+    if name == SNIPPET:
+        return answer.snippets[0].score if answer.snippets else None
     [measure] = score_measures([name])
     row = answered_by(Row("answer", answer.question), answer)
     [score] = yield from score_row(row, [measure], setup)
@@ -162,9 +162,9 @@ def row_score(name: str, result: RowResult) -> float | None:
     if name in (HIT, MARGIN):
         hits = () if result.made is None else result.made.hits
         return hit_score(name, [score for _, _, score in hits])
-    if name == QUOTE:
-        quote = None if result.row is None else result.row.metadata.get("best_quote")
-        return float(quote) if isinstance(quote, float | int) else None
+    if name == SNIPPET:
+        score = None if result.row is None else result.row.metadata.get("snippet_score")
+        return float(score) if isinstance(score, float | int) else None
     [measure] = score_measures([name])
     return _signed(measure, next(s for s in result.scores if s.measure == str(measure)))
 

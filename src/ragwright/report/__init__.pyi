@@ -12,6 +12,7 @@ from ._answers import (
     answer_json as answer_json,
     batch_json as batch_json,
     hit_json as hit_json,
+    snippet_json as snippet_json,
 )
 from ._audit import (
     audit_json as audit_json,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ._data import as_json, fields_of
 
 if TYPE_CHECKING:
-    from ..core import Answer, Hit
+    from ..core import Answer, Hit, Snippet
     from ..drafting import DraftBatch
 
 
@@ -19,22 +19,25 @@ def hit_json(hit: Hit) -> dict[str, Any]:
 
 def answer_json(answer: Answer) -> dict[str, Any]:
     """Return an answer as ``ask --json`` prints it."""
-    route = ("route", "route_reason", "model", "cached", "usage", "notes")
     return {
         **fields_of(answer, "persona", "text", "abstained", "citations"),
-        "closest": [
-            as_json(near.citation) | {"text": near.text, "score": near.score}
-            for near in answer.closest
-        ],
-        **fields_of(answer, *route),
+        "snippets": [snippet_json(snippet) for snippet in answer.snippets],
+        **fields_of(answer, "route", "route_reason", "model", "cached", "usage", "notes"),
         **({} if answer.promise is None else fields_of(answer, "promise")),
         "hits": [hit_json(hit) for hit in answer.hits],
     }
 
 
+def snippet_json(snippet: Snippet) -> dict[str, Any]:
+    """Return a snippet: its text, where its best sentence is in it, and its place."""
+    return fields_of(
+        snippet,
+        *("text", "marked", "document_id", "source", "page", "start", "end", "heading", "score"),
+    )
+
+
 def batch_json(batch: DraftBatch) -> dict[str, Any]:
     """Return a batch as ``draft --json`` prints it."""
-    text = ("text", "model", "prompt", "marks", "characters", "usage")
     return {
         "batch": batch.number,
         **fields_of(batch, "request", "models", "query", "mode"),
@@ -49,8 +52,11 @@ def batch_json(batch: DraftBatch) -> dict[str, Any]:
             for prompt in batch.prompts
         ],
         "texts": [
-            {**fields_of(text_item, *text), "cost": text_item.usage.cost}
-            for text_item in batch.texts
+            {
+                **fields_of(text, "text", "model", "prompt", "marks", "characters", "usage"),
+                "cost": text.usage.cost,
+            }
+            for text in batch.texts
         ],
         **fields_of(batch, "notes", "usage"),
         "cost": batch.usage.cost,

@@ -5,14 +5,13 @@ from ._adaptive import (
     unknown_share as unknown_share,
 )
 from ._asking import json_object as json_object
-from ._channels import candidates as candidates
+from ._channels import candidates as candidates, check_question as check_question
 from ._conditions import parse_filter as parse_filter, parse_soft_filter as parse_soft_filter
 from ._databases import (
     Databases as Databases,
     SqlHandler as SqlHandler,
     open_databases as open_databases,
 )
-from ._entities import leads as leads, named as named, uncovered as uncovered
 from ._entries import (
     Entry as Entry,
     EntryPattern as EntryPattern,

@@ -29,7 +29,7 @@ from ..flow import (
     gather,
     send,
 )
-from ..models import is_code
+from ..models import is_code, words
 from ._options import RetrieveOptions
 from ._target import Candidates, Explanation, Ranking, Target, Variant
 
@@ -341,6 +341,32 @@ def _terms(results: Sequence[_Found]) -> tuple[Term, ...]:
             t.token: t for result in reversed(results) for t in _reply(result, "keyword").terms
         }.values()
     )
+
+
+LONGEST_QUESTION = 20_000
+"""Most characters of a question."""
+MOST_TERMS = 1_000
+"""Most different words of a question: each of them is looked up, and weighed."""
+
+
+def check_question(question: str) -> None:
+    """Refuse a question that would keep others waiting.
+
+    Raises:
+        RetrieveError: It has too many characters, or too many different words.
+    """
+    size = len(question)
+    if size > LONGEST_QUESTION:
+        raise RetrieveError(
+            f"the question has {size} characters, more than {LONGEST_QUESTION}",
+            hint="ask a shorter question",
+        )
+    terms = len(set(words(question)))
+    if terms > MOST_TERMS:
+        raise RetrieveError(
+            f"the question has {terms} different words, more than {MOST_TERMS}",
+            hint="ask about a few of them at a time",
+        )
 
 
 def prepared(query: str, limit: int) -> tuple[str, list[str]]:

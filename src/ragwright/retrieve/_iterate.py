@@ -1,4 +1,4 @@
-"""Iterative search: by a model, or by following names without one."""
+"""Iterative search: a chat model reads the passages and searches again."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ..core import Hit, ModelError, passage_values
-from ..flow import Flow, Search, SearchReply, branch, gather, send, settled
-from ..models import Analyzer, TokenSource
+from ..flow import Flow, branch, gather, settled
 from ._asking import StructuredQuestion, asked, json_object, object_schema
-from ._entities import Lead, leads, uncovered
 from ._options import IterateOptions
-from ._target import Retrieved, Target
+from ._target import Retrieved
 
 Once: TypeAlias = Callable[[str], Flow[Retrieved]]
 """One round of retrieval for a query."""
@@ -21,30 +19,26 @@ Once: TypeAlias = Callable[[str], Flow[Retrieved]]
 _DAMPING = 1
 """Constant of the fusion, 1 / (1 + rank), which favours the first hits of a follow-up search."""
 
+NO_ITERATION = "searched once: iterating needs a chat model (retrieve.iterate.model)"
+
 _LEAST_READ = 1_000
 """Characters of a question that are always read."""
 
-_TITLE = 2.0
-"""Extra weight of a hit whose title is the name that was followed."""
-
 
 def iterate(
-    query: str, target: Target, options: IterateOptions, once: Once, k: int | None = None
+    query: str, options: IterateOptions, once: Once, k: int | None = None
 ) -> Flow[Retrieved]:
     """Retrieve, read the passages, and retrieve again, up to ``rounds`` times.
 
-    ``entities`` follows names that the passages hold and the question does not, each searched
-    with the words of the question its passage leaves uncovered. ``model`` answers from the
-    passages and searches for the question with that answer, or for a query that it writes, until
-    it is satisfied (SPEC D3). The first ``keep`` of
-    the first round stay where they are; the other places go to the best of all rounds. With soft
-    filters each relaxation level is ordered by itself, the heavier one first. A result has as many
-    hits as the largest round. Channels of later rounds are named ``hop …``, since they searched
-    another query. The notes list the searches, and include those of all rounds.
+    The model answers from the passages and searches for the question with that answer, or for a
+    query that it writes, until it is satisfied. Without a chat model a note says so. The first
+    ``keep`` of the first round stay where they are; the other places go to the best of all rounds.
+    With soft filters each relaxation level is ordered by itself, the heavier one first. A result
+    has as many hits as the largest round. Channels of later rounds are named ``hop …``, since they
+    searched another query. The notes list the searches, and include those of all rounds.
 
     Args:
         query: The question.
-        target: The index to search.
         options: Settings.
         once: One round of retrieval, without stages that need the final hits (selection,
             expansion).
@@ -58,13 +52,12 @@ def iterate(
     first = yield from once(query)
     if options.method == "none" or options.rounds < 2 or not first.hits:
         return first
+    if not options.model:
+        return replace(first, notes=(*first.notes, NO_ITERATION))
     # A query that was cut for the search is cut for the model too.
     question = query.strip()[: max(len(first.query), _LEAST_READ)]
     state = _State(question, first, options, k)
-    if options.method == "entities":
-        yield from _follow_names(state, target, once)
-    else:
-        yield from _read_rounds(state, once)
+    yield from _read_rounds(state, once)
     return state.result()
 
 
@@ -82,15 +75,15 @@ class _State:
     size: int = 0
 
     def __post_init__(self) -> None:
-        self.add(self.first.hits, lambda hit: 1.0)
+        self.add(self.first.hits)
 
-    def add(self, hits: Sequence[Hit], share: Callable[[Hit], float]) -> None:
-        """Add one round to the fusion; ``share`` is the weight of each hit."""
+    def add(self, hits: Sequence[Hit]) -> None:
+        """Add one round to the fusion."""
         self.size = max(self.size, len(hits))
         for rank, hit in enumerate(hits, 1):
             if hit.chunk_id not in self.hits:
                 self.hits[hit.chunk_id] = hit if hits is self.first.hits else _renamed_channels(hit)
-            gain = share(hit) / (_DAMPING + rank)
+            gain = 1 / (_DAMPING + rank)
             self.scores[hit.chunk_id] = self.scores.get(hit.chunk_id, 0.0) + gain
 
     def ranked(self) -> list[str]:
@@ -139,87 +132,6 @@ def _renamed_channels(hit: Hit) -> Hit:
     return replace(
         hit, channels={f"hop {name}": channel_score for name, channel_score in hit.channels.items()}
     )
-
-
-def _follow_names(state: _State, target: Target, once: Once) -> Flow[None]:
-    """Rounds that follow names."""
-    analyzer = target.analyzer or Analyzer()
-    options = state.options
-    passages = list(state.first.hits[: options.passages])
-    followed: set[tuple[str, ...]] = set()
-    read_ids: set[str] = set()
-    for number in range(2, options.rounds + 1):
-        read_ids |= {hit.chunk_id for hit in passages}
-        chosen = yield from _names_to_follow(state.query, target, passages, options, followed)
-        if not chosen:
-            state.notes.append(f"round {number}: the passages contain no further names to follow")
-            return
-        followed |= {tuple(analyzer.tokens(lead.name)) for lead in chosen}
-        queries = [_hop_query(state.query, lead, passages, analyzer) for lead in chosen]
-        results, faults = yield from _search_each(queries, once)
-        best = chosen[0].weight
-        for lead, result in zip(chosen, results, strict=True):
-            state.add(result.hits, _name_share(lead, math.sqrt(lead.weight / best), analyzer))
-        names = ", ".join(lead.name for lead in chosen)
-        state.notes.append(f"round {number} followed {len(chosen)} names: {names}")
-        state.notes += faults
-        state.keep_notes(number, results)
-        fresh = [key for key in state.ranked() if key not in read_ids]
-        passages = [state.hits[key] for key in fresh[: options.passages]]
-
-
-def _names_to_follow(
-    query: str,
-    target: Target,
-    passages: Sequence[Hit],
-    options: IterateOptions,
-    followed: set[tuple[str, ...]],
-) -> Flow[tuple[Lead, ...]]:
-    """The names to follow, by score and rarity."""
-    analyzer = target.analyzer or Analyzer()
-    candidates = leads(query, passages, analyzer, 4 * options.names + len(followed))
-    fresh = [lead for lead in candidates if tuple(analyzer.tokens(lead.name)) not in followed]
-    fresh = fresh[: 4 * options.names]
-    replies = yield from gather(
-        [send(Search(target.snapshot, "keyword", 1, text=lead.name), SearchReply) for lead in fresh]
-    )
-    weighed = [
-        replace(lead, weight=round(lead.weight * math.sqrt(_name_rarity(reply)), 6))
-        for lead, reply in zip(fresh, replies, strict=True)
-    ]
-    weighed.sort(key=lambda lead: -lead.weight)
-    return tuple(lead for lead in weighed if lead.weight > 0)[: options.names]
-
-
-def _name_rarity(reply: SearchReply) -> float:
-    """Mean idf of a name's tokens, 1 if the index does not say."""
-    if not reply.terms:
-        return 1.0
-    return max(0.0, sum(term.idf for term in reply.terms) / len(reply.terms))
-
-
-def _hop_query(query: str, lead: Lead, passages: Sequence[Hit], analyzer: TokenSource) -> str:
-    """A name with the words of the question that its passage does not cover."""
-    source = passages[lead.hits[0]]
-    rest = uncovered(query, (source.title, source.text), analyzer)
-    return f"{lead.name} {rest}".strip()
-
-
-def _name_share(lead: Lead, weight: float, analyzer: TokenSource) -> Callable[[Hit], float]:
-    """Weight of a hit found by a name: the share of the name that it holds.
-
-    The share of the name's tokens in title and text, times one plus twice the overlap
-    (Jaccard) of the name with the title: a passage about the name comes first.
-    """
-    key = frozenset(analyzer.tokens(lead.name))
-
-    def share(hit: Hit) -> float:
-        title = frozenset(analyzer.tokens(hit.title))
-        covered = len(key & (title | frozenset(analyzer.tokens(hit.text)))) / len(key)
-        overlap = len(key & title) / len(key | title)
-        return weight * covered * (1 + _TITLE * overlap)
-
-    return share
 
 
 def _search_each(queries: Sequence[str], once: Once) -> Flow[tuple[list[Retrieved], list[str]]]:
@@ -277,7 +189,7 @@ def _read_rounds(state: _State, once: Once) -> Flow[None]:
             return
         searched.append(text)
         results, faults = yield from _search_each([text], once)
-        state.add(results[0].hits, lambda hit: 1.0)
+        state.add(results[0].hits)
         state.notes += [f"round {number} searched: {text}", *faults]
         state.keep_notes(number, results)
 

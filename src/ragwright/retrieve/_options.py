@@ -41,7 +41,7 @@ class ExpandOptions:
             )
 
 
-IterateMethod: TypeAlias = Literal["none", "entities", "model"]
+IterateMethod: TypeAlias = Literal["none", "model"]
 
 
 NextQuery: TypeAlias = Literal["answer", "written"]
@@ -52,18 +52,16 @@ class IterateOptions:
     """Iterative retrieval: searching again with what was found."""
 
     method: IterateMethod = option(
-        "none",
-        "How to search again: none, entities (follow names in the passages, no model), or model.",
+        "none", "How to search again: none, or model (a chat model reads the passages)."
     )
     rounds: int = option(2, "Most rounds of searching, the first one included.", ge=1, le=8)
-    model: str = option("", "Chat model of the method model.")
+    model: str = option("", "Chat model that reads; without one a note says so.")
     next_query: NextQuery = option(
         "answer",
-        "What the method model searches next: answer (the question and the answer so far) or "
+        "What is searched next: answer (the question and the answer so far) or "
         "written (the query that the model writes).",
     )
-    passages: int = option(5, "Passages read for names, or shown to the model, each round.", ge=1)
-    names: int = option(6, "Names followed in a round, for the method entities.", ge=1, le=50)
+    passages: int = option(5, "Passages shown to the model each round.", ge=1)
     keep: float = option(0.5, "Share of the first round's hits that keep their ranks.", ge=0, le=1)
     max_query_chars: int = option(300, "Longest query a model may write.", ge=20)
     max_passage_chars: int = option(2000, "Characters shown of one passage.", ge=100)
@@ -76,12 +74,6 @@ class IterateOptions:
         if self.next_query not in get_args(NextQuery):
             kinds = ", ".join(get_args(NextQuery))
             raise ConfigError(f"unknown next query {self.next_query!r}", hint=f"one of {kinds}")
-        if self.method == "model" and not self.model:
-            raise ConfigError(
-                "iterating with a model needs a chat model",
-                where="retrieve.iterate.model",
-                hint="name a chat model there, or set retrieve.iterate.method to entities",
-            )
 
 
 QueryMethod: TypeAlias = Literal["rewrite", "subqueries", "hyde", "query2doc", "glossary"]
@@ -133,12 +125,12 @@ class RerankOptions:
 
     model: str = option(
         "",
-        "Model that reranks: hf:ORG/NAME, st:FOLDER, a rerank server, embed:MODEL, a chat model; "
-        "empty: none.",
+        "Model that reranks: lexical, hf:ORG/NAME, st:FOLDER, a rerank server, embed:MODEL, a chat "
+        "model; empty: none.",
     )
     method: RerankMethod = option(
         "auto",
-        "score, embed or listwise; auto by name: embed:… embeds, extractive, st:… and …rank… "
+        "score, embed or listwise; auto by name: embed:… embeds, lexical, st:… and …rank… "
         "score, others chat.",
     )
     candidates: int = option(30, "Hits that are searched for and reranked.", ge=1)

@@ -24,7 +24,7 @@ from ..core import (
     shipped_mapping,
 )
 from ..flow import ChatReply, Flow, Message, branch, chat, embed, gather, rerank, settled
-from ..models import ExtractiveReranker, pack_sentence, sentence_spans
+from ..models import LexicalReranker
 from ._fusion import rrf
 from ._options import EMBED_PREFIX, RerankOptions
 
@@ -37,7 +37,7 @@ _LISTWISE_WORDS = 300
 def rerank_method(options: RerankOptions) -> Literal["score", "embed", "listwise"]:
     """The method of a model, by its name if ``method`` is ``auto``.
 
-    ``embed:MODEL`` embeds; ``extractive``, ``hf:…``, ``onnx:…``, ``st:…`` and any name that holds
+    ``embed:MODEL`` embeds; ``lexical``, ``hf:…``, ``onnx:…``, ``st:…`` and any name that holds
     "rank" or "cross-encoder" scores; every other model chats, and orders a list.
     """
     if options.method != "auto":
@@ -46,7 +46,7 @@ def rerank_method(options: RerankOptions) -> Literal["score", "embed", "listwise
     if name.startswith(EMBED_PREFIX):
         return "embed"
     scores = name.startswith(("st:", "hf:", "onnx:")) or "rank" in name or "cross-encoder" in name
-    return "score" if scores or name == ExtractiveReranker.name else "listwise"
+    return "score" if scores or name == LexicalReranker.name else "listwise"
 
 
 def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow[Reordered]:
@@ -92,8 +92,6 @@ def _model_scores(
     if method == "embed":
         model = options.model.removeprefix(EMBED_PREFIX)
         return (yield from _by_vectors(query, hits, model)), ()
-    if options.model == ExtractiveReranker.name:
-        return (yield from _by_sentences(query, hits)), ()
     texts = [_passage_text(hit) for hit in hits]
     reply = yield from rerank(options.model, query, texts, sources=_document_ids(hits))
     return reply.scores, ()
@@ -183,20 +181,6 @@ def _by_vectors(query: str, hits: Sequence[Hit], model: str) -> Flow[Sequence[fl
     query_vectors, passage_vectors = map(settled, outcomes)
     scores: list[float] = (passage_vectors @ query_vectors[0]).tolist()
     return scores
-
-
-def _by_sentences(query: str, hits: Sequence[Hit]) -> Flow[Sequence[float]]:
-    """The best sentence's score of each hit, by the offline reranker."""
-    passages, counts = [], []
-    for hit in hits:
-        heading = " ".join(dict.fromkeys((hit.title, *hit.headings)))
-        texts = [hit.text[span.start : span.end] for span in sentence_spans(hit.text)]
-        texts = texts or [hit.text]
-        passages += [pack_sentence(text, heading=heading, chunk=hit.chunk_id) for text in texts]
-        counts.append(len(texts))
-    reply = yield from rerank(ExtractiveReranker.name, query, passages, sources=_document_ids(hits))
-    ends = np.cumsum(counts).tolist()
-    return [max(reply.scores[end - n : end]) for end, n in zip(ends, counts, strict=True)]
 
 
 def _listwise_scores(

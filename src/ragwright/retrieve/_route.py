@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from .. import retrieve as room  # a chat model routes rarely
 from ..flow import Flow, branch
-from ..models import Analyzer, AnalyzerOptions, ExtractiveReranker, detect_language, words
+from ..models import NO_MODEL, Analyzer, AnalyzerOptions, detect_language, words
 from . import _route_rules as rules
 from ._options import RouteOptions
 from ._route_rules import read_units
@@ -48,7 +48,7 @@ class Route:
 class RouteScene:
     """The options of routing: the databases, and the chat model that answers.
 
-    Without a chat model (empty, or ``extractive``) nothing can write a statement, so the rules
+    Without a chat model (empty, or ``snippet``) nothing can write a statement, so the rules
     never choose ``sql``.
     """
 
@@ -58,7 +58,7 @@ class RouteScene:
     @property
     def chats(self) -> bool:
         """True if there is a chat model."""
-        return self.model not in {"", ExtractiveReranker.name}
+        return self.model not in {"", NO_MODEL}
 
 
 def route(question: str, options: RouteOptions, scene: RouteScene | None = None) -> Flow[Route]:
@@ -77,7 +77,7 @@ def route(question: str, options: RouteOptions, scene: RouteScene | None = None)
     if options.method == "rules":
         return ruled
     model = options.model or scene_used.model
-    if model in {"", ExtractiveReranker.name}:
+    if model in {"", NO_MODEL}:
         note = "no chat model is set for routing: the rules decided"
         return replace(ruled, notes=(*ruled.notes, note))
     reply = yield from room.asked_route(model, question, scene_used, ruled)

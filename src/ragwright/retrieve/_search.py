@@ -17,7 +17,7 @@ from ..core import (
 )
 from ..flow import Flow, Lookup, LookupReply, send
 from ..models import WordTokenizer
-from ._channels import candidates, prepared
+from ._channels import candidates, check_question, prepared
 from ._entries import with_opening
 from ._options import LEAST_POOL, RerankOptions, RetrieveOptions, rerank_depth, select_depth
 from ._stages import StageHooks, run_stages
@@ -40,13 +40,15 @@ def retrieve(
     searched by the keyword channel in place of the query, unless a method rewords the query.
 
     Raises:
-        RetrieveError: The query is empty, or needs vectors that the index does not have.
+        RetrieveError: The query is empty or too long, or needs vectors that the index does not
+            have.
         FilterError: A filter names an unknown field.
         ConfigError: A stage's model is missing.
         ModelError: The embedding model fails, or a chat or reranking model has no key or refuses
             the request. Other failures of these two become notes.
         PluginError: The custom retriever fails, or is not a flow that returns ``Retrieved``.
     """
+    check_question(query)
     through = between or StageHooks()
     if options.context_tokens is not None:  # as many as fit; their number is not known yet
         most = options.pool or LEAST_POOL
@@ -71,7 +73,7 @@ def retrieve(
             hop_options = options if text == query else hop
             return (yield from _round(text, target, hop_options, through))
 
-        result = yield from stages.iterate(query, target, options.iterate, run_hop, options.top_k)
+        result = yield from stages.iterate(query, options.iterate, run_hop, options.top_k)
     return (yield from _finished(result, target, options, through))
 
 

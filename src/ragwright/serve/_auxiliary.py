@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from ..core import Usage
 from ..flow import Flow, Message, chat
-from ..models import ExtractiveReranker
+from ..models import NO_MODEL
 
 Purpose: TypeAlias = Literal["title", "tags", "follow_ups", "query", "completion", "other"]
 
@@ -67,7 +67,7 @@ def auxiliary_reply(
     messages: Sequence[Message], purpose: Purpose, model: str
 ) -> Flow[AuxiliaryReply]:
     """The reply of the chat model to the messages as they are; by rule where there is none."""
-    if model == ExtractiveReranker.name:
+    if model == NO_MODEL:
         return AuxiliaryReply(_by_rule(messages, purpose), model)
     reply = yield from chat(model, messages, {"max_tokens": _MAX_TOKENS})
     return AuxiliaryReply(reply.text, model, reply.usage)

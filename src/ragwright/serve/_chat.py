@@ -17,7 +17,7 @@ from ..flow import Message
 from ._admission import Admitted, Wanted, admitted
 from ._answers import answered, answering, for_caller, new_id, standalone, turns_of
 from ._auxiliary import AuxiliaryReply, Purpose, auxiliary_reply, purpose_of
-from ._links import citation_json, closest_spans, link_lines, promise_json
+from ._links import citation_json, link_lines, promise_json, snippets_json
 from ._streaming import DONE, AnswerEvents, EventStream, Streamed, sse_frame
 from ._wire import ChatRequest
 
@@ -176,7 +176,7 @@ def details_json(answer: Answer, marks: Marks) -> dict[str, Any]:
         "persona": answer.persona,
         "abstained": answer.abstained,
         "citations": [citation_json(span) for span in marks.spans],
-        "closest": [citation_json(span) for span in closest_spans(answer, marks.link)],
+        "snippets": snippets_json(answer, marks.link),
         "read_as": standalone(answer),
         "route": answer.route,
         "route_reason": answer.route_reason,

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from ..answer import CitedSpan, Link, quoted_text
 from ..core import Answer, Citation, Hit, plain, text_hash
+from ..report import snippet_json
 
 if TYPE_CHECKING:
     from ..index import Store
@@ -104,14 +105,16 @@ def _link_text(title: str) -> str:
     return re.sub(r"[\[\]()<>\s]+", " ", title).strip()
 
 
-def closest_spans(answer: Answer, link: Link) -> list[CitedSpan]:
-    """The passages that an abstention did not quote, best first, each with its link."""
-    spans = []
-    for number, near in enumerate(answer.closest, 1):
-        cited = near.citation
-        quote = quoted_text(answer.hits, cited)
-        spans.append(CitedSpan(number, link(cited, quote), cited, quote))
-    return spans
+def snippets_json(answer: Answer, link: Link) -> list[dict[str, Any]]:
+    """The snippets of an answer without a chat model, each with its number and link."""
+    return [
+        {
+            "number": cited.marker,
+            "url": link(cited, quoted_text(answer.hits, cited)),
+            **snippet_json(snippet),
+        }
+        for snippet, cited in zip(answer.snippets, answer.citations, strict=False)
+    ]
 
 
 def promise_json(answer: Answer) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from ..core import Citation, near
 from ._admission import Admitted, Caller, Wanted, admitted
 from ._answers import answered, for_caller
 from ._errors import ApiError, api_error, error_reply
-from ._links import citation_json, closest_spans, moved_url, promise_json, source_url
+from ._links import citation_json, moved_url, promise_json, snippets_json, source_url
 from ._note import Note
 from ._reading import VisibleSource, visible_source
 from ._service import Service, Serving
@@ -132,7 +132,9 @@ class Answered(BaseModel):
     answer: str
     abstained: bool = Field(description="The documents do not answer the question.")
     citations: list[Cited]
-    closest: list[Cited] = Field(description="Passages near the question, if nothing answers it.")
+    snippets: list[dict[str, Any]] = Field(
+        description="Without a chat model: the parts of passages that match best."
+    )
     notes: list[str]
     promise: dict[str, Any] | None = Field(None, description="The certified risk, if there is one.")
 
@@ -230,19 +232,16 @@ class _Tools:
             f"[{ref['number']}] {ref['title'] or ref['source']}: {ref['url']}\n> {ref['quote']}"
             for ref in spans
         ]
-        near = [
-            citation_json(span) | {"url": self._cited_url(work, span)}
-            for span in closest_spans(answer, marks.link)
-        ]
         lines += [] if answer.promise is None else [answer.promise.line]
-        lines += [
-            f"closest passage: {ref['title']}: {ref['url']}\n> {ref['quote']}" for ref in near
-        ]
+        urls = {ref["number"]: ref["url"] for ref in spans}
         body = {
             "answer": marks.text,
             "abstained": answer.abstained,
             "citations": spans,
-            "closest": near,
+            "snippets": [
+                snippet | {"url": urls.get(snippet["number"], snippet["url"])}
+                for snippet in snippets_json(answer, marks.link)
+            ],
             "notes": list(for_caller(answer, work.caller).notes),
             **promise_json(answer),
         }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..core import RagwrightError
 from ..ledger import writable
-from ..models import ExtractiveReranker, check_model
+from ..models import NO_MODEL, check_model
 
 if TYPE_CHECKING:
     from ..workbench import Workbench
@@ -109,7 +109,7 @@ def _needed_models(opened: Opened) -> dict[str, str]:
     """The models of an answer by their use; several chat models where personas have their own."""
     project = opened.bench.project
     own = [project.persona(name).model or project.settings.answer.model for name in opened.personas]
-    chats = sorted(set(own or [project.settings.answer.model]) - {"", ExtractiveReranker.name})
+    chats = sorted(set(own or [project.settings.answer.model]) - {"", NO_MODEL})
     uses = {"chat model" if n == 1 else f"chat model {n}": name for n, name in enumerate(chats, 1)}
     if project.settings.embed.model:
         uses["embedding model"] = project.settings.embed.model

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..core import ConfigError
 from ..experiment import Evaluating, Evaluation, compare_evaluations, evaluate_testset
 from ..measure import Comparison, Summary
-from ..models import ExtractiveReranker
+from ..models import LexicalReranker
 from ..project import Project, Settings, at_work, build_like, load_settings
 from ..testsets import Synthesizing, Testset, project_testset, synthesize, write_rows
 
@@ -31,7 +31,7 @@ class TutorialOptions:
             given, all of generated questions.
         questions: Questions to generate.
         tuned: Settings as ``key=value`` that make the tuned rows; without them there are none.
-        rerank: Reranking model; empty: that of the project file, else the offline one.
+        rerank: Reranking model; empty: that of the project file, else lexical.
         candidates: Number of hits to rerank.
         keep: Passages in a prompt after reranking.
         seed: Seed of questions and intervals.
@@ -105,7 +105,7 @@ def run_tutorial(project: Project, options: TutorialOptions | None = None) -> Tu
                 where="--tuned",
                 hint="write KEY=VALUE, for example embed.model=st:models/tuned",
             )
-    model = options.rerank or present.rerank.model or ExtractiveReranker.name
+    model = options.rerank or present.rerank.model or LexicalReranker.name
     untuned = ("retrieve.rerank.model=",)
     reranking = (
         f"retrieve.rerank.model={model}",
@@ -213,8 +213,8 @@ def _tutorial_questions(
 
 
 def _tutorial_notes(model: str, judged: bool) -> Iterator[str]:
-    if model == ExtractiveReranker.name:
-        yield "reranked by the offline reranker; --rerank names a stronger model"
+    if model == LexicalReranker.name:
+        yield "reranked by lexical, without a model; --rerank names a stronger one"
     if not judged:
         yield "answer relevance and groundedness need a judge: set judge.model"
     else:

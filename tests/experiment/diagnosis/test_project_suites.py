@@ -33,7 +33,7 @@ ERROR = "There is a factual error in the passages."
 class Project:
     """A project whose documents are one passage a team, and its questions."""
 
-    def __init__(self, folder: Path, generator: str = "extractive") -> None:
+    def __init__(self, folder: Path, generator: str = "snippet") -> None:
         docs = folder / "docs"
         docs.mkdir(parents=True)
         for team, name in LEADERS.items():

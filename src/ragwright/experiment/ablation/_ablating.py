@@ -13,7 +13,7 @@ from ...answer import PromptOptions, compose, presets, prompt_parts
 from ...core import ConfigError, PromptError, RagwrightError, Row, Usage, near, value_hash
 from ...flow import RunRow, Runs
 from ...measure import MeasureScale, parse_measures
-from ...models import ExtractiveReranker
+from ...models import NO_MODEL
 from ...project import ABLATE, at_work
 from ...testsets import Openings, Testset, project_testset
 from ..confirmation import run_trials
@@ -238,11 +238,10 @@ class _Planning:
         """Refuse personas whose answers are quoted: they have no prompt."""
         model = self._project.settings.answer.model
         for name in dict.fromkeys(row.persona_name for row in self.rows.rows):
-            if (self._project.persona(name).model or model) == ExtractiveReranker.name:
+            if (self._project.persona(name).model or model) == NO_MODEL:
                 persona = f" for {name}" if name else ""
                 raise ConfigError(
-                    f"answers{persona} are quoted by the offline model, which has no prompt: an "
-                    "ablation needs a chat model",
+                    f"answers{persona} have no prompt without a chat model: an ablation needs one",
                     where="answer.model",
                     hint="name one, such as  --set answer.model=ollama:llama3.2",
                 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...core import ConfigError, Row, TestsetError, counted
 from ...flow import Forecast
 from ...measure import MeasureSetup, qa_distances
-from ...models import ExtractiveReranker
+from ...models import NO_MODEL
 from ...project import at_work, build_like, load_settings
 from ...testsets import CLOSED_BOOK, Testset, project_testset
 from ..evaluations import (
@@ -146,7 +146,7 @@ def _experiment_project(project: Project, options: Baselining) -> tuple[Project,
             hint="set embed.model (or judge.embedder, for the distances alone), for example "
             "--set embed.model=st:FOLDER",
         )
-    if options.context and settings.answer.model == ExtractiveReranker.name:
+    if options.context and settings.answer.model == NO_MODEL:
         raise ConfigError(
             "answers without the chunk need a chat model, and none is set",
             where=str(project.folder.file),

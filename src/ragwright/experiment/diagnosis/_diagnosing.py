@@ -10,7 +10,7 @@ from typing import Any
 from ...core import ConfigError, TestsetError, counted
 from ...flow import Flow, Forecast, Job, Runs, RunSummary
 from ...measure import Measure
-from ...models import ExtractiveReranker
+from ...models import NO_MODEL
 from ...project import Project, at_work
 from ...retrieve import RetrieveOptions
 from ...testsets import Testset
@@ -70,7 +70,7 @@ def run_diagnosis(
 
     Raises:
         TestsetError: No row has the gold that the stages need.
-        ConfigError: A stage is unknown, or the offline model would have to answer without passages.
+        ConfigError: A stage is unknown, or there is no chat model to answer without passages.
         MeasureError: A measure is unknown, or its model is not set.
     """
     work = _diagnosis_work(project, testset, measures, options)
@@ -104,9 +104,9 @@ def _diagnosis_work(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: Diagnosing
 ) -> _DiagnosisWork:
     stages = _checked_stages(options.stages, testset)
-    if options.closed_book and project.settings.answer.model == ExtractiveReranker.name:
+    if options.closed_book and project.settings.answer.model == NO_MODEL:
         raise ConfigError(
-            "the offline model quotes passages: it has no answer without them",
+            "without a chat model there is no answer without passages",
             where="--closed-book",
             hint="set a chat model: answer.model",
         )
@@ -135,11 +135,7 @@ def _needs_replies(project: Project, options: RetrieveOptions) -> bool:
     embedder = project.settings.embed.model if options.search != "keyword" else ""
     reranker = options.rerank.model.removeprefix("embed:")
     models = [name for name in (embedder, reranker) if name]
-    remote = [
-        name
-        for name in models
-        if name != ExtractiveReranker.name and not project.models.is_local(name)
-    ]
+    remote = [name for name in models if name != NO_MODEL and not project.models.is_local(name)]
     return bool(rewriting or model_decides or remote)
 
 

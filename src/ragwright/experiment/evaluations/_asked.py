@@ -18,7 +18,9 @@ Answerer = Callable[[Row], Flow[Answer]]
 """Answers a row's question, after its history, for its persona (empty: the project's own)."""
 
 
-_OF_AN_ANSWER = frozenset({"abstained", "best_quote", "chunk_score", "model", "retrieved", "route"})
+_OF_AN_ANSWER = frozenset(
+    {"abstained", "chunk_score", "model", "retrieved", "route", "snippet_score"}
+)
 """Metadata that belongs to one answer, not to the question."""
 
 
@@ -41,30 +43,31 @@ def unanswered(row: Row) -> Row:
 def answered_by(row: Row, answer: Answer) -> Row:
     """Return a row with an answer: text, passages with their places, abstention.
 
+    Without a chat model the answer is the best unit of the first snippet, alone.
     Resolved citation marks are removed from the text: they are not words of the answer, but text
     measures would count them. ``metadata`` gains ``abstained``, ``retrieved`` (an empty ranking
     then scores 0), ``route``, ``model`` and, if the passages have similarities, ``chunk_score``,
-    their mean, and ``best_quote``, the score of what is quoted. Nothing of an earlier answer is
+    their mean, and ``snippet_score``, that of the first snippet. Nothing of an earlier answer is
     kept.
     """
     row = with_hits(unanswered(row), answer.hits)
-    marks = {citation.marker for citation in answer.citations}
     metadata: dict[str, MetaValue] = {
         **row.metadata,
         "abstained": answer.abstained,
         "route": answer.route,
         "model": answer.model,
     }
-    mean_similarity = avg_chunk_score(answer)
-    if mean_similarity is not None:
+    if (mean_similarity := avg_chunk_score(answer)) is not None:
         metadata["chunk_score"] = round(mean_similarity, 6)
-    if answer.best_quote is not None:
-        metadata["best_quote"] = round(answer.best_quote, 6)
-    return replace(
-        row,
-        response=_without_marks(answer.text, marks),
-        metadata=metadata,
-    )
+    if not answer.snippets:
+        return replace(
+            row,
+            response=_without_marks(answer.text, {c.marker for c in answer.citations}),
+            metadata=metadata,
+        )
+    best = answer.snippets[0]
+    metadata["snippet_score"] = best.score
+    return replace(row, response=best.text[slice(*best.unit)], metadata=metadata)
 
 
 def served_reply(reply: ChatReply) -> SystemReply:

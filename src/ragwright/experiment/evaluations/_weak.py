@@ -18,7 +18,7 @@ _MOST_VALUES = 30
 
 _LEVEL = 0.05
 _SHOWN = 5
-_MARKS = frozenset({"abstained", "best_quote", "chunk_score", "retrieved"})
+_MARKS = frozenset({"abstained", "snippet_score", "chunk_score", "retrieved"})
 """Metadata that the program writes into a row."""
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...answer import NO_MODEL_LINE
 from .._answers import notes_for, short_model
-from .._links import citation_json, closest_spans, moved_url
+from .._links import citation_json, moved_url, snippets_json
 from ._why import plain_why
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from .._admission import Admitted
     from .._answers import Delivered
 
-_IN_WORDS = ("quoted offline", "read as: ", "no keyword hits: ", "nothing was retrieved")
+_IN_WORDS = ("read as: ", "no keyword hits: ", "nothing was retrieved")
 """Beginnings of notes that the page says in other words."""
 
 
@@ -29,7 +30,8 @@ def card_values(work: Admitted, done: Delivered) -> dict[str, Any]:
         "persona": answer.persona,
         "parts": _parts(marks, spans),
         "spans": list(spans.values()),
-        "closest": [_place(span) for span in closest_spans(answer, marks.link)],
+        "line": NO_MODEL_LINE,
+        "snippets": [_marked_snippet(snippet) for snippet in snippets_json(answer, marks.link)],
         "model": short_model(answer.model, work.caller),
         "notes": notes_for([n for n in answer.notes if not n.startswith(_IN_WORDS)], work.caller),
         "promise": "" if answer.promise is None else answer.promise.line,
@@ -42,6 +44,16 @@ def _place(span: CitedSpan) -> dict[str, Any]:
     place = citation_json(span)
     title = place["title"] or place["document_id"]
     return {**place, "url": moved_url(span.url, ""), "title": title}
+
+
+def _marked_snippet(snippet: Mapping[str, Any]) -> dict[str, Any]:
+    """A snippet with its text in three parts: before, in and after its best sentence."""
+    text, (start, end) = snippet["text"], snippet["marked"]
+    return {
+        **snippet,
+        "url": moved_url(snippet["url"], ""),
+        "parts": (text[:start], text[start:end], text[end:]),
+    }
 
 
 def _parts(

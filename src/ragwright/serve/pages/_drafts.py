@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from ...core import ConfigError, RagwrightError, RecordsError, StoreError
 from ...drafting import DraftRequest, FeedbackVerdict, OutputQuery
+from ...models import NO_MODEL
 from .._admission import Wanted, admitted
 from .._answers import drafted, drafting
 from .._api import caller_of, service_of
@@ -106,7 +107,7 @@ def _chosen_models(opened: Opened, wanted: Sequence[str]) -> tuple[str, ...]:
 def _chat_model_names(bench: Workbench) -> list[str]:
     """Chat models that the project names; without one nothing can be written."""
     settings = bench.project.settings
-    written = [name for name in (settings.answer.model,) if name != "extractive"]
+    written = [name for name in (settings.answer.model,) if name != NO_MODEL]
     return list(dict.fromkeys([*settings.answer.draft.models, *written, *settings.models]))
 
 

@@ -22,7 +22,7 @@ from ...measure import (
     schema_text,
     text_of,
 )
-from ...models import ExtractiveReranker
+from ...models import NO_MODEL
 from ...project import Project, at_work
 from ..rows import nugget_record, read_rows
 from ._synthesizing import prompt_file
@@ -155,7 +155,7 @@ def _drafting(
     project: Project, rows: Iterable[Row], model: str
 ) -> tuple[MeasureSetup, Mapped, list[Row]]:
     chosen = model or project.settings.answer.model
-    if not chosen or chosen == ExtractiveReranker.name:
+    if not chosen or chosen == NO_MODEL:
         raise ConfigError(
             "no chat model is set to draft nuggets",
             where="answer.model",

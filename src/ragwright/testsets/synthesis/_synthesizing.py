@@ -29,7 +29,7 @@ from ...core import (
 )
 from ...flow import Flow, Forecast, Job, RunSummary, embed, run_job
 from ...measure import MeasureSetup
-from ...models import ExtractiveReranker
+from ...models import NO_MODEL
 from ...project import Project, at_work
 from ..rows import read_rows
 from ._candidates import Candidate, without_near_duplicates
@@ -226,7 +226,7 @@ def _requested_kinds(project: Project, options: Synthesizing) -> tuple[str, ...]
 
 def _writing_model(project: Project, options: Synthesizing) -> str:
     model = options.model or project.settings.answer.model
-    return "" if model == ExtractiveReranker.name else model
+    return "" if model == NO_MODEL else model
 
 
 def _writing_options(project: Project, options: Synthesizing) -> Writing:
