@@ -46,7 +46,7 @@ WITHOUT_EVENT = {
     **dict.fromkeys(
         (
             *("doctor", "models", "measures", "cache show", "job list", "job history"),
-            *("keys list"),
+            "keys list",
             *("records show", "records history"),
             *("outputs list", "outputs show", "outputs feedback", "outputs drift"),
         ),

@@ -482,7 +482,7 @@ class IndexSuite(RelaxedTests, RightsTests):
         hit = store.view(PAIR).lookup([make_indexed(old).chunks[1].id])[0]
         assert hit.text == make_indexed(old).chunks[1].text
 
-    def test_vectors_are_stored_once_and_go_with_their_last_chunk(self, store: Store) -> None:
+    def test_vectors_are_stored_once_and_go_when_they_are_forgotten(self, store: Store) -> None:
         """Two pairs with one embedder share equal texts' vectors."""
         other = replace(PAIR, chunker="windows/3 {}")
         item = make_indexed(make_document(1))
@@ -498,7 +498,7 @@ class IndexSuite(RelaxedTests, RightsTests):
         assert store.stored_vectors("another embedder", keys) == {}
         store.remove([item.document.id], PAIR)
         assert set(store.stored_vectors(PAIR.embedder, keys)) == set(keys)
-        store.remove([item.document.id])
+        store.remove([item.document.id], purge=True)
         assert store.stored_vectors(PAIR.embedder, keys) == {}
 
     def test_heads_are_kept_and_searched(self, store: Store) -> None:
