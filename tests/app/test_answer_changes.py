@@ -58,5 +58,5 @@ def test_questions_that_were_served_show_what_a_setting_changes(project: Path) -
 
 
 def test_runs_with_the_same_answers_say_so(project: Path) -> None:
-    assert compared(project, "--set", "retrieve.top_k=2") == {"compared": 3, "changed": []}
+    assert compared(project, "--set", "answer.threshold=0.6") == {"compared": 3, "changed": []}
     assert "answers that differ: 0 of 3" in ragwright(project, "compare", "latest~1").stdout

@@ -42,9 +42,9 @@ def test_the_command_gates_writes_json_and_a_page(folder: Path) -> None:
     page = (folder / "audit.html").read_text("utf-8")
     both = ragwright(folder, "audit", "--json", "-o", "both.html").stdout
     assert json.loads(both)["findings"]
-    assert "<mark>plant</mark>" in (folder / "both.html").read_text("utf-8")
-    assert "<mark>plant</mark>" in page
-    assert "<mark>house</mark>" in page
+    assert "<mark>plant" in (folder / "both.html").read_text("utf-8")
+    assert "<mark>plant" in page
+    assert "<mark>house" in page
     assert "http" not in page.split("</style>")[1].replace("http-equiv", "")
     shown = ragwright(folder, "audit", "--kinds", "refrences", code=1)
     assert "did you mean 'references'" in shown.stderr
@@ -59,7 +59,8 @@ def test_the_table_names_both_places_and_a_finding_can_be_dismissed(folder: Path
     name = shown.partition("[")[2].partition("]")[0]
     ragwright(folder, "audit", "--dismiss", name, "--why", "two models")
     assert "1 dismissed" in ragwright(folder, "audit", "--kinds", "copies").stdout
-    assert "0 new findings" in ragwright(folder, "audit", "--since", "latest").stdout
+    again = ragwright(folder, "audit", "--kinds", "copies", "--since", "latest").stdout
+    assert "0 new findings" in again
     assert "--dismiss" in ragwright(folder, "audit", "--why", "so", code=1).stderr
     told = json.loads(ragwright(folder, "audit", "--dry-run", "--json").stdout)
     assert told["cost"] is not None
@@ -87,6 +88,6 @@ def test_the_terminal_shows_some_findings_of_each_kind(folder: Path) -> None:
     written = ragwright(folder, "audit", "-o", "audit.html").stdout
     assert written.startswith("26 findings in 3 documents")
     page = (folder / "audit.html").read_text("utf-8")
-    opened, _, folded = page.partition("<summary>4 findings more</summary>")
-    assert (opened.count('class="finding"'), folded.count('class="finding"')) == (21, 4)
-    assert page.index('id="contradictions"') < page.index('id="references"')
+    opened, _, folded = page.partition("<summary>5 findings more</summary>")
+    assert (opened.count('class="finding"'), folded.count('class="finding"')) == (21, 5)
+    assert page.index('id="copies"') < page.index('id="references"')

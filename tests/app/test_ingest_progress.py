@@ -101,10 +101,13 @@ def test_the_rate_is_that_of_the_last_minute() -> None:
     assert slow.rate == pytest.approx(10 / 120)  # counts rarer than the window still have a rate
 
 
-def test_an_estimate_takes_files_that_are_not_read_yet_into_account() -> None:
+def test_an_estimate_takes_files_that_are_not_read_yet_into_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     progress = IngestProgress(bytes_total=1000, bytes_done=250, texts=100)
     assert progress.eta is None
     progress.embedded = 50
+    monkeypatch.setattr("time.monotonic", lambda: 110.0)
     progress.pace.note(10, 100.0)
     progress.pace.note(40, 110.0)
     assert progress.eta == pytest.approx((400 - 50) / 4, rel=0.05)

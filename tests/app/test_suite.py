@@ -51,7 +51,7 @@ def test_from_a_testset_to_curves(project: Path) -> None:
     curves = {(c["suite"], c["quantity"]): c for c in json.loads(printed)["curves"]}
     accuracy = curves["noise", "accuracy"]["points"]
     assert [point["dose"] for point in accuracy] == [0, 0.5, 1]
-    assert accuracy[0]["mean"] == 1  # the offline model quotes the only passage
+    assert accuracy[0]["mean"] == 1  # the only passage is what is shown
     assert accuracy[2]["mean"] == 0
     assert accuracy[0]["closed_book"] == 0
     table, _ = run(project, "suite", "curves", evaluation["run"])
@@ -70,7 +70,7 @@ def test_what_is_priced_is_not_run(project: Path) -> None:
 def test_a_file_of_rgb_needs_no_documents(tmp_path: Path) -> None:
     line = {
         "id": 0,
-        "query": "Who leads the north team?",
+        "query": "Who is the north team led by?",
         "answer": "Abel",
         "positive": ["The north team is led by Abel."],
         "negative": ["The team meets.", "The tea is hot.", "North is up."],

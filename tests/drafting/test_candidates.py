@@ -19,6 +19,7 @@ from ragwright.testsets import is_candidate, pooled_spans, read_rows, votes_on, 
 BRAKE = "How often must the brake fluid be changed?"
 COOLANT = "When is the coolant changed?"
 SENTENCE = "The brake fluid must be changed every two years."
+SNIPPET = f"{SENTENCE} The coolant must be changed every five years."
 
 
 @pytest.fixture
@@ -47,9 +48,10 @@ def test_answers_to_one_question_are_one_candidate(bench: Workbench, folder: Pat
     [row] = rows_of(folder).values()
     assert is_candidate(row)
     assert votes_on(row) == (3, 1)
-    assert [span.text for span in row.reference_spans] == [SENTENCE]
-    [gold] = row.reference_spans
-    assert MANUAL[gold.start : gold.end] == SENTENCE
+    cited = bench.ask(BRAKE).snippets
+    assert [span.text for span in row.reference_spans] == [snippet.text for snippet in cited]
+    gold = row.reference_spans[0]
+    assert MANUAL[gold.start : gold.end] == gold.text == SNIPPET
     assert row.metadata["split"] == "tune"
     assert (collected.answers, collected.votes, collected.counts.added) == (2, 4, 1)
 
@@ -75,7 +77,7 @@ def test_a_correction_is_the_reference_and_finds_its_passage(
     [row] = rows_of(folder).values()
     assert row.reference == "every two years", "the latest correction"
     assert row.metadata["feedback_corrections"] == ("every five years",)
-    assert [span.text for span in row.reference_spans] == [SENTENCE]
+    assert [span.text for span in row.reference_spans] == [SNIPPET]
 
 
 def test_passages_that_readers_name_outweigh_votes() -> None:
@@ -98,7 +100,7 @@ def test_changed_documents_are_found_again_or_said(
     collected = bench.collect_feedback()
     rows = rows_of(folder)
     [gold] = rows[BRAKE].reference_spans
-    assert moved[gold.start : gold.end] == SENTENCE
+    assert moved[gold.start : gold.end] == SNIPPET
     assert rows["What does APP_w305 mean?"].retrieved_spans == ()
     assert collected.notes == (
         "2 questions had passages that are no longer in the documents; 1 question has none left",

@@ -6,7 +6,6 @@ import pytest
 
 from ragwright import evaluate
 from ragwright.core import Row, Score
-from ragwright.experiment import RowResult, result_body, result_of
 from ragwright.measure import (
     Comparison,
     GateOptions,
@@ -124,11 +123,3 @@ def test_an_evaluation_shows_both_means() -> None:
     found = evaluate([*answered, {**row, "response": "", "abstained": True}], "TokenF1")
     assert (found["TokenF1"].mean, found["TokenF1"].mean_with_abstained) == (1.0, 0.75)
     assert found.to_records()[3]["TokenF1 state"] == "abstained"
-
-
-def test_runs_stored_without_the_mark_are_read_by_their_rows() -> None:
-    for reference, missed in (("Ada", True), ("", False)):
-        kept = Row("r", "Who?", "", reference, metadata={"abstained": True})
-        body = result_body(RowResult("r", (), (MISSED,), kept))
-        body["scores"] = [{k: v for k, v in one.items() if k != "missed"} for one in body["scores"]]
-        assert result_of(body).scores[0].missed is missed

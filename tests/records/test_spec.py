@@ -189,7 +189,7 @@ def test_each_tag_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
         ({"source": "keep: [party]\non_duplicate: frist\n"}, "source.yaml:2", "on_duplicate"),
         ({"source": "keep: [party, topic]\n"}, "source.yaml:1", "'topic'"),
         ({"cleaning": "steps:\n- strip\n- strap\n"}, "cleaning.yaml:3", "'strap'"),
-        ({"cleaning": "steps:\n- x: ['a', '(b']\n"}, "cleaning.yaml:2", "unterminated"),
+        ({"cleaning": "steps:\n- x: ['a', '(b']\n"}, "cleaning.yaml:2", "does not compile"),
         ({"cleaning": "steps:\n- x:\n  - a: '$2'\n"}, "cleaning.yaml:3", "$2"),
         ({"cleaning": "steps:\n- max_repeat: no\n"}, "cleaning.yaml:2", "max_repeat"),
         (

@@ -194,12 +194,12 @@ def test_an_empty_query_is_refused(ask: Ask, query: str) -> None:
 
 
 def test_a_very_long_query_is_cut_and_says_so(ask: Ask, tiny: Tiny) -> None:
-    query = "pump " * 20_000
-    assert len(query) == 100_000
+    query = "pump " * 4_000
+    assert len(query) == 20_000
     found = ask(query, KEYWORD, search="keyword")
     assert found.hits
     limit = RetrieveOptions().max_query_chars
-    assert any("100000" in note and str(limit) in note for note in found.notes)
+    assert any("20000" in note and str(limit) in note for note in found.notes)
     sent = next(r.text for r in tiny.seen if isinstance(r, Search))
     assert len(sent) <= limit
     assert set(sent.split()) == {"pump"}  # no word is cut in two

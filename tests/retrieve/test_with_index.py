@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragwright.core import Chunk, Document, Filter, FilterError, Span
+from ragwright.core import Chunk, Document, Filter, FilterError, RetrieveError, Span
 from ragwright.flow import BatchHandler, Embed, EmbedReply, Lookup, Route, Runner, Search
 from ragwright.index import (
     IndexedDocument,
@@ -161,10 +161,14 @@ def test_an_exclusion_that_excludes_nothing_is_told(ask: Ask) -> None:
     )
 
 
-def test_a_hundred_thousand_characters_are_cut_and_answered(ask: Ask) -> None:
-    found = ask("pedal sensor " * 7700)
+def test_a_long_question_is_cut_and_answered_and_a_longer_one_refused(ask: Ask) -> None:
+    found = ask("pedal sensor " * 1500)
     assert found.hits[0].document_id == "manual"
-    assert any("100100" in note for note in found.notes)
+    assert any("19500" in note for note in found.notes)
+    with pytest.raises(RetrieveError, match="100100 characters, more than 20000"):
+        ask("pedal sensor " * 7700)
+    with pytest.raises(RetrieveError, match="1001 different words, more than 1000"):
+        ask(" ".join(f"word{number}" for number in range(1001)))
 
 
 def test_the_same_question_gets_the_same_answer(ask: Ask) -> None:

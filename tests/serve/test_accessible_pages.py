@@ -111,7 +111,7 @@ def answered(page: Any) -> None:
     """On the page that asks: the question of its address is asked, and answered."""
     if page.locator("#ask").count() and page.input_value("#q"):
         page.click("#ask button.go")
-        page.wait_for_selector("#turns[aria-busy=false] .cited")
+        page.wait_for_selector("#turns[aria-busy=false] .snippet")
         page.click(".turn a.mark >> nth=0")
         page.wait_for_selector("#beside mark")
 

@@ -158,7 +158,7 @@ def test_a_server_that_is_never_idle_can_forget(tmp_path: Path) -> None:
     def ask(running: Running, number: int) -> None:
         while not stop.is_set():
             late = forgotten.is_set()
-            reply = running.ask(f"{QUESTION} {number}")
+            reply = running.ask(QUESTION + "?" * number)
             replies.append((late, reply.status_code, reply.text))
 
     with served(folder) as running, ThreadPoolExecutor(4) as pool:

@@ -121,7 +121,7 @@ def test_llm_lists_the_models_and_asks_one(address: str, tmp_path: Path) -> None
             env=environment,
         )
         assert done.returncode == 0, done.stderr
-        assert "must be changed every two years. [1]" in done.stdout
+        assert "Fluids [1]\nThe brake fluid must be changed every two years." in done.stdout
 
 
 def test_a_port_that_is_taken_is_said(address: str, tmp_path: Path) -> None:

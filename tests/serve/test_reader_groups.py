@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from pathlib import Path
 
@@ -44,7 +43,7 @@ def key(folder: Path, name: str, *groups: str, role: str = "reader") -> str:
 
 
 def test_a_reader_sees_what_its_groups_see(tmp_path: Path) -> None:
-    """Passages, answers, lists, counts and documents; hidden ones are as if they did not exist."""
+    """Passages, answers, lists and documents; hidden ones are as if they did not exist."""
     folder = grouped(tmp_path)
     keys = {
         "nobody": key(folder, "nobody"),
@@ -58,6 +57,7 @@ def test_a_reader_sees_what_its_groups_see(tmp_path: Path) -> None:
         "both": {"open.md", "hr.md", "board/minutes.md"},
         "owner": {"open.md", "hr.md", "board/minutes.md"},
     }
+    told = {"open.md": "reception", "hr.md": "MAGNOLIA", "board/minutes.md": "QUARTZ"}
     with served(folder) as running:
         for name, secret in keys.items():
             client = running.client(secret)
@@ -71,9 +71,9 @@ def test_a_reader_sees_what_its_groups_see(tmp_path: Path) -> None:
                 assert page.status_code == (200 if allowed else 404)
                 absent = client.get("/source", params={"id": f"docs/no-{document}"})
                 assert allowed or page.text == absent.text.replace(f"no-{document}", document)
-            asked = [{"role": "user", "content": "How many documents are there?"}]
+            asked = [{"role": "user", "content": QUESTION}]
             answer = client.post("/v1/chat/completions", json={"messages": asked}).text
-            assert f" {len(seen[name])} " in answer
+            assert {document for document, word in told.items() if word in answer} == seen[name]
 
 
 def test_ungrouped_documents_can_be_those_of_owners_alone(tmp_path: Path) -> None:
@@ -199,25 +199,3 @@ def test_a_reviewer_from_whom_groups_hide_documents_sees_no_testset(tmp_path: Pa
             sent = running.client(hr).post(f"/testsets/main.jsonl/{path}", data={"row": "q1"})
             assert sent.status_code == 403
         assert "MAGNOLIA" in running.client(both).get("/testsets/main.jsonl").text
-
-
-def test_a_shared_conversation_shows_what_its_reader_could_be_answered(tmp_path: Path) -> None:
-    """Also where an answer has no passages, or another configuration made it."""
-    laid = "retrieve.filters=[{field: source, values: [docs/open.md]}]"
-    settings = f"serve:\n  configurations: {{narrow: ['{laid}']}}\n"
-    folder = grouped(tmp_path, settings)
-    owner = key(folder, "owner", role="owner")
-    narrow = ServeKey("narrow", configurations=("narrow",), groups=("hr", "board"))
-    keys = ServeKeys(ProjectFolder(folder))
-    readers = [key(folder, "nobody"), keys.add(narrow), key(folder, "both", "hr", "board")]
-    statuses = []
-    with served(folder) as running:
-        http = running.client(owner)
-        for question in ("How many documents are there?", "Is the door code MAGNOLIA?"):
-            page = http.post("/", data={"q": question}).text
-            place = "/c/" + re.findall(r'name="conversation" value="([^"]+)"', page)[-1]
-            assert http.post(f"{place}/share", data={"shared": "true"}).status_code == 303
-            statuses.append([running.client(reader).get(place).status_code for reader in readers])
-    counted, quoted = statuses
-    assert counted == [404, 404, 404], "it counts documents that they may not see"
-    assert quoted == [404, 404, 200]

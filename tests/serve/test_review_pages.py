@@ -231,7 +231,7 @@ def test_feedback_is_collected_and_reviewed_on_the_page(project: Path, running: 
     assert http.post("/testsets/feedback.jsonl/decide", data=edit).status_code == 303
     [decided] = read_rows(project / "testsets" / "feedback.jsonl")
     assert decided.reference == "2 years"
-    assert [span.text for span in decided.reference_spans] == [BRAKE]
+    assert [span.text for span in decided.reference_spans] == [f"{BRAKE} {COOLANT}"]
 
 
 def test_a_reader_corrects_without_a_script(running: Running) -> None:

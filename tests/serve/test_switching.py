@@ -204,7 +204,9 @@ def test_documents_that_were_removed_are_still_read_from_the_old_index(project: 
 def test_a_new_persona_is_served_after_its_file_is_written(project: Path) -> None:
     with served(project) as running:
         (project / "personas").mkdir()
-        (project / "personas/novice.yaml").write_text("name: novice\nmax_words: 9\n", "utf-8")
+        (project / "personas/novice.yaml").write_text(
+            "name: novice\nanswer_length: short\n", "utf-8"
+        )
         api = running.openai()
         wait_until(lambda: "handbook/novice" in [model.id for model in api.models.list()])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -36,9 +36,14 @@ def turn_lines(turns: Iterable[tuple[str, str]]) -> list[str]:
 def place(hit: Hit | Citation) -> str:
     """The place of a passage: source, page, characters, and the confidence of OCR."""
     page = f", page {hit.page}" if hit.page is not None else ""
-    confidence = hit.ocr if isinstance(hit, Citation) else hit.ocr_at(hit.page)
-    ocr = "" if confidence is None else f" (OCR, confidence {confidence:.2f})"
-    return f"{hit.source}{page}, characters {hit.start}-{hit.end}{ocr}"
+    return (
+        f"{hit.source}{page}, characters {hit.start}-{hit.end}"
+        f"{_ocr(hit.ocr if isinstance(hit, Citation) else hit.ocr_at(hit.page))}"
+    )
+
+
+def _ocr(confidence: float | None) -> str:
+    return "" if confidence is None else f" (OCR, confidence {confidence:.2f})"
 
 
 def hits_text(retrieved: Retrieved, why: Explanation | None = None) -> str:
@@ -122,7 +127,9 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
     lines = [f"[{answer.persona}]  ({origin})" if answer.persona else f"({origin})"]
     marks = answers.marks_of_answer(answer)
     if answer.snippets:
-        lines += snippet_lines(answer.snippets)
+        lines += snippet_lines(
+            answer.snippets, {cited.chunk_id: cited.ocr for cited in answer.citations}
+        )
     elif not streamed:
         lines.append(_wrapped(marks.text))
     if marks.spans and not answer.snippets:
@@ -132,8 +139,13 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
     return "\n".join(lines)
 
 
-def snippet_lines(snippets: Sequence[Snippet]) -> list[str]:
-    """Snippets as text: heading, place, and the units with the best sentence marked."""
+def snippet_lines(snippets: Sequence[Snippet], ocr: Mapping[str, float | None]) -> list[str]:
+    """Snippets as text: heading, place, and the units with the best sentence marked.
+
+    Args:
+        snippets: Those of an answer.
+        ocr: The confidence of OCR, by passage.
+    """
     lines = [answers.NO_MODEL_LINE]
     for number, snippet in enumerate(snippets, 1):
         page = f", page {snippet.page}" if snippet.page is not None else ""
@@ -141,7 +153,8 @@ def snippet_lines(snippets: Sequence[Snippet]) -> list[str]:
         lines += [
             "",
             f"[{number}] {snippet.heading}",
-            f"    {snippet.source}{page}, characters {snippet.start}-{snippet.end}",
+            f"    {snippet.source}{page}, characters {snippet.start}-{snippet.end}"
+            f"{_ocr(ocr.get(snippet.chunk_id))}",
             textwrap.indent(
                 f"{text[:start]}{MARKED[0]}{text[start:end]}{MARKED[1]}{text[end:]}", "    "
             ),

@@ -188,7 +188,7 @@ class RetrieverSuite:
 
     def test_odd_queries_are_answered(self, ask: Callable[..., Retrieved]) -> None:
         """Unknown words, punctuation alone and very long queries do not fail."""
-        for query in ("zyxwv", "🙂 ???", "oil pump " * 12_000):
+        for query in ("zyxwv", "🙂 ???", "oil pump " * 2_000):
             assert isinstance(ask(query), Retrieved)
 
     def test_the_same_question_has_the_same_answer(self, ask: Callable[..., Retrieved]) -> None:

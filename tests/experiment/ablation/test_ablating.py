@@ -353,5 +353,5 @@ def test_what_cannot_be_ablated_is_said_before_anything_is_asked(
     (folder / "prompts" / "bad.yaml").write_text(TEMPLATE)
     refused(folder, Ablating(presets=("all",)), StudyError, "already the preset 'without_style'")
     file.write_text("sources: [docs]\n")
-    refused(folder, Ablating(), ConfigError, "needs a chat model")
+    refused(folder, Ablating(), ConfigError, "no prompt without a chat model")
     assert model.requests == []

@@ -381,5 +381,5 @@ def test_what_cannot_be_diagnosed_is_said_with_the_way_out(folder: Path) -> None
             bench.diagnose(bare, "Contains", Diagnosing(stages=("generate",)))
         with pytest.raises(ConfigError, match="unknown stage"):
             bench.diagnose(given, "Contains", Diagnosing(stages=("retriev",)))  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match="offline model"):
+        with pytest.raises(ConfigError, match="without a chat model"):
             bench.diagnose(given, "Contains", Diagnosing(closed_book=True))

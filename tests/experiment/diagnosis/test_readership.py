@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -> 
     ]
     (made / "set.jsonl").write_text("\n".join(map(json.dumps, lines)))
     (made / "personas" / "fitter.yaml").write_text(
-        "# whom we write for\naudience: fitters\nmodel: old:one  # until measured\nmax_words: 90\n"
+        "# whom we write for\naudience: fitters\nmodel: old:one  # measure\nanswer_length: short\n"
     )
     (made / "personas" / "buyer.yaml").write_text("audience: buyers\nwriting_style: GLOSSY")
     (made / "ragwright.yaml").write_text(
@@ -160,7 +160,7 @@ def test_a_model_is_written_into_a_file_and_nothing_else_changes(tmp_path: Path)
     project = ProjectFolder(tmp_path)
     project.personas.mkdir(parents=True)
     path = project.personas / "fitter.yaml"
-    text = "# whom\naudience: fitters\nmodel: 'old:one'  # until measured\nmax_words: 90\n"
+    text = "# whom\naudience: fitters\nmodel: 'old:one'  # until measured\nanswer_length: short\n"
     path.write_text(text)
     change = persona_change(project, "fitter", "openai:a")
     assert "-model: 'old:one'  # until measured" in change.diff

@@ -100,7 +100,8 @@ def test_a_long_title_is_cut_and_a_document_without_a_title_has_no_head(
     ("setting", "message"),
     [
         ("chunk.head.titel=true", "title"),
-        ("chunk.head.model=snippet", "chat"),
+        ("chunk.head.model=static:hash", "chat"),
+        ("chunk.head.model=snippet", "provider:name"),
         ("chunk.head.model=true", "provider:name"),
         ("chunk.head.max_tokens=0", "at least 1"),
     ],

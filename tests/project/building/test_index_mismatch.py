@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from ragwright.core import RetrieveError
+from ragwright.ledger import Ledger
 from ragwright.models import Embedder, OnnxEmbedder, VectorRule
 from ragwright.project import Session
 from ragwright.workbench import Workbench
@@ -87,7 +89,8 @@ def test_files_that_changed_under_one_name_are_told(project: Path) -> None:
 
 
 def test_without_the_note_the_identity_is_told(project: Path) -> None:
-    (project / ".ragwright" / "data" / "embedders.json").write_text("[broken")
+    with Workbench.open(project) as bench, closing(Ledger(bench.project.folder.ledger)) as ledger:
+        ledger.write(lambda db: db.execute("DELETE FROM embedders").rowcount)
     name_model(project, "onnx:two")
     error = refused(project)
     assert "the index was built with an embedding model (identity onnx:hash-of-one" in error.what

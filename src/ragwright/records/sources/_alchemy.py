@@ -70,7 +70,7 @@ class AlchemyServer(Server):
     def __init__(self, spec: SourceSpec, root: Path) -> None:
         self._spec = spec
         self._alchemy = require("sqlalchemy", "records", "reading a database")
-        self._address = filled_address(spec.source)
+        self._address = filled_address(spec.source, spec.place("source"))
         self._engine = self._new_engine(root)
 
     def _new_engine(self, root: Path) -> Any:
