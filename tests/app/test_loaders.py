@@ -148,6 +148,7 @@ def test_what_is_no_loader_is_said(folder: Path, loader: str, said: str) -> None
 
 
 @pytest.mark.needs_frameworks
+@pytest.mark.filterwarnings("ignore:.langchain-community. is being sunset:DeprecationWarning")
 def test_a_loader_of_langchain_reads_local_files(folder: Path) -> None:
     (folder / "rows.csv").write_text("part,interval\npump,weekly\nbelt,yearly\n")
     (folder / "ragwright.yaml").write_text(

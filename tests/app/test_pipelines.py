@@ -151,6 +151,7 @@ def test_a_chain_that_takes_no_question_says_how_to_name_its_input() -> None:
     assert "question: NAME" in str(told.value.hint)
 
 
+@pytest.mark.filterwarnings("ignore:.langchain-community. is being sunset:DeprecationWarning")
 def test_a_bm25_retriever_of_langchain_community() -> None:
     found = import_module("langchain_community.retrievers")
     others = {"moon.md": "The moon is grey.", "sea.md": "The sea is deep.", "oil.md": "Oil burns."}
