@@ -156,7 +156,7 @@ def test_a_printed_list_of_codes_gives_pairs(project: Path, tmp_path: Path) -> N
     [
         (("--testset", "testsets/few.jsonl"), "training needs 20"),
         (("--from", "testset"), "no testset is given"),
-        (("--from", "pages"), "one of testset, headings, cloze, questions, glossary"),
+        (("--from", "pages"), "one of testset, headings, cloze, glossary"),
         (("--testset", "testsets/right.jsonl", "-o", "docs"), "name another folder"),
         (("--set", "embed.model="), "no embedding model is set"),
         (("--set", "embed.model=openai:text-embedding-3-small"), "a server holds its weights"),
