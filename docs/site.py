@@ -61,7 +61,7 @@ def staged(path: Path, place: str, known: dict[Path, str]) -> str:
     parts = FENCE.split(path.read_text("utf-8"))
     text = "".join(part if part.startswith("```") else LINK.sub(turned, part) for part in parts)
     return re.sub(
-        r"^```(bash|python|yaml) (?:no-run|needs=\S+)$", r"```\1", text, flags=re.MULTILINE
+        r"^```(bash|python|yaml) (?:no-run|needs_\S+)$", r"```\1", text, flags=re.MULTILINE
     )
 
 
