@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Done, ragwright, spawned
+from typer.main import get_command
 
-from ragwright.app import commands
+from ragwright.app import command_line, commands
 from ragwright.testing import Reply, ScriptedServer
 
 MANUAL = "# Service\n\nThe brake fluid must be changed every two years.\n"
@@ -55,6 +57,33 @@ def test_the_listed_sentences_are_the_commands_own(tmp_path: Path) -> None:
         assert name in listed
         shown = " ".join(run(tmp_path, name, "--help").stdout.split())
         assert sentence in shown
+
+
+def test_help_lists_every_command_in_one_group_and_cuts_no_summary(tmp_path: Path) -> None:
+    shown = ragwright(tmp_path, "--help", COLUMNS="80").stdout
+    _, *groups = re.findall(r"^([A-Z][\w ]+):\n((?:  .+\n)+)", shown, re.MULTILINE)
+    assert [title for title, _ in groups] == [
+        *("Build", "Measure", "Test sets", "Tune", "Records", "Serve", "Keep")
+    ]
+    listed = [line.split(maxsplit=1) for _, lines in groups for line in lines.splitlines()]
+    assert [name for name, _ in listed] == list(commands())
+    assert dict(listed) == commands()
+    assert len(listed) <= 37
+
+
+def test_every_summary_has_at_most_48_characters() -> None:
+    for words, command in _every_command(get_command(command_line())):
+        summary, *_ = (command.help or "").split("\n\n")
+        assert len(summary) <= 48, f"{words}: {summary}"
+        assert summary.endswith("."), words
+
+
+def _every_command(group: Any, *words: str) -> Iterator[tuple[str, Any]]:
+    """The commands below a group, and those of the groups within it."""
+    for name, command in group.commands.items():
+        yield " ".join((*words, name)), command
+        if hasattr(command, "commands"):
+            yield from _every_command(command, *words, name)
 
 
 def test_init_writes_a_project_once(tmp_path: Path) -> None:

@@ -44,7 +44,10 @@ def command(
         False, "--confirm", help="Confirm what is safe to delete on the held-out split, once."
     ),
 ) -> int:
-    """Measure what each part of the prompt does and costs, and which can be deleted."""
+    """Measure what each part of the prompt does.
+
+    It shows what each part costs, too, and which ones can be deleted.
+    """
     options = Ablating(
         presets=names_of(presets),
         leave_one_out=leave_one_out,

@@ -29,7 +29,10 @@ def command(
     personas: str = Option("", "--personas", "--persona", help="Comma-separated personas."),
     trace: bool = Option(False, "--trace", help="Show every request, prompt, hit, token and cost."),
 ) -> None:
-    """Answer a question from the index, with citations, for one or several personas."""
+    """Answer a question, with citations.
+
+    One or several personas can answer; without a chat model the best passages are shown.
+    """
     if question is None:
         _refuse_in_conversation(trace or flags.dry_run)
     question = question_text(question, "ask") if question else question

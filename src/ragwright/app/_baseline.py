@@ -29,8 +29,9 @@ def command(
         "to shuffled ones.",
     ),
 ) -> int:
-    """Compare distances of questions and answers with those of given pairs: smaller, equal or
-    larger.
+    """Compare distances of answers with given pairs.
+
+    The distances between questions and answers are smaller, equal or larger.
 
     An embedding model is needed: embed.model, or judge.embedder for the distances alone.
 

@@ -8,14 +8,18 @@ from ._console import table
 from ._flags import Flags, takes
 
 group = typer.Typer(
-    help="The store of paid replies: show its size, clear it.", no_args_is_help=True
+    help="Show or clear the stored replies.\n\nThese are the replies of models that were paid for.",
+    no_args_is_help=True,
 )
 
 
 @group.command("show")
 @takes("project as_json")
 def cache_show(flags: Flags) -> None:
-    """Show the stored replies by kind and model, with their cost."""
+    """Show the stored replies and their cost.
+
+    They are counted by kind and model.
+    """
     with flags.open() as bench:
         rows = [list(row) for row in bench.project.replies.statistics()]
         size = bench.project.replies.size()
@@ -30,7 +34,10 @@ def cache_show(flags: Flags) -> None:
 @group.command("clear")
 @takes("project quiet")
 def cache_clear(flags: Flags) -> None:
-    """Delete every stored reply; this costs only time and money; runs stay."""
+    """Delete every stored reply; runs stay.
+
+    Later runs make the calls again, which costs time and money.
+    """
     with flags.open() as bench:
         count = bench.clear_replies()
     flags.console.remark(f"{count} replies deleted")

@@ -11,33 +11,37 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from ..core import Addition, PluginError, added, addition
 
 _BASE = {
-    "init": "Write a new project: ragwright.yaml, personas/, prompts/, testsets/.",
-    "ingest": "Read sources into the index; unchanged documents cost nothing.",
-    "retrieve": "Show the chunks that answer a query best, with their scores per channel.",
-    "ask": "Answer a question from the index, with citations, for one or several personas.",
-    "measures": "List the measures: the fields each needs, its range, direction and source.",
-    "cache": "The store of paid replies: show its size, clear it.",
-    "forget": "Delete a document, a tenant or a person from everything that is stored.",
-    "models": "List the models that the project names and those in the cache, with memory and "
-    "speed.",
-    "doctor": "Show what is configured, what is missing and what would cost money.",
-    "demo": "Build a demo project over the guide and ask it three questions.",
+    "init": "Write a new project into a folder.",
+    "ingest": "Read the sources into the index.",
+    "retrieve": "Show the passages that match a query best.",
+    "ask": "Answer a question, with citations.",
+    "measures": "List the measures and what each one needs.",
+    "cache": "Show or clear the stored replies.",
+    "forget": "Delete a document, tenant or person everywhere.",
+    "models": "List the models, with memory and speed.",
+    "doctor": "Show what is configured and what is missing.",
+    "demo": "Build a demo project and ask three questions.",
 }
 """Commands that belong to no part, and their first sentences."""
 
-_ORDER = (
-    "init ingest records retrieve ask draft eval score compare outputs gate "
-    "promote diagnose audit synth review passport promise sweep "
-    "confirm tune ablate report measures baseline suite serve mcp keys log job "
-    "backup cache forget models doctor demo "
-)
-"""Our commands in the order of the help page; those of other packages follow."""
+_GROUPS = {
+    "Build": "init ingest retrieve ask audit doctor demo",
+    "Measure": "eval score compare gate report measures passport promise",
+    "Test sets": "synth review suite",
+    "Tune": "sweep confirm ablate diagnose baseline tune promote",
+    "Records": "records draft outputs job",
+    "Serve": "serve mcp keys",
+    "Keep": "forget cache backup log models",
+}
+"""Our commands as the help page groups them; those of other packages follow."""
+
+_OTHERS = "From installed packages"
 
 _MEANT = ("--testset", "--run", "--client")
 """Options whose values are often written without their names."""
@@ -48,8 +52,8 @@ _BROKEN = "(cannot be loaded: ragwright doctor says why)"
 def commands() -> Mapping[str, str]:
     """Every command and its first sentence, in the order of the help page."""
     sentences = {**_BASE, **{name: _sentence(new) for name, new in added("commands").items()}}
-    names = [name for name in _ORDER.split() if name in sentences]
-    return {name: sentences[name] for name in dict.fromkeys((*names, *sentences))}
+    ours = [name for names in _GROUPS.values() for name in names.split() if name in sentences]
+    return {name: sentences[name] for name in dict.fromkeys((*ours, *sentences))}
 
 
 def command_line(called: Sequence[str] | None = None) -> typer.Typer:
@@ -61,6 +65,7 @@ def command_line(called: Sequence[str] | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name="ragwright",
+        cls=_Groups,
         help="A workbench for retrieval-augmented generation: build, tailor, measure, tune and "
         "run it.  (ragwright --version prints the version.)",
         add_completion=False,
@@ -146,6 +151,25 @@ def _documented(group: typer.Typer) -> Iterator[Any]:
     for declared in (group.registered_callback, *group.registered_commands):
         if declared is not None and declared.callback is not None:
             yield declared
+
+
+class _Groups(TyperGroup):
+    """The command line, whose help page lists the commands in groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the groups, with the summaries in one column."""
+        ours = {name for names in _GROUPS.values() for name in names.split()}
+        groups = {**_GROUPS, _OTHERS: " ".join(name for name in self.commands if name not in ours)}
+        column = max(map(len, self.commands))
+        for title, names in groups.items():
+            rows = [
+                (name.ljust(column), self.commands[name].get_short_help_str(formatter.width))
+                for name in names.split()
+                if name in self.commands
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 class _Command(TyperCommand):

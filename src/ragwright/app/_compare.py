@@ -41,7 +41,9 @@ def command(
     a: str = Argument("", help=f"{RUN_HELP} Without one, the runs are listed."),
     b: str = Argument("latest", help="The run that is judged against A; named in the same way."),
 ) -> None:
-    """Compare two runs row by row: difference, interval, test, and rows needed to be sure.
+    """Compare two runs row by row.
+
+    Each difference has an interval, a test, and the number of rows needed to be sure.
 
     Answers that differ are listed below: their texts, lost and new citations, and abstentions.
     Two runs of `ragwright baseline` are compared by the distances of their answers; S_b and S_e of

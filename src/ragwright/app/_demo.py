@@ -94,7 +94,10 @@ def command(
         None, min=0, max=65535, help="Port of --serve; by default 8321; 0 takes any free port."
     ),
 ) -> None:
-    """Build a demo project over the guide and ask it three questions."""
+    """Build a demo project and ask three questions.
+
+    Its documents are the guide of ragwright.
+    """
     if serve:
         serving.require_serving()
     run_demo(folder, flags.console, full)

@@ -61,7 +61,10 @@ class DiagnoseFlags:
 
 @takes(f"measures cluster retry_errors {MEASURING}")
 def command(flags: Flags, own: DiagnoseFlags) -> int:
-    """Find the stage that loses points: each one is replaced by a perfect one in turn."""
+    """Find the stage that loses points.
+
+    Each stage is replaced by a perfect one in turn.
+    """
     folder = ProjectFolder(flags.project).require()
     if bool(own.run) == bool(own.testset):
         raise ConfigError(

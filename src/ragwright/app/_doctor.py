@@ -21,7 +21,10 @@ def command(
         False, "--ask-models", help="Also ask each server whether it has the model."
     ),
 ) -> int:
-    """Show what is configured, what is missing and what would cost money."""
+    """Show what is configured and what is missing.
+
+    It says, too, what would cost money.
+    """
     if show_keys:
         names = ("key", "when", "default", "meaning")
         keys = list(project_keys())

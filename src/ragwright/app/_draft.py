@@ -74,7 +74,10 @@ class DraftFlags:
 
 @takes("project overrides filters served as_json quiet output no_cache jobs max_cost seed dry_run")
 def command(flags: Flags, own: DraftFlags) -> int:
-    """Write texts from records in a client's style; check lengths and mark near copies."""
+    """Write texts from records in a client's style.
+
+    Lengths are checked, and near copies are marked.
+    """
     console = flags.console
     options = Drafting(
         tuple(own.models or ()),

@@ -39,7 +39,10 @@ def command(
         help="Version of the system; stored replies of the same version are reused.",
     ),
 ) -> int:
-    """Run a testset through the project, or any other system, and score the answers."""
+    """Answer a test set and score the answers.
+
+    The project answers, or any other system that --system names.
+    """
     console = flags.console
     check_output(flags.output)
     under_test = _system(system, version, retrieval_only)

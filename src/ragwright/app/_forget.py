@@ -36,7 +36,10 @@ def command(
         False, "--dry-run", help="With --person: list what would be erased; change nothing."
     ),
 ) -> None:
-    """Delete a document, a tenant or a person from everything that is stored."""
+    """Delete a document, tenant or person everywhere.
+
+    Nothing that is stored keeps them.
+    """
     if sum(name is not None for name in (document, tenant, person)) != 1:
         raise ConfigError(
             "give a document, or a tenant with --tenant, or a person with --person",

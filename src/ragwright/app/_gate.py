@@ -72,7 +72,10 @@ def command(
         False, "--markdown", help="Print the comment for a pull request instead of tables."
     ),
 ) -> int:
-    """Check a run against rules: exit code 0 passed, 100 failed, 101 not trustworthy."""
+    """Check a run against rules, for CI.
+
+    Exit code: 0 passed, 100 failed, 101 not trustworthy.
+    """
     names = [name for name in (run, gate.baseline) if name]
     if plan and not names:
         return _show_plan(flags, None, None, "")

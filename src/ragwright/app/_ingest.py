@@ -27,7 +27,10 @@ def command(
         False, "--strict", help="Exit with code 1 if any source failed, not only if all did."
     ),
 ) -> int:
-    """Read sources into the index; unchanged documents cost nothing."""
+    """Read the sources into the index.
+
+    Unchanged documents cost nothing.
+    """
     console = flags.console
     started = time.monotonic()
     shown: list[IngestProgress] = []

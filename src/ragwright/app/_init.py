@@ -30,7 +30,10 @@ def command(
         "", metavar="NAME", help="Start from working files: records (rows to texts)."
     ),
 ) -> None:
-    """Write a new project: ragwright.yaml, personas/, prompts/, testsets/."""
+    """Write a new project into a folder.
+
+    It gets ragwright.yaml, personas/, prompts/ and testsets/.
+    """
     if project is not None and folder != HERE:
         raise ConfigError(
             f"two folders are given: {folder} and {project}",

@@ -19,7 +19,10 @@ def command(
     flags: Flags,
     name: str | None = Argument(None, help="Measure to show in full; without one, all are listed."),
 ) -> None:
-    """List the measures: the fields each needs, its range, direction and source."""
+    """List the measures and what each one needs.
+
+    Each is shown with its fields, range, direction and source.
+    """
     entries = definitions()
     if name is not None:
         plain = _plain(name)

@@ -19,7 +19,10 @@ def command(
         True, help="Open each local model and measure its memory and speed on this machine."
     ),
 ) -> int:
-    """List the models that the project names and those in the cache, with memory and speed."""
+    """List the models, with memory and speed.
+
+    These are the models that the project names and those in the cache.
+    """
     console = flags.console
     with flags.open() as bench:
         listed = bench.list_models(measure=measure)

@@ -31,7 +31,8 @@ from ._outputs_drift import drift_command, measure_command
 from ._show import show_forecast, show_progress, turn_lines
 
 group = typer.Typer(
-    help="Drafted and served texts: list, show, export, judge, measure a sample.",
+    help="Show, export and measure stored texts.\n\nThese are the texts that `draft` wrote and "
+    "the answers that were served.",
     no_args_is_help=True,
 )
 
@@ -103,7 +104,10 @@ def outputs_list(
     selection: QueryFlags,
     limit: int = Option(20, min=1, help="Maximum number of outputs to show, the newest first."),
 ) -> None:
-    """List stored texts, or with --kind prompts, the newest batch first."""
+    """List stored texts, the newest batch first.
+
+    With --kind prompts, the stored prompts are listed.
+    """
     query, console = selection.select("text"), flags.console
     with flags.open() as bench:
         outputs = list(bench.outputs.find(query, limit=limit, newest=True))
@@ -126,7 +130,10 @@ def outputs_show(
     batch: str = Argument(help="Number of a batch, or id of a text or prompt: 12, 12.3, 12.p1."),
     prompts: bool = Option(False, "--prompts", help="Print the prompts in full, too."),
 ) -> None:
-    """Show a batch: request, texts, marks, feedback, hits, prompts, cost; or one output of it."""
+    """Show a batch or one text of it.
+
+    It is shown with its request, marks, feedback, hits, prompts and cost.
+    """
     shown: Output | OutputBatch
     with flags.open() as bench:
         if batch.isdecimal():
@@ -178,7 +185,10 @@ def outputs_feedback(
     by: str = Option("", help="Who gives the feedback; you by default.", show_default=False),
     history: bool = Option(False, "--history", help="Show the feedback history instead."),
 ) -> None:
-    """Give feedback on a text; the latest counts, the history is kept."""
+    """Give feedback on a text.
+
+    The latest counts; the history is kept.
+    """
     if accept and reject:
         raise BadParameter("use --accept or --reject, not both", param_hint="--reject")
     verdict: FeedbackVerdict = "accepted" if accept else "rejected" if reject else ""
@@ -219,7 +229,10 @@ def outputs_evaluate(
         None, help="File for the rows with people's feedback, for `passport`."
     ),
 ) -> int:
-    """Measure a random sample (--seed) of the stored texts as a new run."""
+    """Measure a sample of the texts as a new run.
+
+    The sample is random (--seed).
+    """
     sampling, console = Sampling(selection.query("text"), sample, flags.seed), flags.console
     with flags.open() as bench:
         if flags.dry_run:

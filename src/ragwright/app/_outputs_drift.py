@@ -35,7 +35,10 @@ def measure_command(
         help="Yield to served answers: one request at a time, none while an answer is written.",
     ),
 ) -> int:
-    """Score the share of served answers that `serve.measure` sets; `serve` does it by itself."""
+    """Score a share of the served answers.
+
+    `serve.measure` sets the share; `serve` does this by itself.
+    """
     console = flags.console
     if background and hasattr(os, "nice"):
         os.nice(10)
@@ -80,7 +83,10 @@ def drift_command(
         False, "--every-scope", help="Outputs of all tenants, and those without one."
     ),
 ) -> int:
-    """Show how scores of served answers moved: exit code 0, 100 worse, 101 not trustworthy."""
+    """Show how scores of served answers moved.
+
+    Exit code: 0 not worse, 100 worse, 101 not trustworthy.
+    """
     if scope and every_scope:
         raise ConfigError("--every-scope covers more than one tenant", where="--scope")
     with flags.open() as bench:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ..project import IngestProgress
 
 group = typer.Typer(
-    help="Turn rows into bronze, silver and gold tables, and into documents.", no_args_is_help=True
+    help="Turn rows into tables and documents.\n\nThe tables are bronze, silver and gold.",
+    no_args_is_help=True,
 )
 
 _TABLES: tuple[TableName, ...] = ("bronze", "silver", "gold", "left_out")
@@ -60,7 +61,10 @@ def refresh(
     full: bool = Option(False, "--full", help="Run every step again, also for unchanged rows."),
     index: bool = Option(True, help="Bring the index up to date too."),
 ) -> int:
-    """Bring the tables and the index up to date; unchanged rows cost next to nothing."""
+    """Bring the tables and the index up to date.
+
+    Unchanged rows cost next to nothing.
+    """
     console = flags.console
     started = time.monotonic()
     shown: list[RefreshProgress | IngestProgress] = []
@@ -94,7 +98,10 @@ def check(
         10_000, min=1, help="Maximum number of rows on which the declarations are tested."
     ),
 ) -> int:
-    """Test the declarations on real rows: every fault, how often each pattern and rule applies."""
+    """Test the declarations on real rows.
+
+    It shows every fault, and how often each pattern and rule applies.
+    """
     with flags.open() as bench:
         report = bench.records.check(source.refreshing(), rows, flags.seed)
     flags.console.show(report.as_dict, lambda: check_text(report))
@@ -119,7 +126,7 @@ def show(
 @group.command("history")
 @takes("project as_json")
 def history(flags: Flags) -> None:
-    """List the versions of the tables that can be restored."""
+    """List versions of the tables to restore."""
     with flags.open() as bench:
         versions = bench.records.tables.history()
     fields = ("version", "created", "note", "rows")
@@ -136,7 +143,10 @@ def restore(
     version: int = Argument(min=1, help="Version to restore."),
     held: bool = Option(False, "--hold", help="Pause refreshes until `records release`."),
 ) -> None:
-    """Restore an earlier version of the tables as a new version; the index follows."""
+    """Restore an earlier version of the tables.
+
+    It becomes a new version, and the index follows.
+    """
     with flags.open() as bench:
         report = bench.records.restore(version, held=held)
         rows = {name: bench.records.tables.rows(name) for name in _TABLES}
@@ -154,7 +164,10 @@ def restore(
 @group.command("release")
 @takes("project as_json")
 def release(flags: Flags) -> None:
-    """Allow refreshes again after `records restore --hold`."""
+    """Allow refreshes again after a restore on hold.
+
+    `records restore --hold` stops them.
+    """
     with flags.open() as bench:
         held = bench.records.release()
     flags.console.show(

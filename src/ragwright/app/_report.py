@@ -39,7 +39,10 @@ def command(
         None, metavar="FOLDER", help="Also write each chart as PNG and SVG."
     ),
 ) -> None:
-    """Write an HTML report on a run, two runs or a study: the verdict first, then every row."""
+    """Write an HTML report on runs or a study.
+
+    The verdict comes first, then every row.
+    """
     names = [name for name in (run, other) if name]
     kind = "" if flags.output is None else flags.output.suffix.lower()
     if kind and kind not in _SUFFIXES:

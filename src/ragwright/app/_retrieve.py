@@ -25,7 +25,10 @@ def command(
         help="Show the words searched for, what each hit matched, weights and filter levels.",
     ),
 ) -> None:
-    """Show the chunks that answer a query best, with their scores per channel."""
+    """Show the passages that match a query best.
+
+    Each one is shown with its score per channel.
+    """
     query = question_text(query, "retrieve")
     with flags.open() as bench:
         if flags.dry_run:

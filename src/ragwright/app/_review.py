@@ -47,7 +47,10 @@ def command(
         help="With --feedback: only answers of this tenant; by default those without one.",
     ),
 ) -> int:
-    """Review a testset row by row, or write a sheet for people to score answers blind."""
+    """Review test rows, or score answers by hand.
+
+    For answers, a sheet is written in which people score blind.
+    """
     console = flags.console
     names = runs or []
     if feedback:

@@ -32,7 +32,10 @@ def command(
     run: Path | None = Option(None, help="A TREC run, with --qrels."),
     qrels: Path | None = Option(None, help="TREC or BEIR judgments."),
 ) -> int:
-    """Score given rows, or a run's stored answers again, without generating anything."""
+    """Score given rows or stored answers.
+
+    Nothing is generated.
+    """
     check_output(flags.output)
     if run is not None or qrels is not None:
         _offline(flags, ranking=True)

@@ -16,7 +16,7 @@ from ._flags import Flags, names_of, takes
 from ._show import show_progress
 
 group = typer.Typer(
-    help="Test how answers cope with irrelevant, missing or false passages.",
+    help="Test answers on bad or missing passages.\n\nPassages are irrelevant, missing or false.",
     no_args_is_help=True,
 )
 _DEFAULT = SuiteOptions()
@@ -46,7 +46,10 @@ def suite_make(
         False, "--as-configured", help="Do not tell the model to report errors in passages."
     ),
 ) -> None:
-    """Make a testset whose rows have given passages, with an exact share of bad ones."""
+    """Make a test set with a share of bad passages.
+
+    Its rows have given passages, and the share is exact.
+    """
     options = SuiteOptions(
         names_of(suite),
         passages,
@@ -83,7 +86,10 @@ def suite_curves(
         "", help="Measure of accuracy; by default, whether the answer contains the gold."
     ),
 ) -> None:
-    """Show the results of a suite run: each quantity at each share, with its interval."""
+    """Show the results of a suite run.
+
+    Each quantity is shown at each share, with its interval.
+    """
     console = flags.console
     with flags.open() as bench:
         evaluation = bench.results(run)

@@ -91,7 +91,10 @@ class SynthFlags:
 
 @takes(WORK)
 def command(flags: Flags, own: SynthFlags) -> int:
-    """Make a testset from the indexed documents: with a model, offline, or from given rows."""
+    """Make a test set from the indexed documents.
+
+    A model writes it, or fixed rules offline, or it is taken from given rows.
+    """
     console, output = flags.console, own.output
     in_place = own.nuggets is not None and output.exists() and output.samefile(own.nuggets)
     if output.exists() and not in_place and not own.may_replace(flags):

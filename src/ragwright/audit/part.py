@@ -13,7 +13,6 @@ PART = Part(
         "audit": "ragwright.app.checking._audit:command",
     },
     sentences={
-        "audit": "Find faults of the documents: copies, dead references, damage, undefined codes, "
-        "gaps.",
+        "audit": "Find faults of the documents.",
     },
 )

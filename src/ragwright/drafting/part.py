@@ -14,8 +14,7 @@ PART = Part(
         "outputs": "ragwright.app._outputs:group",
     },
     sentences={
-        "draft": "Write texts from records in a client's style; check lengths and mark near "
-        "copies.",
-        "outputs": "Drafted and served texts: list, show, export, judge, measure a sample.",
+        "draft": "Write texts from records in a client's style.",
+        "outputs": "Show, export and measure stored texts.",
     },
 )

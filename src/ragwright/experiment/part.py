@@ -21,18 +21,14 @@ PART = Part(
         "AskSystem": "ragwright.experiment:system_handler",
     },
     sentences={
-        "eval": "Run a testset through the project, or any other system, and score the answers.",
-        "score": "Score given rows, or a run's stored answers again, without generating anything.",
-        "compare": "Compare two runs row by row: difference, interval, test, and rows needed to "
-        "be sure.",
-        "gate": "Check a run against rules: exit code 0 passed, 100 failed, 101 not trustworthy.",
-        "diagnose": "Find the stage that loses points: each one is replaced by a perfect one in "
-        "turn.",
-        "sweep": "Run a study: every combination of settings on the tune split, ranked with "
-        "intervals.",
-        "confirm": "Compare a sweep's winner with the current settings on held-out questions.",
-        "ablate": "Measure what each part of the prompt does and costs, and which can be deleted.",
-        "baseline": "Compare distances of questions and answers with those of given pairs: "
-        "smaller, equal or larger.",
+        "eval": "Answer a test set and score the answers.",
+        "score": "Score given rows or stored answers.",
+        "compare": "Compare two runs row by row.",
+        "gate": "Check a run against rules, for CI.",
+        "diagnose": "Find the stage that loses points.",
+        "sweep": "Try the settings of a study and rank them.",
+        "confirm": "Test a sweep's winner on held-out questions.",
+        "ablate": "Measure what each part of the prompt does.",
+        "baseline": "Compare distances of answers with given pairs.",
     },
 )

@@ -17,8 +17,7 @@ PART = Part(
         "jobs": "ragwright.jobs:JOB_TABLES",
     },
     sentences={
-        "job": "Scheduled jobs: run one, start the scheduler, see past runs.",
-        "promote": "Serve the settings of a run if it passes the gate; the exit codes are the "
-        "gate's.",
+        "job": "Run scheduled jobs and show past runs.",
+        "promote": "Serve a run's settings if it passes the gate.",
     },
 )

@@ -14,7 +14,7 @@ PART = Part(
         "operations": "ragwright.operations:OPERATION_TABLES",
     },
     sentences={
-        "backup": "Write the whole project to one archive, or check one.",
-        "log": "Show or export the audit log: who asked, saw, changed, exported and erased what.",
+        "backup": "Write the project to one archive, or check it.",
+        "log": "Show the audit log: who did what.",
     },
 )

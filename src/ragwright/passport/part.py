@@ -8,7 +8,7 @@ PART = Part(
     "passport",
     commands={"passport": "ragwright.app.checking._passport:command"},
     sentences={
-        "passport": "Show how far a judge, a free measure or recorded verdicts agree with people.",
+        "passport": "Show how far a judge agrees with people.",
     },
     people={
         "climate_fever": "ragwright.passport.sets:climate_fever",

@@ -8,8 +8,7 @@ PART = Part(
     "promise",
     commands={"promise": "ragwright.app.checking._promise:command"},
     sentences={
-        "promise": "Certify on held-out questions that at most so many answers are wrong, and "
-        "withhold the others.",
+        "promise": "Certify a limit on the share of wrong answers.",
     },
     guards={"promise": "ragwright.promise:guard_of"},
 )

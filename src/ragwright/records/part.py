@@ -13,6 +13,6 @@ PART = Part(
         "records": "ragwright.app._records:group",
     },
     sentences={
-        "records": "Turn rows into bronze, silver and gold tables, and into documents.",
+        "records": "Turn rows into tables and documents.",
     },
 )

@@ -10,7 +10,6 @@ PART = Part(
         "report": "ragwright.app._report:command",
     },
     sentences={
-        "report": "Write an HTML report on a run, two runs or a study: the verdict first, then "
-        "every row.",
+        "report": "Write an HTML report on runs or a study.",
     },
 )

@@ -18,9 +18,8 @@ PART = Part(
         "serve": "ragwright.serve:SERVE_TABLES",
     },
     sentences={
-        "serve": "Serve the project over HTTP: OpenAI-compatible chat, retrieval, MCP, sources.",
-        "mcp": "Serve search, fetch, ask and list_sources to an agent that starts this command "
-        "(MCP).",
-        "keys": "Keys of `ragwright serve`: make, list, change and revoke them.",
+        "serve": "Serve the project over HTTP.",
+        "mcp": "Serve the project to an agent (MCP).",
+        "keys": "Make, list, change and revoke server keys.",
     },
 )

@@ -12,10 +12,8 @@ PART = Part(
         "suite": "ragwright.app._suite:group",
     },
     sentences={
-        "synth": "Make a testset from the indexed documents: with a model, offline, or from given "
-        "rows.",
-        "review": "Review a testset row by row, or write a sheet for people to score answers "
-        "blind.",
-        "suite": "Test how answers cope with irrelevant, missing or false passages.",
+        "synth": "Make a test set from the indexed documents.",
+        "review": "Review test rows, or score answers by hand.",
+        "suite": "Test answers on bad or missing passages.",
     },
 )

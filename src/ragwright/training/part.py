@@ -10,6 +10,6 @@ PART = Part(
         "tune": "ragwright.app.tuning._tune:group",
     },
     sentences={
-        "tune": "Train the embedder or a reranker; needs PyTorch.",
+        "tune": "Train the embedder or a reranker (needs torch).",
     },
 )

@@ -50,7 +50,10 @@ class AuditFlags:
 
 @takes(f"{WORK} output name retry_errors")
 def command(flags: Flags, own: AuditFlags) -> int:
-    """Find faults of the documents: copies, dead references, damage, undefined codes, gaps."""
+    """Find faults of the documents.
+
+    These are copies, dead references, damage, undefined codes, gaps, and contradictions.
+    """
     ProjectFolder(flags.project).require()
     console = flags.console
     if own.level not in ("default", "all"):

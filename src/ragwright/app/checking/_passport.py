@@ -50,7 +50,10 @@ def command(
     ),
     record: bool = Option(True, help="In a project: keep the passport in passports/, for gates."),
 ) -> None:
-    """Show how far a judge, a free measure or recorded verdicts agree with people."""
+    """Show how far a judge agrees with people.
+
+    A free measure or recorded verdicts can take the judge's place.
+    """
     console = flags.console
     options = PassportOptions(
         tuple(columns), flags.measures, tuple(verdicts), flags.resume, flags.seed

@@ -45,8 +45,9 @@ def command(
         ",".join(SCORES), help="Scores to choose from; also judged measures such as Faithfulness."
     ),
 ) -> int:
-    """Certify on held-out questions that at most so many answers are wrong, and withhold the
-    others.
+    """Certify a limit on the share of wrong answers.
+
+    The limit is proved on held-out questions; answers that may break it are withheld.
     """
     with flags.open() as bench:
         if actions.withdraw:

@@ -20,7 +20,7 @@ def backup(
         False, "--check", help="Compare every file of an archive with its checksum; write none."
     ),
 ) -> None:
-    """Write the whole project to one archive, or check one."""
+    """Write the project to one archive, or check it."""
     if check:
         manifest = check_backup(file)
     else:

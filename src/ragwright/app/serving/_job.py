@@ -27,7 +27,7 @@ from .._flags import Flags, takes
 from ._job_lines import line_problem
 
 group = typer.Typer(
-    help="Scheduled jobs: run one, start the scheduler, see past runs.",
+    help="Run scheduled jobs and show past runs.",
     no_args_is_help=True,
 )
 
@@ -44,7 +44,10 @@ def job_run(
     ),
     wait: bool = Option(False, "--wait", help="Wait if the job is already running."),
 ) -> int:
-    """Run a job now; its exit code is 0, the 100 or 101 of its last step, or 1."""
+    """Run a job now.
+
+    Exit code: 0, the 100 or 101 of its last step, or 1.
+    """
     console = flags.console
     call = JobCall(tuple(switches or ()), wait, console.remark, console.remark)
     run = Jobs(flags.project, line_problem).run(name, call)
@@ -59,14 +62,20 @@ def job_step(
     name: str = Argument(help="Name of a step of an installed package."),
     arguments: list[str] | None = Argument(None, help="Arguments of the step."),
 ) -> int:
-    """Run a step that an installed package adds; its exit code is the step's."""
+    """Run a step that an installed package adds.
+
+    The exit code is that of the step.
+    """
     return run_added_step(name, tuple(arguments or ()), flags.project)
 
 
 @group.command("serve")
 @takes("project")
 def job_serve(flags: Flags) -> None:
-    """Start jobs on schedule; Ctrl-C ends it after the running jobs, a second Ctrl-C at once."""
+    """Start jobs on schedule until Ctrl-C.
+
+    The first Ctrl-C waits for the running jobs; a second one ends at once.
+    """
     server, lock = Jobs(flags.project, line_problem).server(flags.console.remark)
     with lock:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -77,7 +86,10 @@ def job_serve(flags: Flags) -> None:
 @group.command("list")
 @takes("project as_json")
 def job_list(flags: Flags) -> None:
-    """List the jobs, with the next run and the result of the last one."""
+    """List the jobs.
+
+    Each has its next run and the result of the last one.
+    """
     jobs = Jobs(flags.project).listed()
     rows = [["job", "schedule", "next run", "last run", "it"]]
     for job in jobs:
@@ -97,7 +109,10 @@ def job_history(
     last: int = Option(20, "-n", "--last", min=1, help="Maximum number of runs to list."),
     number: int | None = Option(None, "--run", min=1, help="Show this run in full."),
 ) -> None:
-    """List past runs: when, why, how they ended, every step and notice."""
+    """List past runs of the jobs.
+
+    It says when and why each ran, how it ended, and shows every step and notice.
+    """
     runs = Jobs(flags.project).history(name, -1 if number else last)
     if number:
         runs = [run for run in runs if run.id == number]
@@ -120,7 +135,10 @@ def _runs_text(runs: Sequence[JobRun], in_full: bool) -> str:
 @group.command("test-notice")
 @takes("project as_json")
 def job_test_notice(flags: Flags, name: str = _NAME) -> int:
-    """Send a test notice to every address of a job; exit code 1 if one fails."""
+    """Send a test notice to a job's addresses.
+
+    Exit code 1 if one fails.
+    """
     notices = Jobs(flags.project, line_problem).test_notice(name)
     flags.console.show(
         lambda: {"notices": [asdict(notice) for notice in notices]},

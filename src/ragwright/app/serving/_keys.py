@@ -18,7 +18,8 @@ from .._console import table
 from .._flags import Flags, takes
 
 group = typer.Typer(
-    help="Keys of `ragwright serve`: make, list, change and revoke them.", no_args_is_help=True
+    help="Make, list, change and revoke server keys.\n\n`ragwright serve` asks callers for them.",
+    no_args_is_help=True,
 )
 
 _NAME = Argument(help="Name of the key, for lists and logs.")
@@ -53,7 +54,10 @@ def add(
     per_minute: int | None = Option(None, min=1, help="Maximum number of requests per minute."),
     daily_budget: float | None = Option(None, help="Maximum cost per day (UTC)."),
 ) -> None:
-    """Make a key and print it, this once: only its hash is kept."""
+    """Make a key and print it, this once.
+
+    Only its hash is kept.
+    """
     key = ServeKey(
         name,
         _known_role(role),
@@ -79,7 +83,10 @@ def add(
 @group.command("list")
 @takes("project as_json")
 def show(flags: Flags) -> None:
-    """List the keys and their rights; the keys themselves are not kept."""
+    """List the keys and their rights.
+
+    The keys themselves are not kept.
+    """
     known = ServeKeys(ProjectFolder(flags.project).require())
     keys = known.all()
     rows = [["name", "role", "groups", "configurations", "filters", "a minute", "a day", "made"]]
@@ -113,7 +120,10 @@ def change(
     per_minute: int | None = Option(None, min=1, help="Maximum number of requests per minute."),
     daily_budget: float | None = Option(None, help="Maximum cost per day (UTC)."),
 ) -> None:
-    """Change rights of a key from its next request on; the rest of it and its secret stay."""
+    """Change the rights of a key.
+
+    They count from its next request on; the rest of it and its secret stay.
+    """
     given = {
         "role": None if role is None else _known_role(role),
         "configurations": tuple(configurations) if configurations else None,
@@ -135,7 +145,10 @@ def change(
 @group.command("revoke")
 @takes("project")
 def revoke(flags: Flags, name: str = _NAME) -> None:
-    """Revoke a key: requests with it are refused from now on."""
+    """Revoke a key.
+
+    Requests with it are refused from now on.
+    """
     folder = ProjectFolder(flags.project).require()
     ServeKeys(folder).revoke(name)
     _record(folder, "keys revoke", name)

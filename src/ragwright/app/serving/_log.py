@@ -46,7 +46,10 @@ def command(
     ),
     lines: bool = Option(False, "--lines", help="Print every event as a line of JSON (JSONL)."),
 ) -> None:
-    """Show or export the audit log: who asked, saw, changed, exported and erased what."""
+    """Show the audit log: who did what.
+
+    It says who asked, saw, changed, exported and erased what.
+    """
     if kind and kind not in EVENT_KINDS:
         raise ConfigError(f"unknown kind {kind!r}", where="--kind", hint=near(kind, EVENT_KINDS))
     exported = lines or flags.writes_json or flags.output is not None

@@ -9,7 +9,10 @@ from .._flags import Flags, takes
 
 @takes("project overrides reload")
 def command(flags: Flags) -> None:
-    """Serve search, fetch, ask and list_sources to an agent that starts this command (MCP)."""
+    """Serve the project to an agent (MCP).
+
+    The agent starts this command and can call search, fetch, ask and list_sources.
+    """
     require("mcp", "serve", "serving tools to agents")
     require("fastapi", "serve", "serving tools to agents")
     served.serve_stdio(served.Serving(flags.project, flags.settings, own=flags.reload))

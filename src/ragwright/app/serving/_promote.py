@@ -38,7 +38,10 @@ def command(
     show: bool = Option(False, "--show", help="Print the served configuration."),
     back: bool = Option(False, "--back", help="Serve the previous configuration again."),
 ) -> int:
-    """Serve the settings of a run if it passes the gate; the exit codes are the gate's."""
+    """Serve a run's settings if it passes the gate.
+
+    The exit codes are those of `ragwright gate`.
+    """
     if sum((bool(run), history, show, back)) != 1:
         raise ConfigError(
             "give a run, or one of --history, --show, --back", where="ragwright promote"

@@ -23,7 +23,10 @@ def command(
     ),
     workers: int = Option(1, min=1, help="Number of processes that answer."),
 ) -> None:
-    """Serve the project over HTTP: OpenAI-compatible chat, retrieval, MCP, sources."""
+    """Serve the project over HTTP.
+
+    It offers OpenAI-compatible chat, retrieval, MCP, sources and pages.
+    """
     require_serving()
     # Searches run side by side already: further threads of numpy spin while they wait for work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -16,7 +16,10 @@ def command(
     sweep: str = Argument("latest", help="Sweep: its run, the name of its study, or latest."),
     top: int = Option(1, min=1, help="Number of the best trials to confirm."),
 ) -> None:
-    """Compare a sweep's winner with the current settings on held-out questions."""
+    """Test a sweep's winner on held-out questions.
+
+    It is compared with the current settings.
+    """
     console = flags.console
     options = Confirming(top, flags.cluster)
     with flags.open() as bench:

@@ -22,7 +22,10 @@ def command(
         False, "--stop", help="Stop the running sweep of the project; it can be continued."
     ),
 ) -> int:
-    """Run a study: every combination of settings on the tune split, ranked with intervals."""
+    """Try the settings of a study and rank them.
+
+    Every combination runs on the tune split; each result has an interval.
+    """
     # --resume changes nothing: a sweep always continues an unfinished one of the same study
     console = flags.console
     with flags.open() as bench:

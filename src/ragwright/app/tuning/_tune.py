@@ -119,7 +119,7 @@ class _Training:
         )
 
 
-_HELP = """Train the embedder or a reranker; needs PyTorch.
+_HELP = """Train the embedder or a reranker (needs torch).
 
 A model is trained on the tune split of a testset, and kept only where it wins on held-out
 questions. Install what training needs: pip install 'ragwright[train]'.
@@ -139,7 +139,9 @@ def embedder(
     flags: Flags,
     training: _Training,
 ) -> int:
-    """Fine-tune the embedding model on questions and the passages that answer them.
+    """Train the embedding model on questions.
+
+    It learns from questions and the passages that answer them.
 
     Trained on the tune split, compared on the confirm split with the documents embedded again.
     Exit code 0 when a model folder was written, 100 when it is not proven better; --keep writes it
@@ -158,11 +160,12 @@ _BASE = Option(
 @group.command("reranker")
 @takes(f"{_SHARED} resume")
 def reranker(flags: Flags, training: _Training, base: str = _BASE) -> int:
-    """Train a cross-encoder that reorders the hits of the search.
+    """Train a model that reorders the hits.
 
-    It starts from the present reranking model, else from the embedding model. Trained on the tune
-    split, compared on the confirm split. Exit code 0 when a model folder was written, 100 when it
-    is not proven better; --keep writes it then too, marked in its card.
+    The model is a cross-encoder. It starts from the present reranking model, else from the
+    embedding model. Trained on the tune split, compared on the confirm split. Exit code 0 when a
+    model folder was written, 100 when it is not proven better; --keep writes it then too, marked in
+    its card.
     """
     steps = _Steps()
     options = training.tuning(flags, steps, base)
