@@ -86,13 +86,3 @@ def test_slips_are_said_with_the_nearest_name(project: Path) -> None:
         (("role", "--set", "answer.model=snippet"), "without a chat model"),
     ):
         assert said in run(project, *ASKED, *words, code=1).stderr
-
-
-@pytest.mark.parametrize("words", [("--add-one",), ("--factorial", "role,tailor")])
-def test_designs_that_were_removed_name_those_that_are_there(
-    project: Path, words: tuple[str, ...]
-) -> None:
-    told = " ".join(run(project, *ASKED, "role", *words, code=2).stderr.replace("│", " ").split())
-    for flag in (f"'{words[0]}'", "was removed", "--leave-one-out", "--presets", "--confirm"):
-        assert flag in told
-    assert words[0] not in run(project, "ablate", "--help").stdout

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from typer import BadParameter, Option
+from typer import Option
 
 from ..experiment import Ablating, TrialResult, plan_ablation
 from ..report import ablation_json, ablation_table
 from ._console import EXIT_UNTRUSTED, fail
 from ._flags import WORK, Flags, names_of, takes
 from ._show import show_progress, show_sweep_forecast
-
-
-def _refuse(value: bool | str) -> None:
-    if value:
-        raise BadParameter(
-            "it was removed: ablate leaves out each part alone (--leave-one-out), several by "
-            "presets (--presets), and all that are safe together (--confirm)"
-        )
 
 
 @takes(f"measures cluster limit retry_errors {WORK} output name")
@@ -33,8 +25,6 @@ def command(
     leave_one_out: bool = Option(
         False, "--leave-one-out", help="Leave out each part alone (the default)."
     ),
-    add_one: bool = Option(False, "--add-one", hidden=True, callback=_refuse),
-    factorial: str = Option("", hidden=True, callback=_refuse),
     parts: str = Option("", help="Leave out only these parts; all by default."),
     personas: str = Option("", help="Personas for every question; by default those of the rows."),
     margin: float = Option(

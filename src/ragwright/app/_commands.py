@@ -46,12 +46,10 @@ _OTHERS = "From installed packages"
 _MEANT = ("--testset", "--run", "--client")
 """Options whose values are often written without their names."""
 
-_BROKEN = "(cannot be loaded: ragwright doctor says why)"
-
 
 def commands() -> Mapping[str, str]:
-    """Every command and its first sentence, in the order of the help page."""
-    sentences = {**_BASE, **{name: _sentence(new) for name, new in added("commands").items()}}
+    """Every command and its summary, in the order of the help page; those of packages have none."""
+    sentences = {**_BASE, **{name: new.sentence for name, new in added("commands").items()}}
     ours = [name for names in _GROUPS.values() for name in names.split() if name in sentences]
     return {name: sentences[name] for name in dict.fromkeys((*ours, *sentences))}
 
@@ -60,8 +58,8 @@ def command_line(called: Sequence[str] | None = None) -> typer.Typer:
     """The command line.
 
     Args:
-        called: Its first word alone: where it is a command, only that is loaded; else the others
-            are listed. None: every command is loaded.
+        called: Its first word alone: where it is a command, only that is loaded; else ours are
+            listed and those of packages loaded. None: every command is loaded.
     """
     app = typer.Typer(
         name="ragwright",
@@ -78,7 +76,10 @@ def command_line(called: Sequence[str] | None = None) -> typer.Typer:
             _add(app, name)
     elif not any(_add(app, name) for name in called):
         for name, sentence in commands().items():
-            app.command(name, help=sentence)(_unloaded)
+            if sentence:
+                app.command(name, help=sentence)(_unloaded)
+            else:
+                _add(app, name)
     return app
 
 
@@ -122,35 +123,10 @@ def _commands_of(loaded: Any) -> Iterator[Any]:
 
 def _failing(error: PluginError) -> Callable[[list[str]], None]:
     def command(words: list[str] = typer.Argument(None)) -> None:
+        """Cannot be loaded: ragwright doctor says why."""
         raise error
 
     return command
-
-
-def _sentence(new: Addition) -> str:
-    """The line of a command on the help page: declared, or the first of its docstring."""
-    if new.sentence:
-        return new.sentence
-    try:
-        loaded = new.load()
-    except PluginError:
-        return _BROKEN
-    if isinstance(loaded, typer.Typer):
-        declared = [
-            loaded.info.help,
-            *(documented.callback.__doc__ for documented in _documented(loaded)),
-        ]
-        text = next((text for text in declared if isinstance(text, str)), "")
-    else:
-        text = loaded.__doc__ or ""
-    return " ".join(text.partition("\n\n")[0].split())
-
-
-def _documented(group: typer.Typer) -> Iterator[Any]:
-    """Declarations that describe a group: its callback, or its first command."""
-    for declared in (group.registered_callback, *group.registered_commands):
-        if declared is not None and declared.callback is not None:
-            yield declared
 
 
 class _Groups(TyperGroup):

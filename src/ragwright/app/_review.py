@@ -47,10 +47,7 @@ def command(
         help="With --feedback: only answers of this tenant; by default those without one.",
     ),
 ) -> int:
-    """Review test rows, or score answers by hand.
-
-    For answers, a sheet is written in which people score blind.
-    """
+    """Review test rows, or score answers by hand."""
     console = flags.console
     names = runs or []
     if feedback:

@@ -361,8 +361,12 @@ def _points() -> tuple[_Point, ...]:
 @cache
 def _own_points() -> tuple[_Point, ...]:
     folder = next((folder for name, folder in _metadata_folders() if name == _HERE), None)
-    read = () if folder is None else _read(_HERE, folder)
-    points = tuple(sorted(read, key=lambda point: (point.group, point.name)))
+    points = tuple(
+        sorted(
+            () if folder is None else _read(_HERE, folder),
+            key=lambda point: (point.group, point.name),
+        )
+    )
     if not any(point.group == "parts" for point in points):
         raise PluginError(
             "this installation of ragwright is older than its code: it does not list its parts",
