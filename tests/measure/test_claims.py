@@ -47,6 +47,20 @@ def test_supported_claims_over_all_claims() -> None:
     ]  # fmt: skip
 
 
+def test_completeness_checks_the_claims_of_the_reference_against_the_response() -> None:
+    says = Says(json.dumps({"claims": CLAIMS[:2]}), verdicts(True, False))
+    found = score("Completeness", says)
+    assert found.value == 0.5
+    listing, checking = says.seen
+    assert shown(listing)["answer"] == ROW.reference
+    assert shown(checking)["passage 1"] == ROW.response
+    assert list(shown(checking)) == ["question", "passage 1", "claim 1", "claim 2"]
+    without = score("Completeness", says, reference="")
+    assert (without.state, without.no_gold) == ("not_applicable", True)
+    nothing = score("Completeness", Says('{"claims": []}'))
+    assert nothing.reason == "the reference makes no claims"
+
+
 def test_a_response_that_claims_nothing_is_not_applicable() -> None:
     found = score("Claims", Says('{"claims": []}'))
     assert (found.state, found.value) == ("not_applicable", None)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from measure_fakes import Equal, Told, WordEmbed, run
 
-from ragwright.core import GoldSpan, MeasureError, Nugget, Row
+from ragwright.core import GoldSpan, MeasureError, Row
 from ragwright.flow import CompleteReply, Runner
 from ragwright.measure import (
     Measure,
@@ -56,7 +56,6 @@ FULL = Row(
         "falsified": True,
         "column": 1,
     },
-    nuggets=(Nugget("Molière wrote it", "vital", "support"),),
 )
 ECHO = CompleteReply(FULL.response_text, tokens=(("b", -1.0), ("c", -3.0)))
 

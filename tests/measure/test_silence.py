@@ -104,6 +104,7 @@ def test_what_an_empty_answer_scores(text: str, value: float | None, response: s
         ("Groundedness", None),
         ("Comprehensive", None),
         ("Claims", None),
+        ("Completeness", 0.0),
         ("Q2", None),
         ("QuestionSimilarity", None),
     ],

@@ -413,8 +413,12 @@ def test_d7_claims_and_a_critic(empty: Path) -> None:
         verdicts={"verdicts": verdicts},
         score={"reasoning": "so", "score": 0},
     )
-    found = judged(empty, "Claims,Groundedness", model, ROW)
-    assert found == {"Claims": pytest.approx(1 / 3), "Groundedness": 0}
+    found = judged(empty, "Claims,Completeness,Groundedness", model, ROW)
+    assert found == {
+        "Claims": pytest.approx(1 / 3),
+        "Completeness": pytest.approx(1 / 3),
+        "Groundedness": 0,
+    }
 
 
 def test_d8_questions_written_from_the_answer_resemble_the_question(empty: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import experiment, measure, report, testsets
+from .. import experiment, measure, report
 from ..core import ConfigError
 from ._show import price_line
 
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from ._flags import Flags
 
 _SUMMARY = ".summary.csv"
-_NUGGETS = ".nuggets.jsonl"
 _TABLES = (".csv", ".parquet", ".xlsx")
-_SUFFIXES = (*_TABLES, ".jsonl", ".json", _SUMMARY, _NUGGETS, ".xml", ".txt")
+_SUFFIXES = (*_TABLES, ".jsonl", ".json", _SUMMARY, ".xml", ".txt")
 """Endings of the file of ``-o``; one without an ending (``/dev/stdout``) gets the table."""
 
 
@@ -42,7 +41,7 @@ def check_output(output: Path | None) -> None:
 
 def _kind(output: Path | None) -> str:
     name = "" if output is None else output.name.lower()
-    return next((end for end in (_SUMMARY, _NUGGETS) if name.endswith(end)), Path(name).suffix)
+    return _SUMMARY if name.endswith(_SUMMARY) else Path(name).suffix
 
 
 def show_evaluation(
@@ -57,10 +56,9 @@ def show_evaluation(
 
     ``.csv``, ``.parquet`` and ``.xlsx`` hold a line per row, with question, answer, scores, reasons
     and passages; ``.json`` the document that ``--json --rows`` prints; ``.jsonl`` everything, for
-    `compare`, `gate` and `passport`; ``.nuggets.jsonl`` the judge's assignments of nuggets in the
-    format of castorini/nuggetizer; ``.summary.csv`` the means; ``.xml`` JUnit. Fields to slice
-    by are read from ``rows``, else from the rows that the results keep. ``few`` rows are shown one
-    by one below the table.
+    `compare`, `gate` and `passport`; ``.summary.csv`` the means; ``.xml`` JUnit. Fields to slice by
+    are read from ``rows``, else from the rows that the results keep. ``few`` rows are shown one by
+    one below the table.
     """
     console, kind = flags.console, _kind(flags.output)
     rows = rows or [result.row for result in evaluation.results if result.row is not None]
@@ -72,8 +70,6 @@ def show_evaluation(
             console.remark(f"note: {file.note}")
     elif kind == ".jsonl":
         console.result(experiment.results_jsonl(evaluation).rstrip("\n"))
-    elif kind == _NUGGETS:
-        console.result("\n".join(_assignment_lines(evaluation)))
     elif kind == _SUMMARY:
         console.result(report.summary_csv(evaluation.summaries).rstrip("\n"))
     elif kind == ".xml":
@@ -100,26 +96,9 @@ def show_evaluation(
         console.result("\n\n".join(blocks))
 
 
-def _assignment_lines(evaluation: Evaluation) -> list[str]:
-    assigned_rows = []
-    for result in evaluation.results:
-        scores = [score for score in result.scores if score.measure.startswith("Nuggets")]
-        if result.row is not None and result.row.nuggets:
-            assigned = (measure.with_assignments(result.row, score) for score in scores)
-            row = next((row for row in assigned if row is not None), None)
-            assigned_rows += [] if row is None else [row]
-    if not assigned_rows:
-        raise ConfigError(
-            "no row has assignments of nuggets by a judge",
-            where=_NUGGETS,
-            hint="score with --measures Nuggets, without --repeat, on rows that have nuggets",
-        )
-    return testsets.nuggetizer_lines(assigned_rows)
-
-
 def rows_shown(flags: Flags) -> bool:
     """True if :func:`show_evaluation` needs the results of rows, not only summaries."""
-    rowwise = _kind(flags.output) in {*_TABLES, ".jsonl", ".json", ".xml", _NUGGETS}
+    rowwise = _kind(flags.output) in {*_TABLES, ".jsonl", ".json", ".xml"}
     return bool(flags.by) or rowwise or flags.with_rows
 
 

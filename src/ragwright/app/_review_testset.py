@@ -12,14 +12,12 @@ from ..testsets import (
     feedback_notes,
     gold_numbers,
     is_feedback,
-    nuggets_of_lines,
     pooled_spans,
     review_status,
     write_review_sheet,
 )
 from ._console import EXIT_ERROR, Console, visible, write
 
-_IMPORTANCES = {key: word for word in ("vital", "okay", "wrong") for key in (word[0], word)}
 _PASSAGE = 400
 """Most characters shown of a passage that is not gold."""
 
@@ -129,10 +127,7 @@ def _decided(review: TestsetReview, row: Row, key: str) -> bool:
         _print("press Enter to keep the text as it is")
         question, answer = _read_line("question > "), _read_line("answer   > ")
         passages = _chosen_passages(row)
-        nuggets = _edited_nuggets(row)
-        review.decide(
-            row, "accepted", question=question, answer=answer, nuggets=nuggets, passages=passages
-        )
+        review.decide(row, "accepted", question=question, answer=answer, passages=passages)
     else:
         return False
     return True
@@ -147,26 +142,6 @@ def _chosen_passages(row: Row) -> list[int] | None:
     if len(numbers) < len(typed.replace(",", " ").split()):
         raise TestsetError(f"{typed!r} is not a list of numbers", hint="write 1,3 or 0")
     return [number for number in numbers if number] if numbers else None
-
-
-def _edited_nuggets(row: Row) -> str:
-    """Ask about every nugget, then for further ones; return them one per line."""
-    lines = []
-    if row.nuggets:
-        _print("nuggets: Enter keeps one; v vital, o okay, w wrong; other text replaces it")
-    for number, nugget in enumerate(row.nuggets, 1):
-        text = _read_line(f"{number}/{len(row.nuggets)} {nugget.importance}: {nugget.text} > ")
-        word = _IMPORTANCES.get(text.strip().casefold(), "")
-        fact = nugget.text if word or not text.strip() else text.strip()
-        lines.append(f"{word or nugget.importance}: {fact}")
-    while row.nuggets and (text := _read_line("another nugget (vital: … or okay: …) > ").strip()):
-        try:
-            nuggets_of_lines("\n".join([*lines, text]))
-        except TestsetError as error:
-            _print(str(error))
-        else:
-            lines.append(text)
-    return "\n".join(lines)
 
 
 def _undone(review: TestsetReview, skipped: set[str]) -> Row | None:
@@ -198,7 +173,6 @@ def _shown(review: TestsetReview, row: Row) -> str:
         + "\n  ".join(span.text.splitlines())
         for span in (() if is_feedback(row) else row.reference_spans)
     ]
-    lines += [f"nugget {nugget.importance}: {nugget.text}" for nugget in row.nuggets]
     if status := review_status(row):
         lines.append(f"so far: {status}")
     return "\n".join(lines)

@@ -8,18 +8,14 @@ from typing import Any
 
 from typer import Option
 
-from ..core import ConfigError, counted, replace_text
+from ..core import ConfigError, counted
 from ..flow import RunSummary
 from ..testsets import (
     Synthesis,
     Synthesizing,
-    draft_nuggets,
-    forecast_nuggets,
     import_testset,
-    nuggetizer_lines,
     read_rows,
     review_status,
-    with_nuggets_of,
     write_chat,
     write_rows,
 )
@@ -27,8 +23,6 @@ from ._flags import WORK, Flags, names_of, takes
 from ._show import show_forecast, show_progress
 
 _CHAT = ".chat.jsonl"
-_NUGGETIZER = ".nuggets.jsonl"
-"""End of the name of a file in the format of castorini/nuggetizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +38,6 @@ class SynthFlags:
     questions: int = Option(50, "-n", "--questions", min=1, help="Number of questions.")
     source: Path | None = Option(
         None, "--from", help="Take the rows of this file: locate their gold, label and split them."
-    )
-    nuggets: Path | None = Option(
-        None,
-        help="Draft nuggets for the rows of this testset, or take those of --from FILE "
-        "(castorini/nuggetizer); -o may be the testset itself, or NAME.nuggets.jsonl.",
     )
     kinds: str = Option(
         "",
@@ -96,15 +85,12 @@ def command(flags: Flags, own: SynthFlags) -> int:
     A model writes it, or fixed rules offline, or it is taken from given rows.
     """
     console, output = flags.console, own.output
-    in_place = own.nuggets is not None and output.exists() and output.samefile(own.nuggets)
-    if output.exists() and not in_place and not own.may_replace(flags):
+    if output.exists() and not own.may_replace(flags):
         raise ConfigError(
             "the testset exists already; nothing was changed",
             where=str(output),
             hint="choose another name, or --force to overwrite it, reviews included",
         )
-    if own.nuggets is not None:
-        return _add_nuggets(flags, own.nuggets, output, source=own.source, model=own.model)
     run: RunSummary | None = None
     with flags.open() as bench:
         if flags.dry_run and own.source is None:
@@ -133,48 +119,6 @@ def command(flags: Flags, own: SynthFlags) -> int:
     if not flags.as_json and not output.name.endswith(_CHAT):
         console.remark(f"review the questions before you rely on them: ragwright review {output}")
         console.remark("how many questions a margin needs: ragwright gate --plan")
-    return 0 if run is None or run.reason is None else console.ended(run, scored=False)
-
-
-def _add_nuggets(
-    flags: Flags, testset: Path, output: Path, *, source: Path | None, model: str
-) -> int:
-    """Draft nuggets for a testset with a model, or take those of a file, and write it."""
-    console, rows = flags.console, read_rows(testset, questions=True)
-    run: RunSummary | None = None
-    if source is not None:
-        drafts = with_nuggets_of(rows, source)
-    else:
-        with flags.open() as bench:
-            if flags.dry_run:
-                show_forecast(console, forecast_nuggets(bench.project, rows, model=model))
-                return 0
-            with show_progress(console, bench):
-                drafts, run = draft_nuggets(bench.project, rows, model=model, resume=flags.resume)
-    if not flags.dry_run:
-        console.make_folder_of(output)
-        if output.name.endswith(_NUGGETIZER):
-            replace_text(output, "".join(f"{line}\n" for line in nuggetizer_lines(drafts.rows)))
-        else:
-            write_rows(drafts.rows, output)
-    counts = drafts.counts
-    document = {
-        "testset": str(output),
-        "rows": len(drafts.rows),
-        "drafted": drafts.drafted,
-        "kept": drafts.kept,
-        **counts,
-        "failed": dict(drafts.failed),
-        "run": None if run is None else run.run,
-    }
-    lines = [
-        f"{drafts.drafted} of {len(drafts.rows)} rows got nuggets, {drafts.kept} had some: "
-        f"{counts['vital']} vital, {counts['okay']} okay, on {output}",
-        *(f"  {count:5}  {reason}" for reason, count in drafts.failed.items()),
-    ]
-    console.show(lambda: document, lambda: "\n".join(lines))
-    if not flags.as_json and not output.name.endswith(_NUGGETIZER):
-        console.remark(f"check the nuggets before you rely on them: ragwright review {output}")
     return 0 if run is None or run.reason is None else console.ended(run, scored=False)
 
 

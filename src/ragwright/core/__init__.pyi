@@ -152,11 +152,8 @@ from ._records import (
     ranked as ranked,
 )
 from ._rows import (
-    Assignment as Assignment,
     Counted as Counted,
     GoldSpan as GoldSpan,
-    Importance as Importance,
-    Nugget as Nugget,
     Row as Row,
     Score as Score,
     ScoreState as ScoreState,

@@ -19,23 +19,6 @@ class GoldSpan:
     text: str = ""
 
 
-Importance: TypeAlias = Literal["vital", "okay"]
-Assignment: TypeAlias = Literal["", "support", "partial_support", "not_support", "failed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Nugget:
-    """A fact that a good answer must hold (``vital``) or may hold (``okay``).
-
-    ``assignment`` says how far the row's response supports it, as recorded by people or another
-    program; empty if nobody recorded it.
-    """
-
-    text: str
-    importance: Importance = "vital"
-    assignment: Assignment = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One turn of a conversation: its role, ``user`` or ``assistant``, and its text."""
@@ -52,7 +35,7 @@ class Row:
     ``reference_ids`` maps document ids to grades (BEIR, TREC); ``reference_spans`` holds spans in
     source documents, ``retrieved_spans`` the positions of the retrieved contexts in theirs, in the
     same order. ``history`` holds the turns before ``user_input``, oldest first, and is empty for a
-    question that stands alone; ``nuggets`` the facts that an answer must hold.
+    question that stands alone.
     """
 
     id: str
@@ -68,7 +51,6 @@ class Row:
     persona_name: str = ""
     metadata: Metadata = field(default_factory=dict)
     history: tuple[Turn, ...] = ()
-    nuggets: tuple[Nugget, ...] = ()
 
     @property
     def response_text(self) -> str:

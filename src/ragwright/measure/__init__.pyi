@@ -59,7 +59,6 @@ from ._measure import (
     parse_measures as parse_measures,
     unknown_measure as unknown_measure,
 )
-from ._nuggets import with_assignments as with_assignments
 from ._own_judge import Judge as Judge, Verdict as Verdict, opened_judge as opened_judge
 from ._ragas import name_in_ragas as name_in_ragas
 from ._reply import (

@@ -45,7 +45,8 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
     if isinstance(verdicts, Score):
         return replace(verdicts, measure=str(measure))
     if not verdicts:
-        source = "reference" if measure.parameter == "reference" else "response"
+        of_reference = measure.name == "Completeness" or measure.parameter == "reference"
+        source = "reference" if of_reference else "response"
         return Score(str(measure), "not_applicable", reason=f"the {source} makes no claims")
     return share_score(str(measure), verdicts)
 
@@ -115,6 +116,12 @@ def judged_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) 
     if judged[0].value is None:
         return Score(str(measure), "judge_invalid", reason=judged[0].why)
     return share_score(str(measure), judged[0].value)
+
+
+def completeness(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
+    """The share of the reference's claims that the response supports; two calls."""
+    swapped = replace(row, response=row.reference, retrieved_contexts=(row.response_text,))
+    return (yield from claims(swapped, measure, setup, sample))
 
 
 def fitting(calls: Sequence[JudgeCall[Any]], setup: MeasureSetup) -> Flow[list[Judged[Any]] | str]:

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 from ._definition import Cutoff, Definition
-
-_VARIANTS = tuple(
-    "+".join(part for part in parts if part)
-    for parts in product(("", "words", "assigned"), ("", "vital", "weighted"), ("", "strict"))
-)
 
 _SCRIPTED = "scripted judges; not validated on people"
 _GRADED = "reasoning before the grade as in G-Eval (Liu et al. 2023)"
@@ -115,6 +108,12 @@ JUDGED = (
         ("user_input", "retrieved_contexts", "response"),
         "supported claims / all claims, as in Min et al. 2023 (FActScore)",
     ),
+    _share_definition(
+        "Completeness",
+        "Share of the claims of the reference that the response supports.",
+        ("user_input", "response", "reference"),
+        "recall of the reference's facts, as in Pradeep et al. 2024, with its claims as the facts",
+    ),
     Definition(
         name="JudgedRecall",
         kind="judged",
@@ -124,8 +123,8 @@ JUDGED = (
         low=0,
         high=1,
         higher_is_better=True,
-        source="pieces named by the judge, without gold, as the nuggets of Pradeep et al. 2024 "
-        "(AutoNuggetizer); `reference`: context recall of ragas (docs.ragas.io)",
+        source="pieces named by the judge, without gold, as in Pradeep et al. 2024; `reference`: "
+        "context recall of ragas (docs.ragas.io)",
         parameters=("question", "reference"),
         default="question",
         model="chat",
@@ -161,26 +160,6 @@ JUDGED = (
         source="answer correctness of ragas (docs.ragas.io), with its weights",
         model="chat, embed",
         validated=_SCRIPTED,
-    ),
-    Definition(
-        name="Nuggets",
-        kind="judged",
-        summary="Share of the row's nuggets, the facts that an answer must hold, that the response "
-        "supports; in part counts half. `strict`: full support alone; `vital`: vital nuggets "
-        "alone; `weighted`: okay ones half; `words`: content words in place of the judge; "
-        "`assigned`: the recorded assignments. Parts are joined by `+`: `vital+strict`.",
-        needs=("user_input", "nuggets", "response"),
-        low=0,
-        high=1,
-        higher_is_better=True,
-        source="All, Vital and Weighted, and their strict forms, of TREC RAG 2024 (Pradeep et al. "
-        "2024, AutoNuggetizer; 2025, The Great Nugget Recall), after Voorhees 2003; TREC RAG 2025 "
-        "(Upadhyay et al. 2026); `words`: of our own",
-        parameters=("all", *_VARIANTS[1:]),
-        default="all",
-        model="chat",
-        validated="nuggetizer's formulas by hand; scripted judges; not validated on people",
-        offline=("words", "assigned"),
     ),
     Definition(
         name="QuestionSimilarity",

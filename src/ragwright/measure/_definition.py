@@ -64,7 +64,6 @@ class Definition:
         parameters: Allowed parameters in brackets; ``N`` is a whole number from 1.
         default: Default parameter, several with commas; not written out. Without a default, a
             parameter is required.
-        offline: Parts of the parameter, between ``+``, with which it needs no model.
         instead: Alternative fields to ``needs``, read first if a row has both.
         model: Kind of model that it uses.
         extra: Extra of ragwright that it needs, empty if the core is enough.
@@ -86,7 +85,6 @@ class Definition:
     model: ModelUse = "none"
     extra: str = ""
     validated: str = "cases worked by hand"
-    offline: tuple[str, ...] = ()
 
     @property
     def scale(self) -> MeasureScale:
@@ -105,19 +103,10 @@ class Definition:
 
     @property
     def form(self) -> str:
-        """How to write it, with optional parts in square brackets: ``Recall[(rel=N)]@k``.
-
-        Parameters that only join others are not listed: ``…+…`` stands for them.
-        """
-        single = [name for name in self.parameters if not set(name.split("+")[1:]) & _single(self)]
-        names = [*single, *(["…+…"] if len(single) < len(self.parameters) else [])]
-        brackets = f"({'|'.join(names)})" if names else ""
+        """How to write it, with optional parts in square brackets: ``Recall[(rel=N)]@k``."""
+        brackets = f"({'|'.join(self.parameters)})" if self.parameters else ""
         if brackets and self.default:
             brackets = f"[{brackets}]"
         return (
             self.name + brackets + {"required": "@k", "optional": "[@k]", "none": ""}[self.cutoff]
         )
-
-
-def _single(definition: Definition) -> set[str]:
-    return {name for name in definition.parameters if "+" not in name}

@@ -12,7 +12,7 @@ from typing import Any
 from ..core import MeasureError, Row
 from ._definition import Definition
 
-GOLD = frozenset({"nuggets", "reference", "reference_contexts", "reference_ids", "reference_spans"})
+GOLD = frozenset({"reference", "reference_contexts", "reference_ids", "reference_spans"})
 """Fields of a row that its author fills in, not a system."""
 
 

@@ -10,12 +10,11 @@ from typing import TypeAlias
 from ..core import Row, Score
 from ..flow import Flow, gather, settled
 from ._catalogue import custom_scale
-from ._claims import claims, judged_recall
+from ._claims import claims, completeness, judged_recall
 from ._correctness import answer_correctness
 from ._definition import MeasureScale
 from ._judge import by_rubric
 from ._measure import Measure, on_scale
-from ._nuggets import nuggets_supported
 from ._questions import q2, question_similarity
 from ._rubric import Rubric, find_rubric, shipped_rubrics
 from ._setup import MeasureSetup
@@ -27,7 +26,7 @@ Sampling: TypeAlias = Callable[[Row, Measure, MeasureSetup, int], Flow[Score]]
 _LIKERT = ("ContextRelevance", "Faithfulness", "AnswerRelevance", "Pairwise")
 _NO_RUBRIC = frozenset(
     {
-        *("AnswerCorrectness", "Claims", "Comprehensive", "JudgedRecall", "Nuggets", "Q2"),
+        *("AnswerCorrectness", "Claims", "Completeness", "Comprehensive", "JudgedRecall", "Q2"),
         "QuestionSimilarity",
     }
 )
@@ -167,11 +166,11 @@ def _judge_passage(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -
 _FLOWS: Mapping[str, Sampling] = {
     "AnswerCorrectness": answer_correctness,
     "Claims": claims,
+    "Completeness": completeness,
     "Comprehensive": _comprehensive_flow,
     "JudgedAveragePrecision": _precision_flow,
     "JudgedPrecision": _precision_flow,
     "JudgedRecall": judged_recall,
-    "Nuggets": nuggets_supported,
     "Q2": q2,
     "QuestionSimilarity": question_similarity,
 }

@@ -68,8 +68,6 @@ class Measure:
         """Its needs, range, direction and source."""
         definition = find(self.name)
         assert definition is not None  # checked in __post_init__
-        if definition.offline and set(definition.offline) & set(self.parameter.split("+")):
-            definition = replace(definition, kind="text", model="none")
         own = self.scale
         if own is None:
             return definition

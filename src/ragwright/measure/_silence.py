@@ -20,6 +20,7 @@ NOTHING = "the response is empty"
 _SAYS: Mapping[str, float | str] = {
     "BERTScore": 0.0,  # as bert-score has it
     "Claims": "it makes no claims",
+    "Completeness": 0.0,
     "MoverScore": -1.0,  # the end of the scale: there are no tokens to move
     "Perplexity": "it has no tokens",
     "Q2": "it has no span to ask about",

@@ -12,7 +12,6 @@ from ..core import Row, require
 from ._edit import edit_distance
 from ._knowledge import Found, answer_recall, knowledge_value
 from ._measure import Measure
-from ._nuggets import nuggets_value
 from ._rouge import f1, rouge
 from ._setup import MeasureSetup
 from ._words import answer_words, plain_words, raw_words, squad_words, words_with_articles
@@ -41,8 +40,6 @@ def text_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     language = language_of(row, setup)
     if measure.name in _KNOWLEDGE:
         return knowledge_value(row, measure, language)
-    if measure.name == "Nuggets":
-        return nuggets_value(row, measure, language)
     references = references_of(row)
     if measure.name == "AnswerRecall":
         return answer_recall(row, measure, references, language)

@@ -51,7 +51,7 @@ _ABOUT: Mapping[str, tuple[str, ...]] = {
     "support": ("Faithfulness", "Groundedness", "Claims", "Q2", "KPrecision", "KF1"),
     "relevance": ("ContextRelevance", "JudgedPrecision", "JudgedAveragePrecision"),
     "correctness": ("AnswerCorrectness", "Pairwise", "Contains", "TokenF1", "ExactMatch"),
-    "completeness": ("Comprehensive", "ROUGE"),
+    "completeness": ("Completeness", "Comprehensive", "ROUGE"),
     "overall": ("Pairwise", "Comprehensive"),
     "appropriateness": ("AnswerRelevance",),
 }

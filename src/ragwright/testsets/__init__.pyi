@@ -65,9 +65,6 @@ from .rows import (
     half_note as half_note,
     holds_half as holds_half,
     iter_rows as iter_rows,
-    nugget_lines as nugget_lines,
-    nuggetizer_lines as nuggetizer_lines,
-    nuggets_of_lines as nuggets_of_lines,
     objects_of as objects_of,
     opened as opened,
     plain_row as plain_row,
@@ -96,8 +93,6 @@ from .suites import (
 )
 from .synthesis import (
     Candidate as Candidate,
-    NuggetDraft as NuggetDraft,
-    NuggetDrafts as NuggetDrafts,
     Passage as Passage,
     Survey as Survey,
     Synthesis as Synthesis,
@@ -106,8 +101,6 @@ from .synthesis import (
     Writing as Writing,
     cloze_questions as cloze_questions,
     context_fault as context_fault,
-    draft_nuggets as draft_nuggets,
-    forecast_nuggets as forecast_nuggets,
     forecast_synthesis as forecast_synthesis,
     heading_questions as heading_questions,
     import_testset as import_testset,
@@ -118,6 +111,5 @@ from .synthesis import (
     spread as spread,
     synthesis_of as synthesis_of,
     synthesize as synthesize,
-    with_nuggets_of as with_nuggets_of,
     without_near_duplicates as without_near_duplicates,
 )

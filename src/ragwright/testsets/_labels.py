@@ -32,7 +32,7 @@ class Decision:
         by: The person.
         at: ISO 8601.
         decision: ``accepted``, ``edited``, ``rejected``, or ``undone``.
-        before: Question, gold answer, nuggets and review before the decision; ``after`` those
+        before: Question, gold answer and review before the decision; ``after`` those
             after it.
     """
 

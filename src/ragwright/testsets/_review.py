@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from ..core import (
     MetaValue,
-    Nugget,
     Row,
     TestsetError,
     csv_lines,
@@ -29,9 +28,6 @@ from ._feedback_row import (
 )
 from ._labels import Decision, ReviewLabels, ReviewLog
 from .rows import (
-    nugget_lines,
-    nugget_record,
-    nuggets_of_lines,
     read_rows,
     records_of,
     row_record,
@@ -41,16 +37,12 @@ from .rows import (
 ReviewStatus: TypeAlias = Literal["accepted", "edited", "rejected"]
 
 _STATUSES = get_args(ReviewStatus)
-_DRAFTED = "nuggets_drafted"
-"""Metadata key: the model that drafted the row's nuggets, until a person decides on them."""
-
-_MARKS = ("review", "reviewed_by", "reviewed_at", _DRAFTED)
+_MARKS = ("review", "reviewed_by", "reviewed_at")
 _COLUMNS = (
     "id",
     "review",
     "user_input",
     "reference",
-    "nuggets",
     "evidence",
     "persona_name",
     "kind",
@@ -64,8 +56,6 @@ _ROUND_TRIP = (".jsonl", ".json")
 def review_status(row: Row) -> str:
     """Return ``accepted``, ``edited`` or ``rejected``; empty if the row is not reviewed.
 
-    A row that was kept is to be reviewed again after a model has drafted nuggets for it.
-
     Raises:
         TestsetError: The row has another value.
     """
@@ -74,7 +64,7 @@ def review_status(row: Row) -> str:
         raise TestsetError(
             f"row {row.id!r} has the review {status!r}", hint=f"one of {', '.join(_STATUSES)}"
         )
-    return "" if _DRAFTED in row.metadata and status != "rejected" else str(status)
+    return str(status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +73,6 @@ class _Edits:
 
     question: str = ""
     answer: str = ""
-    nuggets: str | None = None
     passages: Sequence[int] | None = None
 
     def applied(self, row: Row) -> Row:
@@ -96,19 +85,16 @@ class _Edits:
             row,
             user_input=self.question.strip() or row.user_input,
             reference=self.answer.strip() or row.reference,
-            nuggets=row.nuggets if self.nuggets is None else _edited_nuggets(row, self.nuggets),
         )
 
 
 def _reviewed(row: Row, status: ReviewStatus, by: str, edits: _Edits | None = None) -> Row:
     """Return a row with a decision: reviewer, time, and what was edited.
 
-    ``accepted`` with a new question, answer, nugget or passage is ``edited``; a rejected row keeps
-    its own.
+    ``accepted`` with a new question, answer or passage is ``edited``; a rejected row keeps its own.
 
     Raises:
-        TestsetError: A line of nuggets cannot be read, there is no such passage, or a row from
-            feedback has no gold.
+        TestsetError: There is no such passage, or a row from feedback has no gold.
     """
     new = row
     if status != "rejected":
@@ -120,15 +106,7 @@ def _reviewed(row: Row, status: ReviewStatus, by: str, edits: _Edits | None = No
         "reviewed_by": by,
         "reviewed_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    metadata = {**{k: v for k, v in new.metadata.items() if k != _DRAFTED}, **marks}
-    return replace(new, metadata=metadata)
-
-
-def _edited_nuggets(row: Row, text: str) -> tuple[Nugget, ...]:
-    """Parse edited nuggets; an unchanged text keeps its recorded assignment."""
-    recorded = {nugget.text: nugget.assignment for nugget in row.nuggets}
-    edited = nuggets_of_lines(text, f"row {row.id!r}")
-    return tuple(replace(nugget, assignment=recorded.get(nugget.text, "")) for nugget in edited)
+    return replace(new, metadata={**new.metadata, **marks})
 
 
 class TestsetReview:
@@ -187,7 +165,6 @@ class TestsetReview:
         *,
         question: str = "",
         answer: str = "",
-        nuggets: str | None = None,
         passages: Sequence[int] | None = None,
     ) -> Row:
         """Store a decision on a row; return the new row.
@@ -197,17 +174,16 @@ class TestsetReview:
             status: The decision.
             question: New question, empty to keep.
             answer: New gold answer, empty to keep.
-            nuggets: New nuggets, one per line (``vital: FACT``, ``okay: FACT``); None to keep.
             passages: Numbers of the shown passages that are gold, of a row from feedback; None to
                 keep.
 
         Raises:
-            TestsetError: Another process changed or removed the row meanwhile, a nugget cannot be
-                read, there is no such passage, a row from feedback has no gold, or the file cannot
-                be written; the file is left as it is.
+            TestsetError: Another process changed or removed the row meanwhile, there is no such
+                passage, a row from feedback has no gold, or the file cannot be written; the file is
+                left as it is.
             StoreBusyError: Another process holds the folder.
         """
-        edits = _Edits(question, answer, nuggets, passages)
+        edits = _Edits(question, answer, passages)
         with self._newest_locked():
             now = self._current_row(row)
             decided = _reviewed(now, status, self.by, edits)
@@ -297,8 +273,6 @@ def _reviewable_fields(row: Row) -> dict[str, Any]:
     """Return the fields that a decision may change."""
     marks = {name: row.metadata[name] for name in _MARKS if name in row.metadata}
     facts: dict[str, Any] = {}
-    if row.nuggets:
-        facts["nuggets"] = [nugget_record(nugget) for nugget in row.nuggets]
     if is_feedback(row):
         facts["passages"] = list(gold_numbers(row))
         facts["answerable"] = row.metadata.get("answerable")
@@ -319,12 +293,6 @@ def _row_before(now: Row, last: Decision) -> Row | None:
         for name in _MARKS:
             metadata.pop(name, None)
         metadata |= {name: last.before[name] for name in _MARKS if name in last.before}
-    facts = now.nuggets
-    former, later = (last.before.get("nuggets", []), last.after.get("nuggets", []))
-    if former != later:
-        if [nugget_record(nugget) for nugget in now.nuggets] not in (former, later):
-            return None
-        facts = tuple(Nugget(**nugget) for nugget in former)
     numbers = last.before.get("passages")
     if numbers != last.after.get("passages"):
         if list(gold_numbers(now)) not in (numbers, last.after.get("passages")):
@@ -335,7 +303,7 @@ def _row_before(now: Row, last: Decision) -> Row | None:
     )
     if is_feedback(now) and last.before.get("answerable") is False:
         metadata["answerable"] = False
-    return replace(now, user_input=question, reference=answer, nuggets=facts, metadata=metadata)
+    return replace(now, user_input=question, reference=answer, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +323,7 @@ class SheetOutcome:
 
 
 def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
-    """Write rows as a table to fill in: ``review``; question, answer, nuggets to edit in place.
+    """Write rows as a table to fill in: ``review``; question and answer to edit in place.
 
     The last column is a hash of the row; text that a spreadsheet would read as a formula gets an
     apostrophe, which :func:`read_review_sheet` removes.
@@ -370,7 +338,6 @@ def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
             "review": review_status(row),
             "user_input": row.user_input,
             "reference": row.reference,
-            "nuggets": nugget_lines(row.nuggets),
             "evidence": _evidence_text(row),
             "persona_name": row.persona_name,
             "row": _row_hash(row),
@@ -392,7 +359,7 @@ def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
 def read_review_sheet(path: str | Path, rows: Sequence[Row], by: str) -> SheetOutcome:
     """Apply a sheet to the rows it was written from; reading it twice changes nothing.
 
-    A changed question, answer or nugget makes the row ``edited``. Lines that cannot be applied are
+    A changed question or answer makes the row ``edited``. Lines that cannot be applied are
     reported: a row that is not in the testset, is twice on the sheet, was changed in the testset
     since the sheet was written, or whose evidence was changed on the sheet.
 
@@ -428,11 +395,8 @@ def _with_line_applied(
 ) -> tuple[Row | None, str]:
     """Apply a line to its row; return the row and the kind of change, or None and the reason."""
     question, answer = cells.get("user_input", "").strip(), cells.get("reference", "").strip()
-    facts = cells.get("nuggets", "").strip() or None
-    edited = (
-        question != _normalised_lines(row.user_input)
-        or answer != _normalised_lines(row.reference)
-        or (facts is not None and _edited_nuggets(row, facts) != row.nuggets)
+    edited = question != _normalised_lines(row.user_input) or answer != _normalised_lines(
+        row.reference
     )
     own = review_status(row)
     if cells.get("row", "") != _row_hash(row):
@@ -450,7 +414,7 @@ def _with_line_applied(
     if edited and (not question or (row.reference and not answer)):
         return None, "has lost its question or its answer: reject it instead"
     if edited:
-        return _with_gold_or_reason(row, "edited", by, _Edits(question, answer, facts))
+        return _with_gold_or_reason(row, "edited", by, _Edits(question, answer))
     if status is None:
         return row, "open"
     if own == status:

@@ -27,7 +27,7 @@ from .rows import (
 _SHOWN = 5
 """Most ids in a note."""
 
-_REVIEW = ("review", "reviewed_by", "reviewed_at", "nuggets_drafted")
+_REVIEW = ("review", "reviewed_by", "reviewed_at")
 """Metadata keys of review marks."""
 
 

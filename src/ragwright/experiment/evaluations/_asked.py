@@ -36,7 +36,6 @@ def unanswered(row: Row) -> Row:
         retrieved_context_ids=(),
         retrieved_spans=(),
         metadata={k: v for k, v in row.metadata.items() if k not in _OF_AN_ANSWER},
-        nuggets=tuple(replace(nugget, assignment="") for nugget in row.nuggets),
     )
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from ...core import (
     GoldSpan,
     MetaValue,
-    Nugget,
     Row,
     Score,
     TestsetError,
@@ -235,9 +234,8 @@ def result_body(result: RowResult, count: Callable[[str], int] | None = None) ->
     row, answer_record = body["row"], body["made"]
     if row is None:
         return body
-    for name in ("history", "nuggets"):
-        if not row[name]:
-            del row[name]
+    if not row["history"]:
+        del row["history"]
     contexts = row["retrieved_contexts"]
     for span, text in zip(row["retrieved_spans"], contexts, strict=False):
         if span["text"] == text:
@@ -319,10 +317,6 @@ def _restored_spans(value: Sequence[Mapping[str, Any]]) -> tuple[GoldSpan, ...]:
     return tuple(GoldSpan(**span) for span in value)
 
 
-def _restored_nuggets(value: Sequence[Mapping[str, Any]]) -> tuple[Nugget, ...]:
-    return tuple(Nugget(**nugget) for nugget in value)
-
-
 def _restored_metadata(value: Mapping[str, Any]) -> dict[str, MetaValue]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
 
@@ -339,7 +333,6 @@ _RESTORED: dict[str, Callable[[Any], Any]] = {
     "reference_ids": dict,
     "reference_spans": _restored_spans,
     "retrieved_spans": _restored_spans,
-    "nuggets": _restored_nuggets,
     "metadata": _restored_metadata,
     "history": _restored_turns,
 }

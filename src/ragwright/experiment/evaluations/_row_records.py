@@ -18,7 +18,6 @@ _BEHIND = (
     "reference_ids",
     "reference_spans",
     "retrieved_spans",
-    "nuggets",
     "persona_name",
 )
 _MARKS = {"no_gold": " (no gold)", "unanswerable": " (unanswerable)"}

@@ -20,7 +20,6 @@ from ...testsets import (
     feedback_notes,
     holds_reviews,
     is_feedback,
-    nugget_lines,
     pooled_spans,
     review_status,
     row_record,
@@ -206,7 +205,7 @@ def _review_values(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any
     labels = review.labels()
     own, agreement = labels.of(queue.by), labels.agreement()
     queues = {
-        "open": [row for row in review.rows if row.id not in own or _has_draft(row)],
+        "open": [row for row in review.rows if row.id not in own],
         "all": list(review.rows),
         "disputed": [row for row in review.rows if row.id in agreement.disputed],
     }
@@ -250,11 +249,6 @@ def _review_values(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any
     }
 
 
-def _has_draft(row: Row) -> bool:
-    """True if a model drafted nuggets on which nobody has decided."""
-    return "nuggets_drafted" in row.metadata and not review_status(row)
-
-
 def _visible_decisions(decisions: Any, by: str) -> list[tuple[str, str]]:
     """Return what people decided; hidden from those who have not decided yet."""
     return sorted(decisions.items()) if by in decisions else []
@@ -266,7 +260,6 @@ def _row_values(bench: Workbench, row: Row) -> dict[str, Any]:
         "row": row,
         "shown": _shown_row_hash(row),
         "status": review_status(row),
-        "nuggets": nugget_lines(row.nuggets),
         "facts": [
             (key, str(row.metadata[key]))
             for key in ("kind", "level", "split", "suite", "language")
@@ -343,7 +336,6 @@ class Decision(BaseModel):
     decision: str = ""
     question: str = Field("", max_length=_LONGEST)
     answer: str = Field("", max_length=_LONGEST)
-    nuggets: str | None = Field(None, max_length=_LONGEST)
     shown: str = ""
     only: str = "open"
     passages: list[int] = Field(default_factory=list, max_length=100)
@@ -368,7 +360,6 @@ async def decide(request: Request, name: str, form: Annotated[Decision, Form()])
         edits = {
             "question": form.question,
             "answer": form.answer,
-            "nuggets": form.nuggets or "",
             "passages": form.passages,
         }
         edited = edits if form.decision == "edited" else {}
@@ -393,14 +384,13 @@ def _store_decision(path: Path, queue: _Queue, form: Decision) -> tuple[str, str
             _DECISIONS[form.decision],
             question=form.question,
             answer=form.answer,
-            nuggets=form.nuggets,
             passages=form.passages if form.choosing else None,
         )
     else:
         decided = review.decide(row, _DECISIONS[form.decision])
     labels = review.labels()
     own = labels.of(queue.by)
-    waiting = {c.id for c in review.rows if c.id not in own or _has_draft(c)}
+    waiting = {c.id for c in review.rows if c.id not in own}
     if queue.only == "all":
         waiting = {candidate.id for candidate in review.rows} - {row.id}
     elif queue.only == "disputed":

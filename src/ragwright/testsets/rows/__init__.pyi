@@ -1,11 +1,5 @@
 from ._files import lines_of as lines_of, objects_of as objects_of, opened as opened
 from ._halves import half_note as half_note, holds_half as holds_half
-from ._nuggets import (
-    nugget_lines as nugget_lines,
-    nugget_record as nugget_record,
-    nuggetizer_lines as nuggetizer_lines,
-    nuggets_of_lines as nuggets_of_lines,
-)
 from ._records import records_of as records_of
 from ._rows import iter_rows as iter_rows, read_rows as read_rows, rows_of as rows_of
 from ._unread import unread_columns as unread_columns, unread_note as unread_note

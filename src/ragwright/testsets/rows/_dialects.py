@@ -69,7 +69,6 @@ _OBJECTS = {
     "inputs",
     "messages",
     "metadata",
-    "nuggets",
     "outputs",
     "reference_context_ids",
     "reference_ids",

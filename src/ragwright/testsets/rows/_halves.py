@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-from ...core import GoldSpan, Nugget, Row, Turn, well_formed
+from ...core import GoldSpan, Row, Turn, well_formed
 
 _MARK = "half_characters"
 """Metadata key of the columns in which U+FFFD replaces half a character."""
@@ -51,6 +51,4 @@ def _mended_value(value: Any) -> Any:
         return {well_formed(key): _mended_value(item) for key, item in value.items()}
     if isinstance(value, GoldSpan | Turn):
         return type(value)(**{key: _mended_value(item) for key, item in asdict(value).items()})
-    if isinstance(value, Nugget):
-        return replace(value, text=well_formed(value.text))
     return value

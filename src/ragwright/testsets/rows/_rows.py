@@ -23,7 +23,6 @@ from ._dialects import (
 )
 from ._frames import records_in
 from ._halves import without_halves
-from ._nuggets import checked_nuggets, from_nuggetizer
 from ._records import TABLES, records_of
 
 _KNOWN = tuple(field.name for field in fields(Row))
@@ -70,7 +69,7 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
     records = (
         (place, from_cells(columns, place) if table else columns)
         for where, source_record in records_of(source)
-        for place, record in one_system_each(without_scores(from_nuggetizer(source_record)), where)
+        for place, record in one_system_each(without_scores(source_record), where)
         for columns in (with_known_names(record, place),)
     )
     each = _questions_in(records, questions=questions)
@@ -94,7 +93,7 @@ def rows_of(
             [(f"row {number}", item)]
             if isinstance(item, Row)
             else one_system_each(
-                with_known_names(without_scores(from_nuggetizer(item)), f"row {number}"),
+                with_known_names(without_scores(item), f"row {number}"),
                 f"row {number}",
             )
         )
@@ -287,5 +286,4 @@ _CONVERT: dict[str, Callable[[str, Any, str], Any]] = {
     "persona_name": _checked_text,
     "metadata": _checked_metadata,
     "history": _known_history,
-    "nuggets": checked_nuggets,
 }

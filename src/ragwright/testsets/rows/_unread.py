@@ -11,7 +11,7 @@ _READ = frozenset(
         *("answerability", "conversation_id", "standalone", "turn"),
         *("abstained", "answerable", "ask", "base", "chunk_score", "dose", "fake", "falsified"),
         *("feedback_score", "gold_rank", "half_characters", "hard", "kind", "language", "leak"),
-        *("level", "limits", "model", "nuggets_drafted", "references", "relevant", "retrieved"),
+        *("level", "limits", "model", "references", "relevant", "retrieved"),
         *(
             "review",
             "reviewed_at",

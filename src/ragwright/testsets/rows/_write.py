@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from ...core import Row, TestsetError, plain, replace_text
-from ._nuggets import nugget_record
 
 
 def row_record(row: Row) -> dict[str, Any]:
@@ -18,7 +17,6 @@ def row_record(row: Row) -> dict[str, Any]:
     record["reference_spans"] = [asdict(span) for span in row.reference_spans]
     record["retrieved_spans"] = [asdict(span) for span in row.retrieved_spans]
     record["history"] = [asdict(turn) for turn in row.history]
-    record["nuggets"] = [nugget_record(nugget) for nugget in row.nuggets]
     record["metadata"] = dict(row.metadata)
     record["reference_ids"] = dict(row.reference_ids)
     nonempty = {
@@ -32,13 +30,11 @@ def row_record(row: Row) -> dict[str, Any]:
 def plain_row(row: Row) -> dict[str, Any]:
     """Return a row as plain values, for hashes and the run store.
 
-    A row without history or nuggets lacks these fields, so that its hash is that of earlier
-    versions.
+    A row without history lacks the field.
     """
     values: dict[str, Any] = plain(row)
-    for name in ("history", "nuggets"):
-        if not values[name]:
-            del values[name]
+    if not values["history"]:
+        del values["history"]
     return values
 
 

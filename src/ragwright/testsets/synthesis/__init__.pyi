@@ -16,13 +16,6 @@ from ._model_questions import (
     level_lines as level_lines,
     write_questions as write_questions,
 )
-from ._nugget_drafts import (
-    NuggetDraft as NuggetDraft,
-    NuggetDrafts as NuggetDrafts,
-    draft_nuggets as draft_nuggets,
-    forecast_nuggets as forecast_nuggets,
-    with_nuggets_of as with_nuggets_of,
-)
 from ._offline_questions import (
     cloze_questions as cloze_questions,
     heading_questions as heading_questions,

@@ -237,7 +237,7 @@ def _writing_options(project: Project, options: Synthesizing) -> Writing:
             where="answer.model",
             hint="name one with --model, or use --kinds cloze,heading",
         )
-    writer, checker = prompt_file(project, "synth"), prompt_file(project, "answerable")
+    writer, checker = _prompt_file(project, "synth"), _prompt_file(project, "answerable")
     tokens = max(_MAX_TOKENS, 300 * options.per_chunk * (1 + len(options.personas)))
     return Writing(
         setup=MeasureSetup(model=model, max_tokens=tokens, format="json"),
@@ -249,7 +249,7 @@ def _writing_options(project: Project, options: Synthesizing) -> Writing:
     )
 
 
-def prompt_file(project: Project, name: str) -> Mapped:
+def _prompt_file(project: Project, name: str) -> Mapped:
     """Return the project's own prompt file with a name, or else the shipped one.
 
     Raises:
