@@ -8,7 +8,6 @@ import sys
 NAMES = (
     "runner",
     "relaxed",
-    "retrieval",
     "codes",
     "french",
     "snippets",

@@ -21,11 +21,10 @@ from pathlib import Path
 from benchmarks.data_sets import DATA
 from benchmarks.publish import Row as Line, Section, Table, publish
 from benchmarks.retrieval import Corpus, opened
-from benchmarks.vectors import Matrix, vectors
 from ragwright.answer import Condensed, condense_by_rule
 from ragwright.core import Chunk, Document, Row, Score, Span
 from ragwright.flow import Flow, Message, Runner
-from ragwright.index import IndexedDocument, embedded_text
+from ragwright.index import IndexedDocument
 from ragwright.measure import aggregate, parse_measures, retrieval_scores
 from ragwright.retrieve import RetrieveOptions, Target, retrieve
 from ragwright.testsets import Testset, read_rows
@@ -86,31 +85,6 @@ def load(path: Path = FILE) -> tuple[tuple[Row, ...], tuple[IndexedDocument, ...
     return tuple(row for row in rows if row.reference_ids), tuple(documents)
 
 
-class QueryVectors(dict[str, Matrix]):
-    """Vectors of queries; that of a text which the search changed (a long one) is made late."""
-
-    def __missing__(self, text: str) -> Matrix:
-        """The vector of one text."""
-        vector: Matrix = vectors("mtrag", [text])[0]
-        self[text] = vector
-        return vector
-
-
-def with_vectors(
-    rows: Sequence[Row], documents: Sequence[IndexedDocument]
-) -> tuple[tuple[IndexedDocument, ...], QueryVectors]:
-    """The documents with their vectors, and the vectors of everything that is searched for."""
-    texts = [embedded_text(d.chunks[0], d.document.title) for d in documents]
-    embedded = vectors("mtrag", texts)
-    placed = tuple(
-        IndexedDocument(d.document, d.chunks, v[None])
-        for d, v in zip(documents, embedded, strict=True)
-    )
-    texts = [wording(row).text.strip() for row in rows for wording in WORDINGS.values()]
-    asked = list(dict.fromkeys(texts))
-    return placed, QueryVectors(zip(asked, vectors("mtrag", asked), strict=True))
-
-
 def searched(row: Row, wording: Wording, target: Target, options: RetrieveOptions) -> Flow[Row]:
     """A row with the documents that one wording finds."""
     query = wording(row)
@@ -138,34 +112,24 @@ def figures(rows: Sequence[Row]) -> dict[str, float]:
     }
 
 
-def tables(
-    rows: Sequence[Row], documents: Sequence[IndexedDocument], channels: Sequence[str]
-) -> list[Table]:
-    """One table per channel, and one by class of turn for keyword search."""
-    queries = QueryVectors()
-    if tuple(channels) != ("keyword",):
-        documents, queries = with_vectors(rows, documents)
-    corpus = Corpus(Testset("mtrag", tuple(rows)), tuple(documents), (), None, queries)
-    kept = []
+def tables(rows: Sequence[Row], documents: Sequence[IndexedDocument]) -> list[Table]:
+    """Keyword search of all turns, and by class of turn."""
+    corpus = Corpus(Testset("mtrag", tuple(rows)), tuple(documents), (), None, {})
+    options = RetrieveOptions(search="keyword", top_k=5)
     with (
         tempfile.TemporaryDirectory() as folder,
         opened(corpus, Path(folder)) as (routes, target),
         Runner(routes) as runner,
     ):
-        for channel in channels:
-            options = RetrieveOptions(search=channel, top_k=5)  # type: ignore[arg-type]
-            by_wording = {
-                name: list(runner.map(searched(row, wording, target, options) for row in rows))
-                for name, wording in WORDINGS.items()
-            }
-            lines: list[Line] = [{"searched": n, **figures(r)} for n, r in by_wording.items()]
-            kept.append(Table(lines, f"{channel} search, {len(rows)} turns"))
-            if channel == "keyword":
-                kept += by_class(rows, by_wording)
-    return kept
+        by_wording = {
+            name: list(runner.map(searched(row, wording, target, options) for row in rows))
+            for name, wording in WORDINGS.items()
+        }
+    lines: list[Line] = [{"searched": name, **figures(r)} for name, r in by_wording.items()]
+    return [Table(lines, f"keyword search, {len(rows)} turns"), by_class(rows, by_wording)]
 
 
-def by_class(rows: Sequence[Row], by_wording: Mapping[str, Sequence[Row]]) -> list[Table]:
+def by_class(rows: Sequence[Row], by_wording: Mapping[str, Sequence[Row]]) -> Table:
     """Recall@5 of each wording by class of turn."""
     classes: dict[str, set[str]] = {}
     for row in rows:
@@ -184,21 +148,19 @@ def by_class(rows: Sequence[Row], by_wording: Mapping[str, Sequence[Row]]) -> li
             for wording, results in by_wording.items()
         }
         lines.append({"class": name, "turns": len(ids), **means})
-    return [Table(lines, "Recall@5 of keyword search by class of turn")]
+    return Table(lines, "Recall@5 of keyword search by class of turn")
 
 
 def main() -> None:
     """Measure the development half, or publish both."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--publish", action="store_true", help="both halves, write docs/results/")
-    parser.add_argument("--keyword", action="store_true", help="keyword search only, no vectors")
     given = parser.parse_args()
-    channels = ("keyword",) if given.keyword else ("keyword", "dense", "hybrid")
     rows, documents = load()
     kept: list[Table] = []
     for half in ("test", "development") if given.publish else ("development",):
         own = [row for row in rows if in_half(row) == half]
-        for table in tables(own, documents, channels):
+        for table in tables(own, documents):
             kept.append(Table(table.rows, f"{half} half: {table.caption}"))
             print(kept[-1].caption)
             for line in table.rows:
@@ -214,7 +176,7 @@ def main() -> None:
             "Conversations (MTRAG-UN)",
             kept,
             notes,
-            f"python -m benchmarks.conversations{' --keyword' * given.keyword} --publish",
+            "python -m benchmarks.conversations --publish",
             page="conversations",
         )
         print(publish("conversations", section))

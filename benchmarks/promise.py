@@ -311,14 +311,14 @@ def main() -> None:
             "The certificate states that its chance to be wrong is at most 5 %: that is the column "
             "`certificate wrong`. `naive` is the loosest threshold whose share of wrong answers on "
             "the same tune and confirm rows is not above the stated risk.",
-            "An offline answer is right if it holds a gold answer of up to five words word for "
+            "A snippet is right if it holds a gold answer of up to five words word for "
             "word, or half of the content words of a longer one; an answer to a question marked "
             "unanswerable is wrong. Rows are split one by one; people's questions about one "
             "paragraph depend on each other, so that a promise for other documents needs splits by "
             "document, as test sets of a project have.",
-            "PIAF is the half that the answerer's weights were not fitted on. Of MTRAG-UN "
-            "underspecified turns are left out: its gold asks back there. EVOUNA: ChatGPT's "
-            "answers as people judged them; the score is agreement with four other systems.",
+            "PIAF is half of its articles. Of MTRAG-UN underspecified turns are left out: its gold "
+            "asks back there. EVOUNA: ChatGPT's answers as people judged them; the score is "
+            "agreement with four other systems.",
             "Scores, levels and rules were fixed before any split was drawn; the shares of the "
             "splits were not. With the first ones, 30 % tune, 40 % confirm and 30 % rest, "
             "`realised above` reached 7.8 % and the certificate was wrong in at most 2.1 % of the "

@@ -102,7 +102,7 @@ PAGES = {
     ),
     "scale": Page(
         "Past one machine, measured",
-        "Speed, memory and calls of indexes, ingest and replies that machines share.",
+        "Speed, memory and calls of indexes that no memory holds.",
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. Vectors are synthetic and models are scripted unless a note says "
         "otherwise.",
@@ -116,7 +116,7 @@ PAGES = {
     ),
     "tuning": Page(
         "Tuning, measured",
-        "What sweeps and reports cost in calls and time, with scripted models.",
+        "What a sweep costs in calls and time, with scripted models.",
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. The models are scripted: the page says what the program does with them "
         "and how fast, not how good any setting is.",

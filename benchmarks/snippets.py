@@ -4,7 +4,6 @@
     python -m benchmarks.snippets --test          # the others; prints
     python -m benchmarks.snippets --publish       # both, and writes docs/results/
     python -m benchmarks.snippets --show          # also prints each question that they miss
-    python -m benchmarks.snippets --against SRC   # time of `ask` beside another copy of the sources
 
 Questions of the files in ``benchmarks/questions/``: ``mixed`` (over about 1,400 files of many
 kinds), ``guide`` (this documentation's guide), ``small`` (one page each) and ``unanswerable`` (they
@@ -22,20 +21,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import re
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from benchmarks.data_sets import DATA
 from benchmarks.publish import Row, Section, Table, publish
@@ -238,61 +231,13 @@ def _codes(name: str, half: str, source: Path, entries: Sequence[Entry], project
     return row
 
 
-def clock(folder: Path) -> float:
-    """Milliseconds of processor time of an `ask`: the median of 40 questions, best of three."""
-    root, every = msvc()
-    asked = [f"What does {entry.code} mean?" for entry in every[:: len(every) // 40]][:40]
-    with opened(root, folder) as bench:
-        times = []
-        for question in asked:
-            took = []
-            for _ in range(3):
-                begun = time.process_time()
-                bench.ask(question)
-                took.append(time.process_time() - begun)
-            times.append(1000 * min(took))
-    return statistics.median(times)
-
-
-def against(sources: Path, rounds: int = 5) -> Row:
-    """Ours and another copy of the sources by turns, each in a process of its own."""
-    here = Path(__file__).resolve().parents[1]
-    times: dict[str, list[float]] = {"other": [], "ours": []}
-    with tempfile.TemporaryDirectory() as name:
-        for _ in range(rounds):
-            for who, path in (("other", sources), ("ours", here / "src")):
-                command = [sys.executable, "-m", "benchmarks.snippets", "--clock", f"{name}/{who}"]
-                environment = {**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{here}"}
-                done = subprocess.run(
-                    command, env=environment, capture_output=True, text=True, check=True, cwd=here
-                )
-                times[who].append(float(done.stdout))
-    ratios = [ours / other for ours, other in zip(times["ours"], times["other"], strict=True)]
-    return {
-        "rounds": rounds,
-        "other, ms": statistics.median(times["other"]),
-        "ours, ms": statistics.median(times["ours"]),
-        "ours : other, median": statistics.median(ratios),
-    }
-
-
 def main() -> None:
     """Measure, and publish where asked."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--test", action="store_true", help="the test half only")
     parser.add_argument("--publish", action="store_true", help="both halves; write docs/results/")
     parser.add_argument("--show", action="store_true", help="print each question that is missed")
-    parser.add_argument("--against", type=Path, help="another copy of src/, to compare times")
-    parser.add_argument("--clock", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.clock:
-        print(clock(given.clock))
-        return
-    time_tables = [Table([against(given.against)], "Time of one `ask`")] if given.against else []
-    if given.against:
-        print(time_tables[0].rows)
-        if not given.publish:
-            return
     halves = ["test"] if given.test else ["development"]
     halves = ["development", "test"] if given.publish else halves
     rows: list[Row] = []
@@ -303,8 +248,8 @@ def main() -> None:
             rows += rows_of(half, folder, given.show)
             codes += code_rows(half, folder)
     if given.publish:
-        command = "python -m benchmarks.snippets --publish --against SRC"
-        tables: list[Any] = [Table(rows, "Questions"), Table(codes, "Codes"), *time_tables]
+        command = "python -m benchmarks.snippets --publish"
+        tables = [Table(rows, "Questions"), Table(codes, "Codes")]
         print(publish("snippets", Section("Snippets", tables, NOTES, command, page="snippets")))
 
 
