@@ -293,7 +293,7 @@ def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:
     assert "next run" in printed
 
 
-def test_votes_become_gold_rows() -> None:
+def test_feedback_becomes_gold_rows() -> None:
     printed = run("feedback/feedback.py", "--questions", "8")
     assert "$ ragwright serve" in printed
     kept = re.search(r"ann kept (\d+) of (\d+) candidates", printed)

@@ -1,11 +1,11 @@
-"""From votes to gold: a project is served, readers vote over HTTP, a person reviews, rows count.
+"""From feedback to gold: a project is served, readers rate over HTTP, a person reviews, rows count.
 
 python examples/feedback/feedback.py                 # over the guide of this repository
 python examples/feedback/feedback.py FOLDER          # over any folder of documents
 
 The documents, the server, the answers, the ledger and every command are real. The readers are
 simulated: of each question they know the sentence that answers it (`ragwright synth` made the
-question of that sentence), but one vote in five is wrong, and three readers in ten accept without
+question of that sentence), but one rating in five is wrong, and three readers in ten accept without
 reading. The person who reviews is simulated too, and is never wrong.
 """
 
@@ -83,8 +83,8 @@ def post(address: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def readers_vote(address: str, rows: list[Row], chance: random.Random) -> None:
-    """Ask every question once for each reader, who votes on the answer that they get."""
+def readers_rate(address: str, rows: list[Row], chance: random.Random) -> None:
+    """Ask every question once for each reader, who rates the answer that they get."""
     for row in rows:
         for _ in range(READERS):
             question = {"messages": [{"role": "user", "content": row.user_input}]}
@@ -105,21 +105,15 @@ def readers_vote(address: str, rows: list[Row], chance: random.Random) -> None:
 
 
 def person_reviews(path: Path, known: dict[str, Row]) -> None:
-    """Accept a candidate with the passages that hold the answer; reject it if none was shown."""
+    """Accept a candidate whose passages or correction are right; reject any other."""
     review = TestsetReview(path, "ann")
     for row in review.open:
-        gold = known[row.user_input].reference_spans
-        numbers = [
-            number
-            for number, span in enumerate(row.retrieved_spans, 1)
-            if any(overlap(span, truth) for truth in gold)
-        ]
-        # of a sentence and the chunk around it, the sentence
-        numbers.sort(key=lambda number: len(row.retrieved_spans[number - 1].text))
-        if numbers:
-            review.decide(row, "accepted", passages=numbers[:1])
-        else:
-            review.decide(row, "rejected")
+        truth = known[row.user_input]
+        right = any(
+            overlap(span, gold) for span in row.reference_spans for gold in truth.reference_spans
+        )
+        corrected = row.reference and row.reference == truth.reference
+        review.decide(row, "accepted" if right or corrected else "rejected")
 
 
 def main() -> None:
@@ -136,16 +130,16 @@ def main() -> None:
         ragwright(folder, "synth", "-q", "-o", "asked.jsonl", "-n", str(options.questions))
         rows = list(read_rows(folder / "asked.jsonl"))
         with served(folder) as address:
-            readers_vote(address, rows, random.Random(7))
+            readers_rate(address, rows, random.Random(7))
         # collects; nobody answers at the prompt, so that every candidate still waits
-        ragwright(folder, "review", "--feedback", "--split", "both")
+        ragwright(folder, "review", "--feedback")
         path = folder / "testsets" / "feedback.jsonl"
         waiting = sum(map(is_candidate, read_rows(path)))
         person_reviews(path, {row.user_input: row for row in rows})
         decided = read_rows(path)
         kept = [row for row in decided if row.metadata["review"] != "rejected"]
-        print(f"\nann kept {len(kept)} of {waiting} candidates; the first gold row:")
-        print(f"  {kept[0].user_input}\n  gold: {kept[0].reference_spans[0]}")
+        print(f"\nann kept {len(kept)} of {waiting} candidates; the first:")
+        print(f"  {kept[0].user_input}\n  gold: {kept[0].reference or kept[0].reference_spans[0]}")
         ragwright(folder, "review", "testsets/feedback.jsonl")
         ragwright(folder, "eval", "--testset", "testsets/feedback.jsonl", "--retrieval-only")
 

@@ -21,7 +21,7 @@ def project(tmp_path: Path) -> Path:
     folder = MakeProject(tmp_path)()
     with Workbench.open(folder) as bench:
         bench.ingest()
-        serve_answer(bench, BRAKE, "+++-")
+        serve_answer(bench, BRAKE, "-+")
         serve_answer(bench, SWITCH, "--")
         serve_answer(bench, "When is the coolant changed?", "+")
     return folder
@@ -33,18 +33,16 @@ def rows(project: Path) -> list[dict[str, object]]:
 
 
 def test_votes_become_gold_that_is_measured(project: Path) -> None:
-    typed = "a\na\ne\n\nthe switch does not respond\n1\nr\n"
+    typed = "a\na\ne\n\nthe switch does not respond\nr\n"
     done = ragwright(project, "review", "--feedback", "--by", "ann", typed=typed)
-    assert "7 votes on 3 answers: candidates 3 new" in done.stderr
-    assert "3 of 4 votes accept this answer" in done.stderr
-    assert "Readers disagree: read the passages" in done.stderr
+    assert "Readers: accepted." in done.stderr
     assert "neither a gold passage nor a gold answer" in done.stderr, "accepted without gold"
     assert done.stdout.strip() == "1 accepted, 1 edited, 1 rejected, 0 open"
     measured = ragwright(
         project, "eval", "--testset", "testsets/feedback.jsonl", "--measures", "nDCG@5", "--json"
     )
     body = json.loads(measured.stdout)
-    assert body["measures"]["nDCG@5"]["n"] == 2
+    assert body["measures"]["nDCG@5"]["n"] == 1, "the other row has a gold answer alone"
     assert body["measures"]["nDCG@5"]["mean"] == 1
     assert any("from readers' feedback" in note for note in body["notes"])
 
@@ -54,20 +52,6 @@ def test_collecting_alone_leaves_everything_waiting(project: Path) -> None:
     assert len((project / "sheet.csv").read_text("utf-8-sig").splitlines()) >= 4
     refused = ragwright(project, "eval", "--testset", "testsets/feedback.jsonl", code=1)
     assert "3 rows wait for review and 0 were rejected" in refused.stderr
-
-
-def test_a_typing_error_decides_nothing(project: Path) -> None:
-    done = ragwright(project, "review", "--feedback", typed="e\n\n\none\nq\n")
-    assert "'one' is not a list of numbers" in done.stderr
-    assert done.stdout.strip() == "0 accepted, 0 edited, 0 rejected, 3 open"
-
-
-def test_rows_for_both_splits_on_request(project: Path) -> None:
-    ragwright(project, "review", "--feedback", "--split", "both")
-    splits = {str(row["metadata"]["split"]) for row in rows(project)}  # type: ignore[index]
-    assert splits <= {"tune", "confirm"}
-    refused = ragwright(project, "review", "--feedback", "--split", "all", code=1)
-    assert "unknown split 'all'" in refused.stderr
 
 
 def test_nothing_to_collect_and_nothing_named(tmp_path: Path) -> None:

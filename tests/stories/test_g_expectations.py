@@ -316,6 +316,10 @@ def test_g12_the_log_tells_who_saw_what_and_answers_take_corrections(
     assert asked["documents"] == ["docs/open.md"]
     listed = read_json(house, "outputs", "list", "--verdict", "rejected")["outputs"]
     assert [output["request"]["question"] for output in listed] == ["What is the code of the door?"]
+    decided = ragwright(house, "review", "--feedback", typed="a\n").stdout
+    assert decided == "1 accepted, 0 edited, 0 rejected, 0 open\n"
+    [row] = map(json.loads, (house / "testsets" / "feedback.jsonl").read_text("utf-8").splitlines())
+    assert (row["reference"], row["metadata"]["kind"]) == ("It is TULIP.", "feedback")
 
 
 def holding(house: Path, *words: str) -> list[str]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typer import Argument, Option
 
 from ..core import ConfigError, StoreError, counted
-from ..drafting import Collecting
 from ..experiment import write_blind_sheet
 from ._flags import Flags, takes, tenant_name
 from ._review_testset import only_testset, review_testset
@@ -29,17 +28,7 @@ def command(
     feedback: bool = Option(
         False,
         "--feedback",
-        help="Collect readers' votes and corrections as candidate rows, then review them.",
-    ),
-    split: str = Option(
-        "tune", help="With --feedback: split of new rows, tune, confirm, or both (by document)."
-    ),
-    pool: int = Option(
-        0,
-        min=0,
-        max=50,
-        help="With --feedback: also show this many hits of a search under the present settings "
-        "(--set), which readers did not see.",
+        help="Collect readers' verdicts and corrections as candidate rows, then review them.",
     ),
     scope: str | None = Option(
         None,
@@ -51,13 +40,12 @@ def command(
     console = flags.console
     names = runs or []
     if feedback:
-        options = Collecting(Path(names[0]) if names else None, split, scope or "", pool)
-        names = [str(_collected(flags, options))] if len(names) < 2 else names
+        names = [str(_collected(flags, scope or "")), *names]
     if not names:
         raise ConfigError(
             "nothing to review is named",
             where="ragwright review",
-            hint="give a testset, or --feedback for what readers voted on",
+            hint="give a testset, or --feedback for what readers rated",
         )
     if feedback or sheet is not None or measures:
         flags.note_export("review", sheet or (output if measures else Path(names[0])))
@@ -74,18 +62,15 @@ def command(
     return 0
 
 
-def _collected(flags: Flags, options: Collecting) -> Path:
-    """Collect feedback into a testset, and say what came of it."""
+def _collected(flags: Flags, scope: str) -> Path:
+    """Collect feedback into a testset."""
     with flags.open() as bench:
-        collected = bench.collect_feedback(options)
-    flags.console.remark(collected.text)
-    for note in collected.notes:
-        flags.console.remark(f"note: {note}")
-    if not collected.path.exists():
+        path = bench.collect_feedback(scope)
+    if not path.exists():
         raise StoreError(
             "nobody has given feedback on served answers yet",
             where="ragwright review --feedback",
-            hint="`ragwright serve` with serve.keep_answers stores answers and readers' votes; "
-            "`ragwright outputs feedback ID --accept` gives one",
+            hint="`ragwright serve` with serve.keep_answers stores answers and what readers say; "
+            "`ragwright outputs feedback ID --accept` rates one",
         )
-    return collected.path
+    return path

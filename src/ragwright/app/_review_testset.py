@@ -6,20 +6,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..core import ConfigError, Row, TestsetError, counted, current_user, shortened
+from ..core import ConfigError, Row, TestsetError, counted, current_user
 from ..testsets import (
     TestsetReview,
-    feedback_notes,
-    gold_numbers,
+    feedback_note,
     is_feedback,
-    pooled_spans,
     review_status,
     write_review_sheet,
 )
 from ._console import EXIT_ERROR, Console, visible, write
-
-_PASSAGE = 400
-"""Most characters shown of a passage that is not gold."""
 
 _KEYS = "[a]ccept  [e]dit  [r]eject  [s]kip  [u]ndo  [q]uit"
 
@@ -126,22 +121,10 @@ def _decided(review: TestsetReview, row: Row, key: str) -> bool:
     elif key == "e":
         _print("press Enter to keep the text as it is")
         question, answer = _read_line("question > "), _read_line("answer   > ")
-        passages = _chosen_passages(row)
-        review.decide(row, "accepted", question=question, answer=answer, passages=passages)
+        review.decide(row, "accepted", question=question, answer=answer)
     else:
         return False
     return True
-
-
-def _chosen_passages(row: Row) -> list[int] | None:
-    """Ask which shown passages are gold; None to keep those that are."""
-    if not (is_feedback(row) and row.retrieved_spans):
-        return None
-    typed = _read_line("passages that answer it, such as 1,3; 0 for none > ")
-    numbers = [int(word) for word in typed.replace(",", " ").split() if word.isdecimal()]
-    if len(numbers) < len(typed.replace(",", " ").split()):
-        raise TestsetError(f"{typed!r} is not a list of numbers", hint="write 1,3 or 0")
-    return [number for number in numbers if number] if numbers else None
 
 
 def _undone(review: TestsetReview, skipped: set[str]) -> Row | None:
@@ -167,28 +150,16 @@ def _shown(review: TestsetReview, row: Row) -> str:
     if row.reference:
         persona = f" for {row.persona_name}" if row.persona_name else ""
         lines.append(f"answer{persona}: {row.reference}")
-    lines += _feedback_lines(review, row) if is_feedback(row) else []
+    if is_feedback(row):
+        lines += [f"served answer: {row.response}", feedback_note(row)]
     lines += [
         f"evidence: {span.document_id} {span.start}-{span.end}\n  "
         + "\n  ".join(span.text.splitlines())
-        for span in (() if is_feedback(row) else row.reference_spans)
+        for span in row.reference_spans
     ]
     if status := review_status(row):
         lines.append(f"so far: {status}")
     return "\n".join(lines)
-
-
-def _feedback_lines(review: TestsetReview, row: Row) -> list[str]:
-    """What readers were shown and said, and what their votes are worth."""
-    gold = gold_numbers(row)
-    lines = [f"served answer: {row.response}"]
-    for number, span in enumerate(row.retrieved_spans, 1):
-        mark = "gold" if number in gold else "    "
-        unseen = " (readers did not see it)" if span in pooled_spans(row) else ""
-        lines += [f"{mark} passage {number}: {span.document_id} {span.start}-{span.end}{unseen}"]
-        text = span.text if number in gold else shortened(span.text, _PASSAGE)
-        lines += [f"  {line}" for line in text.splitlines()]
-    return lines + list(feedback_notes(row))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

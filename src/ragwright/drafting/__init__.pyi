@@ -19,6 +19,7 @@ from ._drafting import (
     forecast_drafts as forecast_drafts,
     run_drafts as run_drafts,
 )
+from ._feedback import collect_feedback as collect_feedback
 from ._find import DraftPlan as DraftPlan, Example as Example, Pool as Pool, find_pool as find_pool
 from ._forgetting import (
     forget_document as forget_document,
@@ -40,17 +41,6 @@ from ._saving import (
     save_drafts as save_drafts,
 )
 from ._split import Split as Split, split_reply as split_reply
-from .candidates import (
-    Asked as Asked,
-    Collected as Collected,
-    Collecting as Collecting,
-    ConfirmGold as ConfirmGold,
-    Tally as Tally,
-    candidate_row as candidate_row,
-    collect_feedback as collect_feedback,
-    confirm_gold as confirm_gold,
-    proposed as proposed,
-)
 from .outputs import (
     Feedback as Feedback,
     FeedbackVerdict as FeedbackVerdict,
@@ -71,15 +61,12 @@ from .outputs import (
     ServedCounts as ServedCounts,
     ServedScore as ServedScore,
     ServedScores as ServedScores,
-    ShownPassage as ShownPassage,
-    VotedAnswer as VotedAnswer,
     WaitingAnswer as WaitingAnswer,
     export_outputs as export_outputs,
     moment as moment,
     output_row as output_row,
     sample_outputs as sample_outputs,
     turns_of as turns_of,
-    voted_answers as voted_answers,
 )
 from .tables import (
     ProjectRecords as ProjectRecords,

@@ -1,18 +1,11 @@
 from ._chat_export import chat_lines as chat_lines, write_chat as write_chat
-from ._feedback_row import (
+from ._feedback import (
     FEEDBACK as FEEDBACK,
-    gold_numbers as gold_numbers,
-    is_candidate as is_candidate,
-    is_feedback as is_feedback,
-    pooled_spans as pooled_spans,
-    votes_on as votes_on,
-)
-from ._feedback_rows import (
-    CandidateCounts as CandidateCounts,
-    feedback_notes as feedback_notes,
+    feedback_note as feedback_note,
     files_naming as files_naming,
     forget_feedback as forget_feedback,
-    rows_so_far as rows_so_far,
+    is_candidate as is_candidate,
+    is_feedback as is_feedback,
     store_candidates as store_candidates,
 )
 from ._gold_chunks import (

@@ -20,12 +20,7 @@ from ..core import (
     value_hash,
 )
 from ..ledger import folder_locked
-from ._feedback_row import (
-    gold_numbers,
-    is_feedback,
-    require_gold,
-    with_gold,
-)
+from ._feedback import require_gold
 from ._labels import Decision, ReviewLabels, ReviewLog
 from .rows import (
     read_rows,
@@ -67,38 +62,18 @@ def review_status(row: Row) -> str:
     return str(status)
 
 
-@dataclass(frozen=True, slots=True)
-class _Edits:
-    """What a decision changes of a row, as of :meth:`TestsetReview.decide`."""
-
-    question: str = ""
-    answer: str = ""
-    passages: Sequence[int] | None = None
-
-    def applied(self, row: Row) -> Row:
-        """Return the row with the changes."""
-        row = row if self.passages is None else with_gold(row, self.passages)
-        if is_feedback(row) and self.answer.strip() not in ("", row.reference):
-            known = {k: v for k, v in row.metadata.items() if k != "answerable"}
-            row = replace(row, metadata=known)
-        return replace(
-            row,
-            user_input=self.question.strip() or row.user_input,
-            reference=self.answer.strip() or row.reference,
-        )
-
-
-def _reviewed(row: Row, status: ReviewStatus, by: str, edits: _Edits | None = None) -> Row:
+def _reviewed(row: Row, status: ReviewStatus, by: str, question: str = "", answer: str = "") -> Row:
     """Return a row with a decision: reviewer, time, and what was edited.
 
-    ``accepted`` with a new question, answer or passage is ``edited``; a rejected row keeps its own.
+    ``accepted`` with a new question or answer is ``edited``; a rejected row keeps its own.
 
     Raises:
-        TestsetError: There is no such passage, or a row from feedback has no gold.
+        TestsetError: A row from feedback has no gold.
     """
     new = row
     if status != "rejected":
-        new = row if edits is None else edits.applied(row)
+        question, answer = question.strip() or row.user_input, answer.strip() or row.reference
+        new = replace(row, user_input=question, reference=answer)
         status = status if new == row else "edited"
         require_gold(new)
     marks: dict[str, MetaValue] = {
@@ -165,7 +140,6 @@ class TestsetReview:
         *,
         question: str = "",
         answer: str = "",
-        passages: Sequence[int] | None = None,
     ) -> Row:
         """Store a decision on a row; return the new row.
 
@@ -174,19 +148,15 @@ class TestsetReview:
             status: The decision.
             question: New question, empty to keep.
             answer: New gold answer, empty to keep.
-            passages: Numbers of the shown passages that are gold, of a row from feedback; None to
-                keep.
 
         Raises:
-            TestsetError: Another process changed or removed the row meanwhile, there is no such
-                passage, a row from feedback has no gold, or the file cannot be written; the file is
-                left as it is.
+            TestsetError: Another process changed or removed the row meanwhile, a row from feedback
+                has no gold, or the file cannot be written; the file is left as it is.
             StoreBusyError: Another process holds the folder.
         """
-        edits = _Edits(question, answer, passages)
         with self._newest_locked():
             now = self._current_row(row)
-            decided = _reviewed(now, status, self.by, edits)
+            decided = _reviewed(now, status, self.by, question, answer)
             # The log comes first: a decision that is only in the file could not be undone.
             # If the file cannot be written, the decision is removed from the log.
             review = str(decided.metadata["review"])
@@ -272,11 +242,7 @@ def _without_review(row: Row) -> Row:
 def _reviewable_fields(row: Row) -> dict[str, Any]:
     """Return the fields that a decision may change."""
     marks = {name: row.metadata[name] for name in _MARKS if name in row.metadata}
-    facts: dict[str, Any] = {}
-    if is_feedback(row):
-        facts["passages"] = list(gold_numbers(row))
-        facts["answerable"] = row.metadata.get("answerable")
-    return {"user_input": row.user_input, "reference": row.reference, **facts, **marks}
+    return {"user_input": row.user_input, "reference": row.reference, **marks}
 
 
 def _row_before(now: Row, last: Decision) -> Row | None:
@@ -293,16 +259,9 @@ def _row_before(now: Row, last: Decision) -> Row | None:
         for name in _MARKS:
             metadata.pop(name, None)
         metadata |= {name: last.before[name] for name in _MARKS if name in last.before}
-    numbers = last.before.get("passages")
-    if numbers != last.after.get("passages"):
-        if list(gold_numbers(now)) not in (numbers, last.after.get("passages")):
-            return None
-        now = with_gold(now, numbers or ())
     question, answer = (
         str(last.before[name]) if name in changed else getattr(now, name) for name in texts
     )
-    if is_feedback(now) and last.before.get("answerable") is False:
-        metadata["answerable"] = False
     return replace(now, user_input=question, reference=answer, metadata=metadata)
 
 
@@ -414,7 +373,7 @@ def _with_line_applied(
     if edited and (not question or (row.reference and not answer)):
         return None, "has lost its question or its answer: reject it instead"
     if edited:
-        return _with_gold_or_reason(row, "edited", by, _Edits(question, answer))
+        return _with_gold_or_reason(row, "edited", by, question, answer)
     if status is None:
         return row, "open"
     if own == status:
@@ -425,10 +384,10 @@ def _with_line_applied(
 
 
 def _with_gold_or_reason(
-    row: Row, status: ReviewStatus, by: str, edits: _Edits | None = None
+    row: Row, status: ReviewStatus, by: str, question: str = "", answer: str = ""
 ) -> tuple[Row | None, str]:
     try:
-        return _reviewed(row, status, by, edits), status
+        return _reviewed(row, status, by, question, answer), status
     except TestsetError as error:
         return None, error.what.removeprefix(f"row {row.id!r} ")
 

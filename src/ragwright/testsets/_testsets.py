@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..core import Row, TestsetError, counted, text_hash, value_hash
 from . import suites
-from ._feedback_row import is_candidate, is_feedback, pooled_spans
+from ._feedback import is_candidate, is_feedback
 from ._openings import Openings, opening_note
 from ._questions import questions_of, rows_by_question
 from ._splits import Split, assign_splits, known_split, names_splits, shared_gold
@@ -210,7 +210,7 @@ def _without_rejected(testset: Testset) -> Testset:
     decided = [row for row in testset.rows if not is_candidate(row)]
     rows = tuple(row for row in decided if row.metadata.get("review") != "rejected")
     rejected = len(decided) - len(rows)
-    served = sum(is_feedback(row) and not pooled_spans(row) for row in rows)
+    served = sum(is_feedback(row) for row in rows)
     if not (rejected or waiting or served):
         return testset
     if not rows:
@@ -230,8 +230,7 @@ def _without_rejected(testset: Testset) -> Testset:
     if served:
         notes.append(
             f"{counted(served, 'row is', 'rows are')} from readers' feedback: readers saw only "
-            "what the served configuration found, so comparisons favour it (review --feedback "
-            "--pool adds what another finds)"
+            "what the served configuration found, so comparisons favour it"
         )
     return replace(testset, rows=rows, notes=tuple(notes))
 

@@ -27,8 +27,6 @@ from ._tuning import TuningVerbs
 if TYPE_CHECKING:
     from ..core import Answer, Document, Filter
     from ..drafting import (
-        Collected,
-        Collecting,
         DraftBatch,
         Drafting,
         DraftRequest,
@@ -459,11 +457,11 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         """
         return testsets.open_review(self.project.folder, str(testset), by)
 
-    def collect_feedback(self, options: Collecting | None = None) -> Collected:
-        """Write questions with readers' votes as candidate rows into a testset; see
+    def collect_feedback(self, scope: str = "") -> Path:
+        """Write what readers rated or corrected as candidate rows into a testset; see
         :func:`ragwright.drafting.collect_feedback`.
         """
-        return drafting.collect_feedback(self.project, options)
+        return drafting.collect_feedback(self.project, scope)
 
     def review_answers(
         self, runs: Sequence[str], measures: str, path: str | Path, *, seed: int = 0

@@ -30,8 +30,3 @@ from ._scores import (
 )
 from ._store import Outputs as Outputs
 from ._times import moment as moment
-from ._voted import (
-    ShownPassage as ShownPassage,
-    VotedAnswer as VotedAnswer,
-    voted_answers as voted_answers,
-)

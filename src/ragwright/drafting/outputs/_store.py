@@ -340,6 +340,12 @@ class Outputs(OutputTable):
         facts += [Usage(*row[8:13]), json.loads(row[13]), outputs, stored_hits, feedback]
         return OutputBatch(*facts)
 
+    def feedback_on_answers(self, scope: str) -> tuple[Feedback, ...]:
+        """Return all feedback on the served answers of a scope, oldest first."""
+        of_scope = "batch IN (SELECT batch FROM batches WHERE kind = 'answer' AND scope = ?)"
+        with self.reading() as db:
+            return feedback_rows(db, of_scope, (scope,))
+
     def feedback(self, output: str) -> tuple[Feedback, ...]:
         """Return the feedback history of an output, oldest first."""
         with self.reading() as db:

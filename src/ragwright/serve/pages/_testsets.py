@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, unquote, urlencode
 
 from fastapi import APIRouter, Form, Request
@@ -12,15 +12,13 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, Field
 
 from ...core import RagwrightError, Row, TestsetError, current_user, value_hash
-from ...drafting import Collecting
 from ...testsets import (
     ReviewStatus,
     TestsetReview,
     answer_in_evidence,
-    feedback_notes,
+    feedback_note,
     holds_reviews,
     is_feedback,
-    pooled_spans,
     review_status,
     row_record,
     stale_rows,
@@ -139,29 +137,21 @@ def _testset_path(folder: Path, name: str) -> Path:
 
 
 @router.post("/testsets/collect")
-async def collect(
-    request: Request,
-    split: Annotated[Literal["tune", "confirm", "both"], Form()] = "tune",
-    pool: Annotated[int, Form(ge=0, le=100)] = 0,
-    scope: Annotated[str, Form(max_length=1_000)] = "",
-) -> Response:
+async def collect(request: Request) -> Response:
     """Collect readers' feedback as candidate rows, and open their review."""
     service, caller = service_of(request), caller_of(request)
-    collecting = Collecting(split=split, pool=pool, scope=scope.strip())
     try:
         caller.require_owner()
         opened, _ = service.find("", None)
         async with service.using(opened) as bench:
-            collected = await service.for_page(bench.collect_feedback, collecting)
+            path = await service.for_page(bench.collect_feedback)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
-    if not collected.path.exists():
+    if not path.exists():
         return RedirectResponse(
             f"/testsets?{urlencode({'outcome': 'No answer has feedback yet.'})}", 303
         )
-    outcome = " · ".join((collected.text, *collected.notes))
-    queue = _Queue(collected.path.name, _reviewer_name(request))
-    return RedirectResponse(queue.address(outcome=outcome), 303)
+    return RedirectResponse(_Queue(path.name, _reviewer_name(request)).address(), 303)
 
 
 @router.post("/testsets/reviewer")
@@ -270,7 +260,7 @@ def _row_values(bench: Workbench, row: Row) -> dict[str, Any]:
         "answerable": _answer_badge(row),
         "evidence": _evidence_lines(bench, row),
         "feedback": is_feedback(row),
-        "notes": feedback_notes(row) if is_feedback(row) else (),
+        "note": feedback_note(row) if is_feedback(row) else "",
     }
 
 
@@ -292,13 +282,9 @@ def _evidence_lines(bench: Workbench, row: Row) -> list[dict[str, Any]]:
         document = bench.project.store.document(name)
         return None if document is None else document.text
 
-    # of a row from feedback all passages that readers saw, to choose from
-    spans = row.retrieved_spans if is_feedback(row) else row.reference_spans
-    gold = set(row.reference_spans)
-    shown = replace(row, reference_spans=spans)
-    stale = {stale_span.span: stale_span for stale_span in stale_rows([shown], text_of)}
+    stale = {stale_span.span: stale_span for stale_span in stale_rows([row], text_of)}
     lines: list[dict[str, Any]] = []
-    for span in spans:
+    for span in row.reference_spans:
         fault = ""
         if span in stale:
             moved = stale[span].now is not None
@@ -307,8 +293,7 @@ def _evidence_lines(bench: Workbench, row: Row) -> list[dict[str, Any]]:
             fault = "its document is not in the index"
         url = source_url("", span.document_id, span.start, span.end, span.text)
         place = f"{span.document_id}, characters {span.start}-{span.end}"
-        line = {"place": place, "url": url, "text": span.text, "fault": fault}
-        lines.append({**line, "gold": span in gold, "unseen": span in pooled_spans(row)})
+        lines.append({"place": place, "url": url, "text": span.text, "fault": fault})
     if not (lines or is_feedback(row)):
         lines = [
             {"place": "", "url": "", "text": text, "fault": ""} for text in row.reference_contexts
@@ -338,8 +323,6 @@ class Decision(BaseModel):
     answer: str = Field("", max_length=_LONGEST)
     shown: str = ""
     only: str = "open"
-    passages: list[int] = Field(default_factory=list, max_length=100)
-    choosing: bool = False
 
 
 @router.post("/testsets/{name}/decide")
@@ -360,7 +343,6 @@ async def decide(request: Request, name: str, form: Annotated[Decision, Form()])
         edits = {
             "question": form.question,
             "answer": form.answer,
-            "passages": form.passages,
         }
         edited = edits if form.decision == "edited" else {}
         problem = f"{error.what}. {error.hint}." if error.hint else error.what
@@ -384,7 +366,6 @@ def _store_decision(path: Path, queue: _Queue, form: Decision) -> tuple[str, str
             _DECISIONS[form.decision],
             question=form.question,
             answer=form.answer,
-            passages=form.passages if form.choosing else None,
         )
     else:
         decided = review.decide(row, _DECISIONS[form.decision])
