@@ -153,7 +153,7 @@ def compare_splitters(cast: Cast, testset: Testset, bench: Workbench) -> None:
             print(baseline_table(bench.baseline(pairs, options)))
     print(
         "\nAn answer that echoes the question is nearest of all, so a small distance alone proves\n"
-        "nothing: read it between `echoed` and `shuffled`. Quoted passages repeat the words of\n"
+        "nothing: read it between `echoed` and `shuffled`. Snippets repeat the words of\n"
         "the question; a gap is filled by the sentence it was cut from, so its S_e says nothing."
     )
 
