@@ -67,9 +67,10 @@ def staged(path: Path, place: str, known: dict[Path, str]) -> str:
 
 def names_of(door: Path) -> list[str]:
     """Names that a front door offers."""
-    nodes = ast.parse(door.with_suffix(".pyi").read_text("utf-8")).body
-    imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
-    return sorted(alias.name for node in imports for alias in node.names)
+    for node in ast.parse(door.read_text("utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    raise SystemExit(f"{door} has no __all__")
 
 
 def api_pages() -> Iterator[tuple[str, str]]:
@@ -133,7 +134,7 @@ def stage() -> None:
     for name, text in api_pages():
         (WORK / "pages" / "api" / f"{name}.md").write_text(text, "utf-8")
     # Docstrings are Markdown on the site: roles of Sphinx would be shown as they are.
-    for path in (*SOURCE.rglob("*.py"), *SOURCE.rglob("*.pyi")):
+    for path in SOURCE.rglob("*.py"):
         copy = WORK / "source" / path.relative_to(SOURCE.parent)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(ROLE.sub(r"`\1`", path.read_text("utf-8")), "utf-8")

@@ -4,8 +4,54 @@ Importing this package is quick and touches nothing; each public name is loaded 
 first used.
 """
 
-import lazy_loader
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+if TYPE_CHECKING:
+    from .core import Answer, Document, Hit, Persona, RagwrightError
+    from .experiment import Evaluating, evaluate
+    from .measure import MeasureSetup
+    from .project import Session
+    from .workbench import Asking, Workbench
+
+__all__ = [
+    "Answer",
+    "Asking",
+    "Document",
+    "Evaluating",
+    "Hit",
+    "MeasureSetup",
+    "Persona",
+    "RagwrightError",
+    "Session",
+    "Workbench",
+    "evaluate",
+]
+
+_ROOMS = {
+    "Answer": "core",
+    "Asking": "workbench",
+    "Document": "core",
+    "Evaluating": "experiment",
+    "Hit": "core",
+    "MeasureSetup": "measure",
+    "Persona": "core",
+    "RagwrightError": "core",
+    "Session": "project",
+    "Workbench": "workbench",
+    "evaluate": "experiment",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_ROOMS[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragwright.app import check_text
+from ragwright.app._show_check import check_text
 from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
 from ragwright.project import init_project
 from ragwright.records import (

@@ -37,9 +37,9 @@ from ._corpus_read import (
     read_chunk,
     readable_parts,
 )
-from ._flow import AnswerSetup, answer
 from ._marks import citation
 from ._options import REFUSED
+from ._write import AnswerSetup, answer
 
 PAGE = 500
 """Chunks listed by one request."""

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from .. import (  # loads what model calls and rare routes need
-    answer as answering,
-    retrieve as searches,
-)
 from ..core import (
     Answer,
     DatabaseError,
     Filter,
     FilterError,
-    Hit,
     ModelReplyError,
     ModelTimeoutError,
     ModelUnavailableError,
@@ -27,19 +20,18 @@ from ..core import (
     well_formed,
 )
 from ..flow import (
-    ChatReply,
     Flow,
     Message,
     Search,
     SearchReply,
     branch,
-    chat,
     gather,
     send,
     settled,
 )
-from ..models import NO_MODEL, Tokenizer
+from ..models import NO_MODEL
 from ..retrieve import (
+    Database,
     Retrieved,
     RetrieveOptions,
     Route,
@@ -48,188 +40,17 @@ from ..retrieve import (
     Target,
     check_question,
     courtesy,
+    open_databases,
     retrieve,
     route,
     route_by_rules,
+    sql_context,
 )
-from ._marks import resolve_citations
-from ._options import REFUSED, AnswerOptions, PromptOptions
-from ._prompt import read_prompt
+from ._condense import condense
+from ._corpus import CorpusScope, answer_from_corpus, calls_of_corpus, corpus_ids
+from ._guard import AnswerGuard, guarded
 from ._snippets import snippet_answer
-
-if TYPE_CHECKING:
-    from ..retrieve import Database
-    from ._guard import AnswerGuard
-    from ._window import Window
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerSetup:
-    """The settings of the answering flow.
-
-    Creating it reads the prompt's template once for all answers.
-
-    Attributes:
-        tokenizer: Counts the tokens of the context if ``window_of`` is not given; None for an
-            estimate from words.
-        window_of: Returns a chat model's window by its name (see
-            :func:`generator_window`); called for each persona's model.
-        on_context: Gets the passages of a prompt before the model is asked.
-    """
-
-    options: AnswerOptions = AnswerOptions()
-    prompt: PromptOptions = PromptOptions()
-    tokenizer: Tokenizer | None = None
-    window_of: Callable[[str], Window] | None = None
-    on_context: Callable[[Sequence[Hit]], None] | None = None
-
-    def __post_init__(self) -> None:
-        """Read the prompt's template.
-
-        Raises:
-            PromptError: Its file is wrong, with file and line.
-        """
-        object.__setattr__(self, "prompt", read_prompt(self.prompt))
-
-    def window(self, model: str) -> Window:
-        """The window of a chat model."""
-        return (
-            answering.Window(tokenizer=self.tokenizer)
-            if self.window_of is None
-            else self.window_of(model)
-        )
-
-
-def answer(
-    question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup | None = None
-) -> Flow[Answer]:
-    """An answer for a persona from retrieved passages, with citations, or an abstention.
-
-    Without a chat model these are snippets, with words of the passages alone to weigh them.
-
-    Args:
-        question: A question that stands alone (see :func:`condense`).
-        persona: Reader of the answer; its ``model`` overrides the project's.
-        hits: Passages, best first.
-        setup: Settings.
-
-    Raises:
-        ModelReplyError: The chat model's reply is empty.
-        PromptError: The prompt cannot be rendered.
-    """
-    chosen = setup or AnswerSetup()
-    if (persona.model or chosen.options.model) == NO_MODEL:
-        return snippet_answer(question, persona, hits, threshold=chosen.options.threshold)
-    return (yield from write(question, persona, hits, chosen))
-
-
-def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[Answer]:
-    """An answer written by a chat model from the passages that fit its context."""
-    options = setup.options
-    model = persona.model or options.model
-    blank = Answer(question, "", persona.name, model=model)
-    if options.closed_book:
-        hits = ()
-    elif not hits:
-        return _refused_answer(blank, "nothing was retrieved")
-    parts = _for_context(setup.prompt, options.closed_book)
-    frame = answering.PromptFrame(
-        question, persona, parts, setup.window(model), options.max_tokens, options.hit_order
-    )
-    room = frame.room(options.context_tokens)
-    consolidation = answering.ConsolidateOptions(
-        options.consolidate,
-        model,
-        room,
-        window=frame.window,
-        hard=room < options.context_tokens,
-    )
-    context = yield from answering.consolidate(question, hits, consolidation)
-    if not context.hits and not options.closed_book:
-        reason = context.notes[0] if context.notes else "no passage fits the context"
-        return replace(
-            _refused_answer(blank, reason), notes=context.notes or (reason,), usage=context.usage
-        )
-    prompt, shown_hits, dropped = frame.fitted(context.hits, context.summary)
-    params = {
-        "max_tokens": options.max_tokens,
-        "temperature": options.temperature,
-        "seed": options.seed,
-    }
-    sources = list(dict.fromkeys(hit.document_id for hit in shown_hits))
-    if setup.on_context is not None:
-        setup.on_context(shown_hits)
-    reply = yield from chat(model, prompt.messages, params, stream=options.stream, sources=sources)
-    text = reply.text.strip()
-    if not text:
-        raise ModelReplyError(
-            f"{model} returned an empty answer",
-            hint="raise answer.max_tokens, or ask again (empty replies are never stored)",
-        )
-    citations, citation_notes = resolve_citations(text, shown_hits)
-    abstained = abstains(text, setup.prompt.cue)
-    if not (citations or abstained or options.closed_book):
-        citation_notes += ("the answer cites no passage",)
-    return replace(
-        blank,
-        text=text,
-        abstained=abstained,
-        citations=citations,
-        hits=shown_hits,
-        cached=reply.cached and context.cached,
-        prompt=tuple((m.role, m.content) for m in prompt.messages),
-        usage=context.usage + reply.usage,
-        notes=(*context.notes, *dropped, *_reply_notes(reply, options), *citation_notes),
-        finish=reply.finish,
-    )
-
-
-def _reply_notes(reply: ChatReply, options: AnswerOptions) -> list[str]:
-    """Notes for the user on the reply."""
-    notes = []
-    if reply.finish == "length":
-        notes.append(f"the reply was cut at {options.max_tokens} tokens")
-    if reply.finish == "content_filter":
-        notes.append("the server's content filter cut the reply")
-    if reply.dropped:
-        notes.append(f"the server does not support {', '.join(reply.dropped)}; left out")
-    return [*notes, *reply.notes]
-
-
-def abstains(text: str, cue: str) -> bool:
-    """True if a reply says, by the configured cue, that the context does not answer.
-
-    The cue is searched for in the first two sentences, ignoring case, spacing, quotes and the last
-    stop.
-    """
-    folded_cue = _folded_text(cue)
-    opening = _folded_text(" ".join(re.split(r"(?<=[.!?…])\s+", text.strip())[:2]))
-    return bool(folded_cue) and folded_cue in opening
-
-
-def avg_chunk_score(answered: Answer) -> float | None:
-    """Mean similarity of the passages of an answer to its question (dense channel).
-
-    None if no passage has a dense score: keyword scores are not similarities.
-    """
-    scores = [hit.channels["dense"].score for hit in answered.hits if "dense" in hit.channels]
-    return sum(scores) / len(scores) if scores else None
-
-
-def _refused_answer(blank: Answer, note: str) -> Answer:
-    return replace(blank, text=REFUSED, abstained=True, notes=(note,))
-
-
-def _for_context(options: PromptOptions, closed_book: bool) -> PromptOptions:
-    """Prompt options without the parts about passages, for a closed-book question."""
-    if not closed_book:
-        return options
-    about = ("context", "only_context", "ignore_debris", "key_information", "insufficient")
-    return replace(options, without=(*options.without, *about, "tailor"))
-
-
-def _folded_text(text: str) -> str:
-    return " ".join(re.sub(r"[\W_]+", " ", text.casefold()).split())
+from ._write import AnswerSetup, write
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +99,7 @@ def ask(
     scope = "follow-up questions" if plan.history else ""
     if plan.retrieve != guard.retrieve:
         scope = "questions with filters of their own"
-    return (yield from answering.guarded(answers, guard, target.snapshot, scope))
+    return (yield from guarded(answers, guard, target.snapshot, scope))
 
 
 def _open_databases(plan: AskPlan, target: Target) -> Flow[tuple[Database, ...]]:
@@ -288,7 +109,7 @@ def _open_databases(plan: AskPlan, target: Target) -> Flow[tuple[Database, ...]]
     filters = plan.retrieve.filters
     documents = {name for database in plan.databases for name in database.documents}
     seen = (yield from _whole_documents(documents, filters, target)) if documents else None
-    return searches.open_databases(plan.databases, filters, seen)
+    return open_databases(plan.databases, filters, seen)
 
 
 def _whole_documents(
@@ -299,8 +120,8 @@ def _whole_documents(
         return documents
     among = Filter("document_id", tuple(sorted(documents)))
     try:
-        seen, _ = yield from answering.corpus_ids(target, (*filters, among))
-        every, _ = yield from answering.corpus_ids(target, (among,))
+        seen, _ = yield from corpus_ids(target, (*filters, among))
+        every, _ = yield from corpus_ids(target, (among,))
     except FilterError:  # no chunk is left
         return ()
     hidden = {chunk_id.rpartition(":")[0] for chunk_id in set(every).difference(seen)}
@@ -320,7 +141,7 @@ def _all_answers(
     model = plan.setup.options.model
     if plan.history:
         turns = [replace(turn, content=well_formed(turn.content)) for turn in plan.history]
-        condensed = yield from answering.condense(question, turns, model, plan.setup.window(model))
+        condensed = yield from condense(question, turns, model, plan.setup.window(model))
         standalone, plan = condensed.text, replace(plan, keywords=condensed.keywords)
         notes += condensed.notes
         if standalone != question:
@@ -375,8 +196,8 @@ def _spread_note(
     spread = f"{ruled.reason}: the answer may be spread over all documents, and only the best "
     if not scene.chats:
         return (f"{spread}passages are shown; {WHOLE_CORPUS}",)
-    scope = answering.CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
-    calls = yield from answering.calls_of_corpus(target, scope)
+    scope = CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
+    calls = yield from calls_of_corpus(target, scope)
     return (
         f"{spread}passages were read; reading every chunk takes {calls}: "
         "--set retrieve.route.method=rules",
@@ -393,8 +214,8 @@ def _answer_by_route(
     if chosen.kind == "corpus":
         model = plan.setup.options.model
         if all((persona.model or model) != NO_MODEL for persona in personas):
-            scope = answering.CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
-            by_persona = yield from answering.answer_from_corpus(
+            scope = CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
+            by_persona = yield from answer_from_corpus(
                 question, personas, target, plan.setup, scope
             )
             return chosen, by_persona
@@ -423,9 +244,7 @@ def _route_context(
     if chosen.kind == "sql":
         database = next(d for d in plan.databases if d.options.name == chosen.database)
         try:
-            retrieved = yield from searches.sql_context(
-                question, database, plan.setup.options.model
-            )
+            retrieved = yield from sql_context(question, database, plan.setup.options.model)
             failed = yield from branch(0, 0, 1)
             if not failed:
                 return chosen, retrieved

@@ -1,5 +1,6 @@
 """The command line: parse, call, show."""
 
-import lazy_loader
+from ._commands import command_line, commands
+from ._main import main
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = ["command_line", "commands", "main"]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from typer import BadParameter, Option
 
 from ..project import Session
 from ..report import tutorial_json, tutorial_table
 from ..training import TutorialOptions
+from ._flags import Flags
 from ._show import show_progress
-
-if TYPE_CHECKING:
-    from ._flags import Flags
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import Any, ParamSpec
 
 import typer
 
@@ -28,10 +28,8 @@ from ..core import (
     replace_text,
     replacing,
 )
+from ..flow import Progress, RunSummary
 from ._main import ctrl_c
-
-if TYPE_CHECKING:
-    from ..flow import Progress, RunSummary
 
 P = ParamSpec("P")
 

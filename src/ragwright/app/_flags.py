@@ -7,18 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 from typer import BadParameter, Context, Option
 
 from .. import operations, workbench
-from ..core import ConfigError, group_names
+from ..core import ConfigError, Filter, group_names
 from ..project import ProjectFolder, Session, load_settings
+from ..workbench import Workbench
 from ._console import Console, reported
-
-if TYPE_CHECKING:
-    from ..core import Filter
-    from ..workbench import Workbench
 
 HERE = Path()
 """The folder a command is called in."""

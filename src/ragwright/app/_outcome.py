@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .. import experiment, measure, report
-from ..core import ConfigError
+from ..core import ConfigError, Row
+from ..experiment import Evaluation, RowResult
+from ..flow import Forecast
+from ..measure import Summary
+from ._console import Console
+from ._flags import Flags
 from ._show import price_line
-
-if TYPE_CHECKING:
-    from ..core import Row
-    from ..experiment import Evaluation, RowResult
-    from ..flow import Forecast
-    from ..measure import Summary
-    from ._console import Console
-    from ._flags import Flags
 
 _SUMMARY = ".summary.csv"
 _TABLES = (".csv", ".parquet", ".xlsx")

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer import Option
 
 from ..core import ConfigError, counted
-from ..monitoring import Measuring, measure_options
+from ..jobs import NoticeSent
+from ..measure import Watched
+from ..monitoring import DriftReport, Measured, MeasureDrift, Measuring, measure_options
 from ._console import EXIT_ERROR, EXIT_FAILED, EXIT_UNTRUSTED, table
 from ._flags import Flags, takes, tenant_name
 from ._show import show_progress
-
-if TYPE_CHECKING:
-    from ..jobs import NoticeSent
-    from ..measure import Watched
-    from ..monitoring import DriftReport, Measured, MeasureDrift
 
 _MOST_MOVES = 20
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
 from ..core import counted
 from ..drafting import Refreshing
+from ..project import IngestProgress
 from ..records import RefreshProgress, TableName
 from ._console import EXIT_ERROR, Step, table
 from ._flags import Flags, takes
 from ._show import ingest_step
 from ._show_check import check_text
 from ._show_tables import history_text, refresh_step, refresh_text, rows_text
-
-if TYPE_CHECKING:
-    from ..project import IngestProgress
 
 group = typer.Typer(
     help="Turn rows into tables and documents.\n\nThe tables are bronze, silver and gold.",

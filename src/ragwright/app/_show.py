@@ -8,21 +8,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from .. import answer as answers, flow, models
-from ..core import Citation, Usage, counted
-from ._console import MARKED, Step, table, width
-
-if TYPE_CHECKING:
-    from ..core import Answer, Hit, Snippet
-    from ..experiment import SweepForecast
-    from ..flow import Forecast, Progress, Range, TraceEntry
-    from ..project import Check, IngestForecast, IngestProgress, IngestReport
-    from ..retrieve import Explanation, Retrieved
-    from ..workbench import Workbench
-    from ._console import Console
-
+from .. import flow, models
+from ..answer import NO_MODEL_LINE, marks_of_answer
+from ..core import Answer, Citation, Hit, Snippet, Usage, counted
+from ..experiment import SweepForecast
+from ..flow import Forecast, Progress, Range, TraceEntry
+from ..project import Check, IngestForecast, IngestProgress, IngestReport
+from ..retrieve import Explanation, Retrieved
+from ..workbench import Workbench
+from ._console import MARKED, Console, Step, table, width
 
 Counted: TypeAlias = tuple[int, int, str]
 """Finished amount, total and unit."""
@@ -125,7 +121,7 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
     """An answer as text: text, sources, how it was made."""
     origin = _origin(answer)
     lines = [f"[{answer.persona}]  ({origin})" if answer.persona else f"({origin})"]
-    marks = answers.marks_of_answer(answer)
+    marks = marks_of_answer(answer)
     if answer.snippets:
         lines += snippet_lines(
             answer.snippets, {cited.chunk_id: cited.ocr for cited in answer.citations}
@@ -146,7 +142,7 @@ def snippet_lines(snippets: Sequence[Snippet], ocr: Mapping[str, float | None]) 
         snippets: Those of an answer.
         ocr: The confidence of OCR, by passage.
     """
-    lines = [answers.NO_MODEL_LINE]
+    lines = [NO_MODEL_LINE]
     for number, snippet in enumerate(snippets, 1):
         page = f", page {snippet.page}" if snippet.page is not None else ""
         text, (start, end) = snippet.text, snippet.marked

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from ..core import counted
+from ..records import CheckReport, PatternFacts
 from ._console import table, width
-
-if TYPE_CHECKING:
-    from ..records import CheckReport, PatternFacts
 
 _PATTERN = 44
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

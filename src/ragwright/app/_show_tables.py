@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..drafting import RecordsReport
+from ..records import Manifest, RefreshProgress
 from ._console import Step, table
-
-if TYPE_CHECKING:
-    from ..drafting import RecordsReport
-    from ..records import Manifest, RefreshProgress
 
 _CELL = 100
 """Longest cell of a row that is shown."""

@@ -12,14 +12,10 @@ import operator
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from ._errors import ConfigError, RagwrightError
 from ._yaml import Placed
-
-if TYPE_CHECKING:
-    from ._yaml import Placed
-
 
 When: TypeAlias = Literal["index", "query"]
 

@@ -23,8 +23,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, Literal, TypeAlias, get_args
 
-from .. import core as room  # names are compared in errors alone
 from ._errors import MissingExtraError, PluginError
+from ._mapping import near
 
 _SAFE = "PYTHONSAFEPATH"
 _CALLER_FRAMES = 20
@@ -303,7 +303,7 @@ def load_addition(kind: PartKind, name: str, *, where: str) -> Any:
     known = addition(kind, name)
     if known is None:
         names = added(kind)
-        known_names = room.near(name, names) if names else "none is installed"
+        known_names = near(name, names) if names else "none is installed"
         raise PluginError(
             f"no installed package has the {kind.removesuffix('s')} {name!r}",
             where=where,

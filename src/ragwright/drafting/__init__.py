@@ -1,5 +1,112 @@
 """Drafts from records: examples, prompts, replies, checks, and the table of outputs."""
 
-import lazy_loader
+from ._calls import ONE_CALL, portions, text_tokens, texts_per_call
+from ._copies import NearCopy, containment, copies_among, same_template, shares_before
+from ._declarations import promoted_declarations
+from ._draft import Underway, draft, no_model
+from ._drafting import draft_plan, drafts, forecast_drafts, run_drafts
+from ._feedback import collect_feedback
+from ._find import DraftPlan, Example, Pool, find_pool
+from ._forgetting import forget_document, forget_person, forget_tenant, kept_of, scope_name
+from ._options import Drafting
+from ._records import DraftBatch, DraftPrompt, DraftRequest, DraftText
+from ._saving import origin_of, project_outputs, save_drafts
+from ._split import Split, split_reply
+from .outputs import (
+    Feedback,
+    FeedbackVerdict,
+    JudgedBy,
+    MeasuringDay,
+    NewBatch,
+    NewOutput,
+    OpenDrift,
+    Origin,
+    Output,
+    OutputBatch,
+    OutputKind,
+    OutputQuery,
+    Outputs,
+    SampledOutputs,
+    Sampling,
+    ScoreOrder,
+    ServedCounts,
+    ServedScore,
+    ServedScores,
+    WaitingAnswer,
+    export_outputs,
+    moment,
+    output_row,
+    sample_outputs,
+    turns_of,
+)
+from .tables import ProjectRecords, RecordsReport, Refreshing, index_is_behind, record_findings
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "ONE_CALL",
+    "DraftBatch",
+    "DraftPlan",
+    "DraftPrompt",
+    "DraftRequest",
+    "DraftText",
+    "Drafting",
+    "Example",
+    "Feedback",
+    "FeedbackVerdict",
+    "JudgedBy",
+    "MeasuringDay",
+    "NearCopy",
+    "NewBatch",
+    "NewOutput",
+    "OpenDrift",
+    "Origin",
+    "Output",
+    "OutputBatch",
+    "OutputKind",
+    "OutputQuery",
+    "Outputs",
+    "Pool",
+    "ProjectRecords",
+    "RecordsReport",
+    "Refreshing",
+    "SampledOutputs",
+    "Sampling",
+    "ScoreOrder",
+    "ServedCounts",
+    "ServedScore",
+    "ServedScores",
+    "Split",
+    "Underway",
+    "WaitingAnswer",
+    "collect_feedback",
+    "containment",
+    "copies_among",
+    "draft",
+    "draft_plan",
+    "drafts",
+    "export_outputs",
+    "find_pool",
+    "forecast_drafts",
+    "forget_document",
+    "forget_person",
+    "forget_tenant",
+    "index_is_behind",
+    "kept_of",
+    "moment",
+    "no_model",
+    "origin_of",
+    "output_row",
+    "portions",
+    "project_outputs",
+    "promoted_declarations",
+    "record_findings",
+    "run_drafts",
+    "same_template",
+    "sample_outputs",
+    "save_drafts",
+    "scope_name",
+    "shares_before",
+    "split_reply",
+    "text_tokens",
+    "texts_per_call",
+    "turns_of",
+]

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import records
-from ..project import ProjectFolder, promoted_settings
-
-if TYPE_CHECKING:
-    from ..project import Settings
-    from ..records import RecordsSpec
+from ..project import ProjectFolder, Settings, promoted_settings
+from ..records import RecordsSpec
 
 _RECORDS = "records"
 """The section of the project file, and the key of a promoted configuration."""

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from .. import answer, models
+from ..answer import DraftOptions
 from ..core import RagwrightError, counted, rights_first
-from ..project import Project, at_work
+from ..flow import Flow, Forecast
+from ..project import Project, Settings, at_work
 from ._declarations import draft_declarations
 from ._draft import Underway, draft, no_model
 from ._find import DraftPlan
 from ._options import Drafting
+from ._records import DraftBatch, DraftRequest
 from ._saving import origin_of, project_outputs, save_drafts
 from .outputs import Origin
-
-if TYPE_CHECKING:
-    from ..answer import DraftOptions
-    from ..flow import Flow, Forecast
-    from ..project import Settings
-    from ._records import DraftBatch, DraftRequest
 
 
 @at_work("draft")

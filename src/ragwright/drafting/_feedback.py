@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ..core import GoldSpan, MetaValue, Row, case_folded, value_hash
+from ..project import Project
 from ..testsets import FEEDBACK, store_candidates
 from ._saving import project_outputs
-from .outputs import output_row
-
-if TYPE_CHECKING:
-    from ..project import Project
-    from .outputs import Feedback, Outputs
+from .outputs import Feedback, Outputs, output_row
 
 
 def collect_feedback(project: Project, scope: str = "") -> Path:

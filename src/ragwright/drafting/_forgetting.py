@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..answer import CONVERSATION
 from ..core import person_source
 from ..index import forget_sheets
 from ..ledger import Ledger, forget, kept_of_person, one_to_forget
 from ..project import (
+    Project,
     clear_spools,
     forget_glossaries,
     forget_stamps,
@@ -20,9 +20,6 @@ from ..project import (
 from ..testsets import forget_feedback
 from ._saving import project_outputs
 from .tables import ProjectRecords
-
-if TYPE_CHECKING:
-    from ..project import Project
 
 _END_WORK = (
     "nothing was forgotten, because running work could store the text again; wait for it to "

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ..core import Filter
-    from ..flow import TraceEntry
+from ..core import Filter
+from ..flow import TraceEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from ..project import Project, Served, configuration_of
+from ..project import Project, Served, Settings, configuration_of
+from ._records import DraftBatch
 from .outputs import Origin, Outputs
-
-if TYPE_CHECKING:
-    from ..project import Settings
-    from ._records import DraftBatch
 
 
 def project_outputs(project: Project) -> Outputs:

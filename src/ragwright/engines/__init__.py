@@ -1,5 +1,24 @@
 """Engines: where a batch of work runs, threads of this process or workers of a Ray cluster."""
 
-import lazy_loader
+from ._local import LocalEngine
+from ._options import EngineName, EngineOptions, open_engine, settled_engine
+from ._quiet import quiet
+from ._ray import RayEngine, check_storage, node_name, packed_error
+from ._seams import Engine, Result, Task, Work
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "Engine",
+    "EngineName",
+    "EngineOptions",
+    "LocalEngine",
+    "RayEngine",
+    "Result",
+    "Task",
+    "Work",
+    "check_storage",
+    "node_name",
+    "open_engine",
+    "packed_error",
+    "quiet",
+    "settled_engine",
+]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
-from .. import engines  # an engine loads when it is opened
 from ..core import ConfigError, near, option
-
-if TYPE_CHECKING:
-    from ._seams import Engine
+from ._local import LocalEngine
+from ._ray import RayEngine
+from ._seams import Engine
 
 EngineName: TypeAlias = Literal["local", "ray"]
 
@@ -53,5 +52,5 @@ def open_engine(options: EngineOptions, name: str = "", section: str = "records"
         MissingExtraError: Ray is not installed.
     """
     if settled_engine(options, name) == "ray":
-        return engines.RayEngine(options.address, options.workers, section)
-    return engines.LocalEngine(options.workers)
+        return RayEngine(options.address, options.workers, section)
+    return LocalEngine(options.workers)

@@ -1,5 +1,59 @@
 """The store (truth on disk) and the read view that answers."""
 
-import lazy_loader
+from ._handlers import LookupHandler, SearchHandler
+from ._heads import chunk_key, embedded_text, headed_text
+from ._lance import LanceStore
+from ._options import LanceSizes, StoreOptions
+from ._postings import AnalyzerFactory, default_analyzer
+from ._prepare import packed_terms
+from ._rank import Ladder, RungRate, rung_rates, rungs_of
+from ._sheets import forget_sheets, keep_sheets, unique
+from ._sqlite import SqliteStore, open_store
+from ._store import (
+    IndexedDocument,
+    IndexSpec,
+    Store,
+    StoredChunk,
+    StoredDocument,
+    StoredState,
+    View,
+    ViewStatistics,
+    WriteCounts,
+)
+from ._view import SegmentView, ViewState
+from ._views import Views
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "AnalyzerFactory",
+    "IndexSpec",
+    "IndexedDocument",
+    "Ladder",
+    "LanceSizes",
+    "LanceStore",
+    "LookupHandler",
+    "RungRate",
+    "SearchHandler",
+    "SegmentView",
+    "SqliteStore",
+    "Store",
+    "StoreOptions",
+    "StoredChunk",
+    "StoredDocument",
+    "StoredState",
+    "View",
+    "ViewState",
+    "ViewStatistics",
+    "Views",
+    "WriteCounts",
+    "chunk_key",
+    "default_analyzer",
+    "embedded_text",
+    "forget_sheets",
+    "headed_text",
+    "keep_sheets",
+    "open_store",
+    "packed_terms",
+    "rung_rates",
+    "rungs_of",
+    "unique",
+]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import index
 from ..core import (
     Document,
     StoreBusyError,
@@ -21,6 +20,7 @@ from ..core import (
 from . import _sqlite_rows as rows
 from ._catalog import Catalog
 from ._connections import Connections
+from ._lance import LanceStore
 from ._options import StoreOptions
 from ._postings import AnalyzerFactory, Analyzers
 from ._prepare import (
@@ -359,5 +359,5 @@ def open_store(
         if address:
             # An address (s3://…) is not a path below the project.
             place = address if "://" in address else (root or folder) / address
-        return index.LanceStore(place, options, analyzers=analyzers)
+        return LanceStore(place, options, analyzers=analyzers)
     return SqliteStore(path, options, analyzers=analyzers, views=folder / "cache/views")

@@ -1,5 +1,100 @@
 """Readers that turn sources into documents, and chunkers that cut them."""
 
-import lazy_loader
+from ._addresses import Resolve, refusal, resolve
+from ._apart import extract_bytes
+from ._arxiv import ArxivReader
+from ._beir import BeirReader
+from ._chunkers import HeadedChunker, make_chunker
+from ._chunks import check_spans
+from ._extract import Attachment, Extract, markdown_headings
+from ._fetch import FetchHandler
+from ._files import FileReader, shortened
+from ._group_options import GroupOptions, GroupRule
+from ._html import parse_html
+from ._language import guess_language
+from ._normalise import clean_metadata, iso_date, normalise
+from ._options import (
+    OURS,
+    ChunkOptions,
+    FetchOptions,
+    HeadOptions,
+    IngestOptions,
+    LoaderOptions,
+    SourceOptions,
+    TableOptions,
+    check_parser_name,
+)
+from ._seams import (
+    Chunker,
+    Failure,
+    FetchBytes,
+    Fetched,
+    Reader,
+    RemoteFile,
+    SourceFile,
+    SuffixReader,
+)
+from ._sources import default_readers, files_of, guarded, load_reader, pick_reader
+from ._walk import read_bytes
+from ._web import WebReader
+from ._wikipedia import WikipediaReader
+from .ocr import ScanProgress, engine_name
+from .parsers import Parser, parser_version
+from .services import LoaderReader, RemoteReader, TableReader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "OURS",
+    "ArxivReader",
+    "Attachment",
+    "BeirReader",
+    "ChunkOptions",
+    "Chunker",
+    "Extract",
+    "Failure",
+    "FetchBytes",
+    "FetchHandler",
+    "FetchOptions",
+    "Fetched",
+    "FileReader",
+    "GroupOptions",
+    "GroupRule",
+    "HeadOptions",
+    "HeadedChunker",
+    "IngestOptions",
+    "LoaderOptions",
+    "LoaderReader",
+    "Parser",
+    "Reader",
+    "RemoteFile",
+    "RemoteReader",
+    "Resolve",
+    "ScanProgress",
+    "SourceFile",
+    "SourceOptions",
+    "SuffixReader",
+    "TableOptions",
+    "TableReader",
+    "WebReader",
+    "WikipediaReader",
+    "check_parser_name",
+    "check_spans",
+    "clean_metadata",
+    "default_readers",
+    "engine_name",
+    "extract_bytes",
+    "files_of",
+    "guarded",
+    "guess_language",
+    "iso_date",
+    "load_reader",
+    "make_chunker",
+    "markdown_headings",
+    "normalise",
+    "parse_html",
+    "parser_version",
+    "pick_reader",
+    "read_bytes",
+    "refusal",
+    "resolve",
+    "shortened",
+]

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from .. import ingest  # files that only settings need load nothing else of this room
 from ..core import (
     GROUPS,
     ConfigError,
@@ -22,9 +21,7 @@ from ..core import (
     reader_filter,
     value_hash,
 )
-
-if TYPE_CHECKING:
-    from ._seams import Failure
+from ._seams import Failure
 
 _WILDCARD = re.compile(r"\*\*/|\*\*|\*|\?|[^*?]+")
 _MEANING = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
@@ -111,7 +108,7 @@ class GroupOptions:
         self, document: Document, source: str, fields: dict[str, Any], of_source: tuple[str, ...]
     ) -> Document | Failure:
         if misspelt := misspelt_groups(document.metadata):
-            return ingest.Failure(
+            return Failure(
                 document.id,
                 UnclearGroupsError(
                     f"metadata: {misspelt!r} is not a field, but nearly {GROUPS!r}",
@@ -128,7 +125,7 @@ class GroupOptions:
         try:
             of_document = () if stated is None else group_names(stated)
         except ConfigError as error:
-            return ingest.Failure(
+            return Failure(
                 document.id,
                 UnclearGroupsError(
                     f"{GROUPS}: {error.what}: without them the document would be everyone's",
@@ -138,7 +135,7 @@ class GroupOptions:
             )
         groups = common_groups((of_document, of_rule, of_source))
         if groups is None:
-            return ingest.Failure(document.id, _no_common_group(document.id, of_document, of_rule))
+            return Failure(document.id, _no_common_group(document.id, of_document, of_rule))
         return replace(document, metadata={**document.metadata, **fields, GROUPS: groups})
 
     def groups_of(self, document_id: str, source: str) -> tuple[str, ...]:

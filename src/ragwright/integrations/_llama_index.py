@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from ..core import Hit
+from ..workbench import Workbench
 from ._search import ahits_for, hits_for, metadata
-
-if TYPE_CHECKING:
-    from ..workbench import Workbench
 
 
 class LlamaIndexRetriever(BaseRetriever):

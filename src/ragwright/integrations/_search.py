@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core import Hit, plain
 from ..retrieve import parse_filter
-from ..workbench import Asking
-
-if TYPE_CHECKING:
-    from ..workbench import Workbench
+from ..workbench import Asking, Workbench
 
 
 def hits_for(

@@ -1,5 +1,56 @@
 """Jobs: schedules, runs, notices, and promotion of a configuration."""
 
-import lazy_loader
+from ._added_steps import run_added_step
+from ._alerts import send_alerts
+from ._history import JobRun, NoticeSent, RunStart, StepRun
+from ._job_tables import JOB_TABLES
+from ._jobs import CheckLine, JobCall, Jobs, ListedJob, job_faults, job_findings
+from ._notices import Notices, NoticeText, shown_address, without_secrets
+from ._options import JOBS, JobStep, ProjectJob, project_jobs
+from ._promotion import Gating, Promoted, Promoting, gate_evaluation, promote, promote_back
+from ._runs import Clock, JobRunner, RunListener, RunRequest, run_lines, told_time
+from ._schedule import Schedule
+from ._server import JobServer
+from ._steps import PROGRAM, StepEnd, StepPlan, run_step
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "JOBS",
+    "JOB_TABLES",
+    "PROGRAM",
+    "CheckLine",
+    "Clock",
+    "Gating",
+    "JobCall",
+    "JobRun",
+    "JobRunner",
+    "JobServer",
+    "JobStep",
+    "Jobs",
+    "ListedJob",
+    "NoticeSent",
+    "NoticeText",
+    "Notices",
+    "ProjectJob",
+    "Promoted",
+    "Promoting",
+    "RunListener",
+    "RunRequest",
+    "RunStart",
+    "Schedule",
+    "StepEnd",
+    "StepPlan",
+    "StepRun",
+    "gate_evaluation",
+    "job_faults",
+    "job_findings",
+    "project_jobs",
+    "promote",
+    "promote_back",
+    "run_added_step",
+    "run_lines",
+    "run_step",
+    "send_alerts",
+    "shown_address",
+    "told_time",
+    "without_secrets",
+]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..core import counted
 from ..drafting import OpenDrift, project_outputs
-from ..monitoring import measure_options, served_drift
+from ..measure import Watched
+from ..monitoring import DriftReport, MeasureDrift, measure_options, served_drift
+from ..project import Project
 from ._history import NoticeSent
 from ._notices import Notices, NoticeText
-
-if TYPE_CHECKING:
-    from ..measure import Watched
-    from ..monitoring import DriftReport, MeasureDrift
-    from ..project import Project
 
 _MOST_MOVES = 10
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from ..core import (
@@ -18,9 +18,7 @@ from ..core import (
     notice_address_faults,
     option,
 )
-
-if TYPE_CHECKING:
-    from ..project import Settings
+from ..project import Settings
 
 
 @dataclass(frozen=True, slots=True)

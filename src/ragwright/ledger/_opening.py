@@ -11,11 +11,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from .. import ledger  # PostgreSQL loads where a database is shared
 from ..core import SchemaVersionError, StoreDamagedError, StoreError
 from ._database import Connection, Database, Place, Tables
 from ._kept_files import discard, file_error
 from ._ledger_tables import ledger_tables
+from ._postgres import PostgresDatabase
 from ._sqlite import SqliteDatabase
 from ._writer import Writer
 
@@ -72,7 +72,7 @@ def open_database(place: Place, tables: Tables, *, power_safe: bool = False) -> 
     """
     if isinstance(place, Path):
         return SqliteDatabase(place, tables, power_safe, keep=True)
-    return ledger.PostgresDatabase(place, tables)
+    return PostgresDatabase(place, tables)
 
 
 class Ledger:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from .. import models as room  # clients load when a model is asked
 from ..core import PluginError, RagwrightError, Usage, counted
 from ..flow import (
-    AnyHandler,
     BatchHandler,
-    Chat,
-    Complete,
     Embed,
     EmbedReply,
     Handler,
     Rerank,
     RerankReply,
 )
+from ._embedding import embed_texts
 from ._lexical import LexicalReranker
 from ._registry import Models
 
@@ -117,7 +113,7 @@ class LocalEmbedHandler(ReadsOnly, BatchHandler[Embed, EmbedReply]):
             embedder = self.models.embedder(name)
             assert embedder is not None, "the route sends servers elsewhere"
             rule = self.models.vector_rule(name)
-            results = room.embed_texts(
+            results = embed_texts(
                 embedder,
                 [request.texts for request in requests],
                 rule.prefixes.of(requests[0].role),
@@ -157,26 +153,3 @@ class LocalRerankHandler(ReadsOnly, BatchHandler[Rerank, RerankReply]):
         except RagwrightError as error:
             return error
         return RerankReply(scores, scale=reranker.scale)
-
-
-def model_handlers(models: Models) -> Mapping[type, AnyHandler | Callable[[Any], AnyHandler]]:
-    """Handlers for one runner, by kind of request; those of servers share its connections.
-
-    ``Embed`` and ``Rerank`` are routed by model: local ones go in batches off the loop,
-    those of servers one by one on it. Clients of servers load at the first request to one.
-    """
-    remote = cache(lambda: room.remote_handlers(models))
-    embed_here, rank_here = LocalEmbedHandler(models), LocalRerankHandler(models)
-
-    def embedding(request: Embed) -> AnyHandler:
-        return embed_here if models.is_local(request.model) else remote().embed
-
-    def reranking(request: Rerank) -> AnyHandler:
-        return rank_here if models.is_local(request.model) else remote().rerank
-
-    return {
-        Chat: lambda _: remote().chat,
-        Complete: lambda _: remote().complete,
-        Embed: embedding,
-        Rerank: reranking,
-    }

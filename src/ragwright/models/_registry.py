@@ -7,19 +7,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from .. import models as room  # back ends load when a model is opened
 from ..core import ConfigError, PluginError, RagwrightError, Usage, addition, load_object
+from ._embedding import VectorRule, settle_rule
+from ._folder import local_engine
+from ._hf_tokenizer import HFTokenizer
+from ._hub import Hub
 from ._lexical import LexicalReranker
 from ._names import NO_MODEL, PROVIDERS, Directory, Target
+from ._onnx import OnnxEmbedder
+from ._onnx_rerank import OnnxReranker
+from ._openai import OpenAIChat
 from ._options import EmbedOptions, ModelSettings, TimeLimits
+from ._rerank import CrossEncoderReranker, folder_identity
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
-
-if TYPE_CHECKING:
-    from ._embedding import VectorRule
-    from ._hub import Hub
-    from ._transport import Connections
+from ._st import SentenceTransformerEmbedder
+from ._static import StaticEmbedder
+from ._transport import Connections, server_identity
+from ._tuned_card import is_unproven as is_unproven_
 
 Backend: TypeAlias = ChatModel | Embedder | Reranker
 
@@ -64,7 +70,7 @@ class Models:
     @cached_property
     def hub(self) -> Hub:
         """Models of the hub, in the project's folder or the user's cache."""
-        return room.Hub(self.root)
+        return Hub(self.root)
 
     def register(self, name: str, backend: Backend) -> None:
         """Register a back end made in Python under a name; it overrides settings."""
@@ -149,7 +155,7 @@ class Models:
         target = None if own is not None else self.target(name)
         if target is None or target.kind != "server":
             raise _wrong(name, "chat", own)
-        return room.OpenAIChat(target, connections)
+        return OpenAIChat(target, connections)
 
     def embedder(self, name: str) -> Embedder | None:
         """The local embedder of a name, opened once; None where a server embeds.
@@ -227,7 +233,7 @@ class Models:
     def is_unproven(self, name: str) -> bool:
         """True for a fine-tuned model that was kept although it is not proven better."""
         _, _, place = name.partition(":")
-        return bool(place) and room.is_unproven((self.root or Path()) / place)
+        return bool(place) and is_unproven_((self.root or Path()) / place)
 
     def reranker(self, name: str) -> Reranker:
         """The local reranker of a name, opened once: a custom one, or a cross-encoder.
@@ -243,7 +249,7 @@ class Models:
             with self._opening:
                 if name not in self._cross:
                     source, engine = self._located(self.target(name))
-                    open_ = room.OnnxReranker if engine == "onnx" else room.CrossEncoderReranker
+                    open_ = OnnxReranker if engine == "onnx" else CrossEncoderReranker
                     self._cross[name] = open_(source, self._options(name))
                 return self._cross[name]
         raise _wrong(name, "reranking", own)
@@ -256,7 +262,7 @@ class Models:
         """
         if self.backend(name) is None and self.target(name).name.provider in _CROSS:
             if name not in self._cross_files:
-                self._cross_files[name] = room.folder_identity(self._located(self.target(name))[0])
+                self._cross_files[name] = folder_identity(self._located(self.target(name))[0])
             identity = self._cross_files[name]
             if identity is not None:
                 return identity
@@ -278,21 +284,21 @@ class Models:
         if not folder:
             return None
         if folder not in self._chat_tokenizers:
-            self._chat_tokenizers[folder] = room.HFTokenizer((self.root or Path()) / folder)
+            self._chat_tokenizers[folder] = HFTokenizer((self.root or Path()) / folder)
         return self._chat_tokenizers[folder]
 
     def vector_rule(self, name: str) -> VectorRule:
         """Prefixes and similarity that apply to an embedding model."""
         embedder = self.embedder(name)
         rule = getattr(embedder, "rule", None)
-        if isinstance(rule, room.VectorRule):
+        if isinstance(rule, VectorRule):
             return rule
         settings = self.directory.settings.get(name, ModelSettings())
         names: tuple[str, ...] = ()
         if embedder is None:
             target = self.target(name)
             settings, names = target.settings, (target.name.name,)
-        return room.settle_rule(self._options(name), settings, names, room.VectorRule())
+        return settle_rule(self._options(name), settings, names, VectorRule())
 
     def embedder_identity(self, name: str) -> str:
         """Everything besides the texts that determines a model's vectors.
@@ -305,10 +311,10 @@ class Models:
         embedder = self.embedder(name)
         if embedder is None:
             target = self.target(name)
-            server, window = room.server_identity(target), target.settings.context_window
+            server, window = server_identity(target), target.settings.context_window
             return f"{server}:{window}:{self.vector_rule(name).identity()}{self._long(window)}"
         own = f"{embedder.identity}{self._long(embedder.window)}"
-        if isinstance(getattr(embedder, "rule", None), room.VectorRule):
+        if isinstance(getattr(embedder, "rule", None), VectorRule):
             return own
         return f"{own}:{embedder.window}:{self.vector_rule(name).identity()}"
 
@@ -352,10 +358,10 @@ class Models:
         """
         if target.name.provider != "hf":
             source, engine = self._source(target), target.name.provider
-            static = engine == "st" and room.local_engine(Path(source).expanduser()) == "static"
+            static = engine == "st" and local_engine(Path(source).expanduser()) == "static"
             return source, "static" if static else engine
         folder = self.hub.folder(target.name.name)
-        return str(folder), room.local_engine(folder)
+        return str(folder), local_engine(folder)
 
     def _source(self, target: Target) -> str:
         """The folder of a local model, where it is one; else its name on the hub."""
@@ -370,9 +376,9 @@ class Models:
 
 
 _ENGINES: Mapping[str, Callable[[str, EmbedOptions, ModelSettings], Embedder]] = {
-    "onnx": lambda *setup: room.OnnxEmbedder(*setup),
-    "st": lambda *setup: room.SentenceTransformerEmbedder(*setup),
-    "static": lambda *setup: room.StaticEmbedder(*setup),
+    "onnx": lambda *setup: OnnxEmbedder(*setup),
+    "st": lambda *setup: SentenceTransformerEmbedder(*setup),
+    "static": lambda *setup: StaticEmbedder(*setup),
 }
 """The function that opens an embedding model, by provider."""
 

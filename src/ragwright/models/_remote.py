@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
-from .. import models as room  # clients load when a model is asked
 from ..core import ModelRefusedError, RagwrightError
 from ..flow import (
+    AnyHandler,
     Chat,
     ChatReply,
     Complete,
@@ -21,16 +23,14 @@ from ..flow import (
     RerankReply,
     SendHandler,
 )
-from ._carriers import ByModel, ReadsOnly
+from ._carriers import ByModel, LocalEmbedHandler, LocalRerankHandler, ReadsOnly
 from ._embedding import RoughTokenizer, VectorRule, plan_windows
 from ._limits import Heard, watched
+from ._openai import OpenAIChat, OpenAIEmbeddings
 from ._registry import Models
+from ._rerank import ServerReranker
 from ._seams import ChatModel
 from ._transport import Connections
-
-if TYPE_CHECKING:
-    from ._openai import OpenAIEmbeddings
-    from ._rerank import ServerReranker
 
 _ROUGH = RoughTokenizer()
 
@@ -104,7 +104,7 @@ class ChatHandler(_Remote, SendHandler[Chat, ChatReply]):
         """One attempt, by the model the request names."""
         await self.pace(request.model)
         model = self.chat_model(request.model)
-        if isinstance(model, room.OpenAIChat):  # sees the server's bytes, which is more precise
+        if isinstance(model, OpenAIChat):  # sees the server's bytes, which is more precise
             return await model.chat(request, on_delta)
         async with self.watched(request.model) as heard:
             return await model.chat(
@@ -124,7 +124,7 @@ class CompleteHandler(_Remote, SendHandler[Complete, CompleteReply]):
         await self.pace(request.model)
         model = self.chat_model(request.model)
         try:
-            if isinstance(model, room.OpenAIChat):
+            if isinstance(model, OpenAIChat):
                 return await model.complete(request)
             async with self.watched(request.model):
                 return await model.complete(request)
@@ -165,7 +165,7 @@ class RemoteEmbedHandler(ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
             if rule.dimensions is not None:
                 settings = replace(target.settings, dimensions=rule.dimensions)
                 target = replace(target, settings=settings)
-            self._models[name] = room.OpenAIEmbeddings(target, self.connections)
+            self._models[name] = OpenAIEmbeddings(target, self.connections)
         planned = plan_windows(
             [request.texts],
             rule.prefixes.of(request.role),
@@ -200,7 +200,7 @@ class RemoteRerankHandler(ReadsOnly, _Remote, SendHandler[Rerank, RerankReply]):
     def model(self, name: str) -> ServerReranker:
         """The reranker, opened once per runner."""
         if name not in self._models:
-            self._models[name] = room.ServerReranker(self.models.target(name), self.connections)
+            self._models[name] = ServerReranker(self.models.target(name), self.connections)
         return self._models[name]
 
     def identity(self, request: Rerank) -> str:
@@ -244,3 +244,26 @@ def remote_handlers(models: Models) -> RemoteHandlers:
         RemoteEmbedHandler(models, connections),
         RemoteRerankHandler(models, connections),
     )
+
+
+def model_handlers(models: Models) -> Mapping[type, AnyHandler | Callable[[Any], AnyHandler]]:
+    """Handlers for one runner, by kind of request; those of servers share its connections.
+
+    ``Embed`` and ``Rerank`` are routed by model: local ones go in batches off the loop,
+    those of servers one by one on it. Clients of servers load at the first request to one.
+    """
+    remote = cache(lambda: remote_handlers(models))
+    embed_here, rank_here = LocalEmbedHandler(models), LocalRerankHandler(models)
+
+    def embedding(request: Embed) -> AnyHandler:
+        return embed_here if models.is_local(request.model) else remote().embed
+
+    def reranking(request: Rerank) -> AnyHandler:
+        return rank_here if models.is_local(request.model) else remote().rerank
+
+    return {
+        Chat: lambda _: remote().chat,
+        Complete: lambda _: remote().complete,
+        Embed: embedding,
+        Rerank: reranking,
+    }

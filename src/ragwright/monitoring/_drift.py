@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ..drafting import project_outputs
+from ..drafting import ServedScore, project_outputs
 from ..experiment import judging
 from ..measure import (
     Drift,
@@ -24,12 +24,9 @@ from ..measure import (
     parse_measures,
     period_alpha,
 )
+from ..project import Project
 from ._moves import Moved, moves_of
 from ._options import measure_options
-
-if TYPE_CHECKING:
-    from ..drafting import ServedScore
-    from ..project import Project
 
 DriftState: TypeAlias = DriftVerdict | Literal["reference"]
 

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile, zip_longest
-from typing import TYPE_CHECKING
 
-from ..core import BudgetStopped, ConfigError, MeasureError, Row, Score, changed_options, value_hash
-from ..drafting import JudgedBy, output_row, project_outputs
+from ..core import (
+    BudgetStopped,
+    ConfigError,
+    MeasureError,
+    MetaValue,
+    Row,
+    Score,
+    changed_options,
+    value_hash,
+)
+from ..drafting import JudgedBy, Outputs, WaitingAnswer, output_row, project_outputs
 from ..experiment import check_models, chosen_measures, judging
+from ..flow import Flow
 from ..ledger import FileLock
 from ..measure import (
     Measure,
@@ -20,13 +29,8 @@ from ..measure import (
     score_row,
     shipped_rubrics,
 )
+from ..project import Project
 from ._options import Measuring, measure_options
-
-if TYPE_CHECKING:
-    from ..core import MetaValue
-    from ..drafting import Outputs, WaitingAnswer
-    from ..flow import Flow
-    from ..project import Project
 
 _AT_ONCE = 16
 """Number of answers whose scores are stored together."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..core import value_hash
-
-if TYPE_CHECKING:
-    from ..drafting import ServedScore
+from ..drafting import ServedScore
 
 MovedPart: TypeAlias = Literal["corpus", "model", "prompt", "judge", "configuration"]
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING
 
 from .. import measure
 from ..core import ConfigError, notice_address_faults, option
-
-if TYPE_CHECKING:
-    from ..project import Settings
+from ..project import Settings
 
 _OFFLINE = ("KPrecision(content+bigrams)",)
 """Measures of served answers where none are named."""

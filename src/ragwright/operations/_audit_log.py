@@ -9,18 +9,15 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core import RagwrightError, StoreError, erased_name
 from ..ledger import Connection, Ledger, Place, committed
+from ..project import Project, ProjectFolder, Settings
 from ._audit_tables import EVENT_COLUMNS
-from ._events import Event, owner_event
+from ._events import Event, EventKind, owner_event
 from ._options import AuditOptions, audit_options
 from ._telemetry import EventExport
-
-if TYPE_CHECKING:
-    from ..project import Project, ProjectFolder, Settings
-    from ._events import EventKind
 
 _DAY = 86_400
 _LOOK = 3_600.0

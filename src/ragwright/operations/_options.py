@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..core import option
-
-if TYPE_CHECKING:
-    from ..project import Settings
+from ..project import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,69 @@
 """Passports of judges: how far a measure, a model or recorded verdicts agree with people."""
 
-import lazy_loader
+from ._checks import judge_checks, passport_line
+from ._compute import dimension_about, measures_about, passport_from
+from ._making import (
+    PassportOptions,
+    calls_a_model,
+    forecast_passport,
+    free_passport,
+    judged_passport,
+)
+from ._passport import (
+    FreeDifference,
+    GroupBias,
+    JudgeFigures,
+    JudgeKind,
+    JudgePassport,
+    LabelPlan,
+    Passport,
+    PeopleFigures,
+    passport_json,
+    passport_of,
+)
+from ._people import Adapter, Dimension, PeopleSet, Rated, checked_people
+from ._stored import known_passports, passport_of_judge, read_passport, record_passport
+from ._verdicts import FREE, Verdicts, free_verdicts, recorded_verdicts, verdicts_in
+from .sets import MappedColumn, SetFiles, known_sets, open_people, read_column_map
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "FREE",
+    "Adapter",
+    "Dimension",
+    "FreeDifference",
+    "GroupBias",
+    "JudgeFigures",
+    "JudgeKind",
+    "JudgePassport",
+    "LabelPlan",
+    "MappedColumn",
+    "Passport",
+    "PassportOptions",
+    "PeopleFigures",
+    "PeopleSet",
+    "Rated",
+    "SetFiles",
+    "Verdicts",
+    "calls_a_model",
+    "checked_people",
+    "dimension_about",
+    "forecast_passport",
+    "free_passport",
+    "free_verdicts",
+    "judge_checks",
+    "judged_passport",
+    "known_passports",
+    "known_sets",
+    "measures_about",
+    "open_people",
+    "passport_from",
+    "passport_json",
+    "passport_line",
+    "passport_of",
+    "passport_of_judge",
+    "read_column_map",
+    "read_passport",
+    "record_passport",
+    "recorded_verdicts",
+    "verdicts_in",
+]

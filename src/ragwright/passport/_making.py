@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..core import ConfigError, Row, counted
 from ..experiment import (
@@ -28,7 +27,7 @@ from ..measure import (
     parse_measure,
     parse_measures,
 )
-from ..project import at_work
+from ..project import Project, at_work
 from ..testsets import Testset
 from ._compute import measures_about, passport_from
 from ._passport import Passport
@@ -43,9 +42,6 @@ from ._verdicts import (
     verdicts_in,
 )
 from .sets import MappedColumn, open_people, read_column_map
-
-if TYPE_CHECKING:
-    from ..project import Project
 
 
 @dataclass(frozen=True, slots=True)

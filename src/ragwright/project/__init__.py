@@ -1,5 +1,117 @@
 """An opened project: settings, folder, store, runner, target, personas, glossary, ingest."""
 
-import lazy_loader
+from ._findings import Check, index_findings, model_findings, unproven_models
+from ._folder import ProjectFolder, init_project, project_templates
+from ._ingesting import forecast_ingest, ingest_sources, last_ingest
+from ._like import StoredDocuments, build_like, unfetched
+from ._make_ingest import make_ingest
+from ._model_list import ListedModel, list_models
+from ._persona_files import persona_change, write_persona
+from ._project import Project
+from ._run_kinds import ABLATE, CONFIRM, SWEEP, TRIAL
+from ._served import (
+    Change,
+    Configuration,
+    Served,
+    changed_files,
+    configuration_from,
+    configuration_of,
+    keep_configuration,
+    not_reproducible,
+    promoted_settings,
+    run_configuration,
+    served_project,
+)
+from ._session import EVERY, AnswersUnderWay, Session
+from ._settings import (
+    SERVED_SECTIONS,
+    Overrides,
+    Settings,
+    index_settings,
+    load_settings,
+    project_keys,
+    project_sections,
+    served_sections,
+    setting_places,
+    settings_without_file,
+)
+from ._work import at_work
+from .building import (
+    Feed,
+    Ingest,
+    IngestForecast,
+    IngestProgress,
+    IngestReport,
+    Pace,
+    Stamps,
+    clear_spools,
+    forget_glossaries,
+    forget_stamps,
+    is_mined,
+    project_glossary,
+    reading,
+)
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "ABLATE",
+    "CONFIRM",
+    "EVERY",
+    "SERVED_SECTIONS",
+    "SWEEP",
+    "TRIAL",
+    "AnswersUnderWay",
+    "Change",
+    "Check",
+    "Configuration",
+    "Feed",
+    "Ingest",
+    "IngestForecast",
+    "IngestProgress",
+    "IngestReport",
+    "ListedModel",
+    "Overrides",
+    "Pace",
+    "Project",
+    "ProjectFolder",
+    "Served",
+    "Session",
+    "Settings",
+    "Stamps",
+    "StoredDocuments",
+    "at_work",
+    "build_like",
+    "changed_files",
+    "clear_spools",
+    "configuration_from",
+    "configuration_of",
+    "forecast_ingest",
+    "forget_glossaries",
+    "forget_stamps",
+    "index_findings",
+    "index_settings",
+    "ingest_sources",
+    "init_project",
+    "is_mined",
+    "keep_configuration",
+    "last_ingest",
+    "list_models",
+    "load_settings",
+    "make_ingest",
+    "model_findings",
+    "not_reproducible",
+    "persona_change",
+    "project_glossary",
+    "project_keys",
+    "project_sections",
+    "project_templates",
+    "promoted_settings",
+    "reading",
+    "run_configuration",
+    "served_project",
+    "served_sections",
+    "setting_places",
+    "settings_without_file",
+    "unfetched",
+    "unproven_models",
+    "write_persona",
+]

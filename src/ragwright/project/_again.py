@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..core import listed
-
-if TYPE_CHECKING:
-    from ._project import Project
+from ._project import Project
 
 Again = tuple["frozenset[str] | None", tuple[str, ...]]
 

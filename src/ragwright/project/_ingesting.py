@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import flow, ingest
 from ..core import (
@@ -19,11 +19,13 @@ from ..core import (
     plugin_folder,
 )
 from ..engines import open_engine, settled_engine
-from ..ingest import ScanProgress
+from ..ingest import FetchBytes, Fetched, ScanProgress
 from ..ledger import Ledger
 from ._again import vectors_again
 from ._folder import ProjectFolder
 from ._make_ingest import make_ingest
+from ._project import Project
+from ._settings import SourceEntry
 from ._source_entries import entry_of_argument
 from ._work import at_work
 from .building import (
@@ -44,11 +46,6 @@ from .building import (
     spool_folder,
     web_pages,
 )
-
-if TYPE_CHECKING:
-    from ..ingest import FetchBytes, Fetched
-    from ._project import Project
-    from ._settings import SourceEntry
 
 
 @at_work("ingest")

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from ..core import SourceError
-from ..ingest import Reader
+from ..core import Document, SourceError
+from ..index import IndexSpec, Store
+from ..ingest import Failure, FetchBytes, Fetched, Reader
 from ._ingesting import read_sources_again
 from ._make_ingest import make_ingest
-from .building import Feed, Ingest
-
-if TYPE_CHECKING:
-    from ..core import Document
-    from ..index import IndexSpec, Store
-    from ..ingest import Failure, FetchBytes, Fetched
-    from ._project import Project
-    from .building import IngestReport
+from ._project import Project
+from .building import Feed, Ingest, IngestReport
 
 
 class StoredDocuments(Reader):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from .building import Ingest
-
-if TYPE_CHECKING:
-    from ..index import Store
-    from ._project import Project
-    from .building import Stamps
+from ..index import Store
+from ._project import Project
+from .building import Ingest, Stamps
 
 IngestT = TypeVar("IngestT", bound=Ingest)
 

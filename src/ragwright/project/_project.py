@@ -9,24 +9,22 @@ from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
-from .. import answer, flow, index, ingest, ledger, models, project as room, retrieve
-from ..core import StoreDamagedError
+from .. import answer, flow, index, ingest, ledger, models, retrieve
+from ..answer import AskPlan
+from ..core import Document, Persona, StoreDamagedError, load_addition, own_additions
+from ..flow import Message, Replies, Route, Runner, Runs, SharedWork, Spending
+from ..index import IndexSpec, Store, Views
+from ..ingest import Chunker
 from ..ledger import Erasures, WorkLock, discard
+from ..models import Analyzer, Models, Tokenizer
+from ..retrieve import Databases, Glossary, Target
 from . import building
 from ._folder import ProjectFolder
+from ._served import served_project
 from ._session import AnswersUnderWay, Session
 from ._settings import Settings, load_settings, rooted
-
-if TYPE_CHECKING:
-    from ..answer import AskPlan
-    from ..core import Document, Persona
-    from ..flow import Message, Replies, Route, Runner, Runs, SharedWork, Spending
-    from ..index import IndexSpec, Store, Views
-    from ..ingest import Chunker
-    from ..models import Analyzer, Models, Tokenizer
-    from ..retrieve import Databases, Glossary, Target
 
 
 class Closing(Protocol):
@@ -83,7 +81,7 @@ class Project:
         options = session or Session()
         sections = None
         if options.served:
-            project, sections = room.served_project(project)
+            project, sections = served_project(project)
         settings = load_settings(project.settings, options.overrides, served=sections)
         return cls(project, settings, options)
 
@@ -332,7 +330,7 @@ class Project:
 
     def routes(self, views: Views) -> Mapping[type[Any], Route]:
         """The handlers of requests, with searches on these views; rare ones open when used."""
-        return room.Routes(self, views)
+        return Routes(self, views)
 
     @cached_property
     def databases(self) -> Databases:
@@ -545,7 +543,41 @@ class Project:
         plan = answer.AskPlan(settings.retrieve, setup, tuple(history), notes, databases)
         # variants are measured as they are
         guards = self._base is self and self.folder.promise.exists()
-        return replace(plan, guard=room.answer_guard(self)) if guards else plan
+        if not guards:
+            return plan
+        guard_of = load_addition("guards", "promise", where=str(self.folder.promise))
+        return replace(plan, guard=guard_of(self))
+
+
+class Routes(dict[type[Any], Route]):
+    """The handler of each kind of request; those that parts add are found by name.
+
+    Args:
+        project: The project.
+        views: Views that searches are answered from.
+    """
+
+    def __init__(self, project: Project, views: Views) -> None:
+        super().__init__(models.model_handlers(project.models))
+        self._project = project
+        self[flow.Search] = index.SearchHandler(views)
+        self[flow.Lookup] = index.LookupHandler(views)
+
+    def __missing__(self, kind: type[Any]) -> Route:
+        """The handler of a further kind.
+
+        Raises:
+            KeyError: No part carries it out.
+        """
+        project = self._project
+        if kind is flow.Fetch:
+            self[kind] = ingest.FetchHandler(project.settings.fetch)
+        elif kind is flow.Sql:
+            self[kind] = retrieve.SqlHandler(project.databases)
+        else:
+            handlers = {known.name: known for known in own_additions("handlers")}
+            self[kind] = handlers[kind.__name__].load()(project)
+        return self[kind]
 
 
 _ASKED = attrgetter("models", "embed", "store", "fetch", "budget", "retrieve.databases")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from ..core import (
     ConfigError,
@@ -25,11 +25,7 @@ from ..core import (
     load_object,
     option,
 )
-from ..ledger import SharedPlace
-
-if TYPE_CHECKING:
-    from ..ledger import Place
-
+from ..ledger import Place, SharedPlace
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 

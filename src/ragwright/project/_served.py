@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..core import (
     ConfigError,
@@ -28,13 +28,10 @@ from ..core import (
     text_hash,
     value_hash,
 )
+from ..flow import Runs
 from ..ledger import Connection, FileLock, Ledger
 from ._folder import ProjectFolder
-from ._settings import served_sections
-
-if TYPE_CHECKING:
-    from ..flow import Runs
-    from ._settings import Settings
+from ._settings import Settings, served_sections
 
 Action: TypeAlias = Literal["promote", "back"]
 

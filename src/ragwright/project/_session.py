@@ -7,12 +7,9 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .. import retrieve
-
-if TYPE_CHECKING:
-    from ._settings import Settings
+from ._settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

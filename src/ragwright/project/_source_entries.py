@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core import ConfigError, common_groups
 from ..ingest import SourceOptions
+from ._project import Project
 from ._settings import SourceEntry
-
-if TYPE_CHECKING:
-    from ._project import Project
 
 
 def entry_of_argument(project: Project, source: str) -> SourceEntry:

@@ -1,5 +1,50 @@
 """Answers with a stated risk: a threshold that is chosen, certified and stored."""
 
-import lazy_loader
+from ._certificate import Certificate, certificate_in_force, certificates, withdraw_promise
+from ._certify import (
+    Candidate,
+    Plan,
+    Step,
+    auc,
+    best_plan,
+    certified_steps,
+    plan_of,
+    risk_bound,
+    risk_p,
+    rows_needed,
+)
+from ._fingerprint import changes_since, promised_parts, suspending_changes
+from ._guard import guard_of
+from ._making import Promised, Promising, again, forecast_promise, make_promise
+from ._scores import SCORES, GradedRows, RightRule, graded, parse_right_rule
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "SCORES",
+    "Candidate",
+    "Certificate",
+    "GradedRows",
+    "Plan",
+    "Promised",
+    "Promising",
+    "RightRule",
+    "Step",
+    "again",
+    "auc",
+    "best_plan",
+    "certificate_in_force",
+    "certificates",
+    "certified_steps",
+    "changes_since",
+    "forecast_promise",
+    "graded",
+    "guard_of",
+    "make_promise",
+    "parse_right_rule",
+    "plan_of",
+    "promised_parts",
+    "risk_bound",
+    "risk_p",
+    "rows_needed",
+    "suspending_changes",
+    "withdraw_promise",
+]

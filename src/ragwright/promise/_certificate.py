@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core import ConfigError, StoreError, replace_text
 from ..ledger import FileLock
+from ..project import ProjectFolder
 from ._certify import Candidate
-
-if TYPE_CHECKING:
-    from ..project import ProjectFolder
 
 _HINT = (
     "restore it from version control, or run `ragwright promise --withdraw` to answer without a "

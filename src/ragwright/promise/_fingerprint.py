@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..answer import DraftOptions
 from ..core import value_hash
-from ..project import configuration_of
-
-if TYPE_CHECKING:
-    from ..project import Project, Settings
-    from ._certificate import Certificate
+from ..project import Project, Settings, configuration_of
+from ._certificate import Certificate
 
 
 def answering_settings_of(settings: Settings) -> Settings:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..answer import AnswerGuard
 from ..experiment import judging
+from ..project import Project
 from ._certificate import certificate_in_force
 from ._fingerprint import changes_since, promised_parts
 from ._scores import answer_score, shown_score
-
-if TYPE_CHECKING:
-    from ..project import Project
 
 
 def guard_of(project: Project) -> AnswerGuard | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core import ConfigError, StoreError, TestsetError, counted, plain
 from ..experiment import Evaluating, Evaluation, evaluate_testset, forecast_testset
-from ..flow import RunRow
+from ..flow import Forecast, RunRow
 from ..measure import Measure, parse_measures
-from ..project import at_work
+from ..project import Project, at_work
 from ..testsets import Openings, Testset, project_testset, split_clusters
 from ._certificate import (
     Certificate,
@@ -27,10 +27,6 @@ from ._certificate import (
 from ._certify import Candidate, Plan, Step, best_plan, certified_steps, risk_bound, rows_needed
 from ._fingerprint import answering_settings_of, promised_parts
 from ._scores import SCORES, GradedRows, RightRule, graded, parse_right_rule, score_measures
-
-if TYPE_CHECKING:
-    from ..flow import Forecast
-    from ..project import Project
 
 _REALISTIC = 20_000
 """Held-out questions above which nobody will write them."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +11,7 @@ from ..core import Answer, ConfigError, MeasureError, Row, Score, near
 from ..experiment import RIGHT_ANSWER, RowResult, answered_by, is_right
 from ..flow import Flow
 from ..measure import GateRule, Measure, MeasureSetup, marked, parse_measure, parse_rule, score_row
-
-if TYPE_CHECKING:
-    from ._certify import Flags, Numbers
+from ._certify import Flags, Numbers
 
 HIT, MARGIN, SNIPPET = "hit", "margin", "snippet"
 

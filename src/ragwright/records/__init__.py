@@ -1,5 +1,82 @@
 """Rows of tables and databases: bronze, silver and gold tables, then documents."""
 
-import lazy_loader
+from ._check import Checking, check_records
+from ._documents import RecordsReader, WholeChunker, record_document_id, record_key
+from ._engine import StepWork
+from ._options import RecordsOptions
+from ._plan import RefreshPlan, RefreshProgress, RefreshReport
+from ._refresh import refresh
+from ._seams import (
+    HASH,
+    KEY,
+    REASON,
+    TABLES,
+    ArrowTable,
+    RowSource,
+    Step,
+    TableName,
+    Task,
+    UpsertCounts,
+)
+from ._source import open_source
+from ._spec import (
+    RecordsSpec,
+    load_draft_spec,
+    load_spec,
+    shipped_format,
+    spec_faults,
+    unread_files,
+    unused_format_faults,
+)
+from .checking import CheckReport, PatternFacts
+from .declared import LengthGroup, Rollups, Rules, SourceSpec, TextFormat, parse_text_format
+from .tables import Changes, Manifest, Tables, export_chats, export_table, held_note, hold, release
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "HASH",
+    "KEY",
+    "REASON",
+    "TABLES",
+    "ArrowTable",
+    "Changes",
+    "CheckReport",
+    "Checking",
+    "LengthGroup",
+    "Manifest",
+    "PatternFacts",
+    "RecordsOptions",
+    "RecordsReader",
+    "RecordsSpec",
+    "RefreshPlan",
+    "RefreshProgress",
+    "RefreshReport",
+    "Rollups",
+    "RowSource",
+    "Rules",
+    "SourceSpec",
+    "Step",
+    "StepWork",
+    "TableName",
+    "Tables",
+    "Task",
+    "TextFormat",
+    "UpsertCounts",
+    "WholeChunker",
+    "check_records",
+    "export_chats",
+    "export_table",
+    "held_note",
+    "hold",
+    "load_draft_spec",
+    "load_spec",
+    "open_source",
+    "parse_text_format",
+    "record_document_id",
+    "record_key",
+    "refresh",
+    "release",
+    "shipped_format",
+    "spec_faults",
+    "unread_files",
+    "unused_format_faults",
+]

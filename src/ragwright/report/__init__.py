@@ -1,5 +1,149 @@
 """Reports from stored runs: tables, charts, one HTML file, JSON, CSV and JUnit XML."""
 
-import lazy_loader
+from ._ablation import ablation_json, ablation_table
+from ._answer_changes import AnswerChange, answer_changes, answer_changes_json, answer_changes_text
+from ._answers import answer_json, batch_json, hit_json, snippet_json
+from ._audit import audit_json, audit_table, audit_verdict
+from ._audit_page import audit_page
+from ._baseline import baseline_json, baseline_table, baselines_table
+from ._charts import DARK, LIGHT, Chart, Theme, heat, heat_span, themed
+from ._curves import curves_json, curves_table
+from ._data import comparison_json, gate_json, summary_csv, summary_json
+from ._diagnosis import (
+    diagnosis_json,
+    diagnosis_table,
+    lost_rows_text,
+    lost_run_rows_text,
+    run_diagnosis_json,
+    run_diagnosis_table,
+)
+from ._distances import null_bands
+from ._gate_comment import gate_markdown
+from ._junit import gate_junit, rows_junit
+from ._pack import STATES, Packed, pack_rows, prompt_pieces, unpacked
+from ._page import formatting, stylesheet
+from ._passport_page import passport_html, passport_verdict
+from ._passport_table import passport_table
+from ._plan import plan_json, plan_table
+from ._promise import (
+    certificate_json,
+    promise_json,
+    promise_status_json,
+    promise_status_text,
+    promise_text,
+)
+from ._readers import generators_json, generators_table
+from ._relations import parameter_relations, spearman, value_text
+from ._report import Report
+from ._reporting import Reporting, report_subject
+from ._row_files import RowFile, check_row_file, row_file
+from ._subject import Board, Entry, Subject
+from ._text import (
+    comparison_table,
+    gate_table,
+    rows_table,
+    slice_table,
+    summary_table,
+    text_table,
+    unequal_depths,
+)
+from ._trials import BoardView, TrialLike, leaderboard_table, trial_json
+from ._tuned import tuned_headline, tuned_json, tuned_table, tuned_use
+from ._tutorial import tutorial_json, tutorial_table
+from ._verdicts import verdict_json, verdict_table
+from ._weak import failing_json, failing_text
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "STATES",
+    "AnswerChange",
+    "Board",
+    "BoardView",
+    "Chart",
+    "Entry",
+    "Packed",
+    "Report",
+    "Reporting",
+    "RowFile",
+    "Subject",
+    "Theme",
+    "TrialLike",
+    "ablation_json",
+    "ablation_table",
+    "answer_changes",
+    "answer_changes_json",
+    "answer_changes_text",
+    "answer_json",
+    "audit_json",
+    "audit_page",
+    "audit_table",
+    "audit_verdict",
+    "baseline_json",
+    "baseline_table",
+    "baselines_table",
+    "batch_json",
+    "certificate_json",
+    "check_row_file",
+    "comparison_json",
+    "comparison_table",
+    "curves_json",
+    "curves_table",
+    "diagnosis_json",
+    "diagnosis_table",
+    "failing_json",
+    "failing_text",
+    "formatting",
+    "gate_json",
+    "gate_junit",
+    "gate_markdown",
+    "gate_table",
+    "generators_json",
+    "generators_table",
+    "heat",
+    "heat_span",
+    "hit_json",
+    "leaderboard_table",
+    "lost_rows_text",
+    "lost_run_rows_text",
+    "null_bands",
+    "pack_rows",
+    "parameter_relations",
+    "passport_html",
+    "passport_table",
+    "passport_verdict",
+    "plan_json",
+    "plan_table",
+    "promise_json",
+    "promise_status_json",
+    "promise_status_text",
+    "promise_text",
+    "prompt_pieces",
+    "report_subject",
+    "row_file",
+    "rows_junit",
+    "rows_table",
+    "run_diagnosis_json",
+    "run_diagnosis_table",
+    "slice_table",
+    "snippet_json",
+    "spearman",
+    "stylesheet",
+    "summary_csv",
+    "summary_json",
+    "summary_table",
+    "text_table",
+    "themed",
+    "trial_json",
+    "tuned_headline",
+    "tuned_json",
+    "tuned_table",
+    "tuned_use",
+    "tutorial_json",
+    "tutorial_table",
+    "unequal_depths",
+    "unpacked",
+    "value_text",
+    "verdict_json",
+    "verdict_table",
+]

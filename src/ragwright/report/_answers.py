@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..core import Answer, Hit, Snippet
+from ..drafting import DraftBatch
 from ._data import as_json, fields_of
-
-if TYPE_CHECKING:
-    from ..core import Answer, Hit, Snippet
-    from ..drafting import DraftBatch
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core import csv_lines, plain
-
-if TYPE_CHECKING:  # hits and answers are written without the measures
-    from ..measure import Comparisons, GateOutcome, Summary
+from ..measure import Comparisons, GateOutcome, Summary
 
 
 def as_json(value: Any) -> Any:

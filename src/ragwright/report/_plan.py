@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import measure as measuring
-from ..measure import ScoreSpread
+from ..measure import PLAN_MARGINS, ScoreSpread
 from ._text import WIDTH, number, text_table
 
 _METHOD = (
@@ -21,7 +20,7 @@ def plan_json(spreads: Sequence[ScoreSpread]) -> dict[str, Any]:
     for spread in spreads:
         rows = [
             dict(zip(("margin", "paired", "unpaired", "clustered"), (margin, *counts), strict=True))
-            for margin in measuring.PLAN_MARGINS
+            for margin in PLAN_MARGINS
             for counts in [spread.rows(margin)]
         ]
         kinds.append(
@@ -41,11 +40,11 @@ def plan_json(spreads: Sequence[ScoreSpread]) -> dict[str, Any]:
 
 def plan_table(spreads: Sequence[ScoreSpread], width: int = WIDTH) -> str:
     """Return rows needed by kind of score and margin, and what measured rows can see."""
-    heads = [f"{margin:.2f}" for margin in measuring.PLAN_MARGINS]
+    heads = [f"{margin:.2f}" for margin in PLAN_MARGINS]
     table = [["kind of score", "rows", *heads]]
     lines = []
     for spread in spreads:
-        counts = [spread.rows(margin) for margin in measuring.PLAN_MARGINS]
+        counts = [spread.rows(margin) for margin in PLAN_MARGINS]
         for at, design in enumerate(("paired", "unpaired, each", "paired, clustered")):
             cells = [f"{count[at]:,}" for count in counts]
             table.append(["" if at else spread.kind, design, *cells])

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..promise import risk_bound
+from ..promise import Candidate, Certificate, Promised, risk_bound
 from ._data import as_json, fields_of
 from ._text import WIDTH, number, text_table
-
-if TYPE_CHECKING:
-    from ..promise import Candidate, Certificate, Promised
 
 
 def promise_text(promised: Promised, width: int = WIDTH) -> str:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
-from .. import measure as measuring
-from ..core import counted
-
-if TYPE_CHECKING:
-    from ..core import Score
-    from ..experiment import RowResult
-    from ..measure import (
-        Comparison,
-        Comparisons,
-        GateOutcome,
-        MeasureScale,
-        Summary,
-    )
+from ..core import Score, counted
+from ..experiment import RowResult
+from ..measure import (
+    LEAST_P,
+    Comparison,
+    Comparisons,
+    GateOutcome,
+    MeasureScale,
+    Summary,
+    name_in_ragas,
+)
 
 WIDTH = 100
 """Most characters of a line if possible: a terminal, a log, a mail."""
@@ -314,7 +311,7 @@ def with_scale(measure: str, scale: MeasureScale | None, counted: Iterable[str] 
     """
     if scale is None:
         return measure
-    theirs = measuring.name_in_ragas(measure)
+    theirs = name_in_ragas(measure)
     in_ragas = f"; {theirs} in ragas" if theirs else ""
     direction = "" if scale.higher_is_better else ", lower is better"
     kinds = f", {' and '.join(gold)}" if (gold := list(counted)) else ""
@@ -338,7 +335,7 @@ def share(value: float | None) -> str:
 
 def p_cell(value: float | None) -> str:
     """Return a p-value as a cell: four digits, ``< 0.001``, or a dash."""
-    return "< 0.001" if value is not None and value < measuring.LEAST_P else number(value)
+    return "< 0.001" if value is not None and value < LEAST_P else number(value)
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:

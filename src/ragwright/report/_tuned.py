@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..training import Tuned, TunedTable
 from ._data import fields_of
 from ._text import text_table, with_scale
-
-if TYPE_CHECKING:
-    from ..training import Tuned, TunedTable
 
 _COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "verdict", "counted")
 

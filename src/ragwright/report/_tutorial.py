@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..measure import Comparison, Summary
+from ..training import TutorialTable
 from ._data import as_json, fields_of
 from ._text import text_table
-
-if TYPE_CHECKING:
-    from ..measure import Comparison, Summary
-    from ..training import TutorialTable
 
 _HEADS = {"Rubric(AnswersQuestion)": "answer relevance", "Groundedness": "groundedness"}
 

@@ -12,11 +12,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
-from .. import index, retrieve as fusion  # a search by keywords alone fuses nothing
+from .. import index
 from ..core import Relaxation, RelaxationLevel, RetrieveError, Term, well_formed
 from ..flow import (
     Flow,
@@ -30,11 +30,10 @@ from ..flow import (
     send,
 )
 from ..models import is_code, words
+from ._adaptive import Balance, balance, held_share, unknown_share
+from ._fusion import convex, rrf
 from ._options import RetrieveOptions
 from ._target import Candidates, Explanation, Ranking, Target, Variant
-
-if TYPE_CHECKING:
-    from ._adaptive import Balance
 
 Role: TypeAlias = Literal["query", "passage"]
 
@@ -220,7 +219,7 @@ def _fused(wording: Variant, result: _Found, target: Target, options: RetrieveOp
     if options.fusion == "rrf":
         weights = {name: getattr(channel_weights, name) for name in replies}
         ids = [[key for key, _ in pairs] for pairs in lists]
-        ranking = fusion.rrf(ids, options.rrf_k, list(weights.values()), limit=limit)
+        ranking = rrf(ids, options.rrf_k, list(weights.values()), limit=limit)
         return _Found(replies, vector, tuple(ranking), weights, f"rank fusion, k {options.rrf_k}")
     share, reason = options.keyword_share, "fixed weights"
     if options.fusion == "adaptive":
@@ -228,7 +227,7 @@ def _fused(wording: Variant, result: _Found, target: Target, options: RetrieveOp
         share, reason = chosen.keyword, chosen.reason
     shares = (channel_weights.keyword * share, channel_weights.dense * (1.0 - share))
     floors = (0.0, _dense_floor(replies["dense"], target))
-    ranking = fusion.convex(lists, shares, floors, options.candidates, limit=limit)
+    ranking = convex(lists, shares, floors, options.candidates, limit=limit)
     total = sum(shares)
     weights = {name: each / total for name, each in zip(replies, shares, strict=True)}
     return _Found(replies, vector, tuple(ranking), weights, reason)
@@ -244,13 +243,11 @@ def _dense_floor(reply: SearchReply, target: Target) -> float:
 def _balance(wording: Variant, keyword: SearchReply, target: Target, base: float) -> Balance:
     """The weights for this wording, from its words and the keyword results."""
     best = max((score for _, score in keyword.candidates), default=0.0)
-    held = fusion.held_share(best, keyword.terms)
+    held = held_share(best, keyword.terms)
     if not held:
-        return fusion.balance(base, 0.0, 0.0)
-    unknown = fusion.unknown_share(
-        wording.keyword, keyword.terms, target.analyzer, target.tokenizer
-    )
-    return fusion.balance(base, unknown, held)
+        return balance(base, 0.0, 0.0)
+    unknown = unknown_share(wording.keyword, keyword.terms, target.analyzer, target.tokenizer)
+    return balance(base, unknown, held)
 
 
 def _over_wordings(
@@ -258,7 +255,7 @@ def _over_wordings(
 ) -> Ranking:
     """Rank fusion of the wordings' rankings."""
     lists = [[key for key, _ in result.ranking] for result in results]
-    return tuple(fusion.rrf(lists, options.rrf_k, [wording.weight for wording in wordings]))
+    return tuple(rrf(lists, options.rrf_k, [wording.weight for wording in wordings]))
 
 
 def _weighing(

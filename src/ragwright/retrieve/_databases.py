@@ -8,12 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from .. import retrieve  # readers load when a database is read
 from ..core import (
     ConfigError,
     DatabaseError,
+    Filter,
     RagwrightError,
     filled_address,
     near,
@@ -21,10 +20,10 @@ from ..core import (
 )
 from ..flow import OnDelta, SendHandler, Sql, SqlReply
 from ._options import SHEETS, DatabaseOptions
-
-if TYPE_CHECKING:
-    from ..core import Filter
-    from ._tables import Database, DatabaseReader
+from ._postgres import PostgresReader
+from ._sheets import SheetReader, narrowed_sheets, sheet_options
+from ._sqlite import SqliteReader
+from ._tables import Database, DatabaseReader
 
 _GRACE = 15.0
 """Seconds for connecting and fetching, on top of what a statement may take."""
@@ -81,7 +80,7 @@ class Databases:
             DatabaseError: It is not configured.
         """
         if name == SHEETS and self._sheets is not None:
-            return retrieve.sheet_options()
+            return sheet_options()
         if name not in self._options:
             raise DatabaseError(
                 f"no database {name!r} is configured", hint=near(name, self._options)
@@ -99,7 +98,7 @@ class Databases:
         with self._lock:
             if name not in self._readers:
                 self._readers[name] = (
-                    retrieve.SheetReader(options, self._sheets)
+                    SheetReader(options, self._sheets)
                     if name == SHEETS and self._sheets is not None
                     else _open_reader(options, self._root)
                 )
@@ -143,14 +142,14 @@ class Databases:
             options = self.options(name)
             try:
                 reader = self.reader(name)
-                if isinstance(reader, retrieve.SheetReader):
+                if isinstance(reader, SheetReader):
                     sheets = reader.sheets()
-                    database = retrieve.Database(options, (), reader.dialect, sheets=sheets)
+                    database = Database(options, (), reader.dialect, sheets=sheets)
                 else:
-                    database = retrieve.Database(options, reader.schema(), reader.dialect)
+                    database = Database(options, reader.schema(), reader.dialect)
                 self._described[name] = database
             except RagwrightError as error:  # not cached: it may be available next time
-                database = retrieve.Database(options, problem=error.what)
+                database = Database(options, problem=error.what)
         return database
 
 
@@ -196,7 +195,7 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
         statement = request.statement
         most = min(request.max_rows, self._databases.options(request.database).max_rows)
         reader = self._databases.reader(request.database)
-        if isinstance(reader, retrieve.SheetReader):
+        if isinstance(reader, SheetReader):
             return reader.read_within(statement, most, request.within)
         return reader.read(statement, most)
 
@@ -210,9 +209,9 @@ def _open_reader(options: DatabaseOptions, root: Path) -> DatabaseReader:
     scheme, _, rest = from_variables.partition("://")
     if scheme == "sqlite":
         path = Path(rest.removeprefix("/")).expanduser()
-        return retrieve.SqliteReader(options, path if path.is_absolute() else root / path)
+        return SqliteReader(options, path if path.is_absolute() else root / path)
     if scheme in {"postgresql", "postgres"}:
-        return retrieve.PostgresReader(options, from_variables)
+        return PostgresReader(options, from_variables)
     raise ConfigError(
         f"the database {options.name!r} has an address of an unknown kind",
         hint="sqlite:///PATH or postgresql://USER:${VARIABLE}@HOST/NAME",
@@ -234,7 +233,7 @@ def open_databases(
     allowed = []
     for database in databases:
         if database.options.name == SHEETS:
-            narrowed = retrieve.narrowed_sheets(database, filters, documents)
+            narrowed = narrowed_sheets(database, filters, documents)
             allowed += [narrowed] if narrowed.sheets else []
         elif opens_to(database.options.readers, filters):
             allowed.append(database)

@@ -6,17 +6,22 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from .. import retrieve as room  # a chat model routes rarely
 from ..flow import Flow, branch
 from ..models import NO_MODEL, Analyzer, AnalyzerOptions, detect_language, words
 from . import _route_rules as rules
+from ._asking import (
+    StructuredQuestion,
+    StructuredReply,
+    asked,
+    json_object,
+    object_schema,
+    one_line,
+)
 from ._options import RouteOptions
 from ._route_rules import read_units
-
-if TYPE_CHECKING:
-    from ._tables import Database
+from ._tables import Database
 
 RouteKind: TypeAlias = Literal["index", "sql", "corpus", "none"]
 
@@ -80,7 +85,7 @@ def route(question: str, options: RouteOptions, scene: RouteScene | None = None)
     if model in {"", NO_MODEL}:
         note = "no chat model is set for routing: the rules decided"
         return replace(ruled, notes=(*ruled.notes, note))
-    reply = yield from room.asked_route(model, question, scene_used, ruled)
+    reply = yield from asked_route(model, question, scene_used, ruled)
     planned = yield from branch(0, 1, 2)
     if planned is not None:
         return (Route("index", ruled.reason), ruled, _upper_bound(ruled, scene_used))[planned]
@@ -223,3 +228,60 @@ def _names_all_words(analyzer: Analyzer, tokens: set[str], name: str) -> bool:
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", bare.replace("_", " ").replace("-", " "))
     name_tokens = set(analyzer.tokens(spaced))
     return bool(name_tokens) and max(map(len, name_tokens)) > 1 and name_tokens <= tokens
+
+
+def asked_route(
+    model: str, question: str, scene: RouteScene, ruled: Route
+) -> Flow[StructuredReply[Route]]:
+    """The route that a chat model chooses; ``ruled``, that of the rules, for a dry run."""
+    return (yield from asked(_question_for(model, question, scene, ruled)))
+
+
+def _question_for(
+    model: str, question: str, scene: RouteScene, ruled: Route
+) -> StructuredQuestion[Route]:
+    """The router's prompt, and the form of its reply."""
+    usable = [d for d in scene.databases if not d.problem and scene.chats]
+    names = [database.options.name for database in usable]
+    kinds = ["index", "corpus", "none", *(["sql"] if usable else [])]
+
+    def parse(text: str) -> Route:
+        reply = json_object(text, _KEYS)
+        if reply["route"] not in kinds:
+            raise ValueError(f"the route {reply['route']!r} is not one of {', '.join(kinds)}")
+        chosen = reply["database"] if reply["route"] == "sql" else ""
+        if reply["route"] == "sql" and chosen not in names:
+            raise ValueError(f"the database {chosen!r} is not one of {', '.join(names)}")
+        reason = one_line(reply["reason"], 500)
+        return Route(reply["route"], reason, reply["rewrite"], reply["split"], chosen)
+
+    described = [
+        {
+            "name": d.options.name,
+            "description": d.options.description,
+            "tables": [table.name for table in d.tables],
+        }
+        for d in usable
+    ]
+    schema = object_schema(
+        {
+            "route": {"type": "string", "enum": sorted(kinds)},
+            "database": {"type": "string", "enum": sorted(["", *names])},
+            "reason": {"type": "string"},
+            "rewrite": {"type": "boolean"},
+            "split": {"type": "boolean"},
+        }
+    )
+    values = {"question": question, "databases": described}
+    # names of tables of sheets are texts of their documents
+    sources = tuple(name for database in usable for name in database.documents)
+    return StructuredQuestion(model, "route", values, parse, ruled, schema=schema, sources=sources)
+
+
+_KEYS: dict[str, type] = {
+    "route": str,
+    "database": str,
+    "reason": str,
+    "rewrite": bool,
+    "split": bool,
+}

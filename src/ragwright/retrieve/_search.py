@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import replace
 
-from .. import retrieve as stages  # stages load when settings ask for them
 from ..core import (
     ChannelScore,
     Hit,
@@ -19,7 +18,14 @@ from ..flow import Flow, Lookup, LookupReply, send
 from ..models import WordTokenizer
 from ._channels import candidates, check_question, prepared
 from ._entries import with_opening
+from ._expand import expand_hits
+from ._idle import idle_exclusions
+from ._iterate import iterate
+from ._meanings import visible_glossary
 from ._options import LEAST_POOL, RerankOptions, RetrieveOptions, rerank_depth, select_depth
+from ._query import query_variants
+from ._rerank import rerank_hits
+from ._select import diversify
 from ._stages import StageHooks, run_stages
 from ._target import Candidates, Ranking, Retrieved, Target, Variant
 
@@ -73,7 +79,7 @@ def retrieve(
             hop_options = options if text == query else hop
             return (yield from _round(text, target, hop_options, through))
 
-        result = yield from stages.iterate(query, options.iterate, run_hop, options.top_k)
+        result = yield from iterate(query, options.iterate, run_hop, options.top_k)
     return (yield from _finished(result, target, options, through))
 
 
@@ -91,8 +97,8 @@ def _round(
         text, cut = prepared(query, options.max_query_chars)
         known = None
         if "glossary" in options.query.methods:
-            known = yield from stages.visible_glossary(text, target, options.filters)
-        variants, variant_notes = yield from stages.query_variants(
+            known = yield from visible_glossary(text, target, options.filters)
+        variants, variant_notes = yield from query_variants(
             text, target, options.query, known, options.max_query_chars
         )
         notes = (*cut, *variant_notes)
@@ -133,20 +139,20 @@ def _finished(
         hits = yield from run_stages(result.query, hits, target)
         hits = hits[: select_depth(options.top_k, options.select)]
     if options.select.active or options.select.watch:
-        hits, more = yield from stages.diversify(hits, options.top_k, target, options.select)
+        hits, more = yield from diversify(hits, options.top_k, target, options.select)
         notes = _once_each(notes, more)
     hits = hits if len(hits) <= options.top_k else hits[: options.top_k]
     hits = yield from with_opening(result.query, hits, target, options.filters)
     hits = _fitting(hits, target, options.context_tokens)
     hits = through.kept(hits)
     if options.expand.by:
-        hits, more = yield from stages.expand_hits(hits, target, options.expand, options.filters)
+        hits, more = yield from expand_hits(hits, target, options.expand, options.filters)
         hits = _fitting(hits, target, options.context_tokens)
         notes = _once_each(notes, more)
     relax = options.relaxation()
     if options.filters or relax:
         soft = relax.soft if relax else ()
-        idle = yield from stages.idle_exclusions(target, options.filters, soft)
+        idle = yield from idle_exclusions(target, options.filters, soft)
         notes = _once_each(notes, idle) if idle else notes
     if hits is result.hits and notes is result.notes:
         return result
@@ -196,7 +202,7 @@ def _reranked(
     They get the score of the last one before them, so that scores never rise.
     """
     shown, rest = hits[: options.candidates], hits[options.candidates :]
-    ordered, notes = yield from stages.rerank_hits(query, shown, options)
+    ordered, notes = yield from rerank_hits(query, shown, options)
     if not ordered or ordered == shown:
         return hits, notes
     least = ordered[-1].score

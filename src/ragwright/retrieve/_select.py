@@ -11,11 +11,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import retrieve  # the spread is computed where settings watch it
 from ..core import ChannelScore, Hit
 from ..flow import Flow, Lookup, LookupReply, Vector, send
 from ..models import AnalyzerOptions, TokenSource, make_analyzer
 from ._options import SelectOptions
+from ._spread import one_sided, values_of
 from ._target import Target
 
 Matrix: TypeAlias = NDArray[np.float64]
@@ -83,9 +83,7 @@ def select_hits(
             hit = replace(hit, rank=rank, channels=channels)
         selected.append(hit)
     watched = dict.fromkeys((*options.watch, options.balance))
-    notes += [
-        note for name in watched if name and (note := retrieve.one_sided(selected, hits, name))
-    ]
+    notes += [note for name in watched if name and (note := one_sided(selected, hits, name))]
     return tuple(selected), tuple(notes)
 
 
@@ -143,7 +141,7 @@ class _Caps:
 
     def __init__(self, hits: Sequence[Hit], most: Mapping[str, int]) -> None:
         self._most = most
-        self._labels = [[(f, v) for f in most for v in retrieve.values_of(hit, f)] for hit in hits]
+        self._labels = [[(f, v) for f in most for v in values_of(hit, f)] for hit in hits]
         self._taken: Counter[tuple[str, str]] = Counter()
 
     def open(self, at: int) -> bool:
@@ -231,7 +229,7 @@ def _take_turns(
     """
     queues: dict[str, deque[tuple[int, float]]] = {}
     for item in chosen:
-        for value in retrieve.values_of(hits[item[0]], name) or ("",):
+        for value in values_of(hits[item[0]], name) or ("",):
             queues.setdefault(value, deque()).append(item)
     order: dict[tuple[int, float], None] = {}
     while any(queues.values()):

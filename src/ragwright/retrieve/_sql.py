@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .. import retrieve as room  # citations of sheets are rare
 from ..core import Hit, MetaValue, StatementError, neutral, render, shipped_mapping, text_hash
 from ..flow import ChatReply, Flow, Message, SqlReply, branch, chat, sql
 from ..models import words
 from ._asking import json_object, object_schema, unwrapped
+from ._sheets import sheet_hits
 from ._tables import Database, Table
 from ._target import Retrieved
 
@@ -69,7 +69,7 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
     hit = _hit(database, statement, rows)
     hits: Sequence[Hit] = (hit,)
     if database.sheets:
-        hits = room.sheet_hits(hit, rows, database)
+        hits = sheet_hits(hit, rows, database)
     return Retrieved(question, tuple(hits), "sql", tuple(notes))
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
+from typing import Any, ClassVar, TypeAlias, overload
 
 from ..core import Hit, RelaxationLevel, Term, counted, frame_of, html_table
 from ..flow import Flow
 from ..models import Tokenizer, TokenSource
-
-if TYPE_CHECKING:
-    from ._glossary import Glossary
+from ._glossary import Glossary
 
 Mode: TypeAlias = str
 """The one channel that was searched, or ``hybrid``."""

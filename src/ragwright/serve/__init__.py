@@ -1,5 +1,27 @@
 """HTTP and MCP over the facade: an OpenAI-compatible server, and tools for agents."""
 
-import lazy_loader
+from ._identity import ROLES, Identity, Role
+from ._keys import ServeKey, ServeKeys, access_place
+from ._mcp import serve_stdio
+from ._options import ServeOptions
+from ._serve_tables import SERVE_TABLES
+from ._server import Listening, audited_routes, make_app, serve, worker_app
+from ._service import Serving
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "ROLES",
+    "SERVE_TABLES",
+    "Identity",
+    "Listening",
+    "Role",
+    "ServeKey",
+    "ServeKeys",
+    "ServeOptions",
+    "Serving",
+    "access_place",
+    "audited_routes",
+    "make_app",
+    "serve",
+    "serve_stdio",
+    "worker_app",
+]

@@ -8,23 +8,20 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from ..core import counted
+from ..core import Hit, counted
 from ..drafting import scope_name
 from ..flow import Message, TraceEntry, metered
-from ..retrieve import parse_filter, parse_soft_filter
+from ..retrieve import Retrieved, parse_filter, parse_soft_filter
+from ..workbench import Asking, Workbench
 from ._errors import ApiError, ClientGoneError
+from ._identity import Identity
 from ._note import Note
+from ._opened import Opened
+from ._service import Lane, Service
+from ._wire import Extras
 
 if TYPE_CHECKING:
     from fastapi import Request
-
-    from ..core import Hit
-    from ..retrieve import Retrieved
-    from ..workbench import Asking, Workbench
-    from ._identity import Identity
-    from ._opened import Opened
-    from ._service import Lane, Service
-    from ._wire import Extras
 
 T = TypeVar("T")
 

@@ -9,22 +9,18 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..answer import Marks, marks_of_answer
-from ..core import GROUPS, Answer, RagwrightError, Usage
-from ..drafting import Drafting, NewBatch, NewOutput
+from ..core import GROUPS, Answer, Hit, RagwrightError, Usage
+from ..drafting import DraftBatch, Drafting, DraftRequest, NewBatch, NewOutput
 from ..flow import Message
 from ..monitoring import brief_model
+from ..workbench import Asking, Workbench
+from ._admission import Admitted, Caller
 from ._errors import ApiError
 from ._links import citation_json, link_lines, linked, promise_json, texts_of_spans
-
-if TYPE_CHECKING:
-    from ..core import Hit
-    from ..drafting import DraftBatch, DraftRequest
-    from ..workbench import Asking, Workbench
-    from ._admission import Admitted, Caller
-    from ._wire import ChatMessage
+from ._wire import ChatMessage
 
 log = logging.getLogger("ragwright.serve")
 

@@ -6,7 +6,7 @@ import asyncio
 import base64
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Depends, Request
@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..core import near, person_source
 from ..drafting import DraftRequest, Feedback
-from ..flow import embed
+from ..flow import Vector, embed
 from ..monitoring import brief_model
 from ..report import batch_json, hit_json, summary_json
 from ..testsets import Testset, rows_of
@@ -24,6 +24,8 @@ from ._answers import drafted, drafting, hits_for
 from ._chat import chat_completion
 from ._errors import ApiError, documented
 from ._links import source_url
+from ._opened import Opened
+from ._service import Service
 from ._wire import (
     ChatRequest,
     DraftsRequest,
@@ -33,11 +35,6 @@ from ._wire import (
     RetrieveRequest,
     ScoreRequest,
 )
-
-if TYPE_CHECKING:
-    from ..flow import Vector
-    from ._opened import Opened
-    from ._service import Service
 
 router = APIRouter(responses=documented(404, 429, 501, 502, 503, 504))
 

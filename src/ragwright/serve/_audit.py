@@ -6,7 +6,7 @@ import ipaddress
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -14,14 +14,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import RagwrightError, StoreError
 from ..operations import Event, EventKind
+from ._admission import Caller
 from ._errors import error_reply
 from ._logs import request_id
 from ._note import Note
-
-if TYPE_CHECKING:
-    from ._admission import Caller
-    from ._people import ProxyOptions
-    from ._service import Service
+from ._people import ProxyOptions
+from ._service import Service
 
 log = logging.getLogger("ragwright.serve")
 

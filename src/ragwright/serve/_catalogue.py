@@ -8,16 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from ..answer import corpus_ids
-from ..core import GROUPS, FilterError
+from ..core import GROUPS, Filter, FilterError, Hit, MetaValue
 from ..flow import Flow, lookup
-
-if TYPE_CHECKING:
-    from ..core import Filter, Hit, MetaValue
-    from ..retrieve import Target
-    from ..workbench import Asking, Workbench
+from ..retrieve import Target
+from ..workbench import Asking, Workbench
 
 _AT_ONCE = 500
 """Chunks looked up by one request."""

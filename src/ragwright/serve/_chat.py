@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
@@ -14,18 +14,15 @@ from fastapi.responses import JSONResponse, Response
 from ..answer import CONVERSATION, Marks, PlacedMark
 from ..core import Answer, Usage
 from ..flow import Message
-from ._admission import Admitted, Wanted, admitted
+from ..workbench import Asking
+from ._admission import Admitted, Caller, Wanted, admitted
 from ._answers import answered, answering, for_caller, new_id, standalone, turns_of
 from ._auxiliary import AuxiliaryReply, Purpose, auxiliary_reply, purpose_of
+from ._errors import ApiError
 from ._links import citation_json, link_lines, promise_json, snippets_json
+from ._service import Service
 from ._streaming import DONE, AnswerEvents, EventStream, Streamed, sse_frame
 from ._wire import ChatRequest
-
-if TYPE_CHECKING:
-    from ..workbench import Asking
-    from ._admission import Caller
-    from ._errors import ApiError
-    from ._service import Service
 
 
 @dataclass(frozen=True, slots=True)

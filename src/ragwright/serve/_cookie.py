@@ -9,10 +9,8 @@ from __future__ import annotations
 import hmac
 import re
 import time
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ._keys import ServeKey, ServeKeys
+from ._keys import ServeKey, ServeKeys
 
 COOKIE = "ragwright_reader"
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 
-from ..core import Filter, prefix_filter
-from ._admission import Wanted, admitted
+from ..core import Filter, Hit, prefix_filter
+from ._admission import Caller, Wanted, admitted
 from ._answers import hits_for
 from ._api import Calls, Serves
 from ._errors import KNOWLEDGE, ApiError, KnowledgeError, documented
 from ._links import source_url
 from ._wire import Body, Text
-
-if TYPE_CHECKING:
-    from ..core import Hit
-    from ._admission import Caller
 
 router = APIRouter()
 

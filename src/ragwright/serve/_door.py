@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from starlette.requests import Request
@@ -16,14 +16,11 @@ from ..core import RagwrightError
 from ._admission import Caller
 from ._cookie import COOKIE, key_of_cookie
 from ._errors import ApiError, bears_secret, error_reply
-from ._identity import is_loopback
+from ._identity import Identity, is_loopback
 from ._note import Note
 from ._people import Person, identity_of, proxied_person
 from ._reading import reads_all
-
-if TYPE_CHECKING:
-    from ._identity import Identity
-    from ._service import Service
+from ._service import Service
 
 T = TypeVar("T")
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import ipaddress
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
-from ..core import EVERYONE, reader_filter
+from ..core import EVERYONE, Filter, reader_filter
 from ..retrieve import parse_filter
-
-if TYPE_CHECKING:
-    from ..core import Filter
 
 Role: TypeAlias = Literal["reader", "reviewer", "owner"]
 

@@ -13,15 +13,12 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core import ConfigError, group_names, near
 from ..ledger import Connection, Ledger, Place
-from ..project import load_settings
+from ..project import ProjectFolder, load_settings
 from ._identity import PROXIED, Identity, Role
-
-if TYPE_CHECKING:
-    from ..project import ProjectFolder
 
 _PREFIX = "rw_"
 _SECRET_BYTES = 32

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 from ..answer import CitedSpan, Link, quoted_text
 from ..core import Answer, Citation, Hit, plain, text_hash
+from ..index import Store
 from ..report import snippet_json
-
-if TYPE_CHECKING:
-    from ..index import Store
-    from ..workbench import Workbench
+from ..workbench import Workbench
 
 SpanTexts: TypeAlias = Mapping[tuple[str, int, int], str]
 """Document, first and last character -> the text there."""

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from mcp.server.caching import CacheHint
 from mcp.server.mcpserver import Context, MCPServer
@@ -36,11 +36,8 @@ from ._errors import ApiError, api_error, error_reply
 from ._links import citation_json, moved_url, promise_json, snippets_json, source_url
 from ._note import Note
 from ._reading import VisibleSource, visible_source
-from ._service import Service, Serving
+from ._service import Lane, Service, Serving
 from ._wire import Extras
-
-if TYPE_CHECKING:
-    from ._service import Lane
 
 TopK: TypeAlias = Annotated[int, Field(description="Most passages.", ge=1, le=50)]
 Filters: TypeAlias = Annotated[

@@ -12,17 +12,14 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import TYPE_CHECKING
 
 from ..core import RagwrightError
+from ..drafting import Outputs
 from ..jobs import PROGRAM, StepPlan, run_step
 from ..ledger import FileLock
-
-if TYPE_CHECKING:
-    from ..drafting import Outputs
-    from ..project import ProjectFolder
-    from ..workbench import Workbench
-    from ._options import ServeOptions
+from ..project import ProjectFolder
+from ..workbench import Workbench
+from ._options import ServeOptions
 
 log = logging.getLogger("ragwright.serve")
 

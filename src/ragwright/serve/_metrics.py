@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -17,8 +16,7 @@ from prometheus_client import (
 )
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-if TYPE_CHECKING:
-    from ..core import Usage
+from ..core import Usage
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Variable that names the folder in which the workers of one server add up their numbers."""

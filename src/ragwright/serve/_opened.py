@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ..core import GROUPS, Filter, RagwrightError, RetrieveError
 from ..drafting import Origin
+from ..project import Settings
+from ..retrieve import Target
 from ..workbench import Asking, Workbench
+from ._identity import Identity
 from ._options import serve_options
-
-if TYPE_CHECKING:
-    from ..project import Settings
-    from ..retrieve import Target
-    from ._identity import Identity
 
 
 def is_everyones(settings: Settings) -> bool:

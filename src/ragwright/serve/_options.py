@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from ..core import ConfigError, option
 from ..monitoring import ServedMeasureOptions
 from ..operations import AuditOptions
+from ..project import Settings
 from ._people import PeopleOptions, ProxyOptions
-
-if TYPE_CHECKING:
-    from ..project import Settings
 
 _PATH = re.compile(r"(?:/[\w.~-]+)+")
 _ORIGIN = re.compile(r"https?://[\w.-]+(?::\d{1,5})?|https?://\[[0-9a-f:]+\](?::\d{1,5})?")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -10,9 +9,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ._logs import REQUEST_ID
-
-if TYPE_CHECKING:
-    from ._service import Service
+from ._service import Service
 
 
 class OtherOrigins(CORSMiddleware):

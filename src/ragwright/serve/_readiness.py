@@ -9,15 +9,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..core import RagwrightError
 from ..ledger import writable
 from ..models import NO_MODEL, check_model
-
-if TYPE_CHECKING:
-    from ..workbench import Workbench
-    from ._opened import Opened
+from ..workbench import Workbench
+from ._opened import Opened
 
 log = logging.getLogger("ragwright.serve")
 

@@ -6,26 +6,23 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..answer import corpus_ids
 from ..core import (
     Document,
     Filter,
     FilterError,
+    Hit,
     RagwrightError,
     Span,
     is_readable,
 )
 from ..flow import Flow, lookup
-
-if TYPE_CHECKING:
-    from ..core import Hit
-    from ..index import View
-    from ..retrieve import Target
-    from ..workbench import Asking, Workbench
-    from ._identity import Identity
-    from ._service import Service
+from ..index import View
+from ..retrieve import Target
+from ..workbench import Asking, Workbench
+from ._identity import Identity
+from ._service import Service
 
 
 @dataclass(frozen=True, slots=True)

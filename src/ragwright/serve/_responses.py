@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
@@ -21,13 +21,10 @@ from ._admission import Admitted, Wanted, admitted
 from ._answers import answered, for_caller, new_id, standalone, turns_of
 from ._api import Calls, Serves
 from ._chat import details_json
-from ._errors import documented
+from ._errors import ApiError, documented
 from ._links import link_lines
 from ._streaming import AnswerEvents, EventStream, Streamed, sse_frame
 from ._wire import Body, ChatMessage, Extras, Text
-
-if TYPE_CHECKING:
-    from ._errors import ApiError
 
 router = APIRouter(responses=documented(404, 429, 501, 502, 503, 504))
 

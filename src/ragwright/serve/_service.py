@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from ..core import ConfigError, RagwrightError, Usage, near
 from ..drafting import origin_of
@@ -36,15 +36,13 @@ from ._errors import ApiError
 from ._identity import Identity
 from ._keys import ServeKeys
 from ._measuring import BackgroundMeasuring
+from ._metrics import Metrics
+from ._note import Note
 from ._opened import Opened, is_everyones
 from ._options import ServeOptions, serve_options
 from ._readiness import Readiness
 from ._traces import Tracing
 from ._turns import Turns
-
-if TYPE_CHECKING:
-    from ._metrics import Metrics
-    from ._note import Note
 
 log = logging.getLogger("ragwright.serve")
 

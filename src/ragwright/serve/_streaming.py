@@ -8,21 +8,18 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from ..answer import Marks, PlacedMark, marks_for_hits, marks_of_answer
-from ..core import Answer
+from ..core import Answer, Hit
+from ..workbench import Asking
 from ._admission import LOOK, Admitted
 from ._answers import delivered, for_caller
 from ._errors import ApiError, api_error
 from ._links import link_lines, linked, texts_of_spans
-
-if TYPE_CHECKING:
-    from ..core import Hit
-    from ..workbench import Asking
 
 _PING = 15.0
 """Seconds of silence after which a stream sends a comment, so that no proxy closes it."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator
 
-if TYPE_CHECKING:
-    from ._options import ServeOptions
+from ._options import ServeOptions
 
 _LONGEST = 100_000
 """Most characters of a question or of a text to embed."""

@@ -1,5 +1,41 @@
 """Conformance suites and scripted back ends, for our tests and for plug-ins."""
 
-import lazy_loader
+from ._addition_suites import CommandSuite, JudgeSuite, MeasureSuite, StageSuite, StepSuite
+from ._chat_suite import ChatModelSuite
+from ._chunker_suite import ChunkerSuite
+from ._embedder_suite import EmbedderSuite
+from ._fixture import RagGate, hold
+from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
+from ._naive import naive_relaxed
+from ._reader_suite import ReaderSuite
+from ._reranker_suite import RerankerSuite, RetrieverFunction, RetrieverSuite, indexed_corpus
+from ._server import Reply, Script, ScriptedServer, ServerRequest, SpawnedServer
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "PAIR",
+    "PLAIN",
+    "ChatModelSuite",
+    "ChunkerSuite",
+    "CommandSuite",
+    "EmbedderSuite",
+    "JudgeSuite",
+    "MeasureSuite",
+    "RagGate",
+    "ReaderSuite",
+    "Reply",
+    "RerankerSuite",
+    "RetrieverFunction",
+    "RetrieverSuite",
+    "Script",
+    "ScriptedServer",
+    "ServerRequest",
+    "SpawnedServer",
+    "StageSuite",
+    "StepSuite",
+    "hold",
+    "indexed_corpus",
+    "make_document",
+    "make_indexed",
+    "make_vector",
+    "naive_relaxed",
+]

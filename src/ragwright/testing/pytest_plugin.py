@@ -5,14 +5,9 @@ It imports nothing of ragwright until a test asks for the fixture.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from .. import testing
-
-if TYPE_CHECKING:
-    from ._fixture import RagGate
+from ._fixture import RagGate, hold
 
 
 @pytest.fixture
@@ -21,4 +16,4 @@ def rag_gate() -> RagGate:
 
     See :func:`ragwright.testing.hold`.
     """
-    return testing.hold
+    return hold

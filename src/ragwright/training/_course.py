@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from ..core import ConfigError, RagwrightError, TestsetError, require, text_hash, value_hash
+from ..core import ConfigError, RagwrightError, Row, TestsetError, require, text_hash, value_hash
 from ..measure import Comparison
 from ..models import export_onnx, folder_hash, save_trained
-from ..project import build_like, load_settings
+from ..project import Project, build_like, load_settings
 from ._merging import Merged, merge, weights_of
 from ._model_card import curve_rows, interval_text, write_card
 from ._pairs import Mining, Pair, Unseen, as_unseen, read_pairs, without_unseen
@@ -28,11 +28,6 @@ from ._trainer import (
     train,
 )
 from ._tuned import HoldOut, TrainingFigures, Tuned, TunedTable, held_out
-
-if TYPE_CHECKING:
-    from ..core import Row
-    from ..project import Project
-
 
 _OTHERS = 100
 """Most questions of each other kind, to measure what a trained model lost."""

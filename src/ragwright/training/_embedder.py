@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core import ConfigError, require, text_hash
 from ..models import VectorRule, open_trainable
-from ..project import at_work
+from ..project import Project, at_work
 from ._course import Kind, ModelTuning, tuned_model
 from ._pairs import Pair, Unseen
 from ._trainer import Lesson, training_setup
 from ._tuned import Tuned
-
-if TYPE_CHECKING:
-    from ..project import Project
 
 
 @at_work("tune")

@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..core import ConfigError, GoldSpan, Row, TestsetError, text_hash
-from ..project import project_glossary
+from ..project import Project, project_glossary
+from ..retrieve import Meaning
 from ..testsets import Synthesizing, synthesize
-
-if TYPE_CHECKING:
-    from ..project import Project
-    from ..retrieve import Meaning
 
 KINDS = {"headings": "heading", "cloze": "cloze"}
 """Sources of questions that ``synth`` makes offline, with their kind in ``synth``."""

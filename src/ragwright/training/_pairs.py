@@ -6,19 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Chunk, Row, Span, TestsetError, case_folded, text_hash
 from ..flow import embed, gather
-from ..index import embedded_text
+from ..index import View, embedded_text
+from ..project import Project
 from ..testsets import gold_chunks, split_clusters
-
-if TYPE_CHECKING:
-    from ..index import View
-    from ..project import Project
 
 Negatives: TypeAlias = Literal["hard", "random", "none"]
 """Source of passages that do not answer: the index, by the present model; at random; none."""

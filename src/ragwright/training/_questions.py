@@ -7,15 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..core import ConfigError, Row, TestsetError
-from ..testsets import gold_documents, project_testset, with_current_gold, write_rows
+from ..project import Project
+from ..testsets import (
+    Split,
+    Testset,
+    gold_documents,
+    project_testset,
+    with_current_gold,
+    write_rows,
+)
 from ._generated import KINDS, generated_rows
-
-if TYPE_CHECKING:
-    from ..project import Project
-    from ..testsets import Split, Testset
 
 _WITHOUT_TESTSET = ("headings", "cloze", "glossary")
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..core import ConfigError, require
+from ..core import ConfigError, Row, require
 from ..models import open_trainable_reranker
-from ..project import at_work
+from ..project import Project, at_work
 from ..retrieve import rerank_method, rrf
 from ._course import Kind, ModelTuning, tuned_model
 from ._pairs import Mining, Pair, Unseen
 from ._searched import as_searched, searched_pairs
 from ._trainer import Lesson, training_setup
 from ._tuned import Tuned, TunedTable
-
-if TYPE_CHECKING:
-    from ..core import Row
-    from ..project import Project
 
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 """Weights of the search's own order (``retrieve.rerank.search_weight``) that are tried."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core import case_folded
+from ..core import Row, case_folded
 from ..flow import Flow, gather
+from ..index import View
+from ..project import Project
 from ..retrieve import (
     ExpandOptions,
     IterateOptions,
@@ -20,11 +21,6 @@ from ..retrieve import (
 )
 from ..testsets import gold_chunks, split_clusters
 from ._pairs import Mining, Pair, Unseen, enough, passage_texts
-
-if TYPE_CHECKING:
-    from ..core import Row
-    from ..index import View
-    from ..project import Project
 
 NEGATIVES = 4
 """Passages that do not answer, for each training question of a reranker."""

@@ -1,5 +1,12 @@
 """The facade: one class with a method for each command, and `doctor`."""
 
-import lazy_loader
+from ._asking import AnswerStream, Asking
+from ._doctor import doctor
+from ._workbench import Workbench
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "AnswerStream",
+    "Asking",
+    "Workbench",
+    "doctor",
+]

@@ -11,16 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .. import answer, retrieve
-from ..core import ConfigError, Filter, narrows, person_source, rights_first
+from ..answer import AskPlan
+from ..core import Answer, ConfigError, Filter, Hit, narrows, person_source, rights_first
+from ..flow import Flow, Message, TraceEntry
+from ..project import Project
+from ..retrieve import Retrieved, RetrieveOptions, SoftFilterOptions, Target
 
 if TYPE_CHECKING:
     import asyncio
-
-    from ..answer import AskPlan
-    from ..core import Answer, Hit
-    from ..flow import Flow, Message, TraceEntry
-    from ..project import Project
-    from ..retrieve import Retrieved, RetrieveOptions, SoftFilterOptions, Target
 
 
 @dataclass(frozen=True, slots=True)

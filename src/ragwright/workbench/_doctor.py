@@ -7,14 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from .. import drafting, jobs, ledger, measure, project as opened, retrieve
 from ..core import RagwrightError, addition_faults, additions_of_others
-
-if TYPE_CHECKING:
-    from ..jobs import CheckLine
-    from ..project import Check, Project
+from ..jobs import CheckLine
+from ..project import Check, Project
 
 _EXTRAS = {
     "cluster": (("daft", "ray"), "refreshing records on a Ray cluster (records.engine: ray)"),

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from .. import drafting, operations
-
-if TYPE_CHECKING:
-    from ..project import Project
+from ..project import Project
 
 
 class ErasingVerbs:

@@ -5,40 +5,32 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .. import audit, experiment, promise, training
-
-if TYPE_CHECKING:
-    from ..audit import Audit, Auditing
-    from ..experiment import (
-        Ablating,
-        AblationResult,
-        BaselineResult,
-        Baselining,
-        Confirmed,
-        Confirming,
-        Diagnosing,
-        Diagnosis,
-        GridOptions,
-        KnownSweep,
-        PersonaModelGrid,
-        Study,
-        SweepForecast,
-        Sweeping,
-        SweepResult,
-    )
-    from ..flow import Forecast, RunSummary
-    from ..measure import Measure
-    from ..project import Project
-    from ..promise import Promised, Promising
-    from ..testsets import Testset
-    from ..training import (
-        ModelTuning,
-        Tuned,
-        TutorialOptions,
-        TutorialTable,
-    )
+from ..audit import Audit, Auditing
+from ..experiment import (
+    Ablating,
+    AblationResult,
+    BaselineResult,
+    Baselining,
+    Confirmed,
+    Confirming,
+    Diagnosing,
+    Diagnosis,
+    GridOptions,
+    KnownSweep,
+    PersonaModelGrid,
+    Study,
+    SweepForecast,
+    Sweeping,
+    SweepResult,
+)
+from ..flow import Forecast, RunSummary
+from ..measure import Measure
+from ..project import Project
+from ..promise import Promised, Promising
+from ..testsets import Testset
+from ..training import ModelTuning, Tuned, TutorialOptions, TutorialTable
 
 
 class TuningVerbs(ABC):

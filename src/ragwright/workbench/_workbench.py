@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from .. import (
     answer,
@@ -20,55 +20,47 @@ from .. import (
     testsets,
     workbench,
 )
+from ..core import Answer, Document, Filter
+from ..drafting import (
+    DraftBatch,
+    Drafting,
+    DraftRequest,
+    OutputQuery,
+    Outputs,
+    ProjectRecords,
+    SampledOutputs,
+    Sampling,
+)
+from ..experiment import (
+    Evaluating,
+    Evaluation,
+    KnownRun,
+    OnForecast,
+    OnResult,
+    Questions,
+    RunDiagnosis,
+    Sheet,
+)
+from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
+from ..jobs import CheckLine, Gating, Jobs, NoticeSent, Promoted, Promoting
+from ..measure import Comparisons, GateOutcome, Measure
+from ..monitoring import DriftReport, Measured, Measuring
+from ..project import (
+    Change,
+    Check,
+    IngestForecast,
+    IngestProgress,
+    IngestReport,
+    ListedModel,
+    Project,
+    Session,
+)
+from ..report import Report, Reporting
+from ..retrieve import Explanation, Retrieved
+from ..testsets import SuiteOptions, Synthesis, Synthesizing, Testset, TestsetReview
 from ._asking import Asking, AsyncVerbs, checked_count, checked_filters, checked_text
 from ._erasing import ErasingVerbs
 from ._tuning import TuningVerbs
-
-if TYPE_CHECKING:
-    from ..core import Answer, Document, Filter
-    from ..drafting import (
-        DraftBatch,
-        Drafting,
-        DraftRequest,
-        OutputQuery,
-        Outputs,
-        ProjectRecords,
-        SampledOutputs,
-        Sampling,
-    )
-    from ..experiment import (
-        Evaluating,
-        Evaluation,
-        KnownRun,
-        OnForecast,
-        OnResult,
-        Questions,
-        RunDiagnosis,
-        Sheet,
-    )
-    from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
-    from ..jobs import CheckLine, Gating, Jobs, NoticeSent, Promoted, Promoting
-    from ..measure import Comparisons, GateOutcome, Measure
-    from ..monitoring import DriftReport, Measured, Measuring
-    from ..project import (
-        Change,
-        Check,
-        IngestForecast,
-        IngestProgress,
-        IngestReport,
-        ListedModel,
-        Project,
-        Session,
-    )
-    from ..report import Report, Reporting
-    from ..retrieve import Explanation, Retrieved
-    from ..testsets import (
-        SuiteOptions,
-        Synthesis,
-        Synthesizing,
-        Testset,
-        TestsetReview,
-    )
 
 
 class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):

@@ -14,7 +14,7 @@ from command_line import ragwright
 from small_project import MakeProject
 
 from ragwright import Session, Workbench, evaluate
-from ragwright.app import price_line
+from ragwright.app._show import price_line
 from ragwright.core import TestsetError
 from ragwright.experiment import RowResult
 from ragwright.flow import Forecast, Range

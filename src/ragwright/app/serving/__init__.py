@@ -1,5 +1,10 @@
 """Commands that keep a project at work: serve, mcp, keys, promote, job."""
 
-import lazy_loader
+from ._job_lines import line_problem
+from ._serve import require_serving, serve_demo
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "line_problem",
+    "require_serving",
+    "serve_demo",
+]

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from typer import Option
 
 from ...core import ConfigError, counted, near
 from ...operations import (
     EVENT_KINDS,
+    AuditLog,
     Event,
     EventQuery,
     audit_log,
@@ -24,9 +24,6 @@ from ...operations import (
 from ...project import ProjectFolder, load_settings
 from .._console import table, visible, write
 from .._flags import Flags, takes
-
-if TYPE_CHECKING:
-    from ...operations import AuditLog
 
 _LAST = 50
 """Events of the table, the newest."""

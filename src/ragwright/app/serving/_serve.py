@@ -8,8 +8,8 @@ from pathlib import Path
 
 from typer import Option
 
-from ... import serve as served
 from ...core import require
+from ...serve import Listening, Serving, serve
 from .._console import Console
 from .._flags import Flags, takes
 
@@ -30,9 +30,9 @@ def command(
     require_serving()
     # Searches run side by side already: further threads of numpy spin while they wait for work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    serving = served.Serving(flags.project, flags.settings, own=flags.reload)
+    serving = Serving(flags.project, flags.settings, own=flags.reload)
     announce = announced(flags.console, str(flags.project))
-    served.serve(serving, served.Listening(host, port, workers, announce))
+    serve(serving, Listening(host, port, workers, announce))
 
 
 def require_serving() -> None:
@@ -61,5 +61,5 @@ def announced(console: Console, project: str) -> Callable[[str], None]:
 
 def serve_demo(console: Console, folder: Path, port: int | None) -> None:
     """Serve a demo project until it is stopped; follow changes of its files."""
-    serving = served.Serving(folder, own=True)
-    served.serve(serving, served.Listening("", port, 1, announced(console, str(folder))))
+    serving = Serving(folder, own=True)
+    serve(serving, Listening("", port, 1, announced(console, str(folder))))

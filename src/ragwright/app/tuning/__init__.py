@@ -1,5 +1,1 @@
 """Commands that tune: sweep, confirm, tune."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

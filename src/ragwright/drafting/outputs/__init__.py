@@ -1,5 +1,58 @@
 """The table of outputs: every draft and every prompt, with feedback and exports."""
 
-import lazy_loader
+from ._export import export_outputs
+from ._records import (
+    Feedback,
+    FeedbackVerdict,
+    NewBatch,
+    NewOutput,
+    Origin,
+    Output,
+    OutputBatch,
+    OutputHit,
+    OutputKind,
+    OutputQuery,
+    ScoreOrder,
+    turns_of,
+)
+from ._sampling import SampledOutputs, Sampling, output_row, sample_outputs
+from ._scores import (
+    JudgedBy,
+    MeasuringDay,
+    OpenDrift,
+    ServedCounts,
+    ServedScore,
+    ServedScores,
+    WaitingAnswer,
+)
+from ._store import Outputs
+from ._times import moment
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "Feedback",
+    "FeedbackVerdict",
+    "JudgedBy",
+    "MeasuringDay",
+    "NewBatch",
+    "NewOutput",
+    "OpenDrift",
+    "Origin",
+    "Output",
+    "OutputBatch",
+    "OutputHit",
+    "OutputKind",
+    "OutputQuery",
+    "Outputs",
+    "SampledOutputs",
+    "Sampling",
+    "ScoreOrder",
+    "ServedCounts",
+    "ServedScore",
+    "ServedScores",
+    "WaitingAnswer",
+    "export_outputs",
+    "moment",
+    "output_row",
+    "sample_outputs",
+    "turns_of",
+]

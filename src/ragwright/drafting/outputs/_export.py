@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from ...core import ConfigError, StoreError, csv_lines, replacing, require
 from ...testsets import row_record
-from ._records import described_request, turns_of
+from ._records import Output, OutputQuery, described_request, turns_of
 from ._sampling import output_row
-
-if TYPE_CHECKING:
-    from ._records import Output, OutputQuery
-    from ._store import Outputs
+from ._store import Outputs
 
 _COLUMNS: dict[str, str] = {
     "id": "string",

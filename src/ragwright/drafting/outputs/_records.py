@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from ...core import Usage, value_hash
-
-if TYPE_CHECKING:
-    from ...core import Filter, Hit
-    from .._records import DraftBatch
+from ...core import Filter, Hit, Usage, value_hash
+from .._records import DraftBatch
 
 OutputKind: TypeAlias = Literal["text", "prompt"]
 FeedbackVerdict: TypeAlias = Literal["", "accepted", "rejected"]

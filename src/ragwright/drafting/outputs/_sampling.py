@@ -6,16 +6,12 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...core import ConfigError, Row, StoreError
+from ...core import ConfigError, MetaValue, Row, StoreError
 from ...testsets import Testset
-from ._records import OutputQuery, described_request
-
-if TYPE_CHECKING:
-    from ...core import MetaValue
-    from ._records import Output
-    from ._store import Outputs
+from ._records import Output, OutputQuery, described_request
+from ._store import Outputs
 
 
 @dataclass(frozen=True, slots=True)

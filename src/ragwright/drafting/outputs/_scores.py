@@ -7,14 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ...core import Score, ScoreState, text_hash
+from ...ledger import Connection
+from ._table import OutputTable
 from ._times import timestamp
-
-if TYPE_CHECKING:
-    from ...ledger import Connection
-    from ._table import OutputTable
 
 ServedState: TypeAlias = ScoreState | Literal["waiting"]
 

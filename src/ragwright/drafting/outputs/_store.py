@@ -8,16 +8,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...core import ConfigError, StoreError, Usage, canonical_json, value_hash, well_formed
 from ...ledger import EARLIER, Connection
+from .._records import DraftBatch
 from ._records import (
     Feedback,
+    FeedbackVerdict,
+    NewBatch,
+    NewOutput,
     Origin,
     Output,
     OutputBatch,
     OutputHit,
+    OutputKind,
     OutputQuery,
     ScoreOrder,
     conditions,
@@ -26,10 +31,6 @@ from ._records import (
 )
 from ._scores import ServedScores
 from ._table import OutputTable
-
-if TYPE_CHECKING:
-    from .._records import DraftBatch
-    from ._records import FeedbackVerdict, NewBatch, NewOutput, OutputKind
 
 SCORES = (-1.0, 100.0)
 """Least and highest score of feedback: the scales of measures, and percent."""

@@ -1,5 +1,14 @@
 """Records as documents: refresh of the tables, and their sync with the index."""
 
-import lazy_loader
+from ._findings import record_findings
+from ._index import index_is_behind
+from ._records import ProjectRecords
+from ._refreshing import RecordsReport, Refreshing
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "ProjectRecords",
+    "RecordsReport",
+    "Refreshing",
+    "index_is_behind",
+    "record_findings",
+]

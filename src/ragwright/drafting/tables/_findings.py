@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ...core import RagwrightError
+from ...project import Project
 from ...records import RecordsOptions, spec_faults
 from ._index import index_is_behind
 from ._records import ProjectRecords
-
-if TYPE_CHECKING:
-    from ...project import Project
 
 Finding = tuple[Literal["ok", "note", "fault"], str, str]
 """State of a finding, its text, and the advised action."""

@@ -6,18 +6,16 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import index, project, records
 from ...core import SnapshotGoneError, replace_text
+from ...index import IndexSpec, Store
+from ...ingest import Fetched
 from ...ledger import FileLock
+from ...project import IngestProgress, Project
+from ...records import Changes, Tables
 from ._refreshing import IndexCounts
-
-if TYPE_CHECKING:
-    from ...index import IndexSpec, Store
-    from ...ingest import Fetched
-    from ...project import IngestProgress, Project
-    from ...records import Changes, Tables
 
 _KEY = "record_key"
 

@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from ... import records
 from ...core import ConfigError, RecordsError
 from ...engines import open_engine
+from ...project import IngestProgress, Project
+from ...records import CheckReport, RecordsSpec, RefreshProgress, TableName, Tables
 from ._index import sync_index
 from ._refreshing import RecordsReport, Refreshing
-
-if TYPE_CHECKING:
-    from ...project import IngestProgress, Project
-    from ...records import (
-        CheckReport,
-        RecordsSpec,
-        RefreshProgress,
-        TableName,
-        Tables,
-    )
 
 Started: TypeAlias = "Callable[[RefreshProgress | IngestProgress], None]"
 """A function called with the counters of each part of a refresh as it begins."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ...ingest import Failure
-    from ...records import RefreshReport
+from ...ingest import Failure
+from ...records import RefreshReport
 
 
 @dataclass(frozen=True, slots=True)

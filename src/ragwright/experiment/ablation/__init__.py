@@ -1,5 +1,47 @@
 """Ablation: the effect of each part of a prompt."""
 
-import lazy_loader
+from ._ablating import (
+    Ablating,
+    AblationResult,
+    forecast_ablation,
+    plan_ablation,
+    run_ablation,
+    stored_ablation,
+)
+from ._ablation import Ablated, AblationPlan, Contrast, ablation_plan, deletion, prompt_of
+from ._ablation_verdict import Ablation, least_rows
+from ._part_effects import (
+    EffectOptions,
+    PartEffect,
+    PartResult,
+    part_body,
+    part_effects,
+    part_of,
+    part_tokens,
+    prompt_sizes,
+)
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "Ablated",
+    "Ablating",
+    "Ablation",
+    "AblationPlan",
+    "AblationResult",
+    "Contrast",
+    "EffectOptions",
+    "PartEffect",
+    "PartResult",
+    "ablation_plan",
+    "deletion",
+    "forecast_ablation",
+    "least_rows",
+    "part_body",
+    "part_effects",
+    "part_of",
+    "part_tokens",
+    "plan_ablation",
+    "prompt_of",
+    "prompt_sizes",
+    "run_ablation",
+    "stored_ablation",
+]

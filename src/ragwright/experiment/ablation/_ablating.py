@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...answer import PromptOptions, compose, presets, prompt_parts
 from ...core import ConfigError, PromptError, RagwrightError, Row, Usage, near, value_hash
 from ...flow import RunRow, Runs
 from ...measure import MeasureScale, parse_measures
 from ...models import NO_MODEL
-from ...project import ABLATE, at_work
+from ...project import ABLATE, Project, at_work
 from ...testsets import Openings, Testset, project_testset
 from ..confirmation import run_trials
 from ..evaluations import (
@@ -48,9 +48,6 @@ from ._part_effects import (
     part_tokens,
     prompt_sizes,
 )
-
-if TYPE_CHECKING:
-    from ...project import Project
 
 _ALL = ("all", "a8")
 _BARE = ("context", "question")

@@ -1,5 +1,31 @@
 """Baselines: distances between questions and answers, compared with those of given pairs."""
 
-import lazy_loader
+from ._outcome import BaselineOutcome, DistanceShift, distance_shift
+from ._pairs import BaselineResult, DistanceSet, KeptPair
+from ._running import Baselining, forecast_baseline, run_baseline
+from ._stored import (
+    baseline_runs,
+    known_baselines,
+    list_baselines,
+    open_baselines,
+    stored_baseline,
+    stored_baselines,
+)
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "BaselineOutcome",
+    "BaselineResult",
+    "Baselining",
+    "DistanceSet",
+    "DistanceShift",
+    "KeptPair",
+    "baseline_runs",
+    "distance_shift",
+    "forecast_baseline",
+    "known_baselines",
+    "list_baselines",
+    "open_baselines",
+    "run_baseline",
+    "stored_baseline",
+    "stored_baselines",
+]

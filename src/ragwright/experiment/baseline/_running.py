@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ...core import ConfigError, Row, TestsetError, counted
 from ...flow import Forecast
 from ...measure import MeasureSetup, qa_distances
 from ...models import NO_MODEL
-from ...project import at_work, build_like, load_settings
+from ...project import Project, at_work, build_like, load_settings
 from ...testsets import CLOSED_BOOK, Testset, project_testset
 from ..evaluations import (
     BASELINE,
@@ -23,9 +22,6 @@ from ..evaluations import (
 )
 from ._pairs import BaselineResult, DistanceSet, kept_pairs
 from ._stored import keep_baseline, shifts_of
-
-if TYPE_CHECKING:
-    from ...project import Project
 
 _MEASURE = "TokenF1"
 _YARDSTICK = "judge."

@@ -1,5 +1,33 @@
 """Confirmation: the winner of a sweep on held-out questions."""
 
-import lazy_loader
+from ._confirming import (
+    Confirmed,
+    Confirming,
+    confirm,
+    forecast_confirm,
+    run_trials,
+    stored_verdict,
+)
+from ._verdict import (
+    Confirmation,
+    StudyVerdict,
+    compared,
+    confirmation_body,
+    confirmation_of,
+    settled,
+)
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "Confirmation",
+    "Confirmed",
+    "Confirming",
+    "StudyVerdict",
+    "compared",
+    "confirm",
+    "confirmation_body",
+    "confirmation_of",
+    "forecast_confirm",
+    "run_trials",
+    "settled",
+    "stored_verdict",
+]

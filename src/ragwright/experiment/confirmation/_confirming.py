@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ...core import StoreError, StudyError, TestsetError
 from ...flow import Forecast, Run, RunRow, Runs, run_jobs
 from ...measure import Measure, Selection, parse_measures
-from ...project import CONFIRM, at_work, build_like, configuration_of, keep_configuration
+from ...project import CONFIRM, Project, at_work, build_like, configuration_of, keep_configuration
 from ...testsets import Openings, Testset, project_testset
 from ..evaluations import RowResult, clusters_of_results, stored_evaluation, sweeps_by_use
 from ..studies import (
@@ -38,9 +37,6 @@ from ._verdict import (
     confirmation_of,
     settled,
 )
-
-if TYPE_CHECKING:
-    from ...project import Project
 
 
 @dataclass(frozen=True, slots=True)

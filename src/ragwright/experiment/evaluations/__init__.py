@@ -1,5 +1,209 @@
 """Evaluations: running a system row by row, its results, and comparisons."""
 
-import lazy_loader
+from ._asked import Answerer, answered_by, asked_row, unanswered
+from ._clusters import cluster_of, clusters_of_rows, shared_by
+from ._comparing import clusters_of_results, compare_evaluations
+from ._distance_runs import distance_evaluation, distance_row
+from ._evaluate import (
+    answer_flows,
+    answer_row,
+    computed_results,
+    evaluate_retrieval,
+    plan_after,
+    ranking_search,
+    retrieval_flows,
+    retrieval_row,
+    score_run,
+    summarise,
+    with_hits,
+)
+from ._evaluating import (
+    RunMean,
+    Work,
+    answering_work,
+    has_result,
+    named_run,
+    promise_note,
+    ranking_work,
+    run_evaluation,
+    run_means,
+    run_work,
+    stored_evaluation,
+)
+from ._given_rows import given_answer, gold_texts
+from ._gold_notes import gold_warning
+from ._judges import differing, judge_identity, scored_differently
+from ._measuring import (
+    answering_settings,
+    check_models,
+    chosen_measures,
+    judging,
+    measures_of_answers,
+    planned,
+)
+from ._names import (
+    BASELINE,
+    KnownRun,
+    check_run_name,
+    find_run,
+    known_run,
+    known_runs,
+    sweeps_by_use,
+)
+from ._notes import with_notes
+from ._options import Evaluating, RunOptions
+from ._planning import spreads_of
+from ._result_files import read_results, results_jsonl
+from ._results import (
+    Evaluation,
+    Made,
+    RowResult,
+    Slice,
+    evaluation_of,
+    result_body,
+    result_of,
+    slices,
+)
+from ._review import (
+    Label,
+    ReviewKey,
+    Sheet,
+    blind_sheet,
+    read_key,
+    read_labels,
+    write_key,
+    write_sheet,
+)
+from ._row_records import row_records
+from ._scoring import (
+    OnForecast,
+    OnResult,
+    evaluate,
+    forecast_rows,
+    forecast_stored,
+    rows_to_score,
+    score_stored,
+)
+from ._served_outputs import evaluate_outputs, forecast_outputs
+from ._sheets import Reviewed, read_sheets
+from ._stored import (
+    SettingChange,
+    changed_settings,
+    evaluations_by_name,
+    list_runs,
+    open_results,
+    rows_to_review,
+    write_blind_sheet,
+)
+from ._suite_runs import evaluate_testset, forecast_testset
+from ._system_gold import with_reply
+from ._systems import Questions, evaluate_system, forecast_system, questions_in, system_handler
+from ._weak import WeakRow, WeakSlice, weak_rows, weak_slices
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "BASELINE",
+    "Answerer",
+    "Evaluating",
+    "Evaluation",
+    "KnownRun",
+    "Label",
+    "Made",
+    "OnForecast",
+    "OnResult",
+    "Questions",
+    "ReviewKey",
+    "Reviewed",
+    "RowResult",
+    "RunMean",
+    "RunOptions",
+    "SettingChange",
+    "Sheet",
+    "Slice",
+    "WeakRow",
+    "WeakSlice",
+    "Work",
+    "answer_flows",
+    "answer_row",
+    "answered_by",
+    "answering_settings",
+    "answering_work",
+    "asked_row",
+    "blind_sheet",
+    "changed_settings",
+    "check_models",
+    "check_run_name",
+    "chosen_measures",
+    "cluster_of",
+    "clusters_of_results",
+    "clusters_of_rows",
+    "compare_evaluations",
+    "computed_results",
+    "differing",
+    "distance_evaluation",
+    "distance_row",
+    "evaluate",
+    "evaluate_outputs",
+    "evaluate_retrieval",
+    "evaluate_system",
+    "evaluate_testset",
+    "evaluation_of",
+    "evaluations_by_name",
+    "find_run",
+    "forecast_outputs",
+    "forecast_rows",
+    "forecast_stored",
+    "forecast_system",
+    "forecast_testset",
+    "given_answer",
+    "gold_texts",
+    "gold_warning",
+    "has_result",
+    "judge_identity",
+    "judging",
+    "known_run",
+    "known_runs",
+    "list_runs",
+    "measures_of_answers",
+    "named_run",
+    "open_results",
+    "plan_after",
+    "planned",
+    "promise_note",
+    "questions_in",
+    "ranking_search",
+    "ranking_work",
+    "read_key",
+    "read_labels",
+    "read_results",
+    "read_sheets",
+    "result_body",
+    "result_of",
+    "results_jsonl",
+    "retrieval_flows",
+    "retrieval_row",
+    "row_records",
+    "rows_to_review",
+    "rows_to_score",
+    "run_evaluation",
+    "run_means",
+    "run_work",
+    "score_run",
+    "score_stored",
+    "scored_differently",
+    "shared_by",
+    "slices",
+    "spreads_of",
+    "stored_evaluation",
+    "summarise",
+    "sweeps_by_use",
+    "system_handler",
+    "unanswered",
+    "weak_rows",
+    "weak_slices",
+    "with_hits",
+    "with_notes",
+    "with_reply",
+    "write_blind_sheet",
+    "write_key",
+    "write_sheet",
+]

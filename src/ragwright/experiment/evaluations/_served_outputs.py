@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from ...drafting import Sampling, project_outputs, sample_outputs
-from ...project import at_work, configuration_from, keep_configuration
+from ...drafting import SampledOutputs, Sampling, project_outputs, sample_outputs
+from ...flow import Forecast, RunSummary
+from ...measure import Measure
+from ...project import Project, at_work, configuration_from, keep_configuration
 from ._options import Evaluating
-from ._scoring import RowSelection, forecast_stored, score_stored
-
-if TYPE_CHECKING:
-    from ...drafting import SampledOutputs
-    from ...flow import Forecast, RunSummary
-    from ...measure import Measure
-    from ...project import Project
-    from ._results import Evaluation
-    from ._scoring import OnForecast, OnResult
+from ._results import Evaluation
+from ._scoring import OnForecast, OnResult, RowSelection, forecast_stored, score_stored
 
 
 @at_work("outputs eval")

@@ -9,21 +9,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ...core import ConfigError, Document, RetrieveError, Row, text_hash
 from ...flow import Flow, Forecast, Runner, RunnerOptions, embed
 from ...index import Store, View, Views, open_store
 from ...models import Models
-from ...project import TRIAL, Feed, Ingest, StoredDocuments, make_ingest, unfetched
+from ...project import TRIAL, Feed, Ingest, Project, StoredDocuments, make_ingest, unfetched
 from ...testsets import Testset
 from ..evaluations import planned
 from ._sampling import Trial, grid_points, random_points
 from ._study import Study
 from ._sweeping import study_rows, trial_how, variant_of
-
-if TYPE_CHECKING:
-    from ...project import Project
 
 T = TypeVar("T")
 

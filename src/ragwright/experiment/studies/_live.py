@@ -13,14 +13,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ...core import Interrupted, RagwrightError, StoppedError, StoreError, current_user
-from ...project import SWEEP
-
-if TYPE_CHECKING:
-    from ...flow import Run
-    from ...project import Project
+from ...flow import Run
+from ...project import SWEEP, Project
 
 SweepState: TypeAlias = Literal["running", "stopping", "stopped", "complete"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from ...answer import prompt_parts
 from ...core import (
@@ -30,6 +30,7 @@ from ...project import (
     SWEEP,
     TRIAL,
     Overrides,
+    Project,
     Settings,
     at_work,
     build_like,
@@ -57,9 +58,6 @@ from ._sampling import Trial, grid_points
 from ._selection import common_reason, objective_scores, selection_of
 from ._study import Axis, Study, load_study
 from ._tpe import sampler_of
-
-if TYPE_CHECKING:
-    from ...project import Project
 
 Take: TypeAlias = Callable[[TrialResult], None]
 

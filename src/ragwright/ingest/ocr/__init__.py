@@ -1,5 +1,24 @@
 """Text recognition (OCR): images and scanned pages become lines with their place."""
 
-import lazy_loader
+from ._documents import about_scans, faults_of, image_extract, nothing_recognised, with_text
+from ._engine import Sight
+from ._installed import engine_name, may_recognise
+from ._order import in_reading_order
+from ._pictures import IMAGES
+from ._scans import ScannedPage, ScanProgress, recognise
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "IMAGES",
+    "ScanProgress",
+    "ScannedPage",
+    "Sight",
+    "about_scans",
+    "engine_name",
+    "faults_of",
+    "image_extract",
+    "in_reading_order",
+    "may_recognise",
+    "nothing_recognised",
+    "recognise",
+    "with_text",
+]

@@ -1,5 +1,17 @@
 """Parsers of other packages: each turns a file into Markdown, as a setting."""
 
-import lazy_loader
+from ._engines import Docling, EdgeParse, Kreuzberg, MarkItDown
+from ._reading import check_parser, parse_by, parser_of, parser_version
+from ._seam import Parser
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "Docling",
+    "EdgeParse",
+    "Kreuzberg",
+    "MarkItDown",
+    "Parser",
+    "check_parser",
+    "parse_by",
+    "parser_of",
+    "parser_version",
+]

@@ -1,5 +1,7 @@
 """PDF files: text in reading order, tables, headings, notes."""
 
-import lazy_loader
+from ._reading import read_pdf
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "read_pdf",
+]

@@ -1,5 +1,11 @@
 """Sources of other packages: file systems of fsspec, loaders of LangChain and LlamaIndex."""
 
-import lazy_loader
+from ._loader import LoaderReader
+from ._remote import RemoteReader
+from ._table import TableReader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "LoaderReader",
+    "RemoteReader",
+    "TableReader",
+]

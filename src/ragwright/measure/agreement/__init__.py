@@ -1,5 +1,28 @@
 """Judges beside people: calibration, agreement, people's own agreement."""
 
-import lazy_loader
+from ._calibration import Calibration, calibrate
+from ._corrected import Labelled, LabelsNeeded, corrected_mean, labels_needed, shifted_mean
+from ._people import (
+    Agreement,
+    PeopleAgreement,
+    judge_difference,
+    on_label_scale,
+    people_agreement,
+    rank_agreement,
+)
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "Agreement",
+    "Calibration",
+    "Labelled",
+    "LabelsNeeded",
+    "PeopleAgreement",
+    "calibrate",
+    "corrected_mean",
+    "judge_difference",
+    "labels_needed",
+    "on_label_scale",
+    "people_agreement",
+    "rank_agreement",
+    "shifted_mean",
+]

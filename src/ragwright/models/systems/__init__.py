@@ -1,5 +1,24 @@
 """Systems under test: functions, pipelines of other libraries, endpoints."""
 
-import lazy_loader
+from ._callers import caller_of, made_target, takes_turns
+from ._handler import SystemHandler
+from ._http import endpoint, sends_turns
+from ._open import Systems, UnderTest, open_system, read_system
+from ._options import SystemOptions
+from ._replies import reply_of, text_of
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "SystemHandler",
+    "SystemOptions",
+    "Systems",
+    "UnderTest",
+    "caller_of",
+    "endpoint",
+    "made_target",
+    "open_system",
+    "read_system",
+    "reply_of",
+    "sends_turns",
+    "takes_turns",
+    "text_of",
+]

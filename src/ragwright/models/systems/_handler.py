@@ -9,14 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...core import RagwrightError, SystemCallError, Usage
 from ...flow import AskSystem, OnDelta, SendHandler, SystemReply
-from .. import systems as room  # readers load when a system is asked
-
-if TYPE_CHECKING:
-    from ._open import Systems, UnderTest
+from ._open import Systems, UnderTest
+from ._replies import reply_of, text_of
 
 
 class SystemHandler(SendHandler[AskSystem, SystemReply]):
@@ -104,7 +102,7 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
                 reply = self._await_on_loop(_joined_async(reply), system.options.timeout)
             if inspect.isgenerator(reply):
                 reply = _joined_pieces(list(reply))
-            return room.reply_of(reply, system.options.ids if system.options.call else "")
+            return reply_of(reply, system.options.ids if system.options.call else "")
         except RagwrightError as error:
             error.where = error.where or system.name
             raise
@@ -152,7 +150,7 @@ def _joined_pieces(pieces: list[Any]) -> Any:
     """Pieces of a text as the text; a last one that is not a piece of a text is the reply."""
     if pieces and not isinstance(pieces[-1], str) and not hasattr(pieces[-1], "content"):
         return pieces[-1]
-    return "".join(map(room.text_of, pieces))
+    return "".join(map(text_of, pieces))
 
 
 class _Threads:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...core import (
     ConfigError,
@@ -19,12 +19,10 @@ from ...core import (
     read_yaml,
 )
 from ...flow import Message, SystemReply
-from .. import systems  # callers load when a system is opened
 from .._names import PROVIDERS
-
-if TYPE_CHECKING:
-    from ._callers import Caller
-    from ._options import SystemOptions
+from ._callers import Caller, caller_of, made_target, takes_turns as takes_turns_
+from ._http import endpoint, sends_turns
+from ._options import SystemOptions
 
 _FILES = (".yaml", ".yml")
 
@@ -117,20 +115,18 @@ def read_system(address: str, version: str = "") -> SystemOptions:
     """
     if Path(address).suffix.lower() in _FILES:
         placed = read_yaml(Path(address))
-        options = build_options(systems.SystemOptions, placed.value, placed, ())
+        options = build_options(SystemOptions, placed.value, placed, ())
         if not options.title or not (options.call or options.url or options.model):
             raise ConfigError(
                 "the file names no system", where=address, hint="give it call, url or model"
             )
     elif address.startswith(("http://", "https://")):
         named = "#" in address
-        options = systems.SystemOptions(
-            model=address if named else "", url="" if named else address
-        )
+        options = SystemOptions(model=address if named else "", url="" if named else address)
     elif address.partition(":")[0] in PROVIDERS:
-        options = systems.SystemOptions(model=address)
+        options = SystemOptions(model=address)
     elif ":" in address:
-        options = systems.SystemOptions(call=address)
+        options = SystemOptions(call=address)
     else:
         raise ConfigError(
             f"cannot tell what kind of system {address!r} is",
@@ -155,21 +151,21 @@ def open_system(system: Any, options: SystemOptions | None = None) -> UnderTest:
         return system
     if isinstance(system, str | Path):
         system = read_system(str(system))
-    if not isinstance(system, systems.SystemOptions):
-        described = options or systems.SystemOptions()
+    if not isinstance(system, SystemOptions):
+        described = options or SystemOptions()
         options_of = replace(described, call=described.call or _name_of(system), url="", model="")
         return _called(system, options_of)
     if system.model:
         return UnderTest(system, _not_asked)
     if system.url:
-        return UnderTest(system, systems.endpoint(system), systems.sends_turns(system))
+        return UnderTest(system, endpoint(system), sends_turns(system))
     return _called(_load_system(system.call), system)
 
 
 def _called(system: Any, options: SystemOptions) -> UnderTest:
     """An object of Python that is called with the question."""
-    target = systems.made_target(system, options)
-    return UnderTest(options, systems.caller_of(target, options), systems.takes_turns(target))
+    target = made_target(system, options)
+    return UnderTest(options, caller_of(target, options), takes_turns_(target))
 
 
 def _not_asked(question: str, history: Sequence[Message]) -> Any:

@@ -1,5 +1,40 @@
 """Builds the index: reading, chunking, embedding, and changes."""
 
-import lazy_loader
+from ._ahead import FetchAhead
+from ._cluster import Cluster, ClusterIngest, clear_spools, spool_folder
+from ._feeds import Feed, Recipe, reading, web_pages
+from ._glossaries import forget_glossaries, is_mined, project_glossary
+from ._index_key import reading_suffix
+from ._index_mismatch import known_embedders, nothing_indexed, remember_embedder
+from ._ingest import Ingest
+from ._preparing import Preparing, PreparingSettings
+from ._progress import IngestForecast, IngestProgress, IngestReport, Pace
+from ._stamps import Stamps, forget_stamps
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "Cluster",
+    "ClusterIngest",
+    "Feed",
+    "FetchAhead",
+    "Ingest",
+    "IngestForecast",
+    "IngestProgress",
+    "IngestReport",
+    "Pace",
+    "Preparing",
+    "PreparingSettings",
+    "Recipe",
+    "Stamps",
+    "clear_spools",
+    "forget_glossaries",
+    "forget_stamps",
+    "is_mined",
+    "known_embedders",
+    "nothing_indexed",
+    "project_glossary",
+    "reading",
+    "reading_suffix",
+    "remember_embedder",
+    "spool_folder",
+    "web_pages",
+]

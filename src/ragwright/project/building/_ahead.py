@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ...ingest import FetchBytes, Fetched
+from ...ingest import FetchBytes, Fetched
 
 _AHEAD = 8
 

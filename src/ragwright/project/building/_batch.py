@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import GROUPS, ChunkError, ModelRefusedError, ModelReplyError, RagwrightError
-from ...flow import embed, gather, settled
-from ...ingest import Failure
+from ...core import (
+    GROUPS,
+    Chunk,
+    ChunkError,
+    Document,
+    ModelRefusedError,
+    ModelReplyError,
+    RagwrightError,
+)
+from ...flow import Flow, embed, gather, settled
+from ...ingest import Chunker, Failure, SourceFile
 from ._stamps import Stamp
-
-if TYPE_CHECKING:
-    from ...core import Chunk, Document
-    from ...flow import Flow
-    from ...ingest import Chunker, SourceFile
 
 Matrix = NDArray[np.float32]
 

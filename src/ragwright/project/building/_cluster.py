@@ -10,24 +10,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from ...core import Document, SourceError
+from ...core import Chunk, Document, SourceError
+from ...engines import Engine
 from ...index import chunk_key
-from ...ingest import Failure, files_of, guarded, shortened
+from ...ingest import Failure, FetchBytes, SourceFile, files_of, guarded, shortened
 from ...ledger import FileLock
 from ._batch import Batch
+from ._feeds import Feed
 from ._ingest import Ingest
 from ._known import KnownDocuments
-from ._preparing import Prepared, ReadDocument, Reading
+from ._preparing import Item, Part, Prepared, Preparing, ReadDocument, Reading
 from ._stamps import Stamp
-
-if TYPE_CHECKING:
-    from ...core import Chunk
-    from ...engines import Engine
-    from ...ingest import FetchBytes, SourceFile
-    from ._feeds import Feed
-    from ._preparing import Item, Part, Preparing
 
 _TASK_BYTES = 1_000_000
 """Bytes of the files of a task: seconds of work, so that starting it costs little."""

@@ -6,10 +6,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ...core import (
+    Chunk,
     ConfigError,
+    Document,
     Head,
     MissingExtraError,
     MissingKeyError,
@@ -19,14 +21,9 @@ from ...core import (
     PluginError,
     counted,
 )
-from ...flow import Message, chat, gather, reading, run_in_pool
-from ...ingest import Failure, normalise
-
-if TYPE_CHECKING:
-    from ...core import Chunk, Document
-    from ...flow import Flow
-    from ...ingest import HeadOptions
-    from ...models import Tokenizer
+from ...flow import Flow, Message, chat, gather, reading, run_in_pool
+from ...ingest import Failure, HeadOptions, normalise
+from ...models import Tokenizer
 
 Cut: TypeAlias = "tuple[Document, tuple[Chunk, ...]]"
 Sentence: TypeAlias = str | Exception

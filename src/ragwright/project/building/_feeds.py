@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...core import (
     GROUPS,
@@ -34,9 +33,7 @@ from ...ingest import (
     parser_version,
     pick_reader,
 )
-
-if TYPE_CHECKING:
-    from .._settings import SourceEntry
+from .._settings import SourceEntry
 
 _READING = 4
 """Incremented when readers change their results, so that files are read again."""

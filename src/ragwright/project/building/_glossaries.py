@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...core import replace_text, text_hash
+from ...index import IndexSpec, Store
 from ...retrieve import Glossary, load_glossary, mine_glossary
-
-if TYPE_CHECKING:
-    from ...index import IndexSpec, Store
 
 _MINED = "corpus"
 """Value of ``retrieve.glossary`` for a mined glossary."""

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ...ingest import OURS
-
-if TYPE_CHECKING:
-    from ...ingest import IngestOptions
+from ...ingest import OURS, IngestOptions
 
 _READ_BY = "; read by "
 """What parts the chunker's settings from the name of another parser in an index's key."""

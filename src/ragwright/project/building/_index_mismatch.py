@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...core import RetrieveError, StoreError, counted
+from ...index import IndexSpec
 from ...ledger import Ledger
-
-if TYPE_CHECKING:
-    from ...index import IndexSpec
 
 _SHOWN = 60
 """Characters of an identity that are shown: enough to distinguish two."""

@@ -9,13 +9,14 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...core import (
     CLOSED,
     GROUPS,
+    Chunk,
+    Document,
     DuplicateIdError,
     EmptySourceError,
     SourceError,
@@ -23,21 +24,24 @@ from ...core import (
     counted,
     workers,
 )
-from ...index import IndexedDocument, WriteCounts, chunk_key, embedded_text
-from ...ingest import Failure, HeadedChunker, files_of, guarded
+from ...flow import Flow, Runner
+from ...index import IndexedDocument, IndexSpec, Store, WriteCounts, chunk_key, embedded_text
+from ...ingest import (
+    Chunker,
+    Failure,
+    FetchBytes,
+    HeadedChunker,
+    Reader,
+    SourceFile,
+    files_of,
+    guarded,
+)
 from ...models import usable_vectors
 from ._batch import KEPT, Batch, Files, Matrix, cut_document, embed_missing
 from ._contexts import Cut, Written, write_contexts
 from ._feeds import Feed, feed_bytes
 from ._progress import IngestForecast, IngestProgress, IngestReport, scan_notes
-from ._stamps import Stamp
-
-if TYPE_CHECKING:
-    from ...core import Chunk, Document
-    from ...flow import Flow, Runner
-    from ...index import IndexSpec, Store
-    from ...ingest import Chunker, FetchBytes, Reader, SourceFile
-    from ._stamps import Stamps
+from ._stamps import Stamp, Stamps
 
 _BATCH_CHUNKS = 512
 _BATCH_UNEMBEDDED = 2048

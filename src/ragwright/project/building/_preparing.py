@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ...core import (
     Chunk,
@@ -34,16 +34,29 @@ from ...index import (
     embedded_text,
     packed_terms,
 )
-from ...ingest import Failure, ScanProgress, guarded, make_chunker, pick_reader
-from ...models import Models, WordTokenizer, model_handlers
+from ...ingest import (
+    Chunker,
+    ChunkOptions,
+    Failure,
+    Reader,
+    ScanProgress,
+    SourceFile,
+    guarded,
+    make_chunker,
+    pick_reader,
+)
+from ...models import (
+    EmbedOptions,
+    Models,
+    ModelSettings,
+    TokenSource,
+    WordTokenizer,
+    model_handlers,
+)
 from ._batch import Bad, Batch, Matrix, cut_document, embed_missing
+from ._feeds import Recipe
 from ._index_key import chunker_of
 from ._known import KnownDocuments
-
-if TYPE_CHECKING:
-    from ...ingest import Chunker, ChunkOptions, Reader, SourceFile
-    from ...models import EmbedOptions, ModelSettings, TokenSource
-    from ._feeds import Recipe
 
 Item: TypeAlias = "SourceFile | Document | Failure"
 """A file to read, or what the driver has read."""

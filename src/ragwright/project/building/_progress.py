@@ -5,14 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ...core import counted
+from ...flow import Forecast
 from ...index import WriteCounts
 from ...ingest import Failure, ScanProgress
-
-if TYPE_CHECKING:
-    from ...flow import Forecast
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,39 @@
 """Reads each declared file, with the place of every fault."""
 
-import lazy_loader
+from ._cleaning import Cleaning, CleaningStep, MaxRepeat, NamedStep, read_cleaning
+from ._file import Declared, as_records_error, declared_text, read_declared
+from ._rollups import Rollups, read_biographies, read_rollups, spelling_key
+from ._rules import Condition, LengthGroup, Refinement, Rules, read_rules
+from ._source_spec import SourceSpec, read_source_spec
+from ._tags import Tag, Tags, read_tags
+from ._text_format import Piece, TextFormat, parse_text_format, read_text_format
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "Cleaning",
+    "CleaningStep",
+    "Condition",
+    "Declared",
+    "LengthGroup",
+    "MaxRepeat",
+    "NamedStep",
+    "Piece",
+    "Refinement",
+    "Rollups",
+    "Rules",
+    "SourceSpec",
+    "Tag",
+    "Tags",
+    "TextFormat",
+    "as_records_error",
+    "declared_text",
+    "parse_text_format",
+    "read_biographies",
+    "read_cleaning",
+    "read_declared",
+    "read_rollups",
+    "read_rules",
+    "read_source_spec",
+    "read_tags",
+    "read_text_format",
+    "spelling_key",
+]

@@ -1,5 +1,23 @@
 """Sources of rows: files and databases, in batches with the place of each row."""
 
-import lazy_loader
+from ._alchemy import AlchemyServer
+from ._batches import Runs, batched, piece, place, place_in, runs_of
+from ._csv import well_quoted
+from ._files import FileSource
+from ._sql import Server, SqlSource
+from ._values import key_texts
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "AlchemyServer",
+    "FileSource",
+    "Runs",
+    "Server",
+    "SqlSource",
+    "batched",
+    "key_texts",
+    "piece",
+    "place",
+    "place_in",
+    "runs_of",
+    "well_quoted",
+]

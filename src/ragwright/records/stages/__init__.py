@@ -1,5 +1,25 @@
 """The stages of a refresh: bronze, silver and gold rows, and rows that are left out."""
 
-import lazy_loader
+from ._bronze import BronzeRows, check_text, renamed
+from ._clean_texts import clean_texts, repeated_at_most
+from ._duplicates import duplicates, kind_of_reason, left_out_keys
+from ._gold import GoldStep
+from ._hashes import row_hashes
+from ._silver import RetagStep, SilverStep, tag_lists, tagged
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "BronzeRows",
+    "GoldStep",
+    "RetagStep",
+    "SilverStep",
+    "check_text",
+    "clean_texts",
+    "duplicates",
+    "kind_of_reason",
+    "left_out_keys",
+    "renamed",
+    "repeated_at_most",
+    "row_hashes",
+    "tag_lists",
+    "tagged",
+]

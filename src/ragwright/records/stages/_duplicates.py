@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core import require
 from .._seams import DUPLICATE, KEY, REASON, ArrowTable
-from ..tables import Words, packed_hashes
+from ..tables import Words, Writing, packed_hashes
 from ._hashes import row_hashes
-
-if TYPE_CHECKING:
-    from ..tables import Writing
 
 
 def duplicates(

@@ -1,5 +1,7 @@
 """Web pages over the same service: ask, sources, experiments, outputs, settings."""
 
-import lazy_loader
+from ._routes import page_routes
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "page_routes",
+]

@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
@@ -19,19 +19,16 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from ...answer import Marks, PlacedMark
 from ...core import Answer, RagwrightError
 from ...flow import Message
-from .._admission import Wanted, admitted
+from .._admission import Admitted, Wanted, admitted
 from .._answers import Delivered, answered, new_id
 from .._api import caller_of, respond_to, service_of
 from .._errors import ApiError
 from .._links import moved_url
+from .._opened import Opened
 from .._streaming import AnswerEvents, EventStream, Streamed, sse_frame
 from .._wire import FeedbackRequest
 from ._base import VERDICTS, error_page, fragment, page
 from ._cards import card_values
-
-if TYPE_CHECKING:
-    from .._admission import Admitted
-    from .._opened import Opened
 
 router = APIRouter()
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -14,17 +14,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from ...core import RagwrightError, StoreError
+from ...drafting import FeedbackVerdict
 from ...report import formatting, stylesheet
+from ...workbench import Workbench
 from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
-from .._identity import PROXIED
+from .._identity import PROXIED, Identity
 from .._keys import hashed
-
-if TYPE_CHECKING:
-    from ...drafting import FeedbackVerdict
-    from ...workbench import Workbench
-    from .._identity import Identity
-    from .._service import Service
+from .._service import Service
 
 T = TypeVar("T")
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...experiment import BaselineResult
 from ...report import null_bands
 from ._plots import distances, span_of
-
-if TYPE_CHECKING:
-    from ...experiment import BaselineResult
 
 SHOWN = 20
 """Baselines on the page, the newest ones; a report shows more."""

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...answer import NO_MODEL_LINE
-from .._answers import notes_for, short_model
+from ...answer import NO_MODEL_LINE, CitedSpan, Marks
+from .._admission import Admitted
+from .._answers import Delivered, notes_for, short_model
 from .._links import citation_json, moved_url, snippets_json
 from ._why import plain_why
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from ...answer import CitedSpan, Marks
-    from .._admission import Admitted
-    from .._answers import Delivered
 
 _IN_WORDS = ("read as: ", "no keyword hits: ", "nothing was retrieved")
 """Beginnings of notes that the page says in other words."""

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from ...core import counted
-from ...experiment import changed_settings
+from ...core import Score, counted
+from ...experiment import Evaluation, Made, RowResult, changed_settings
+from ...measure import Comparison, Comparisons
+from ...workbench import Workbench
 from .._errors import ApiError
 from .._links import source_url
 from ._base import as_owner, error_page, page
 from ._plots import shares, span_of, strip
-
-if TYPE_CHECKING:
-    from ...core import Score
-    from ...experiment import Evaluation, Made, RowResult
-    from ...measure import Comparison, Comparisons
-    from ...workbench import Workbench
 
 router = APIRouter()
 

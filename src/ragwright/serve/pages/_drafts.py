@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, Field
 
 from ...core import ConfigError, RagwrightError, RecordsError, StoreError
-from ...drafting import DraftRequest, FeedbackVerdict, OutputQuery
+from ...drafting import DraftBatch, DraftRequest, FeedbackVerdict, OutputQuery, Outputs
 from ...models import NO_MODEL
+from ...workbench import Workbench
 from .._admission import Wanted, admitted
 from .._answers import drafted, drafting
 from .._api import caller_of, service_of
 from .._errors import ApiError, ClientGoneError, api_error
+from .._opened import Opened
 from ._base import as_owner, error_page, page
-
-if TYPE_CHECKING:
-    from ...drafting import DraftBatch, Outputs
-    from ...workbench import Workbench
-    from .._opened import Opened
 
 router = APIRouter()
 

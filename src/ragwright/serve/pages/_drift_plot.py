@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from ...monitoring import shown_day
-
-if TYPE_CHECKING:
-    from ...monitoring import DriftDay, MeasureDrift
+from ...monitoring import DriftDay, MeasureDrift, shown_day
 
 _WIDTH, _HEIGHT = 640, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 16, 46, 30

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...core import RagwrightError, counted
-from ...experiment import run_means
-from ...report import value_text
+from ...experiment import KnownRun, KnownSweep, RunMean, SweepProgress, run_means
+from ...report import Board, Entry, Subject, value_text
+from ...workbench import Workbench
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from ._base import PRIVATE, as_owner, error_page, page
 from ._baselines import SHOWN, baseline_lines
 from ._plots import Point, scatter, span_of, strip
-
-if TYPE_CHECKING:
-    from ...experiment import KnownRun, KnownSweep, RunMean, SweepProgress
-    from ...report import Board, Entry, Subject
-    from ...workbench import Workbench
 
 router = APIRouter()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 from weakref import WeakKeyDictionary
 
@@ -13,18 +13,14 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...core import RagwrightError
-from ...drafting import OutputQuery, ScoreOrder
+from ...drafting import OutputQuery, ScoreOrder, ServedScore
 from ...measure import parse_measures
-from ...monitoring import measure_options, shown_day
+from ...monitoring import DriftReport, MeasureDrift, Moved, measure_options, shown_day
+from ...workbench import Workbench
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from ._base import VERDICTS, as_owner, error_page, page
 from ._drift_plot import drift_plot
-
-if TYPE_CHECKING:
-    from ...drafting import ServedScore
-    from ...monitoring import DriftReport, MeasureDrift, Moved
-    from ...workbench import Workbench
 
 router = APIRouter()
 

@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
@@ -15,11 +15,9 @@ from ...core import RagwrightError, holds_secret
 from ...project import project_keys, setting_places
 from .._api import caller_of, service_of
 from .._errors import ApiError
+from .._opened import Opened
 from .._service import OF_A_SERVER
 from ._base import error_page, page
-
-if TYPE_CHECKING:
-    from .._opened import Opened
 
 router = APIRouter()
 

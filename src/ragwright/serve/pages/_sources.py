@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
@@ -14,13 +14,11 @@ from ...project import last_ingest
 from .._api import caller_of, service_of
 from .._catalogue import Catalogue
 from .._errors import ApiError
+from .._identity import Identity
 from .._links import same_text, source_url
 from .._reading import VisibleSource, visible_source
+from .._service import Service
 from ._base import error_page, fragment, page, page_headers
-
-if TYPE_CHECKING:
-    from .._identity import Identity
-    from .._service import Service
 
 router = APIRouter()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import quote, unquote, urlencode
 
 from fastapi import APIRouter, Form, Request
@@ -23,14 +23,12 @@ from ...testsets import (
     row_record,
     stale_rows,
 )
+from ...workbench import Workbench
+from .._admission import Caller
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from .._links import source_url
 from ._base import error_page, local_path, page
-
-if TYPE_CHECKING:
-    from ...workbench import Workbench
-    from .._admission import Caller
 
 router = APIRouter()
 

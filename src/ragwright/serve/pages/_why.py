@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...answer import citation
-from ...models import words
+from ...answer import Marks, citation
+from ...core import Answer
+from ...models import TokenSource, words
 from .._answers import standalone
 from .._links import moved_url
-
-if TYPE_CHECKING:
-    from ...answer import Marks
-    from ...core import Answer
-    from ...models import TokenSource
 
 _WAYS: Mapping[str, str] = {
     "keyword": "by its words",

@@ -1,5 +1,25 @@
 """Reads and writes rows, also in the formats of other tools."""
 
-import lazy_loader
+from ._files import lines_of, objects_of, opened
+from ._halves import half_note, holds_half
+from ._records import records_of
+from ._rows import iter_rows, read_rows, rows_of
+from ._unread import unread_columns, unread_note
+from ._write import plain_row, row_record, write_rows
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "half_note",
+    "holds_half",
+    "iter_rows",
+    "lines_of",
+    "objects_of",
+    "opened",
+    "plain_row",
+    "read_rows",
+    "records_of",
+    "row_record",
+    "rows_of",
+    "unread_columns",
+    "unread_note",
+    "write_rows",
+]

@@ -1,5 +1,31 @@
 """Capability suites: noise, rejection, integration, counterfactual, sources."""
 
-import lazy_loader
+from ._corpus import Corpus, corpus_evidence, open_corpus
+from ._falsify import Kind, entities, falsify, kind_of
+from ._given import all_given, given_answer
+from ._gold_answers import GoldAnswer, LeakCheck, gold_answer
+from ._rgb import read_rgb, rgb_rows
+from ._suites import CLOSED_BOOK, Evidence, SuiteOptions, SuiteRows, checked_distractors, suite_rows
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "CLOSED_BOOK",
+    "Corpus",
+    "Evidence",
+    "GoldAnswer",
+    "Kind",
+    "LeakCheck",
+    "SuiteOptions",
+    "SuiteRows",
+    "all_given",
+    "checked_distractors",
+    "corpus_evidence",
+    "entities",
+    "falsify",
+    "given_answer",
+    "gold_answer",
+    "kind_of",
+    "open_corpus",
+    "read_rgb",
+    "rgb_rows",
+    "suite_rows",
+]

@@ -1,1 +1,0 @@
-# Commands are loaded by name; no other file imports from here.

@@ -1,0 +1,100 @@
+"""What ragwright itself adds to the program, in the form in which a package adds to it.
+
+Nothing named here is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from .core import Part
+
+PART = Part(
+    "ragwright",
+    sections={
+        "audit": "ragwright.audit:AuditOptions",
+        "jobs": "ragwright.jobs:JOBS",
+        "records": "ragwright.records:RecordsOptions",
+        "serve": "ragwright.serve:ServeOptions",
+    },
+    commands={
+        "ablate": "ragwright.app._ablate:command",
+        "audit": "ragwright.app.checking._audit:command",
+        "backup": "ragwright.app.serving._backup:backup",
+        "baseline": "ragwright.app._baseline:command",
+        "compare": "ragwright.app._compare:command",
+        "confirm": "ragwright.app.tuning._confirm:command",
+        "diagnose": "ragwright.app._diagnose:command",
+        "draft": "ragwright.app._draft:command",
+        "eval": "ragwright.app._eval:command",
+        "gate": "ragwright.app._gate:command",
+        "job": "ragwright.app.serving._job:group",
+        "keys": "ragwright.app.serving._keys:group",
+        "log": "ragwright.app.serving._log:command",
+        "mcp": "ragwright.app.serving._mcp:command",
+        "outputs": "ragwright.app._outputs:group",
+        "passport": "ragwright.app.checking._passport:command",
+        "promise": "ragwright.app.checking._promise:command",
+        "promote": "ragwright.app.serving._promote:command",
+        "records": "ragwright.app._records:group",
+        "report": "ragwright.app._report:command",
+        "review": "ragwright.app._review:command",
+        "score": "ragwright.app._score:command",
+        "serve": "ragwright.app.serving._serve:command",
+        "suite": "ragwright.app._suite:group",
+        "sweep": "ragwright.app.tuning._sweep:command",
+        "synth": "ragwright.app._synth:command",
+        "tune": "ragwright.app.tuning._tune:group",
+    },
+    sentences={
+        "ablate": "Measure what each part of the prompt does.",
+        "audit": "Find faults of the documents.",
+        "backup": "Write the project to one archive, or check it.",
+        "baseline": "Compare distances of answers with given pairs.",
+        "compare": "Compare two runs row by row.",
+        "confirm": "Test a sweep's winner on held-out questions.",
+        "diagnose": "Find the stage that loses points.",
+        "draft": "Write texts from records in a client's style.",
+        "eval": "Answer a test set and score the answers.",
+        "gate": "Check a run against rules, for CI.",
+        "job": "Run scheduled jobs and show past runs.",
+        "keys": "Make, list, change and revoke server keys.",
+        "log": "Show the audit log: who did what.",
+        "mcp": "Serve the project to an agent (MCP).",
+        "outputs": "Show, export and measure stored texts.",
+        "passport": "Show how far a judge agrees with people.",
+        "promise": "Certify a limit on the share of wrong answers.",
+        "promote": "Serve a run's settings if it passes the gate.",
+        "records": "Turn rows into tables and documents.",
+        "report": "Write an HTML report on runs or a study.",
+        "review": "Review test rows, or score answers by hand.",
+        "score": "Score given rows or stored answers.",
+        "serve": "Serve the project over HTTP.",
+        "suite": "Test answers on bad or missing passages.",
+        "sweep": "Try the settings of a study and rank them.",
+        "synth": "Make a test set from the indexed documents.",
+        "tune": "Train the embedder or a reranker (needs torch).",
+    },
+    promoted={
+        "records": "ragwright.drafting:promoted_declarations",
+    },
+    tables={
+        "jobs": "ragwright.jobs:JOB_TABLES",
+        "operations": "ragwright.operations:OPERATION_TABLES",
+        "serve": "ragwright.serve:SERVE_TABLES",
+    },
+    handlers={
+        "AskSystem": "ragwright.experiment:system_handler",
+    },
+    people={
+        "climate_fever": "ragwright.passport.sets:climate_fever",
+        "evouna": "ragwright.passport.sets:evouna",
+        "mtrag": "ragwright.passport.sets:mtrag",
+        "q2": "ragwright.passport.sets:q2",
+        "qags": "ragwright.passport.sets:qags",
+        "qrels": "ragwright.passport.sets:qrels",
+        "ragchecker": "ragwright.passport.sets:ragchecker",
+        "trulens": "ragwright.passport.sets:trulens",
+    },
+    guards={
+        "promise": "ragwright.promise:guard_of",
+    },
+)

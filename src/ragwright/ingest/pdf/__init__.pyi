@@ -1,1 +1,0 @@
-from ._reading import read_pdf as read_pdf

@@ -1,1 +1,0 @@
-from ._routes import page_routes as page_routes
