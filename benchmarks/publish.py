@@ -90,8 +90,7 @@ PAGES = {
         "Promises, measured",
         "How often a certified risk of wrong answers is exceeded, and how much is still answered.",
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
-        "beside the page. Answers are quoted offline, or were judged by people; no chat model "
-        "was asked.",
+        "beside the page. Answers are snippets, or were judged by people; no chat model was asked.",
     ),
     "records": Page(
         "Records, measured",

@@ -165,7 +165,7 @@ def test_programs_with_keys_go_past(site: Site) -> None:
 
 
 def test_the_guide_says_the_settings_that_are_tried() -> None:
-    guide = Path(__file__).parents[2] / "docs/guide/behind-a-proxy.md"
+    guide = Path(__file__).parents[2] / "docs/guide/operations.md"
     text = guide.read_text("utf-8")
     for line in ("user_header: Remote-User", "groups_header: Remote-Groups"):
         assert line in text

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs/guide/behind-a-proxy.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs/guide/operations.md"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 FRAME = """
 daemon off;

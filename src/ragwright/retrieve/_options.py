@@ -298,7 +298,7 @@ LEAST_POOL = 100
 """Candidates of a channel where few hits are wanted."""
 
 _POOL_FACTOR = 5
-"""Candidates of a channel per hit wanted; decision 37."""
+"""Candidates of a channel per hit wanted; decision 5."""
 
 SearchKind: TypeAlias = Literal["auto", "keyword", "dense", "hybrid"]
 FusionKind: TypeAlias = Literal["adaptive", "weighted", "rrf"]
