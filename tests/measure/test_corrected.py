@@ -9,12 +9,11 @@ import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
-from ragwright.core import MeasureError, Score
+from ragwright.core import MeasureError
 from ragwright.measure import (
     Estimate,
     Labelled,
     MeasureScale,
-    calibrate,
     corrected_mean,
     labels_needed,
 )
@@ -103,19 +102,6 @@ def test_equal_differences_do_not_promise_an_exact_mean() -> None:
     assert width(found) > 1
     assert found.high is not None
     assert found.high <= 5
-
-
-def test_calibrate_takes_clusters_to_its_corrected_mean() -> None:
-    generator = np.random.default_rng(7)
-    sample = topics(generator, 10, 25)
-    scores = {str(at): Score("Own", "scored", value) for at, value in enumerate(sample.every)}
-    labels = {str(at): label for at, label in enumerate(sample.human)}
-    assert sample.groups is not None
-    clusters = {str(at): f"topic {group}" for at, group in enumerate(sample.groups)}
-    found = calibrate(scores, labels, clusters=clusters)
-    assert found.corrected == corrected_mean(sample)
-    assert found.clusters == 10
-    assert width(found.corrected) > width(calibrate(scores, labels).corrected)
 
 
 def test_one_labelled_cluster_has_no_interval() -> None:

@@ -46,11 +46,9 @@ from ._text import stands_in
 from ._words import answer_words, content_words, plain_words
 from .agreement import (
     Agreement,
-    Calibration,
     Labelled,
     LabelsNeeded,
     PeopleAgreement,
-    calibrate,
     corrected_mean,
     judge_difference,
     labels_needed,
@@ -94,7 +92,6 @@ __all__ = [
     "TYPICAL_SPREADS",
     "Agreement",
     "BertScorer",
-    "Calibration",
     "ChosenMeasures",
     "Comparison",
     "Comparisons",
@@ -135,7 +132,6 @@ __all__ = [
     "answer_words",
     "asked",
     "best_of",
-    "calibrate",
     "check_setup",
     "clopper_pearson",
     "common_subsequence",

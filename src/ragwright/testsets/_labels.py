@@ -106,7 +106,7 @@ class ReviewLabels:
         disputed = tuple(row for row, labels in several.items() if len(set(labels)) > 1)
         same = len(several) - len(disputed)
         low, high = clopper_pearson(same, len(several))
-        alpha = resampled(krippendorff([*several.values()], "nominal"), len(several), seed)
+        alpha = resampled(krippendorff([*several.values()]), len(several), seed)
         return ReviewAgreement(
             tuple(people),
             len(several),

@@ -1,6 +1,5 @@
 """Judges beside people: calibration, agreement, people's own agreement."""
 
-from ._calibration import Calibration, calibrate
 from ._corrected import Labelled, LabelsNeeded, corrected_mean, labels_needed, shifted_mean
 from ._people import (
     Agreement,
@@ -13,11 +12,9 @@ from ._people import (
 
 __all__ = [
     "Agreement",
-    "Calibration",
     "Labelled",
     "LabelsNeeded",
     "PeopleAgreement",
-    "calibrate",
     "corrected_mean",
     "judge_difference",
     "labels_needed",

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...core import MeasureError
+from .._compare import check_clusters
 from .._definition import MeasureScale
 from ..statistics import (
     Estimate,
@@ -20,13 +22,18 @@ from ..statistics import (
     difference,
     kappa,
     kendall,
+    mean_interval,
+    numbered,
     ratings_of,
+    resampled,
     spearman,
 )
-from ._calibration import Resampling, groups_of, is_binary, scale_points
 
 Labels = Mapping[str, float | Sequence[float]]
 """Row id -> the label of a person, or one label for each person."""
+
+_MOST_POINTS = 11
+"""Most different values that count as points of a scale, not as a continuum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +113,7 @@ def rank_agreement(
         MeasureError: No row has both, a number is not finite, or a row has no cluster.
     """
     keys, units = _common_rows(labels, scores)
-    groups = groups_of(keys, clusters)
+    groups = _groups_of(keys, clusters)
     judge: Values = np.array([scores[key] for key in keys], dtype=np.float64)
     upward = judge if scale is None or scale.higher_is_better else -judge
     ratings = ratings_of(units, upward)
@@ -114,7 +121,7 @@ def rank_agreement(
         scale is not None or bool(np.isin(judge, ratings.label).all())
     )
     bias, mapped = Estimate(), ""
-    resampling = Resampling(seed, groups)
+    resampling = _Resampling(seed, groups)
     moved = on_label_scale(judge, scale, label_scale)
     if moved is not None and scale is not None and label_scale is not None:
         human = np.array([math.fsum(unit) / len(unit) for unit in units])
@@ -165,7 +172,7 @@ def people_agreement(
     keys, units = _common_rows(labels, *([] if scores is None else [scores]), least=2)
     if not keys:
         return PeopleAgreement()
-    resampling = Resampling(seed, groups_of(keys, clusters))
+    resampling = _Resampling(seed, _groups_of(keys, clusters))
     people = _leave_one_out(units)
     figures = _statistics_of(people, points=False)
     figures |= _kappas(_pairs_of_people(units))
@@ -208,7 +215,7 @@ def judge_difference(
         MeasureError: No row has all three, a number is not finite, or a row has no cluster.
     """
     keys, units = _common_rows(labels, first, second)
-    resampling = Resampling(seed, groups_of(keys, clusters))
+    resampling = _Resampling(seed, _groups_of(keys, clusters))
     both = [
         ratings_of(units, np.array([scores[key] for key in keys], dtype=np.float64))
         for scores in (first, second)
@@ -218,6 +225,40 @@ def judge_difference(
     names = [name for name in ours if name in theirs and (not only or name in only)]
     apart = {name: difference(ours[name], theirs[name]) for name in names}
     return _agreement_of(units, apart, resampling)
+
+
+@dataclass(frozen=True, slots=True)
+class _Resampling:
+    """How intervals are resampled.
+
+    Attributes:
+        seed: Seed of the bootstrap.
+        groups: Number of each row's cluster; None where rows are independent.
+    """
+
+    seed: int
+    groups: NDArray[np.int64] | None = None
+
+    def __call__(self, statistic: Statistic, rows: int) -> Estimate:
+        """A statistic of that many rows with its interval."""
+        return resampled(statistic, rows, self.seed, self.groups)
+
+    def mean(self, values: Values, ends: tuple[float, float | None] | None) -> Estimate:
+        """The mean of a value per row with its interval, on a scale with these ends."""
+        interval, _ = mean_interval(values, self.seed, scale=ends, clusters=self.groups)
+        return Estimate(math.fsum(values) / len(values), *(interval or (None, None)))
+
+
+def _groups_of(
+    keys: Sequence[str], clusters: Mapping[str, Hashable] | None
+) -> NDArray[np.int64] | None:
+    """Number of each row's cluster; None without clusters.
+
+    Raises:
+        MeasureError: A row has no cluster.
+    """
+    check_clusters(keys, clusters)
+    return None if clusters is None else numbered([clusters[key] for key in keys])
 
 
 def _common_rows(
@@ -247,13 +288,24 @@ def _common_rows(
 def _statistics_of(ratings: Ratings, *, points: bool) -> dict[str, Statistic]:
     """Name of a field of Agreement -> its statistic; kappa if both sides use the same points."""
     figures = {"spearman": spearman(ratings), "kendall": kendall(ratings)}
-    if is_binary(ratings.label):
+    if _is_binary(ratings.label):
         figures["auc"] = auc(ratings)
     return figures | (_kappas(ratings) if points else {})
 
 
+def _is_binary(values: Values) -> bool:
+    """True if there are no values but 0 and 1."""
+    return bool(np.isin(values, (0.0, 1.0)).all())
+
+
+def _scale_points(ratings: Ratings) -> tuple[float, ...]:
+    """Values of labels and scores, ascending; empty if they are too many for points of a scale."""
+    points = np.unique(np.concatenate([ratings.score, ratings.label]))
+    return tuple(float(level) for level in points) if len(points) <= _MOST_POINTS else ()
+
+
 def _kappas(ratings: Ratings) -> dict[str, Statistic]:
-    if not (levels := scale_points(ratings)):
+    if not (levels := _scale_points(ratings)):
         return {}
     return {
         "kappa": kappa(ratings, levels),
@@ -262,7 +314,7 @@ def _kappas(ratings: Ratings) -> dict[str, Statistic]:
 
 
 def _agreement_of(
-    units: Sequence[Sequence[float]], figures: Mapping[str, Statistic], resampling: Resampling
+    units: Sequence[Sequence[float]], figures: Mapping[str, Statistic], resampling: _Resampling
 ) -> Agreement:
     """The figures with their intervals, over rows with these labels."""
     groups = resampling.groups

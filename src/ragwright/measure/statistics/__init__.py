@@ -1,7 +1,6 @@
 """Statistics of scores: intervals, agreement of raters, drift; numbers alone, no rows."""
 
 from ._agreement_statistics import (
-    AlphaLevel,
     Estimate,
     Ratings,
     Statistic,
@@ -10,7 +9,6 @@ from ._agreement_statistics import (
     kappa,
     kendall,
     krippendorff,
-    pearson,
     ratings_of,
     resampled,
     spearman,
@@ -50,7 +48,6 @@ __all__ = [
     "PLAN_MARGINS",
     "TAIL",
     "TYPICAL_SPREADS",
-    "AlphaLevel",
     "Drift",
     "DriftVerdict",
     "Estimate",
@@ -75,7 +72,6 @@ __all__ = [
     "mean_interval",
     "numbered",
     "p_text",
-    "pearson",
     "period_alpha",
     "permutation_p",
     "ratings_of",

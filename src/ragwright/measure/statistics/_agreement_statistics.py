@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._intervals import NORMAL, RESAMPLES, TAIL, Values, student_quantile
 
-AlphaLevel: TypeAlias = Literal["", "nominal", "ordinal", "interval"]
 Statistic: TypeAlias = Callable[[Values], Values]
 
 _BLOCK = 1_000_000  # most weights held at once
@@ -145,19 +144,6 @@ def kappa(ratings: Ratings, levels: Sequence[float], *, quadratic: bool = False)
     return statistic
 
 
-def pearson(ratings: Ratings) -> Statistic:
-    """Linear correlation of labels and scores, undefined if one of them does not vary."""
-    x, y = ratings.label - ratings.label.mean(), ratings.score - ratings.score.mean()
-    moments = ratings.summed(np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1))
-    largest = float(np.max(x * x)), float(np.max(y * y))
-
-    def statistic(of_rows: Values) -> Values:
-        n, a, b, aa, bb, ab = (of_rows @ moments).T
-        return _correlation_of(n, aa - a * a / n, bb - b * b / n, ab - a * b / n, largest)
-
-    return statistic
-
-
 def spearman(ratings: Ratings) -> Statistic:
     """Correlation of ranks (Spearman 1904); equal values share their mean rank."""
     x, y = _Ranking(ratings.label), _Ranking(ratings.score)
@@ -165,9 +151,8 @@ def spearman(ratings: Ratings) -> Statistic:
     def statistic(of_rows: Values) -> Values:
         weights = ratings.weights(of_rows)
         n, a, b = weights.sum(axis=1), x.ranks(weights), y.ranks(weights)
-        largest = len(ratings.row) ** 2, len(ratings.row) ** 2
         aa, bb, ab = ((weights * left * two).sum(axis=1) for left, two in ((a, a), (b, b), (a, b)))
-        return _correlation_of(n, aa, bb, ab, largest)
+        return _correlation_of(n, aa, bb, ab, float(len(ratings.row) ** 2))
 
     return statistic
 
@@ -194,7 +179,7 @@ def kendall(ratings: Ratings) -> Statistic:
         surplus: Values = np.zeros(len(weights))
         for bit_pass in passes:
             surplus = surplus + bit_pass.surplus(weights)
-        return _correlation_of(square, xx, yy, 2 * surplus, (1.0, 1.0))
+        return _correlation_of(square, xx, yy, 2 * surplus, 1.0)
 
     return statistic
 
@@ -246,57 +231,25 @@ def auc(ratings: Ratings) -> Statistic:
     return statistic
 
 
-def krippendorff(units: Sequence[Sequence[float]], level: AlphaLevel) -> Statistic:
-    """Krippendorff's alpha of people who labelled the same rows (Krippendorff 2011).
+def krippendorff(units: Sequence[Sequence[float]]) -> Statistic:
+    """Krippendorff's alpha of people who labelled the same rows, nominal (Krippendorff 2011).
 
     Args:
         units: Labels of each row, two or more; their order does not matter.
-        level: Cost of a disagreement: ``nominal`` 1, ``ordinal`` the square of the ranks
-            between two labels, ``interval`` the square of their difference.
     """
     values, code = np.unique(np.concatenate([np.asarray(u) for u in units]), return_inverse=True)
-    code = np.asarray(code).ravel()
     sizes = np.array([len(unit) for unit in units])
-    unit = np.repeat(np.arange(len(units)), sizes)
-    if level == "interval":
-        return _interval_alpha(values[code], unit, sizes)
     label_counts = np.zeros((len(units), len(values)))
-    np.add.at(label_counts, (unit, code), 1.0)
-    pairs = label_counts[:, :, None] * label_counts[:, None, :]
-    at = np.arange(len(values))
-    pairs[:, at, at] -= label_counts
-    pairs = (pairs / (sizes - 1)[:, None, None]).reshape(len(units), -1)
+    np.add.at(
+        label_counts, (np.repeat(np.arange(len(units)), sizes), np.asarray(code).ravel()), 1.0
+    )
+    # pairs of different labels, each counted by the number of the row's labels less one
+    apart = (sizes**2 - (label_counts**2).sum(axis=1)) / (sizes - 1)
 
     def statistic(of_rows: Values) -> Values:
         counts = of_rows @ label_counts
-        cost = _ranks_between(counts) if level == "ordinal" else (1.0 - np.eye(len(values)))[None]
-        coincided = (of_rows @ pairs).reshape(-1, len(values), len(values))
-        observed = (coincided * cost).sum(axis=(1, 2)) * (counts.sum(axis=1) - 1)
-        chance = (counts[:, :, None] * counts[:, None, :] * cost).sum(axis=(1, 2))
-        return 1 - _safe_ratio(observed, chance)
-
-    return statistic
-
-
-def _ranks_between(counts: Values) -> Values:
-    """Squared ranks between two values, counting half of each value's own."""
-    middle = counts.cumsum(axis=1) - counts / 2
-    squares: Values = (middle[:, :, None] - middle[:, None, :]) ** 2
-    return squares
-
-
-def _interval_alpha(values: Values, unit: NDArray[np.int64], sizes: NDArray[np.int64]) -> Statistic:
-    """Alpha of the interval level by sums, for any number of different values."""
-    values = values - values.mean()
-    sums = np.bincount(unit, weights=values)
-    squares = np.bincount(unit, weights=values * values)
-    within = (sizes * squares - sums * sums) / (sizes - 1)
-
-    def statistic(of_rows: Values) -> Values:
-        n = of_rows @ sizes.astype(np.float64)
-        spread = n * (of_rows @ squares) - (of_rows @ sums) ** 2
-        spread = np.where(spread > _ROUNDING * n * (of_rows @ squares), spread, 0.0)
-        return 1 - _safe_ratio((of_rows @ within) * (n - 1), spread)
+        total = counts.sum(axis=1)
+        return 1 - _safe_ratio((of_rows @ apart) * (total - 1), total**2 - (counts**2).sum(axis=1))
 
     return statistic
 
@@ -324,15 +277,13 @@ class _Ranking:
         return ranks
 
 
-def _correlation_of(
-    n: Values, xx: Values, yy: Values, xy: Values, largest: tuple[float, float]
-) -> Values:
+def _correlation_of(n: Values, xx: Values, yy: Values, xy: Values, largest: float) -> Values:
     """Correlation from sums of squares and products about the mean.
 
-    ``largest`` are the largest squares in ``xx`` and ``yy``: less than their rounding error counts
-    as no variance.
+    ``largest`` is the largest square in ``xx`` and ``yy``: less than its rounding error counts as
+    no variance.
     """
-    flat = (xx <= _ROUNDING * n * largest[0]) | (yy <= _ROUNDING * n * largest[1])
+    flat = (xx <= _ROUNDING * n * largest) | (yy <= _ROUNDING * n * largest)
     spread = np.sqrt(np.maximum(xx, 0.0)) * np.sqrt(np.maximum(yy, 0.0))
     return np.clip(_safe_ratio(xy, np.where(flat, 0.0, spread)), -1, 1)
 
