@@ -55,7 +55,7 @@ WITHOUT_EVENT = {
     **dict.fromkeys(
         (
             *("init", "demo", "synth", "outputs measure"),
-            *("records restore", "records release", "cache clear"),
+            "cache clear",
             *("tune embedder", "tune reranker"),
         ),
         WRITES,

@@ -301,12 +301,3 @@ def test_a_folder_that_a_file_needs_is_made_and_named(
     assert "created folder a/b\n" in called(project, *words).stderr
     assert (project / words[-1]).is_file()
     assert "created folder" not in called(project, *words).stderr
-
-
-def test_going_back_prints_a_shape_of_its_own(project: Path) -> None:
-    made = told(project, "records", "restore", "1")
-    rows = {"bronze": 40, "silver": 40, "gold": 40, "left_out": 0}
-    assert (made["version"], made["restored"], made["held"], made["rows"]) == (2, 1, False, rows)
-    assert set(made) == {"version", "restored", "held", "rows", "notes", "index"}
-    assert made["index"]["unchanged"] == 40
-    assert "--hold" in made["notes"][0]

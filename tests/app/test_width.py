@@ -59,7 +59,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         ("records", "refresh"),
         ("records", "check"),
         ("records", "history"),
-        ("records", "restore", "1"),
         ("job", "list"),
         ("job", "history"),
         ("outputs", "list"),

@@ -14,7 +14,7 @@ from ..core import counted
 from ..drafting import Refreshing
 from ..project import IngestProgress
 from ..records import RefreshProgress, TableName
-from ._console import EXIT_ERROR, Step, table
+from ._console import EXIT_ERROR, Step
 from ._flags import Flags, takes
 from ._show import ingest_step
 from ._show_check import check_text
@@ -124,53 +124,13 @@ def show(
 @group.command("history")
 @takes("project as_json")
 def history(flags: Flags) -> None:
-    """List versions of the tables to restore."""
+    """List the versions of the tables that are kept."""
     with flags.open() as bench:
         versions = bench.records.tables.history()
     fields = ("version", "created", "note", "rows")
     flags.console.show(
         lambda: {"versions": [{f: getattr(v, f) for f in fields} for v in versions]},
         lambda: history_text(versions),
-    )
-
-
-@group.command("restore")
-@takes("project overrides as_json quiet")
-def restore(
-    flags: Flags,
-    version: int = Argument(min=1, help="Version to restore."),
-    held: bool = Option(False, "--hold", help="Pause refreshes until `records release`."),
-) -> None:
-    """Restore an earlier version of the tables.
-
-    It becomes a new version, and the index follows.
-    """
-    with flags.open() as bench:
-        report = bench.records.restore(version, held=held)
-        rows = {name: bench.records.tables.rows(name) for name in _TABLES}
-    number = report.tables.version
-    document = {"version": number, "restored": version, "held": held, "rows": rows}
-    body = [["table", "rows"], *([name, f"{count:,}"] for name, count in rows.items())]
-    lines = [f"version {number} restores version {version}", table(body, right=(1,))]
-    lines += [f"note: {note}" for note in report.tables.notes]
-    flags.console.show(
-        lambda: document | {key: report.as_dict()[key] for key in ("notes", "index")},
-        lambda: "\n".join(lines),
-    )
-
-
-@group.command("release")
-@takes("project as_json")
-def release(flags: Flags) -> None:
-    """Allow refreshes again after a restore on hold.
-
-    `records restore --hold` stops them.
-    """
-    with flags.open() as bench:
-        held = bench.records.release()
-    flags.console.show(
-        lambda: {"released": held},
-        lambda: "refreshes are allowed again" if held else "refreshes were not paused",
     )
 
 

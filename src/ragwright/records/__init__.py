@@ -30,7 +30,7 @@ from ._spec import (
 )
 from .checking import CheckReport, PatternFacts
 from .declared import LengthGroup, Rollups, Rules, SourceSpec, TextFormat, parse_text_format
-from .tables import Changes, Manifest, Tables, export_chats, export_table, held_note, hold, release
+from .tables import Changes, Manifest, Tables, export_chats, export_table
 
 __all__ = [
     "HASH",
@@ -65,8 +65,6 @@ __all__ = [
     "check_records",
     "export_chats",
     "export_table",
-    "held_note",
-    "hold",
     "load_draft_spec",
     "load_spec",
     "open_source",
@@ -74,7 +72,6 @@ __all__ = [
     "record_document_id",
     "record_key",
     "refresh",
-    "release",
     "shipped_format",
     "spec_faults",
     "unread_files",

@@ -41,7 +41,6 @@ from .tables import (
     Tables,
     Writing,
     hashed_keys,
-    held_note,
     read_file,
 )
 
@@ -67,9 +66,7 @@ def refresh(
     shown = progress or RefreshProgress()
     shown.begin("waiting")
     with tables.writing("records refresh", plan.wait) as writing:
-        work = _Refresh(plan, tables, writing, engine, shown)
-        held = held_note(tables)
-        return work.unchanged(held) if held else work.run(source)
+        return _Refresh(plan, tables, writing, engine, shown).run(source)
 
 
 class _Refresh:
@@ -115,13 +112,6 @@ class _Refresh:
         version = self._writing.commit(self._lineage, self._plan.note)
         self._state.save(self._tables)
         return replace(report, version=version)
-
-    def unchanged(self, note: str) -> RefreshReport:
-        """Nothing was done, and why."""
-        self._notes.append(note)
-        return self._report()
-
-    # -- bronze ----------------------------------------------------------------------------
 
     def _bronze(self, source: RowSource) -> None:
         same = self._before.get("source") == self._lineage["source"]

@@ -184,20 +184,6 @@ def test_an_index_brought_up_to_date_is_the_one_that_is_made_afresh(
         assert list(bench.documents()) == list(other.documents())
 
 
-def test_going_back_takes_the_index_along(folder: Path) -> None:
-    with opened(folder) as bench:
-        bench.records.refresh()
-        written(folder, [row(1, "Give all"), *ROWS[1:], row(4, "New")])
-        bench.records.refresh()
-        report = bench.records.restore(1)
-        assert (report.tables.version, report.index.removed) == (3, 1)  # type: ignore[union-attr]
-        texts = {one.id: one.text for one in bench.documents()}
-        assert set(texts) == {"record:1", "record:2", "record:3"}
-        assert "clean water" in texts["record:1"]
-        again = bench.records.refresh()  # the source says something else: it wins again
-        assert again.tables.counts["bronze"].as_dict()["inserted"] == 1
-
-
 def test_other_index_settings_have_an_index_of_their_own(folder: Path) -> None:
     with opened(folder) as bench:
         bench.records.refresh()
@@ -351,28 +337,3 @@ def test_files_are_the_owners_alone(folder: Path) -> None:
         bench.records.refresh()
         kept = [path for path in bench.records.tables.folder.rglob("*") if path.is_file()]
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
-
-
-@pytest.mark.slow
-def test_a_version_that_was_gone_back_to_is_held_until_it_is_released(folder: Path) -> None:
-    with opened(folder) as bench:
-        bench.records.refresh()
-        written(folder, [row(1, "Give for something else"), *ROWS[1:]])
-        bench.records.refresh()
-        [told] = bench.records.restore(1).tables.notes
-        assert "the next refresh" in told
-        assert "--hold" in told
-        bench.records.refresh()
-        assert bench.records.rows("gold", 1, ["1"])[0]["text"] == "Give for something else"
-        assert not bench.records.release()
-        assert not bench.records.restore(1, held=True).tables.notes
-        version = bench.records.tables.version
-        for how in (Refreshing(), Refreshing(full=True)):
-            report = bench.records.refresh(how)
-            assert "records release" in " ".join(report.tables.notes)
-            assert report.tables.version == version
-            assert report.tables.counts["gold"].unchanged == 3
-        assert bench.records.rows("gold", 1, ["1"])[0]["text"] == ROWS[0]["body"]
-        assert bench.records.release()
-        assert not bench.records.refresh().tables.notes
-        assert bench.records.rows("gold", 1, ["1"])[0]["text"] == "Give for something else"

@@ -209,21 +209,6 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
             writing.adopt("bronze", writing.new_part("bronze"))
 
 
-def test_going_back_is_a_version_of_its_own(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
-    commit(tables, {"a": "1"})
-    commit(tables, {"a": "2", "b": "2"})
-    assert tables.restore(1) == 3
-    assert content(tables, "bronze") == [("a", "1")]
-    assert tables.manifest().note == "as version 1: test"
-    assert tables.restore(2) == 4
-    assert content(tables, "bronze") == [("a", "2"), ("b", "2")]
-    commit(tables, {"c": "3"})
-    assert content(tables, "bronze") == [("a", "2"), ("b", "2"), ("c", "3")]
-    with pytest.raises(SnapshotGoneError, match=r"version 9 .*(?s:.)*available versions: 1 to 5"):
-        tables.restore(9)
-
-
 def test_old_versions_and_their_files_go(tmp_path: Path) -> None:
     tables = Tables(tmp_path / "tables", keep=2)
     for number in range(5):
@@ -295,7 +280,7 @@ def test_a_file_damaged_later_is_named(tmp_path: Path) -> None:
     (part,) = tables.live("bronze")
     whole = part.path.read_bytes()
     part.path.write_bytes(whole[:200] + bytes(200) + whole[400:])
-    with pytest.raises(StoreError, match=r"cannot be read(?s:.*)restore a version"):
+    with pytest.raises(StoreError, match=r"cannot be read(?s:.*)restore it from a backup"):
         list(tables.read("bronze"))
     with pytest.raises(StoreError, match="cannot be read"), tables.writing("x", 5) as writing:
         writing.known("bronze")
@@ -425,10 +410,8 @@ def test_another_schema_is_another_name_of_every_file(tmp_path: Path) -> None:
         ("c", "1"),
         ("d", "one"),
     ]
-    tables.restore(2)
-    assert [batch.schema.names for batch in tables.read("bronze")] == [[KEY, HASH, "text"]] * 2
     commit(tables, {"e": "1"})
-    assert [key for key, _ in content(tables, "bronze")] == ["a", "b", "e"]
+    assert [key for key, _ in content(tables, "bronze")] == ["a", "b", "c", "d", "e"]
 
 
 def test_other_engines_read_the_tables_where_they_are(tmp_path: Path) -> None:
@@ -464,9 +447,9 @@ def test_a_table_that_another_program_changed_is_refused(tmp_path: Path) -> None
     commit(tables, {"a": "1", "b": "1"})
     deltalake.DeltaTable(str(tables.folder / "bronze")).delete(f"{KEY} = 'a'")
     assert content(tables, "bronze") == [("a", "1"), ("b", "1")]
-    with pytest.raises(RecordsError, match=r"changed by another program(?s:.*)records restore"):
+    with pytest.raises(RecordsError, match=r"changed by another program(?s:.*)_delta_log"):
         commit(tables, {"c": "1"})
-    tables.restore(1)
+    (tables.folder / "bronze/_delta_log" / f"{1:020d}.json").unlink()  # what the hint says
     commit(tables, {"c": "1"})
     assert content(tables, "bronze") == [("a", "1"), ("b", "1"), ("c", "1")]
 
@@ -502,7 +485,7 @@ def test_a_damaged_manifest_is_named_and_nothing_is_swept(tmp_path: Path, damage
     before = files(tables.folder)
     (tables.folder / "manifests/00000002.json").write_text(damage)
     with pytest.raises(StoreError, match="manifest of version 2 is damaged"):
-        tables.restore(1)
+        commit(tables, {"a": "3"})
     assert files(tables.folder) == before
     (tables.folder / "manifests/00000002.json").unlink()  # what the hint says
     assert content(tables, "bronze") == [("a", "1")]
@@ -656,7 +639,7 @@ WRITINGS = st.tuples(
     st.lists(CHANGES, min_size=1, max_size=4), st.sampled_from(["commit"] * 5 + ["leave"])
 )
 TURNS = st.lists(
-    st.one_of(WRITINGS, WRITINGS, WRITINGS, st.tuples(st.just("restore"), st.integers(0, 3))),
+    WRITINGS,
     min_size=3,
     max_size=10,
 )
@@ -725,17 +708,6 @@ def play(tables: Tables, model: Model, changes: list[Step], end: str) -> None:
         assert model.now == model.versions[-1]
 
 
-def go_back(tables: Tables, model: Model, back: int) -> None:
-    newest = len(model.versions) - 1
-    version = newest - back
-    if version < 1:
-        with pytest.raises(SnapshotGoneError):
-            tables.restore(version)
-        return
-    assert tables.restore(version) == newest + 1
-    model.versions.append(model.versions[version])
-
-
 def check(tables: Any, expected: dict[str, str], **how: Any) -> None:
     found = content(tables, "gold", **how)
     assert dict(found) == expected
@@ -750,11 +722,8 @@ def test_tables_are_what_the_model_says(turns: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder, small_files():
         model = Model()
         tables = Tables(Path(folder) / "tables", keep=4)
-        for first, second in turns:
-            if first == "restore":
-                go_back(tables, model, second)
-            else:
-                play(tables, model, first, second)
+        for changes, end in turns:
+            play(tables, model, changes, end)
             newest = len(model.versions) - 1
             for version in range(max(1, newest - 3), newest + 1):
                 check(Tables(tables.folder), model.versions[version], version=version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,12 +17,6 @@ from ._refreshing import RecordsReport, Refreshing
 
 Started: TypeAlias = "Callable[[RefreshProgress | IngestProgress], None]"
 """A function called with the counters of each part of a refresh as it begins."""
-
-
-_NOT_HELD = (
-    "the next refresh reads the source again and replaces this version; "
-    "to keep this version, add --hold; `ragwright records release` ends it"
-)
 
 
 class ProjectRecords:
@@ -120,30 +114,6 @@ class ProjectRecords:
         if refreshing.dry_run or not refreshing.index:
             return RecordsReport(report)
         return RecordsReport(report, sync_index(self._opened, tables, on_start))
-
-    def restore(
-        self, version: int, on_start: Started | None = None, *, held: bool = False
-    ) -> RecordsReport:
-        """Restore an earlier version of the tables as a new version; the index follows.
-
-        Args:
-            version: Its number.
-            on_start: See :meth:`refresh`.
-            held: Pause refreshes until :meth:`release`; else the next one reads the source
-                again and replaces the version.
-        """
-        tables = self.tables
-        tables.restore(version)
-        if held:
-            records.hold(tables)
-        counts: Mapping[str, Any] = {}
-        notes = () if records.held_note(tables) else (_NOT_HELD,)
-        report = records.RefreshReport(tables.version, counts, {}, {}, notes=notes)
-        return RecordsReport(report, sync_index(self._opened, tables, on_start))
-
-    def release(self) -> bool:
-        """Allow refreshes again after a restore with hold; False if they were not paused."""
-        return records.release(self.tables)
 
     def rows(
         self,

@@ -1,4 +1,4 @@
-"""Judges beside people: calibration, agreement, people's own agreement."""
+"""Judges beside people: agreement, people's own agreement, the corrected mean."""
 
 from ._corrected import Labelled, LabelsNeeded, corrected_mean, labels_needed, shifted_mean
 from ._people import (

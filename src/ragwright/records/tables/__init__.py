@@ -5,7 +5,7 @@ from ._export import export_chats, export_table
 from ._files import LivePart, read_file, write_part
 from ._known import HashedKeys, KeyIndex, Known, Words, hashed_keys, packed_hashes, written_hashes
 from ._manifest import Manifest
-from ._state import SourceState, held_note, hold, release
+from ._state import SourceState
 from ._tables import Tables
 from ._writing import Writing
 
@@ -23,11 +23,8 @@ __all__ = [
     "export_chats",
     "export_table",
     "hashed_keys",
-    "held_note",
-    "hold",
     "packed_hashes",
     "read_file",
-    "release",
     "write_part",
     "written_hashes",
 ]

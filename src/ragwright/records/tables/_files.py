@@ -52,12 +52,18 @@ def read_file(path: Path, columns: Sequence[str] | None = None) -> ArrowTable:
         raise damaged(path, error) from error
 
 
+AFRESH = (
+    "restore it from a backup, or move the folder of the tables away and run: "
+    "ragwright records refresh"
+)
+
+
 def damaged(path: Path, error: Exception) -> StoreError:
     """The error for a file that is not a complete Parquet file."""
     return StoreError(
         f"a file of the tables cannot be read: {error}",
         where=str(path),
-        hint="restore it from a backup, or restore a version that does not need it",
+        hint=AFRESH,
     )
 
 

@@ -87,7 +87,6 @@ def bring(
     schema: ArrowTable,
     *,
     identity: str = "",
-    foreign: bool = False,
 ) -> int:
     """Make a Delta table consist of these files, which are in its folder; its version then.
 
@@ -100,7 +99,6 @@ def bring(
         schema: The Arrow schema of the table. Files that the table has under another schema must
             not be among ``files``.
         identity: Description of a new table.
-        foreign: Take out files that another program added, in place of refusing them.
 
     Raises:
         RecordsError: Another program changed the table.
@@ -110,12 +108,12 @@ def bring(
     delta = None if newest_entry(folder) < 0 else open_delta(folder)
     held = {} if delta is None else files_of(delta)
     strangers = [name for name in held if name not in files and not OURS.fullmatch(name)]
-    if strangers and not foreign:
+    if strangers:
         raise RecordsError(
             f"the Delta table {folder.name} was changed by another program",
             where=str(folder / strangers[0]),
-            hint="`ragwright records restore VERSION` takes such changes back; "
-            "`ragwright records history` lists the versions",
+            hint=f"delete the commits of that program from {folder / LOG}, or restore the folder "
+            "from a backup",
         )
     new = {name: rows for name, rows in files.items() if name not in held}
     with log_errors(folder):

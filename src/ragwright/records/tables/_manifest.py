@@ -61,7 +61,6 @@ class Manifest:
         note: Note for users.
         lineage: What it was made from: fingerprints and facts of the refresh.
         tables: Every table, also those without rows.
-        restored: The version that it restores; 0 for a version of its own.
     """
 
     version: int = 0
@@ -71,7 +70,6 @@ class Manifest:
     tables: Mapping[TableName, TableState] = field(
         default_factory=lambda: {table: TableState() for table in TABLES}
     )
-    restored: int = 0
 
     @property
     def rows(self) -> dict[TableName, int]:
@@ -121,7 +119,6 @@ def read_manifest(folder: Path, version: int, *, aside: bool = False) -> Manifes
             content["note"],
             content["lineage"],
             {table: tables.get(table, TableState()) for table in TABLES},
-            int(content["restored"]),
         )
 
 
@@ -249,7 +246,6 @@ def _text(manifest: Manifest) -> str:
         "version": manifest.version,
         "created": manifest.created,
         "note": manifest.note,
-        "restored": manifest.restored,
         "lineage": json.loads(canonical_json(manifest.lineage)),
         "tables": {table: asdict(state) for table, state in manifest.tables.items()},
     }

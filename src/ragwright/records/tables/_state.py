@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 
 from ...core import replace_text
-from ._manifest import now
 from ._tables import Tables
 
 _FILE = "source.json"
-_HOLD = "hold.json"
 
 
 class SourceState:
@@ -48,35 +46,6 @@ class SourceState:
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = {"version": tables.version, "stamp": self._stamp, "watermark": self.watermark}
         replace_text(path, json.dumps(kept), private=True)
-
-
-def hold(tables: Tables) -> None:
-    """Pause refreshes of these tables until :func:`release`."""
-    tables.folder.mkdir(parents=True, exist_ok=True)
-    (tables.folder / _HOLD).write_text(json.dumps({"since": now()}), "utf-8")
-
-
-def release(tables: Tables) -> bool:
-    """Allow refreshes again; False if they were not paused."""
-    held = (tables.folder / _HOLD).exists()
-    (tables.folder / _HOLD).unlink(missing_ok=True)
-    return held
-
-
-def held_note(tables: Tables) -> str:
-    """The note of a refresh on paused tables; empty if they are not paused."""
-    try:
-        written = (tables.folder / _HOLD).read_text("utf-8")
-    except FileNotFoundError:
-        return ""
-    try:
-        since = f" since {json.loads(written)['since']}"
-    except (ValueError, KeyError, TypeError):
-        since = ""
-    return (
-        f"refreshes are paused{since}: nothing was read; "
-        "`ragwright records release` allows them again"
-    )
 
 
 def _path(tables: Tables) -> Path:

@@ -29,7 +29,7 @@ from ...core import RecordsError, StoreError
 from ...ledger import FileLock
 from .._seams import TABLES, ArrowTable, TableName
 from ._changes import Changes, changed_parts
-from ._files import LivePart, count_keys
+from ._files import AFRESH, LivePart, count_keys
 from ._log import OURS
 from ._manifest import (
     MANIFESTS,
@@ -231,16 +231,6 @@ class Tables:
                         committed = newest.version != head.version
                         self._take_back(newest, self.files(newest.version) if committed else None)
 
-    def restore(self, version: int, *, holder: str = "restore", wait: float = 600.0) -> int:
-        """Go back: a new version equal to an old one; its number.
-
-        Raises:
-            SnapshotGoneError: The version is not kept.
-            StoreBusyError: Another writer holds the tables for longer than ``wait`` seconds.
-        """
-        with self.writing(holder, wait) as writing:
-            return writing.restore(read_manifest(self._folder, version))
-
     def forget(self, keys: Sequence[str], *, holder: str = "forget", wait: float = 600.0) -> int:
         """Delete the rows of some keys from every table and every version; how many there were.
 
@@ -288,7 +278,7 @@ class Tables:
             raise StoreError(
                 f"a file of version {version} is missing",
                 where=str(error.filename or self._folder),
-                hint="restore it from a backup, or restore an older version",
+                hint=AFRESH,
             ) from error
 
     def _make(self) -> None:
@@ -333,9 +323,8 @@ class Tables:
         for number in set_aside_versions(self._folder):
             with suppress(StoreError):  # a damaged manifest may be mended: nothing goes with it
                 old = read_manifest(self._folder, number, aside=True)
-                kept = [self._once(version) for version in versions(self._folder)]
-                # what the next version lacks is in a later one only if that restores an older one
-                kept = kept if any(later.restored for later in kept) else kept[:1]
+                # what the next version lacks is in no later one
+                kept = [self._once(version) for version in versions(self._folder)[:1]]
                 for table, state in old.tables.items():
                     needed = set[str]().union(
                         *(self._versions.files(table, later.tables[table]) for later in kept)

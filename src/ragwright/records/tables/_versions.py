@@ -62,11 +62,6 @@ class Versions:
         kinds = dict(zip(schema.names, schema.types, strict=True))
         return pa.schema([(name, kinds.get(name, pa.null())) for name in state.schema])
 
-    def bring_back(self, table: TableName, state: TableState) -> int:
-        """Make the newest version of a Delta table equal to a state; its number."""
-        files, schema = self.files(table, state), self.schema(table, state)
-        return bring(self.folder / table, files, schema, foreign=True)
-
     def heal(self, table: TableName, state: TableState) -> None:
         """Take a commit that was never finished out of a Delta table.
 

@@ -250,18 +250,6 @@ class Writing:
         self.closed = True
         return self._head.version
 
-    def restore(self, old: Manifest) -> int:
-        """Make an old version the newest again, under a new number."""
-        self._check()
-        note = f"as version {old.version}" + (f": {old.note}" if old.note else "")
-        states = {
-            table: replace(state, delta=self._versions.bring_back(table, state))
-            for table, state in old.tables.items()
-        }
-        self._write(replace(old, note=note, tables=states, restored=old.version))
-        self.closed = True
-        return self._head.version
-
     def _write(self, manifest: Manifest) -> None:
         manifest = replace(manifest, version=self._head.version + 1, created=now())
         write_manifest(self._folder, manifest)
