@@ -153,7 +153,7 @@ def test_questions_are_spread_over_documents_and_seeded() -> None:
 
 
 def next_of(survey: Survey, read: object, *, seed: int, count: int) -> list[Candidate]:
-    made = spread(survey.chunks, read, survey, cloze_questions, seed)  # type: ignore[arg-type]
+    made = spread(read, survey, cloze_questions, seed)  # type: ignore[arg-type]
     accepted = (one for one in made if not one.reason)
     return [one for one, _ in zip(accepted, range(count), strict=False)]
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from ...core import Document, GoldSpan, Section, Span, text_hash
-from ...models import sentence_spans, words
+from ...models import words
 from ._candidates import Candidate, context_fault
 from ._survey import Survey, Vocabulary, fenced, sentences_of
 
@@ -26,7 +27,7 @@ _FEWEST_OTHERS = 4
 _LONG = 40
 """Least number of sentences of a long document."""
 _LONGEST_GOLD = 1200
-"""Most gold characters of a section: longer ones use their opening paragraphs."""
+"""Most gold characters of a section: longer ones use their opening sentences."""
 _SHORTEST_GOLD = 80
 
 _COMMON, _MANY = 0.2, 20
@@ -39,14 +40,14 @@ _MARKS = re.compile(r"\*\*|__|``?|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)")
 _AS_IT_IS = re.compile(
     r"(?<!\\)(`+)(?P<code>.+?)\1|\\(?P<mark>[\\`*_{}\[\]()#+.!|<>~-])", re.DOTALL
 )
-_ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+.!|<>~-])")
 _CODE_MARK = "\ue000"
 _NOTE = re.compile(r"\[\^?\d{1,3}\]")
 _ELISION = re.compile(r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu)['’](?=\w)", re.IGNORECASE)
 _ENDING = re.compile(r"['’]s?$", re.IGNORECASE)
+_HEADING = re.compile(r"[^\n]*\n(?:[ \t]*(?:=+|-+)[ \t]*\n)?\s*")
 _HEADING_MARK = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|={2,}[ \t]*)|[ \t]*(?:#+|={2,})[ \t]*$")
 
-Maker = Callable[[Document, Survey, int], Iterator[Candidate]]
+T = TypeVar("T")
 
 
 def plain_text(text: str) -> str:
@@ -83,19 +84,17 @@ def cloze_questions(document: Document, survey: Survey, seed: int) -> Iterator[C
     counts = Counter(t for s in sentences for t in set(source.tokens(text[s.start : s.end])))
     least = 2 if len(sentences) < _LONG else 3
     topics = frozenset(token for token, count in counts.items() if count >= least)
-    for span in _seeded_order(sentences, document.id, seed):
-        if not any(c.start <= span.start and span.end <= c.end for c in usable):
-            continue
-        if any(span.overlap(block) for block in code):
+    for span in seeded_order(sentences, document.id, seed):
+        inside = any(c.start <= span.start and span.end <= c.end for c in usable)
+        if not inside or any(span.overlap(block) for block in code):
             continue
         lead = _LEAD.match(text, span.start, span.end)
         start = lead.end() if lead else span.start
         sentence = text[start : span.end]
         plain = plain_text(sentence)
-        if not _is_prose_sentence(plain):
-            continue
-        gold = GoldSpan(document.id, start, span.end, sentence)
-        yield _cloze_candidate(plain, gold, survey, topics)
+        if _is_prose_sentence(plain):
+            gold = GoldSpan(document.id, start, span.end, sentence)
+            yield _cloze_candidate(plain, gold, survey, topics)
 
 
 def _cloze_candidate(
@@ -165,23 +164,22 @@ def _is_prose_sentence(plain: str) -> bool:
 
     One that begins with a quotation mark is an example or a quote, not a statement.
     """
-    count = len(plain.split())
-    if not _FEWEST_WORDS <= count <= _MOST_WORDS or "|" in plain or "://" in plain:
-        return False
-    if plain[0] in "«\"“„‘'":
-        return False
-    if not re.search(r"[.!?…][»\"”’)]*$", plain) or GAP in plain:
-        return False
-    first = plain.lstrip("( \u00a0\u202f—–-")[:1]
     letters = sum(c.isalpha() or c.isspace() for c in plain)
-    return first.isupper() and letters >= 0.85 * len(plain)
+    return (
+        _FEWEST_WORDS <= len(plain.split()) <= _MOST_WORDS
+        and not any(mark in plain for mark in ("|", "://", GAP))
+        and plain[0] not in "«\"“„‘'"
+        and re.search(r"[.!?…][»\"”’)]*$", plain) is not None
+        and plain.lstrip("( \u00a0\u202f—–-")[:1].isupper()
+        and letters >= 0.85 * len(plain)
+    )
 
 
 def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator[Candidate]:
     """Return heading paths of a document, in a seeded order; the section's own text is gold.
 
     A section's own text ends at the next heading; if it has more than 1,200 characters, the opening
-    paragraphs are gold, and below 80 it is skipped. The answer is empty: no sentence answers a
+    sentences are gold, and below 80 it is skipped. The answer is empty: no sentence answers a
     heading.
     """
     text = document.text
@@ -189,7 +187,7 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
     paths = Counter(_heading_path(document, section) for section in document.sections)
     sections = {section.span.start: section for section in document.sections}
     starts = sorted(sections)
-    for place in _seeded_order([Span(s, s + 1) for s in starts], document.id, seed):
+    for place in seeded_order([Span(s, s + 1) for s in starts], document.id, seed):
         section = sections[place.start]
         next_start = next((s for s in starts if s > section.span.start), section.span.end)
         body = _body_of(text, section, min(next_start, section.span.end))
@@ -218,65 +216,48 @@ def _heading_path(document: Document, section: Section) -> str:
 
 def _body_of(text: str, section: Section, end: int) -> Span | None:
     """Return a section's own text below its heading, None if it is too short or mostly code."""
-    line = text.find("\n", section.span.start, end)
-    if line < 0:
+    heading = _HEADING.match(text, section.span.start, end)
+    if heading is None:
         return None
-    start = line + 1
-    underline = re.match(r"[ \t]*(?:=+|-+)[ \t]*\n", text[start:end])
-    start += underline.end() if underline else 0
-    piece = text[start:end]
-    start += len(piece) - len(piece.lstrip())
+    start = heading.end()
     if end - start > _LONGEST_GOLD:
-        end = start + _opening_length(text[start:end])
-    stop = start + len(text[start:end].rstrip())
-    if stop - start < _SHORTEST_GOLD:
-        return None
-    body = Span(start, stop)
+        most = start + _LONGEST_GOLD
+        end = max((s.end for s in sentences_of(text) if start < s.end <= most), default=most)
+    body = Span(start, max(start, start + len(text[start:end].rstrip())))
     code = sum(body.overlap(block) for block in fenced(text))
-    return None if 2 * code > body.length else body
-
-
-def _opening_length(piece: str) -> int:
-    """Return the length of the opening paragraphs that fit, or else of the opening sentences."""
-    cut = piece.rfind("\n\n", 0, _LONGEST_GOLD)
-    if cut >= _SHORTEST_GOLD:
-        return cut
-    ends = [span.end for span in sentence_spans(piece) if span.end <= _LONGEST_GOLD]
-    return ends[-1] if ends else _LONGEST_GOLD
+    return None if body.length < _SHORTEST_GOLD or 2 * code > body.length else body
 
 
 def spread(
-    documents: Iterable[str],
     read: Callable[[str], Document | None],
     survey: Survey,
-    make: Maker,
+    make: Callable[[Document, Survey, int], Iterator[T]],
     seed: int,
-) -> Iterator[Candidate]:
-    """Yield candidates of a collection, alternating between documents in a seeded order.
+) -> Iterator[T]:
+    """Yield what is made of each document, alternating between documents in a seeded order.
 
     Args:
-        documents: Ids.
         read: A document by its id; read once, on its turn.
         survey: Survey of the whole collection.
-        make: Makes the candidates of a document.
+        make: Makes the candidates or passages of a document.
         seed: Seed of all orders.
     """
 
-    def of_document(name: str) -> Iterator[Candidate]:
+    def of_document(name: str) -> Iterator[T]:
         document = read(name)
         if document is not None:
             yield from make(document, survey, seed)
 
-    order = sorted(documents, key=lambda name: text_hash(f"{seed}\x00{name}"))
+    order = sorted(survey.chunks, key=lambda name: text_hash(f"{seed}\x00{name}"))
     waiting = deque(map(of_document, order))
     while waiting:
-        candidates = waiting.popleft()
-        for candidate in candidates:
-            yield candidate
-            if not candidate.reason:
-                waiting.append(candidates)
-                break
+        items = waiting.popleft()
+        for item in items:
+            yield item
+            waiting.append(items)
+            break
 
 
-def _seeded_order(spans: Sequence[Span], document_id: str, seed: int) -> list[Span]:
+def seeded_order(spans: Sequence[Span], document_id: str, seed: int) -> list[Span]:
+    """Return spans of a document in an order of their places that depends on the seed."""
     return sorted(spans, key=lambda s: text_hash(f"{seed}\x00{document_id}\x00{s.start}"))

@@ -24,7 +24,6 @@ from ...core import (
     counted,
     read_mapping,
     shipped_mapping,
-    text_hash,
     value_hash,
 )
 from ...flow import Flow, Forecast, Job, RunSummary, embed, run_job
@@ -43,7 +42,7 @@ from ._model_questions import (
     level_lines,
     write_questions,
 )
-from ._offline_questions import cloze_questions, heading_questions, spread
+from ._offline_questions import cloze_questions, heading_questions, seeded_order, spread
 from ._survey import Survey
 from ._synthesis import Synthesis, synthesis_of
 
@@ -112,7 +111,7 @@ def synthesize(project: Project, options: Synthesizing) -> tuple[Synthesis, RunS
             lists.append(by_model)
         else:
             read = project.store.document
-            offline = spread(survey.chunks, read, survey, _OFFLINE[kind], options.seed)
+            offline = spread(read, survey, _OFFLINE[kind], options.seed)
             lists.append(list(_until_accepted(offline, options.questions)))
     ranked = _alternating(lists)
     candidates = _distinct_candidates(project, ranked, survey, options.questions)
@@ -178,24 +177,13 @@ def survey_of(project: Project) -> Survey:
     return survey
 
 
-def passages_of(project: Project, survey: Survey, seed: int) -> Iterator[Passage]:
-    """Yield chunks for questions, in a seeded order, alternating between documents.
+def _passages_of(document: Document, survey: Survey, seed: int) -> Iterator[Passage]:
+    """Yield chunks for questions, in a seeded order.
 
     Boilerplate, duplicates, and chunks below 200 characters are skipped.
     """
-    order = sorted(survey.chunks, key=lambda name: text_hash(f"{seed}\x00{name}"))
-    queues = [_passages_of_document(project.store.document(name), survey, seed) for name in order]
-    for turn in zip_longest(*queues):
-        yield from (passage for passage in turn if passage is not None)
-
-
-def _passages_of_document(
-    document: Document | None, survey: Survey, seed: int
-) -> Iterator[Passage]:
-    if document is None:
-        return
-    spans = survey.usable(document.id, document.text)
-    for span in sorted(spans, key=lambda s: text_hash(f"{seed}\x00{document.id}\x00{s.start}")):
+    usable = survey.usable(document.id, document.text)
+    for span in seeded_order(usable, document.id, seed):
         text = document.text[span.start : span.end]
         if len(text.strip()) >= _SHORTEST_PASSAGE:
             yield Passage(document.id, span, text, document.language)
@@ -268,7 +256,7 @@ def _items_of(
     project: Project, options: Synthesizing, writing: Writing, survey: Survey
 ) -> Iterator[_Item]:
     """Yield the ids and flows of the passages that a model writes on."""
-    for passage in passages_of(project, survey, options.seed):
+    for passage in spread(project.store.document, survey, _passages_of, options.seed):
         yield passage.id, partial(write_questions, passage, writing, survey.vocabulary.source)
 
 
