@@ -64,25 +64,6 @@ def test_a_project_moved_with_its_documents_keeps_its_gold(folder: Path, tmp_pat
     assert told["measures"]["Recall@5"]["mean"] == 1.0
 
 
-def test_a_document_stored_under_its_absolute_path_keeps_that_id(folder: Path) -> None:
-    """Stores of earlier versions: gold resolves, and nothing is read into the index again."""
-    work, docs = folder / "work", folder / "docs"
-    earlier = "from pathlib import Path\nfrom ragwright.ingest import FileReader\n"
-    (work / "earlier.py").write_text(f"{earlier}reader = FileReader(base=Path('/nowhere'))\n")
-    sources = f"sources: [{{source: '{docs}', reader: 'earlier:reader'}}, inside]\n"
-    (work / "ragwright.yaml").write_text(sources)
-    ragwright(work, "ingest", "-q")
-    before = [f"{docs}/deep/codes.md", f"{docs}/service.md", "inside/note.md"]
-    assert ids(folder) == before
-    (docs / "new.md").write_text("The belt is changed at 100,000 kilometres.")
-    (work / "ragwright.yaml").write_text("sources: [../docs, inside]\n")
-    told = json.loads(ragwright(work, "ingest", "--json", "--prune").stdout)
-    assert told["documents"]["unchanged"] == 3
-    assert told["documents"]["added"] == 1
-    assert told["documents"]["removed"] == 0
-    assert ids(folder) == ["../docs/new.md", *before]
-
-
 @pytest.mark.slow
 def test_an_ingest_of_which_nothing_could_be_read_is_an_error(folder: Path) -> None:
     (folder / "work" / "broken.pdf").write_bytes(b"%PDF-1.4 broken")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,6 @@ from ..core import (
     Document,
     StoreBusyError,
     StoreDamagedError,
-    StoreError,
     counted,
 )
 from . import _sqlite_rows as rows
@@ -157,20 +156,6 @@ class SqliteStore(Store):
                     [prepared[name]] = ready(pair, [(item, hash_)], analyzer)
                 writer.put(prepared[name], entry, root)
             return writer.finish()
-
-    def doubtful_documents(self, pair: IndexSpec) -> frozenset[str]:
-        """Documents of the pair with a stored vector that cannot be searched with.
-
-        Each vector is checked once: the file remembers up to which number all are valid.
-        """
-        with self._connections.reading() as db:
-            last_checked, last = rows.checked(db, pair.embedder)
-            bad = list(rows.unusable(db, pair, last_checked))
-            doubtful = rows.with_vectors(db, pair, bad)
-        if not bad and last > last_checked:
-            with suppress(StoreError), self._connections.writing() as db:
-                rows.set_checked(db, pair.embedder, last)
-        return doubtful
 
     def replace_vectors(self, pair: IndexSpec, vectors: Mapping[str, Matrix]) -> None:
         """Replace stored vectors; documents and texts stay."""

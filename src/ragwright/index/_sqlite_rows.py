@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import models
 from ..core import Document
 from ._heads import unpack_standing
 from ._prepare import (
@@ -108,55 +107,6 @@ def vectors(
             f"AND hash IN ({_placeholders(block)})",
             (as_value(embedder), *block),
         )
-
-
-def checked(db: sqlite3.Connection, embedder: str) -> tuple[int, int]:
-    """The number up to which an embedder's vectors are known to be valid, and the highest."""
-    row = db.execute(
-        "SELECT (SELECT value FROM facts WHERE name = 'checked vectors ' || e.id), max(v.id) "
-        "FROM embedders e JOIN vectors v ON v.embedder = e.id WHERE e.identity = ?",
-        (as_value(embedder),),
-    ).fetchone()
-    return int(row[0] or 0), int(row[1] or 0)
-
-
-def set_checked(db: sqlite3.Connection, embedder: str, last: int) -> None:
-    """Remember the number up to which an embedder's vectors are valid."""
-    name = f"checked vectors {embedder_id(db, embedder)}"
-    db.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, str(last)))
-
-
-def unusable(db: sqlite3.Connection, pair: IndexSpec, above: int) -> Iterator[int]:
-    """Numbers of vectors of the pair's embedder that cannot be searched with."""
-    cursor = db.execute(
-        "SELECT id, data FROM vectors "
-        "WHERE embedder = (SELECT id FROM embedders WHERE identity = ?) AND id > ?",
-        (as_value(pair.embedder), above),
-    )
-    while block := cursor.fetchmany(1000):
-        size = 4 * pair.dimensions
-        yield from (number for number, data in block if len(data) != size)
-        complete = [(number, data) for number, data in block if len(data) == size]
-        if complete and size:
-            raw = b"".join(data for _, data in complete)
-            good = models.usable_vectors(np.frombuffer(raw, np.float32).reshape(len(complete), -1))
-            yield from (complete[i][0] for i in np.flatnonzero(~good))
-
-
-def with_vectors(db: sqlite3.Connection, pair: IndexSpec, numbers: Sequence[int]) -> frozenset[str]:
-    """Documents of the pair with a chunk that has one of these vectors."""
-    documents: set[str] = set()
-    for block in _value_blocks(numbers):
-        documents.update(
-            as_text(name)
-            for (name,) in db.execute(
-                "SELECT DISTINCT e.name FROM chunks c JOIN entries e ON e.id = c.entry "  # noqa: S608
-                "WHERE e.pair = (SELECT id FROM pairs WHERE key = ?) "
-                f"AND c.vector IN ({_placeholders(block)})",
-                (pair.key, *block),
-            )
-        )
-    return frozenset(documents)
 
 
 def replace_vectors(

@@ -391,15 +391,6 @@ class Store(ABC):
         Vectors are stored once: pairs with the same embedder share the vectors of equal texts.
         """
 
-    def doubtful_documents(self, pair: IndexSpec) -> frozenset[str]:
-        """Documents of the pair with a stored vector that cannot be searched with.
-
-        Such vectors (of zeros, of another length than the pair's, beyond what float32 can
-        square) were stored by earlier versions. A store that cannot contain any need not override
-        this.
-        """
-        return frozenset()
-
     def replace_vectors(self, pair: IndexSpec, vectors: Mapping[str, Matrix]) -> None:
         """Replace stored vectors; documents and texts stay.
 

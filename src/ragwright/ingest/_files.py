@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -35,8 +35,6 @@ class FileReader(Reader):
         base: Folder that relative paths start from; the working directory by default.
         home: Folder that document ids are relative to, with ``..`` for files beside it; ``base``
             by default. Files that share no folder with it have their absolute path as id.
-        stored: True for the id of a document that is stored already. Earlier versions gave other
-            ids to files outside ``base``; a document that has one keeps it.
         scans: Counts the pages that OCR reads.
         by_suffix: Suffix -> installed reader of such files.
     """
@@ -48,7 +46,6 @@ class FileReader(Reader):
         options: SourceOptions | None = None,
         base: Path | None = None,
         home: Path | None = None,
-        stored: Callable[[str], bool] | None = None,
         scans: ScanProgress | None = None,
         by_suffix: Mapping[str, SuffixReader] | None = None,
     ) -> None:
@@ -57,7 +54,6 @@ class FileReader(Reader):
         self.base = Path(base) if base is not None else Path.cwd()
         # abspath, not resolve: a link keeps the name the user sees.
         self._home = Path(os.path.abspath(home or self.base))  # noqa: PTH100
-        self._stored = stored
         self._scans = scans
         self._missing: dict[str, str] = {}
 
@@ -162,16 +158,7 @@ class FileReader(Reader):
         """Return the path from the home with ``/``, however the source was written."""
         whole = Path(os.path.abspath(path))  # noqa: PTH100
         name = relative_id(whole, self._home)
-        if self._stored is not None:
-            base = Path(os.path.abspath(self.base))  # noqa: PTH100
-            before = (whole.relative_to(base) if whole.is_relative_to(base) else whole).as_posix()
-            if before != name and not self._names_another(before) and self._stored(before):
-                name = before
         return printable(name) if printed else name
-
-    def _names_another(self, name: str) -> bool:
-        """Return True if a relative id is that of a file in the home."""
-        return not Path(name).is_absolute() and os.path.lexists(self._home / name)
 
 
 def _under_id(reader: SuffixReader, path: Path, name: str) -> Iterator[Document | Failure]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,7 +42,6 @@ def default_readers(
     options: SourceOptions | None = None,
     base: Path | None = None,
     home: Path | None = None,
-    stored: Callable[[str], bool] | None = None,
     arguments: Mapping[str, Any] | None = None,
     scans: ScanProgress | None = None,
 ) -> tuple[Reader, ...]:
@@ -52,7 +51,6 @@ def default_readers(
         options: What to read and within which limits.
         base: Folder that relative paths start from; the working directory by default.
         home: Folder that ids of documents are relative to; ``base`` by default.
-        stored: True for the id of a document that is stored already: see :class:`FileReader`.
         arguments: Of the file system of an address (``s3://…``).
         scans: Counts the pages that OCR reads.
 
@@ -75,7 +73,7 @@ def default_readers(
         ArxivReader(options),
         WebReader(options),
         RemoteReader(options, base, arguments, home, scans),
-        FileReader(options, base, home, stored, scans, by_suffix),
+        FileReader(options, base, home, scans, by_suffix),
     )
 
 

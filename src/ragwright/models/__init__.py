@@ -17,7 +17,6 @@ from ._embedding import (
     embed_texts,
     family_prefixes,
     settle_rule,
-    usable_vectors,
 )
 from ._folder import local_engine, transformer_folder
 from ._hf_tokenizer import HFTokenizer
@@ -122,6 +121,5 @@ __all__ = [
     "settle_rule",
     "stop_words",
     "transformer_folder",
-    "usable_vectors",
     "words",
 ]

@@ -178,11 +178,6 @@ def vector_fault(vectors: NDArray[np.floating[Any]]) -> str:
     return f"a vector of length {wrong[0]:.3g}, which float32 cannot search with"
 
 
-def usable_vectors(vectors: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    """One flag per row: True if it can be searched with (see :func:`vector_fault`)."""
-    return _in_norm_range(_row_norms(vectors))
-
-
 def _in_norm_range(norms: NDArray[np.float64]) -> NDArray[np.bool_]:
     return (norms >= SHORTEST) & (norms <= LONGEST)
 

@@ -12,7 +12,6 @@ from ..core import ConfigError, Persona, RagwrightError, counted, listed
 from ..ledger import writable
 from ..models import NO_MODEL, check_model
 from ..retrieve import find_pattern
-from ._again import doubtful_documents
 from ._project import Project
 
 FindingState: TypeAlias = Literal["ok", "note", "fault"]
@@ -151,15 +150,6 @@ def _index_checks(project: Project) -> Iterator[Check]:
         )
         if size.approximate:
             yield Check("index", "note", size.approximate)
-        doubtful = sorted(doubtful_documents(project))
-        if doubtful:
-            yield Check(
-                "index",
-                "fault",
-                f"{counted(len(doubtful), 'document has', 'documents have')} vectors that cannot "
-                f"be used for search: {listed(doubtful, 3)}",
-                "run: ragwright ingest",
-            )
         pieces = project.settings.chunk.head.pieces
         shown = f"searched under {listed(pieces, 9)}" if pieces else "searched by their text alone"
         yield Check("heads", "ok", shown, "" if pieces else "chunk.head adds title and headings")

@@ -21,7 +21,6 @@ from ..core import (
 from ..engines import open_engine, settled_engine
 from ..ingest import FetchBytes, Fetched, ScanProgress
 from ..ledger import Ledger
-from ._again import vectors_again
 from ._folder import ProjectFolder
 from ._make_ingest import make_ingest
 from ._project import Project
@@ -82,14 +81,16 @@ def ingest_sources(
         remember_embedder(
             project.folder.ledger, project.pair.embedder, project.settings.embed.model
         )
-    again, notes = vectors_again(project, everything=embed_again)
+    notes = _without_other_lengths(project) if embed_again else ()
     marker = project.folder.ingest_marker
     marker.parent.mkdir(parents=True, exist_ok=True)
     marker.touch()
     with ExitStack() as stack:
         # before anything is read: a cluster that is away is known at once
         cluster = stack.enter_context(_ray_cluster(project, feeds)) if used == "ray" else None
-        work = stack.enter_context(_opened_ingest(project, reading_key, again, cluster))
+        work = stack.enter_context(
+            _opened_ingest(project, reading_key, cluster, embed_again=embed_again)
+        )
         work.progress.scans = scans
         if on_start is not None:
             on_start(work.progress)
@@ -105,6 +106,25 @@ def ingest_sources(
         report = replace(report, notes=(*report.notes, note))
     _keep_report(project.folder, report)
     return report
+
+
+def _without_other_lengths(project: Project) -> tuple[str, ...]:
+    """Remove all documents of the model if its vectors have another length now; a note says so.
+
+    Questions could not be compared with the stored vectors.
+    """
+    model, before = project.settings.embed.model, project.pair
+    if not model:
+        return ()
+    # a store that cannot do this fails before anything is paid
+    project.store.replace_vectors(before, {})
+    if project.models.is_local(model) or project.measured_pair() == before:
+        return ()
+    for pair in project.store.pairs():
+        if pair.embedder == before.embedder:
+            project.store.remove(list(project.store.content_hashes(pair)), pair)
+    change = f"{model} gives vectors of length {project.pair.dimensions}, not {before.dimensions}"
+    return (f"{change}: all documents that it embedded were removed first",)
 
 
 def _unused_rules(project: Project) -> list[str]:
@@ -181,26 +201,24 @@ def feeds_of(
 
 
 def _feed_of(project: Project, entry: SourceEntry, base: Path, scans: ScanProgress) -> Feed:
-    def stored(name: str) -> bool:
-        return project.store.document(name) is not None
-
     home = project.folder.root.absolute()
     recipe = Recipe(entry, base.absolute(), home, project.settings.groups)
-    return Feed(entry.source, recipe.readers(stored, scans), recipe=recipe)
+    return Feed(entry.source, recipe.readers(scans), recipe=recipe)
 
 
 @contextmanager
 def _opened_ingest(
     project: Project,
     reading_key: str,
-    again: frozenset[str] | None = frozenset(),
     cluster: Cluster | None = None,
+    *,
+    embed_again: bool = False,
 ) -> Iterator[Ingest]:
     stamps = Stamps(project.folder.cache / "files.sqlite", reading_key)
     kind = Ingest if cluster is None else ClusterIngest
     try:
         _check_models(project)
-        work = make_ingest(project, kind, stamps, again)
+        work = make_ingest(project, kind, stamps, embed_again=embed_again)
         yield work.on(cluster) if isinstance(work, ClusterIngest) and cluster else work
     finally:
         stamps.close()

@@ -15,8 +15,8 @@ def make_ingest(
     project: Project,
     kind: type[IngestT],
     stamps: Stamps | None = None,
-    again: frozenset[str] | None = frozenset(),
     *,
+    embed_again: bool = False,
     store: Store | None = None,
 ) -> IngestT:
     """Return an ingest into the index of a project.
@@ -25,7 +25,7 @@ def make_ingest(
         project: The project.
         kind: Class of the ingest.
         stamps: Stamps of unchanged files; None reads every file.
-        again: Documents that are embedded again; None for all.
+        embed_again: Embed every text, even if its vector is stored.
         store: Where stored vectors are looked up; None for the store of the project.
 
     Raises:
@@ -41,5 +41,5 @@ def make_ingest(
         embedding,
         project.runner,
         stamps,
-        again,
+        embed_again=embed_again,
     )

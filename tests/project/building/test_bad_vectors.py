@@ -75,18 +75,6 @@ def stored(folder: Path) -> np.ndarray:
     return np.stack(rows)
 
 
-def spoil(folder: Path, vector: list[float]) -> None:
-    """Make a store as earlier versions left it: every vector is this one, and no one looked."""
-    raw = np.array(vector, np.float32).tobytes()
-    with sqlite3.connect(folder / ".ragwright/data/store.sqlite") as db:
-        db.execute("UPDATE vectors SET data = ?", (raw,))
-        db.execute("DELETE FROM facts WHERE name LIKE 'checked%'")
-        settings = db.execute("SELECT settings FROM pairs").fetchone()[0]
-        changed = json.loads(settings) | {"dimensions": len(vector)}
-        db.execute("UPDATE pairs SET settings = ?", (json.dumps(changed),))
-    db.close()
-
-
 def dense_score(bench: Workbench, question: str) -> float:
     hit = bench.retrieve(question).hits[0]
     return float(hit.channels["dense"].score)
@@ -141,51 +129,6 @@ def test_a_text_with_a_bad_vector_costs_its_own_document_only(
     server.script = SOUND
     with opened(folder) as bench:
         assert bench.ingest().counts.changed == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("vector", [[0.0] * 8, [1e-18] * 8, [0.0]])
-def test_bad_vectors_of_an_earlier_version_are_named_and_mended(
-    vector: list[float], folder: Path, server: RawServer
-) -> None:
-    with opened(folder) as bench:
-        bench.ingest()
-    spoil(folder, vector)
-    with opened(folder) as bench:
-        if len(vector) == 8:
-            assert dense_score(bench, "fuel is a word in a manual") < 0.1  # a view is saved
-            faults = [c for c in bench.doctor() if c.state == "fault" and c.topic == "index"]
-            assert [c.do for c in faults] == ["run: ragwright ingest"]
-            assert "docs/fuel.md" in faults[0].text
-        server.bodies.clear()
-        report = bench.ingest()
-        assert report.embedded == 2
-        assert "cannot be used for search" in report.notes[0]
-        assert dense_score(bench, "fuel is a word in a manual about cars") > 0.9
-        assert not [c for c in bench.doctor() if c.state == "fault" and c.topic == "index"]
-    with opened(folder) as bench:
-        assert dense_score(bench, "fuel is a word in a manual about cars") > 0.9
-        server.bodies.clear()
-        assert bench.ingest().counts.unchanged == 2
-    assert texts_sent(server) == []
-
-
-@pytest.mark.slow
-def test_mending_that_fails_keeps_what_is_stored(
-    folder: Path, server: RawServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("asyncio.sleep", _at_once)
-    with opened(folder) as bench:
-        bench.ingest()
-    spoil(folder, [0.0] * 8)
-    server.script = embeddings(lambda t: [0.0] * 8 if "fuel" in t else word_vector(t, 8))
-    with opened(folder) as bench:
-        report = bench.ingest()
-        assert [f.source for f in report.failures] == ["docs/fuel.md"]
-        assert len(list(bench.documents())) == 2
-    server.script = SOUND
-    with opened(folder) as bench:
-        assert bench.ingest().embedded == 1
 
 
 def test_embed_again_replaces_every_stored_vector(folder: Path, server: RawServer) -> None:

@@ -111,13 +111,7 @@ class ClusterIngest(Ingest):
     def _batches(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[Batch]:
         self._load_known(feeds)
         cluster = self._cluster
-        others = [
-            name
-            for pair in self._store.pairs()
-            if pair != self._pair
-            for name in self._store.content_hashes(pair)
-        ]
-        KnownDocuments.write(cluster.spool / "known.npy", self._known, others)
+        KnownDocuments.write(cluster.spool / "known.npy", self._known)
         batch: Batch | None = None
         chunks = characters = 0
         parts = cluster.engine.run(cluster.work, self._reading_tasks(feeds, fetch))
@@ -244,11 +238,11 @@ class ClusterIngest(Ingest):
             chunk_key(chunk, document.title) for document, cut in batch.documents for chunk in cut
         }
         stored = self._store.stored_vectors(self._pair.embedder, sorted(keys))
-        sound = {key: row for key, row in stored.items() if self._sound(key, row)}
-        batch.vectors.update(sound)
-        batch.replaced = stored.keys() - sound.keys()
+        usable = {key: row for key, row in stored.items() if self._may_use(key)}
+        batch.vectors.update(usable)
+        batch.replaced = stored.keys() - usable.keys()
         # those of the batch before may not be stored yet
-        fresh = keys - sound.keys() - batch.refused.keys() - self._fresh
+        fresh = keys - usable.keys() - batch.refused.keys() - self._fresh
         self._fresh |= fresh
         self._embedded += len(fresh)
         self.progress.texts += len(fresh)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,13 +67,10 @@ class Recipe:
             fields[GROUPS] = common_groups(named) or ()
         return self.groups.labelled(items, self.entry.source, fields)
 
-    def readers(
-        self, stored: Callable[[str], bool] | None = None, scans: ScanProgress | None = None
-    ) -> tuple[Reader, ...]:
+    def readers(self, scans: ScanProgress | None = None) -> tuple[Reader, ...]:
         """The readers, in the order in which they are tried.
 
         Args:
-            stored: True for the id of a document that is stored already.
             scans: Counts the pages that OCR reads.
 
         Raises:
@@ -87,7 +84,7 @@ class Recipe:
         if entry.table.text_column:
             return (TableReader(entry.table, self.base, self.home),)
         arguments = entry.loader.arguments
-        return default_readers(entry.options, self.base, self.home, stored, arguments, scans)
+        return default_readers(entry.options, self.base, self.home, arguments, scans)
 
 
 @dataclass(frozen=True, slots=True)

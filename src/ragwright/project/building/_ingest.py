@@ -36,7 +36,6 @@ from ...ingest import (
     files_of,
     guarded,
 )
-from ...models import usable_vectors
 from ._batch import KEPT, Batch, Files, Matrix, cut_document, embed_missing
 from ._contexts import Cut, Written, write_contexts
 from ._feeds import Feed, feed_bytes
@@ -70,7 +69,8 @@ class Ingest:
         embedding: tuple[str, bool],
         runner: Runner,
         stamps: Stamps | None,
-        again: frozenset[str] | None = frozenset(),
+        *,
+        embed_again: bool = False,
     ) -> None:
         self.progress = IngestProgress()
         self._store = store
@@ -81,7 +81,7 @@ class Ingest:
         self._model, self._local = embedding
         self._runner = runner
         self._stamps = stamps
-        self._again = again
+        self._embed_again = embed_again
         self._known: Mapping[str, str] = {}
         self._seen: dict[str, str] = {}
         self._ended: Files = []
@@ -252,9 +252,7 @@ class Ingest:
     def _load_known(self, feeds: Sequence[Feed]) -> None:
         """Content hashes of stored documents, without those to be embedded again."""
         if not all(feed.changes for feed in feeds):
-            known = self._store.content_hashes(self._pair)
-            again = known.keys() if self._again is None else self._again
-            self._known = {n: h for n, h in known.items() if n not in again} if again else known
+            self._known = {} if self._embed_again else self._store.content_hashes(self._pair)
 
     def _is_full(self, chunks: int, characters: int) -> bool:
         """True for a batch of this size."""
@@ -437,7 +435,7 @@ class Ingest:
                 for chunk in chunks
             }
             stored = self._store.stored_vectors(self._pair.embedder, list(texts))
-            batch.vectors = {key: row for key, row in stored.items() if self._sound(key, row)}
+            batch.vectors = {key: row for key, row in stored.items() if self._may_use(key)}
             batch.replaced = stored.keys() - batch.vectors.keys()
             for key, text in texts.items():
                 if key in self._flying:  # being embedded by the previous batch
@@ -448,12 +446,9 @@ class Ingest:
             self.progress.texts += len(batch.missing)
         return batch
 
-    def _sound(self, key: str, vector: Matrix) -> bool:
+    def _may_use(self, key: str) -> bool:
         """True if a stored vector may be used for a text."""
-        if self._again is None:
-            return key in self._fresh
-        fits = vector.shape == (self._pair.dimensions,)
-        return fits and (self._local or bool(usable_vectors(vector[None])[0]))
+        return not self._embed_again or key in self._fresh
 
     def _embed_missing_texts(self, batch: Batch) -> Flow[Batch]:
         """A flow that fills in the missing vectors, and counts them."""
@@ -490,7 +485,7 @@ class Ingest:
     def _collect_vectors(self, batch: Batch) -> None:
         """Use vectors of an earlier batch; embed the texts that it left out."""
         stored = self._store.stored_vectors(self._pair.embedder, list(batch.waiting))
-        batch.vectors.update((key, row) for key, row in stored.items() if self._sound(key, row))
+        batch.vectors.update((key, row) for key, row in stored.items() if self._may_use(key))
         lost = {k: t for k, t in batch.waiting.items() if k not in batch.vectors}
         if lost:
             late = self._runner.run(self._embed_missing_texts(Batch("", missing=lost)))

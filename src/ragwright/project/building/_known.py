@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -27,23 +26,12 @@ class KnownDocuments:
         self._rows: NDArray[np.uint64] = np.load(file, mmap_mode="r")
 
     @staticmethod
-    def write(file: Path, hashes: Mapping[str, str], others: Iterable[str] = ()) -> None:
-        """Write the file.
-
-        Args:
-            file: To write.
-            hashes: Document id -> content hash.
-            others: Ids that are stored with other content.
-        """
-        entries = chain(hashes.items(), ((name, "") for name in others))
-        raw = b"".join(_digest_of(name) + _digest_of(content) for name, content in entries)
+    def write(file: Path, hashes: Mapping[str, str]) -> None:
+        """Write the file, from document id -> content hash."""
+        raw = b"".join(_digest_of(name) + _digest_of(content) for name, content in hashes.items())
         rows = np.frombuffer(raw, "<u8").reshape(-1, _WORDS)
         # by column: a search touches the first one alone
         np.save(file, np.ascontiguousarray(rows[np.argsort(rows[:, 0], kind="stable")].T))
-
-    def holds(self, name: str) -> bool:
-        """True for the id of a stored document."""
-        return any(True for _ in self._content_digests(name))
 
     def unchanged(self, name: str, content: str) -> bool:
         """True for a document that is stored with this content."""

@@ -255,7 +255,7 @@ class Preparing(Work[Reading, Part]):
         for item in task.items:
             reports = (
                 self._report_on(document, known, prepared)
-                for document in self._documents_of(task.feed, item, known)
+                for document in self._documents_of(task.feed, item)
             )
             read.append(tuple(reports))
         prepared = self._with_vectors(prepared)
@@ -265,27 +265,25 @@ class Preparing(Work[Reading, Part]):
         target = task.target if prepared.documents else None
         return Part(tuple(read), tools.scans.taken(), target)
 
-    def _documents_of(
-        self, feed: int, item: Item, known: KnownDocuments
-    ) -> Iterator[Document | Failure]:
+    def _documents_of(self, feed: int, item: Item) -> Iterator[Document | Failure]:
         """The documents of an item."""
         if isinstance(item, Document | Failure):
             yield item
             return
-        reader = self._reader_of(feed, known)
+        reader = self._reader_of(feed)
         reader.begin(self._sources[feed][0])
         recipe = self._sources[feed][1]
         assert recipe is not None, "the driver reads sources without one"
         yield from recipe.labelled(guarded(reader.read_file(item), str(item), reader))
 
-    def _reader_of(self, feed: int, known: KnownDocuments) -> Reader:
+    def _reader_of(self, feed: int) -> Reader:
         """The reader of a source, made once."""
         tools = self._tools
         assert tools is not None
         if feed not in tools.readers:
             source, recipe = self._sources[feed]
             assert recipe is not None, "the driver reads sources without one"
-            readers = recipe.readers(known.holds, tools.scans)
+            readers = recipe.readers(tools.scans)
             tools.readers[feed] = pick_reader(source, readers)
         return tools.readers[feed]
 
