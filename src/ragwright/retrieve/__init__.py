@@ -34,7 +34,6 @@ from ._postgres import PostgresReader
 from ._query import query_variants
 from ._rerank import read_order, rerank_hits, rerank_method, rerank_windows
 from ._route import Route, RouteScene, courtesy, route, route_by_rules
-from ._route_rules import Unit, UnitPhrase, read_units
 from ._search import retrieve
 from ._select import dissimilar, diversify, mmr, select_hits, similarities, word_similarities
 from ._sheets import SheetReader, narrowed_sheets, sheet_hits, sheet_options
@@ -84,8 +83,6 @@ __all__ = [
     "StageHooks",
     "Table",
     "Target",
-    "Unit",
-    "UnitPhrase",
     "Variant",
     "balance",
     "best_long_form",
@@ -118,7 +115,6 @@ __all__ = [
     "read_entries",
     "read_order",
     "read_statement",
-    "read_units",
     "rerank_depth",
     "rerank_hits",
     "rerank_method",

@@ -20,7 +20,6 @@ from ._asking import (
     one_line,
 )
 from ._options import RouteOptions
-from ._route_rules import read_units
 from ._tables import Database
 
 RouteKind: TypeAlias = Literal["index", "sql", "corpus", "none"]
@@ -165,10 +164,6 @@ def _look_up_route(text: str, scene: RouteScene) -> Route:
     match = rules.matched(rules.UNITS, text)
     if match:
         return Route("corpus", _reason_text(match))
-    units = read_units(text)
-    if units is not None:
-        wish = "counts documents or passages" if units.counts else "asks for documents or passages"
-        return Route("corpus", f"it {wish}")
     database_named = next(_named_databases(text, scene.databases), None)
     if database_named is not None and scene.chats:
         database, reason = database_named

@@ -36,7 +36,7 @@ from ...ingest import (
     files_of,
     guarded,
 )
-from ._batch import KEPT, Batch, Files, Matrix, cut_document, embed_missing
+from ._batch import KEPT, Batch, Files, cut_document, embed_missing
 from ._contexts import Cut, Written, write_contexts
 from ._feeds import Feed, feed_bytes
 from ._progress import IngestForecast, IngestProgress, IngestReport, scan_notes
