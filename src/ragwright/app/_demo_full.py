@@ -63,8 +63,8 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
     swept = _swept(bench, console, study)
     console.result(
         "No embedding model is set, so every trial searches by keywords; hits keep their order\n"
-        "or are reranked by their best sentence. Questions are made by templates from the\n"
-        "pages: they can distinguish settings, but users ask in other words.\n"
+        "or are reranked by their best sentence. Questions are headings and sentences with a gap:\n"
+        "they can distinguish settings, but users ask in other words.\n"
     )
     hidden = len(swept.board) - _SHOWN
     console.result(

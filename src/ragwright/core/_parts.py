@@ -192,7 +192,7 @@ _GROUP = b"[ragwright."
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Several additions of one subject: the contents of a file ``part.py``.
+    """Several additions of one package or subject.
 
     Each mapping leads from a name to ``module:object``.
 
