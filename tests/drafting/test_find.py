@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from draft_desk import TOPICS, Desk, plan_of, record
+from naive_relaxed import naive_relaxed
 
 from ragwright.answer import DraftWeights
 from ragwright.core import (
@@ -26,7 +27,6 @@ from ragwright.index import SqliteStore
 from ragwright.records import Rollups, TextFormat
 from ragwright.records.declared import Piece
 from ragwright.retrieve import RetrieveOptions
-from ragwright.testing import naive_relaxed
 
 FULL = DraftRequest("Jane Doe", "donation", TOPICS[:2], ("urgent",), "short", 2)
 

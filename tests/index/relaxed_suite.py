@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from naive_relaxed import naive_relaxed
 
 from ragwright.core import (
     Chunk,
@@ -34,7 +35,7 @@ from ragwright.index import (
     Views,
     rungs_of,
 )
-from ragwright.testing import PAIR, PLAIN, make_document, make_indexed, make_vector, naive_relaxed
+from ragwright.testing import PAIR, PLAIN, make_document, make_indexed, make_vector
 
 _EVERYTHING = 10_000
 _QUERIES: tuple[Any, ...] = ("engine pump Manual", make_vector("q"))

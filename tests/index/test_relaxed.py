@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
+from naive_relaxed import naive_relaxed
 
 from ragwright.core import Chunk, Document, Filter, FilterError, Relaxation, SoftFilter
 from ragwright.index import IndexedDocument, SqliteStore, View
-from ragwright.testing import PAIR, make_document, make_indexed, make_vector, naive_relaxed
+from ragwright.testing import PAIR, make_document, make_indexed, make_vector
 
 Meets = Callable[[Document, Chunk], bool]
 

@@ -22,7 +22,6 @@ from ragwright.measure import (
     krippendorff,
     rank_agreement,
 )
-from ragwright.measure.agreement import Labelled, corrected_mean
 from ragwright.measure.statistics import (
     kendall,
     ratings_of,
@@ -54,14 +53,6 @@ def held(
         scale=scale,
         label_scale=scale,
     )
-
-
-def corrected(
-    judge: NDArray[np.float64], labels: NDArray[np.float64], scale: MeasureScale | None = None
-) -> Estimate:
-    """The corrected mean of rows of which the first are labelled."""
-    count = len(labels)
-    return corrected_mean(Labelled(judge[:count], labels, judge[count:]), scale)
 
 
 def inside(found: Estimate, truth: float) -> bool:
@@ -171,96 +162,6 @@ def follows(generator: np.random.Generator, rows: int) -> tuple[NDArray[np.float
     """A judge too kind and too flat, people around 3."""
     truth = generator.normal(3, 0.5, rows)
     return 0.8 * truth + 1.2 + generator.normal(0, 0.2, rows), truth
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("labelled", "rows"), [(10, 100), (40, 60), (98, 100), (60, 60)])
-def test_the_corrected_mean_covers_95_times_in_100(labelled: int, rows: int) -> None:
-    """Also where nearly all rows are labelled: they are part of all rows."""
-    generator = np.random.default_rng(12)
-    covered = 0
-    for _ in range(150):
-        judged, truth = follows(generator, rows)
-        covered += inside(corrected(judged, truth[:labelled]), 3)
-    print(f"{labelled} of {rows} labelled: {covered / 150:.1%}")
-    assert 0.9 <= covered / 150 <= 0.99
-
-
-@pytest.mark.slow
-def test_a_judge_that_contradicts_people_is_covered_as_well() -> None:
-    generator = np.random.default_rng(5)
-    covered = 0
-    for _ in range(150):
-        truth = generator.normal(3, 0.5, 80)
-        judged = 6 - truth + generator.normal(0, 0.2, 80)
-        covered += inside(corrected(judged, truth[:50]), 3)
-    print(f"{covered / 150:.1%}")
-    assert 0.9 <= covered / 150 <= 0.99
-
-
-@pytest.mark.slow
-def test_the_corrected_mean_gets_better_with_every_label() -> None:
-    """With 98 of 100 rows labelled its error is that of the labels alone."""
-    generator = np.random.default_rng(2)
-    errors: dict[int, list[float]] = {}
-    people = []
-    for _ in range(80):
-        judged, truth = follows(generator, 100)
-        people.append(float(truth[:98].mean()) - 3)
-        for labelled in (10, 40, 98):
-            found = corrected(judged, truth[:labelled]).value
-            assert found is not None
-            errors.setdefault(labelled, []).append(found - 3)
-    rmse = {labelled: float(np.sqrt(np.mean(np.square(e)))) for labelled, e in errors.items()}
-    alone = float(np.sqrt(np.mean(np.square(people))))
-    print(f"RMSE {rmse}, labels alone at 98: {alone:.3f}")
-    assert rmse[10] > rmse[40] > rmse[98]
-    assert rmse[98] == pytest.approx(alone, rel=0.05)
-    assert rmse[98] == pytest.approx(0.05, abs=0.01)
-
-
-def test_where_all_rows_are_labelled_the_corrected_mean_is_that_of_people() -> None:
-    human = np.array([1.0, 2.0, 4.0, 3.0])
-    found = corrected(np.full(4, 5.0), human)
-    assert found.value == pytest.approx(human.mean())
-    assert found.low is not None
-    low, _ = scipy.stats.t.interval(0.95, 3, human.mean(), scipy.stats.sem(human))
-    assert found.low == pytest.approx(low)
-    assert corrected(np.array([5.0, 4.0]), np.array([4.0])) == Estimate()
-
-
-def test_the_corrected_mean_stays_on_its_scale_and_admits_what_it_has_not_seen() -> None:
-    judged = np.array([4.0] * 10 + [4.0] * 29 + [3.0])
-    kind = corrected(judged, np.full(10, 5.0), LIKERT)  # people are kinder
-    assert kind.value == pytest.approx(4.975)
-    assert kind.high == 5.0
-    assert kind.low is not None
-    assert kind.low < 4.5  # ten labels of one kind prove little
-    nearly = corrected(judged, np.full(38, 5.0), LIKERT)
-    assert nearly.low is not None
-    assert nearly.low > 4.8  # two rows without a label cannot hide much
-    loose = corrected(judged, np.full(10, 5.0))
-    assert loose.high is not None
-    assert loose.high > 4.975
-    steady = corrected(np.full(40, 5.0), np.full(10, 5.0), LIKERT)
-    assert steady.low is not None
-    assert steady.low < 4.0
-
-
-@pytest.mark.slow
-def test_the_bounded_interval_still_covers_95_times_in_100() -> None:
-    generator = np.random.default_rng(3)
-    covered = 0
-    for _ in range(150):
-        truth = generator.choice([3.0, 4.0, 5.0], 240, p=[0.03, 0.07, 0.9])
-        judged = np.minimum(5.0, truth + (generator.uniform(size=240) < 0.2))
-        found = corrected(judged, truth[:40], LIKERT)
-        assert found.low is not None
-        assert found.high is not None
-        assert 1 <= found.low <= found.high <= 5
-        covered += found.low <= 4.87 <= found.high
-    print(f"{covered / 150:.1%}")
-    assert covered >= 0.9 * 150
 
 
 def test_a_bias_found_elsewhere_widens_the_interval() -> None:

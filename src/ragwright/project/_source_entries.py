@@ -35,9 +35,3 @@ def entry_of_argument(project: Project, source: str) -> SourceEntry:
         )
     options = SourceOptions(metadata=fields, parser=parser, groups=common)
     return project.settings.parsed(SourceEntry(source, options=options))
-
-
-def source_options(project: Project, source: str) -> SourceOptions:
-    """How the files of a source are read, by the name under which it was ingested."""
-    listed = (e.options for e in project.settings.entries() if e.source == source)
-    return next(listed, None) or entry_of_argument(project, source).options

@@ -35,17 +35,6 @@ class Spread:
         """Share of the hits that hold the most frequent value, 0 to 1."""
         return self.counts[0][1] / self.hits if self.counts else 0.0
 
-    @property
-    def effective(self) -> float:
-        """Number of values if all were equally frequent: 1 over the sum of squared shares.
-
-        1 if all hits have the same value, up to the number of values (inverse Simpson index;
-        Hill 1973); 0 without values.
-        """
-        total = sum(number for _, number in self.counts)
-        squares = sum(number**2 for _, number in self.counts)
-        return total**2 / squares if squares else 0.0
-
 
 def values_of(hit: Hit, field: str) -> tuple[str, ...]:
     """The values of a hit for a field, as text; empty if it has none.

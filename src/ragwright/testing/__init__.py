@@ -6,7 +6,6 @@ from ._chunker_suite import ChunkerSuite
 from ._embedder_suite import EmbedderSuite
 from ._fixture import RagGate, hold
 from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
-from ._naive import naive_relaxed
 from ._reader_suite import ReaderSuite
 from ._reranker_suite import RerankerSuite, RetrieverFunction, RetrieverSuite, indexed_corpus
 from ._server import Reply, Script, ScriptedServer, ServerRequest, SpawnedServer
@@ -37,5 +36,4 @@ __all__ = [
     "make_document",
     "make_indexed",
     "make_vector",
-    "naive_relaxed",
 ]

@@ -1,6 +1,6 @@
-"""Judges beside people: agreement, people's own agreement, the corrected mean."""
+"""Judges beside people: agreement, people's own agreement, labels needed."""
 
-from ._corrected import Labelled, LabelsNeeded, corrected_mean, labels_needed, shifted_mean
+from ._corrected import Labelled, LabelsNeeded, labels_needed, shifted_mean
 from ._people import (
     Agreement,
     PeopleAgreement,
@@ -15,7 +15,6 @@ __all__ = [
     "Labelled",
     "LabelsNeeded",
     "PeopleAgreement",
-    "corrected_mean",
     "judge_difference",
     "labels_needed",
     "on_label_scale",

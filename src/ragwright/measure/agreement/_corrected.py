@@ -1,4 +1,4 @@
-"""The mean of people's labels, estimated from a few labels and many scores of a judge."""
+"""How many labels of people a judge's mean needs, and a mean without the judge's bias."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from ...core import MeasureError, counted
 from .._definition import MeasureScale
-from ..statistics import Estimate, Values, mean_interval, standard_error, student_quantile
+from ..statistics import Estimate, Values, student_quantile
 
-_ROUNDING = 1e-12
 _MOST_UNITS = 10_000_000
 """Most clusters or rows that anybody could label."""
 
@@ -44,116 +43,16 @@ class Labelled:
         """Label minus score of the labelled rows."""
         return self.human - self.judge
 
-    @property
-    def value(self) -> float:
-        """The estimate: the judge's mean plus the mean difference of people from it."""
-        every = self.every
-        return math.fsum(every) / len(every) + math.fsum(self.off) / len(self.off)
-
-
-def corrected_mean(
-    sample: Labelled, scale: MeasureScale | None = None, *, finite: bool = False
-) -> Estimate:
-    """Estimates the mean of people's labels from a few labels and many scores.
-
-    Prediction-powered inference (Angelopoulos et al. 2023, Science 382): the mean of the judge
-    over all m rows plus ``mean(human - judge)`` over the n labelled ones. The labelled rows must be
-    a random sample of all. They are part of both means, so the variance is
-
-        ``var(judge) / m + var(human - judge) / n + 2 cov(judge, human - judge) / m``
-
-    with Student's quantile (n - 1 degrees) for the interval. If every row is labelled, this is the
-    mean of the labels with its interval.
-
-    If all labels differ from the judge by the same amount, other rows may still differ: for the
-    share of rows without a label, the bound of :mod:`_intervals` replaces the variance. If the
-    judge does not vary either, the interval is that of the labels alone. Intervals are cut to the
-    scale, where the mean must lie, which does not reduce their coverage.
-
-    With clusters, the variance is that of the sums of whole clusters about both means (Liang and
-    Zeger 1986), the labelled ones divided by ``1 - 1 / G`` before they are squared (CR3, Bell and
-    McCaffrey 2002), with G - 1 degrees for G labelled clusters. The judge counts fully: a tuned
-    weight (PPI++, Angelopoulos, Duchi and Zrnic 2023) needs more clusters than people label, see
-    ``docs/results/people-coverage.md``.
-
-    Args:
-        sample: Scores and labels.
-        scale: Scale of the measure, None if unbounded.
-        finite: The mean of exactly these rows is estimated, not that of all rows like them. Has an
-            effect only on clusters that are wholly labelled.
-    """
-    if sample.groups is not None:
-        return within(_clustered_mean(sample, sample.groups, scale, finite), scale)
-    judge, human, rest = sample.judge, sample.human, sample.rest
-    if len(human) < 2:
-        return Estimate()
-    every, off, value = sample.every, sample.off, sample.value
-    n, m = len(human), len(every)
-    alike = _is_constant(off)
-    if not len(rest) or (alike and _is_constant(every)):
-        return within(_mean_of_labels(value, human, scale), scale)
-    quantile = student_quantile(n - 1)
-    of_judge = quantile * math.sqrt(float(np.var(every, ddof=1)) / m)
-    if alike:
-        below, above = _unseen(float(off[0]), n, len(rest) / m, scale)
-        ends = value - math.hypot(of_judge, below), value + math.hypot(of_judge, above)
-        return within(Estimate(value, *ends), scale)
-    of_people = quantile * math.sqrt(float(np.var(off, ddof=1)) / n)
-    shared = 0.0 if _is_constant(judge) else float(np.corrcoef(judge, off)[0, 1]) * math.sqrt(n / m)
-    half = math.sqrt(of_judge**2 + of_people**2 + 2 * shared * of_judge * of_people)
-    return within(Estimate(value, value - half, value + half), scale)
-
-
-def _unseen(
-    off: float, units: int, share: float, scale: MeasureScale | None
-) -> tuple[float, float]:
-    """How far below and above the mean may be if all differences seen are equal."""
-    ends, _ = mean_interval(np.full(units, off), 0, scale=difference_range(scale))
-    low, high = ends or (off, off)
-    return share * abs(low - off), share * abs(high - off)
-
-
-def _clustered_mean(
-    sample: Labelled, groups: NDArray[np.int64], scale: MeasureScale | None, finite: bool
-) -> Estimate:
-    """The corrected mean where whole clusters were sampled."""
-    if not len(sample.human):
-        return Estimate()
-    parts = _ClusterParts.of(sample, groups)
-    count, value = len(parts.off), sample.value
-    if count < 2:
-        return Estimate(value)
-    quantile = student_quantile(count - 1) * count / (count - 1)
-    if finite and parts.whole:
-        half = quantile * math.sqrt(max(0.0, 1 - count / parts.clusters) * math.fsum(parts.off**2))
-        return Estimate(value, value - half, value + half)
-    labelled, rest = parts.off + parts.judge, parts.rest
-    spread = math.fsum((labelled - labelled.mean()) ** 2)
-    if len(rest):
-        apart = math.fsum((rest - rest.mean()) ** 2)
-        spread += apart * (len(rest) / (len(rest) - 1) if len(rest) > 1 else 1.0)
-    half = quantile * math.sqrt(spread)
-    off = float(sample.off[0])
-    if not _is_constant(sample.off):
-        return Estimate(value, value - half, value + half)
-    # where all labels differ alike, clusters that were not labelled may still differ
-    share = len(rest) / parts.clusters if len(rest) else 0.0
-    if _is_constant(sample.every):
-        off, share = float(sample.human[0]), 1.0
-    below, above = _unseen(off, count, share, scale)
-    return Estimate(value, value - math.hypot(half, below), value + math.hypot(half, above))
-
 
 @dataclass(frozen=True, slots=True)
 class _ClusterParts:
-    """What each cluster contributes to the corrected mean, about the means.
+    """What each cluster contributes to the mean of people, about the means.
 
     Attributes:
         off: Labelled clusters: people minus judge.
         judge: Labelled clusters: the judge.
         rest: Clusters without a label: the judge.
         clusters: Number of clusters.
-        whole: No labelled cluster has rows without a label.
         rows: Mean number of labels of a labelled cluster.
     """
 
@@ -161,7 +60,6 @@ class _ClusterParts:
     judge: Values
     rest: Values
     clusters: int
-    whole: bool
     rows: float
 
     @classmethod
@@ -179,7 +77,6 @@ class _ClusterParts:
             of_judge[has_labels],
             of_judge[has_rows & ~has_labels],
             int(has_rows.sum()),
-            bool((labels[has_labels] == rows[has_labels]).all()),
             float(labels[has_labels].mean()),
         )
 
@@ -230,10 +127,13 @@ class LabelsNeeded:
 def labels_needed(
     pilot: Labelled, margin: float, *, scored: int | None = None, unit: str = "cluster"
 ) -> LabelsNeeded:
-    """Number of labels until the corrected mean is known within a margin, from a pilot.
+    """Number of labels until the mean of people is known within a margin, from a pilot.
 
-    The variances are those of the pilot, so the number is an estimate: a pilot of ten clusters may
-    easily be wrong by half. Intervals are those of :func:`corrected_mean`.
+    With the judge it is the judge's mean over all rows plus the mean of ``people - judge`` over the
+    labelled ones, which are a random sample of all (prediction-powered inference, Angelopoulos et
+    al. 2023, Science 382), with the variance of the sums of whole clusters (CR3, Bell and McCaffrey
+    2002). The variances are those of the pilot, so the number is an estimate: a pilot of ten
+    clusters may easily be wrong by half.
 
     Args:
         pilot: At least two labelled rows, or clusters of them.
@@ -300,22 +200,6 @@ def _amount(labels: int, clusters: int | None, unit: str) -> str:
     return amount if clusters is None else f"{amount} ({counted(clusters, unit)})"
 
 
-def _is_constant(values: Values) -> bool:
-    """True if nothing varies except the last digits of differences and means."""
-    return float(np.ptp(values)) <= _ROUNDING * max(1.0, float(np.abs(values).max()))
-
-
-def _mean_of_labels(value: float, labels: Values, scale: MeasureScale | None) -> Estimate:
-    """A mean of labels with Student's interval; if nothing varies, with the bound for that."""
-    error = standard_error(labels) or 0.0
-    if _is_constant(labels):
-        ends = None if scale is None else scale.ends
-        bound, _ = mean_interval(np.full(len(labels), labels[0]), 0, scale=ends)
-        return Estimate(value, *(bound or (value, value)))
-    half = student_quantile(len(labels) - 1) * error
-    return Estimate(value, value - half, value + half)
-
-
 def within(estimate: Estimate, scale: MeasureScale | None) -> Estimate:
     """An estimate of a mean, cut to its scale."""
     if scale is None:
@@ -352,10 +236,3 @@ def _estimate_sum(first: Estimate, second: Estimate) -> Estimate:
     below = math.hypot(first.value - first.low, second.value - second.low)
     above = math.hypot(first.high - first.value, second.high - second.value)
     return Estimate(value, value - below, value + above)
-
-
-def difference_range(scale: MeasureScale | None) -> tuple[float, float | None] | None:
-    """The range of differences on a measure's scale."""
-    if scale is None or scale.high is None:
-        return None
-    return scale.low - scale.high, scale.high - scale.low

@@ -1,7 +1,7 @@
 """The naive algorithm of relaxed filters: one query for each combination, strictest first.
 
-What :meth:`View.relaxed` answers in one pass, as the definition reads. It is here to be compared
-with: for tests, for measurements, and for whoever wants its order among equal weights.
+What :meth:`View.relaxed` answers in one pass, as the definition reads, to be compared
+with.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Filter, FilterError, Relaxation
-from ..flow import SearchReply
-from ..index import Ladder, View
+from ragwright.core import Filter, FilterError, Relaxation
+from ragwright.flow import SearchReply
+from ragwright.index import Ladder, View
 
 Matrix = NDArray[np.float32]
 
