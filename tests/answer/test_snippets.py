@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,45 @@ def test_an_evaluation_takes_the_best_unit_alone(folder: Path) -> None:
     assert result.row is not None
     assert result.row.response == "E403\nThe lid is open. Close the lid and press start."
     assert result.row.metadata["model"] == "snippet"
+
+
+def write_and_ask(folder: Path, name: str, text: str, question: str) -> dict[str, Any]:
+    (folder / "docs" / name).write_text(text, "utf-8")
+    ragwright(folder, "ingest")
+    return asked(folder, question)
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("In Lund dauert der Urlaub ein Jahr.", "Wie lang dauert Elternurlaub in Lund?"),
+        ("Das Treibhaus steht in Lund.", "Wo steht das Treibhausgebäude von Lund?"),
+        ("L'étape de Lund est arrivée à Nantes.", "Où l'étape de Lund arrive-t-elle ?"),
+        ("Les roches de Lund sont déformées.", "Quelle déformation ont les roches de Lund ?"),
+    ],
+)
+def test_other_forms_and_parts_of_compounds_cover_a_word(
+    folder: Path, text: str, question: str
+) -> None:
+    assert text in write_and_ask(folder, "lund.md", text, question)["snippets"][0]["text"]
+
+
+def test_one_rare_word_that_is_missing_weighs_more_than_words_in_other_wording(
+    folder: Path,
+) -> None:
+    text = "The ferry Aurora leaves Lund at noon and carries forty cars to the island of Ven."
+    question = "When does the ferry Aurora leave Lund with forty cars, and who {} her?"
+    assert write_and_ask(folder, "ferry.md", text, question.format("boards"))["snippets"]
+    assert asked(folder, "Which captain steers the Aurora?")["abstained"]
+
+
+def test_a_long_section_gives_several_windows_and_at_most_2500_characters_are_shown(
+    folder: Path,
+) -> None:
+    parts = [f"The ferry of Lund, part {n}. " + f"It sails on day {n}. " * 30 for n in range(9)]
+    answer = write_and_ask(folder, "ferry.txt", "\n\n".join(parts), "When does the ferry sail?")
+    snippets = [s for s in answer["snippets"] if s["source"].endswith("ferry.txt")]
+    assert len(snippets) > 1
+    assert sum(len(snippet["text"]) for snippet in answer["snippets"]) <= 2500
+    places = sorted((s["start"], s["end"]) for s in snippets)
+    assert all(end <= start for (_, end), (start, _) in pairwise(places))

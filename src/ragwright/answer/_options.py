@@ -140,8 +140,8 @@ class AnswerOptions:
     stream: bool = option(False, "Show the reply while it is being written.")
     threshold: float = option(
         0.7,
-        "Without a chat model: share of the question's words, by their rarity, that a passage must "
-        "hold; if none does, the answer abstains.",
+        "Without a chat model: what a passage must hold of the question's words, by their rarity, "
+        "against that and the rarest word it lacks; if none does, the answer abstains.",
         ge=0,
         le=1,
     )

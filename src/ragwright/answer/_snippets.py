@@ -2,8 +2,9 @@
 
 A passage is cut at its headings into sections, and a section into whole units: the entry of a code,
 a definition item with its term, a list or a code block with its lead-in, a row of a table, else a
-paragraph. Of each section the window of units is shown that holds most of the question's words,
-weighed by their rarity in the index; words of the headings count.
+paragraph. A long section is cut to windows of units: the one that holds most of the question's
+words, weighed by their rarity in the index, then the best of what is left before and after it. The
+best windows of all sections are shown; words of the headings count.
 """
 
 from __future__ import annotations
@@ -16,26 +17,38 @@ from itertools import pairwise
 
 from ..core import Answer, Hit, Persona, Snippet, Span, Term, neutral
 from ..ingest import markdown_headings
-from ..models import NO_MODEL, Analyzer, TokenSource, is_code, sentence_spans, words
+from ..models import (
+    NO_MODEL,
+    Analyzer,
+    TokenSource,
+    detect_language,
+    fold,
+    is_code,
+    sentence_spans,
+    stop_words,
+    words,
+)
 from ..retrieve import read_entries
 from ._marks import citation
 
 NO_MODEL_LINE = "No chat model is set: these passages match best."
 UNTAILORED = "the same for every persona: tailoring needs a chat model (answer.model)"
 
-_LONGEST = 900
-"""Most characters of a snippet."""
+_LONGEST, _MOST = 900, 2500
+"""Most characters of a snippet, and of all that are shown."""
 _PASSAGES, _SHOWN = 5, 3
 """Passages that are read, and sections that are shown."""
 _UNSEEN = 100
 """Chunks that an index is taken to have more than it has: in a small one every word is rare."""
 
-_QUANTITIES = """
-much many long often far old mean get happen combien temps faut age viel viele lange hoch gross wann
-wo oft alt bedeutet mucho mucha muchos muchas cuanto tiempo quanto quanti tempo hoeveel lang vaak
+_ASKED_WITH = """
+much many long often far old mean get kind sort happen combien temps faut age viel viele lange hoch
+gross wann wo oft alt bedeutet heisst lautet nennt finde bekomme woher wohin woran worum wodurch
+womit worauf worin wovon wozu wofur weshalb wieso wessen wen mucho mucha muchos muchas cuanto tiempo
+quanto quanti tempo hoeveel lang vaak
 """
-_ASKING = frozenset(_QUANTITIES.split())
-"""Words that ask for a quantity, a time or a meaning: no answer repeats them."""
+_ASKING = frozenset(_ASKED_WITH.split())
+"""Words that ask for a quantity, a time, a place, a name or a cause: no answer repeats them."""
 
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 _BULLET = re.compile(r"[ \t>]*(?:[-*+•◦▪‣]|\(?\d{1,3}[.)])[ \t]+")
@@ -44,8 +57,10 @@ _DEFINES = re.compile(r"[ \t]*:[ \t]+")
 _STOP = re.compile(r"[.!?…。！？][\"'”’»)\]*_`]*$")
 _LABEL = 80
 """Most characters of a line without a stop that leads in what is below it."""
-_STEM, _ENDING = 5, 3
-"""Letters that two forms of a word share at least, and letters of endings that may differ."""
+_STEM = 5
+"""Letters that two forms of a word begin with, and that a part of a compound has at least."""
+_INVERTED = re.compile(r"-(?:t-)?(?:ils?|elles?|on|je|tu|nous|vous|ce)\b")
+"""Pronouns that French sets behind the verb of a question."""
 
 _TEXT, _HEADED, _UNIT, _OPENS = 0.2, 0.5, 0.1, 0.03
 """Weights of a window: the share of words in its text, with its headings, and in its best unit; and
@@ -94,6 +109,11 @@ class _Window:
         first, last = self.units[0].span.start, self.units[-1].span.end
         return Span(self.hit.start + first, self.hit.start + last)
 
+    def overlaps(self, other: _Window) -> bool:
+        """True where both show a part of the same document."""
+        same = self.hit.document_id == other.hit.document_id
+        return same and self.span.overlap(other.span) > 0
+
 
 class Question:
     """The content words of a question, each with its tokens and its weight.
@@ -108,21 +128,21 @@ class Question:
         self.analyzer = analyzer
         self._counts = {term.token: term.chunks for term in terms}
         self._size = max((math.exp(t.idf) * (t.chunks + 0.5) for t in terms), default=1.0)
+        language = detect_language([text], least=2)
+        text = _INVERTED.sub("", text) if language in ("fr", "auto") else text
+        idle = _ASKING | stop_words("none" if language == "auto" else language)
         cut = {word: analyzer.query_tokens(word) for word in dict.fromkeys(words(text))}
         known = {word: tokens for word, tokens in cut.items() if tokens}
-        asked = {w: tokens for w, tokens in known.items() if w.casefold() not in _ASKING}
-        self.words = asked or known
+        self.words = {w: t for w, t in known.items() if fold(w.casefold()) not in idle} or known
         self._weights = {word: self._weight(tokens) for word, tokens in self.words.items()}
         self._total = sum(self._weights.values()) or 1.0
         names = [word.casefold() for word in words(text)]
         pairs = (f"{first} {second}" for first, second in pairwise(names))
         self.codes = {name for name in (*names, *pairs) if any(map(str.isdigit, name))}
-        self._stems: dict[str, list[str]] = {}
-        for word, (whole, *_) in self.words.items():
-            if len(whole) >= _STEM and whole.isalpha():
-                stem = whole[: max(_STEM, len(whole) - _ENDING)]
-                self._stems.setdefault(stem, []).append(word)
-        self._lengths = {len(stem) for stem in self._stems}
+        whole = {word: tokens[0] for word, tokens in self.words.items()}
+        self._long = {w: t for w, t in whole.items() if len(t) >= _STEM and t.isalpha()}
+        self._begin = {token[:_STEM] for token in self._long.values()}
+        self._end = {token[-_STEM:] for token in self._long.values()}
 
     def _weight(self, tokens: Sequence[str]) -> float:
         """Rarity of a word: that of the whole where the index has it, else of its rarest piece."""
@@ -140,14 +160,23 @@ class Question:
         )
 
     def held(self, text: str) -> frozenset[str]:
-        """The question's words that a text holds, in any form."""
+        """The question's words that a text holds, in another form or as a part of a compound too.
+
+        Two forms of a word begin alike, and a compound ends with its last part.
+        """
         tokens = set(self.analyzer.tokens(text))
-        stems = {token[:length] for token in tokens for length in self._lengths}
-        forms = (word for stem in stems & self._stems.keys() for word in self._stems[stem])
         exact = (
             word
             for word, (whole, *pieces) in self.words.items()
             if whole in tokens or (pieces and tokens.issuperset(pieces))
+        )
+        begin = {token[:_STEM] for token in tokens} & self._begin
+        end = [token for token in tokens if token[-_STEM:] in self._end]
+        forms = (
+            word
+            for word, whole in self._long.items()
+            if whole[:_STEM] in begin
+            or any(token.endswith(whole) or whole.endswith(token) for token in end)
         )
         return frozenset((*forms, *exact))
 
@@ -159,6 +188,16 @@ class Question:
     def share(self, held: Collection[str]) -> float:
         """The part of the weight of all words that some of them have."""
         return sum(self._weights[word] for word in held) / self._total
+
+    def covered(self, text: str) -> float:
+        """What a text holds of the words' weight against that and the heaviest word it lacks.
+
+        Long questions are rarely held word by word; one rare word that is missing counts.
+        """
+        held = self.held(text)
+        weight = sum(self._weights[word] for word in held)
+        lacks = max((self._weights[word] for word in self.words if word not in held), default=0.0)
+        return weight / (weight + lacks or 1.0)
 
 
 def _heads(question: Question, hit: Hit) -> bool:
@@ -173,17 +212,17 @@ def snippets_of(question: Question, hits: Sequence[Hit]) -> tuple[Snippet, ...]:
     windows = [w for at, hit in enumerate(hits[:_PASSAGES]) for w in _windows(question, hit, at)]
     windows.sort(key=lambda window: -round(window.order, 6))
     chosen: list[_Window] = []
+    room = _MOST
     for window in windows:
-        place = window.hit.document_id, window.span
-        if len(chosen) < _SHOWN and not any(
-            place[0] == other.hit.document_id and place[1].overlap(other.span) for other in chosen
-        ):
+        length = _length(window.units)
+        if len(chosen) < _SHOWN and length <= room and not any(map(window.overlaps, chosen)):
             chosen.append(window)
+            room -= length
     return tuple(_snippet(question, window) for window in chosen)
 
 
 def _windows(question: Question, hit: Hit, at: int) -> Iterator[_Window]:
-    """The best window of each section of a passage, and the entries of the question's codes."""
+    """The windows of each section of a passage, and the entries of the question's codes."""
     for entry in read_entries(hit.text) if question.codes else ():
         if entry.code.casefold() in question.codes:
             end = min(entry.end, entry.start + _LONGEST)
@@ -194,9 +233,15 @@ def _windows(question: Question, hit: Hit, at: int) -> Iterator[_Window]:
             first = _first_units(section.units)
             yield _Window(hit, section.headings, first, 2.0 - at / 100)
             continue
-        window = _best_window(question, hit, section)
         gain = _RANK / (1 + at) + (0 if number else _FIRST + (0 if hit.start else _BEGINS))
-        yield replace(window, order=window.order + gain)
+        parts = [section.units]
+        while parts:
+            units = parts.pop()
+            window = _best_window(question, hit, section.headings, units)
+            begin = units.index(window.units[0])
+            end = begin + len(window.units)
+            parts += [part for part in (units[:begin], units[end:]) if part]
+            yield replace(window, order=window.order + gain)
 
 
 def _first_units(units: tuple[_Unit, ...]) -> tuple[_Unit, ...]:
@@ -205,25 +250,32 @@ def _first_units(units: tuple[_Unit, ...]) -> tuple[_Unit, ...]:
     return tuple(unit for unit in units if unit.span.end - start <= _LONGEST) or units[:1]
 
 
-def _best_window(question: Question, hit: Hit, section: _Section) -> _Window:
-    units = section.units
-    above = question.held(" ".join(section.headings))
+def _best_window(
+    question: Question, hit: Hit, headings: tuple[str, ...], units: tuple[_Unit, ...]
+) -> _Window:
+    """The window of whole units that holds most."""
+    above = question.held(" ".join(headings))
     held = [question.held(hit.text[unit.span.start : unit.span.end]) for unit in units]
     best: _Window | None = None
     end = 0
-    for start, first in enumerate(units):
-        room = _LONGEST - (len(first.header) + 1 if first.header else 0)
+    for start in range(len(units)):
         end = max(end, start + 1)
-        while end < len(units) and units[end].span.end - first.span.start <= room:
+        while end < len(units) and _length(units[start : end + 1]) <= _LONGEST:
             end += 1
         inside = frozenset().union(*held[start:end])
         share = question.share(inside | above)
         order = _HEADED * share + _TEXT * question.share(inside) + _OPENS * (start == 0)
         order += _UNIT * max(map(question.share, held[start:end]))
         if best is None or order > best.order + 1e-9:
-            best = _Window(hit, section.headings, units[start:end], order, share)
+            best = _Window(hit, headings, units[start:end], order, share)
     assert best is not None  # a section has units
     return best
+
+
+def _length(units: Sequence[_Unit]) -> int:
+    """Characters that are shown of a window."""
+    header = units[0].header
+    return units[-1].span.end - units[0].span.start + (len(header) + 1 if header else 0)
 
 
 def _snippet(question: Question, window: _Window) -> Snippet:
@@ -396,13 +448,13 @@ def snippet_answer(
         hits: Passages, best first.
         terms: Terms of the question in the index.
         analyzer: That of the index.
-        threshold: Share of the question's words, by rarity, that one passage must hold.
+        threshold: What one passage must hold of the question's words (:meth:`Question.covered`).
     """
     asked = Question(question, terms, analyzer or Analyzer())
     blank = Answer(question, "", persona.name, hits=tuple(hits), model=NO_MODEL)
     notes = (UNTAILORED,) if persona.name else ()
     texts = (" ".join((hit.title, *hit.headings, hit.text)) for hit in hits[:_PASSAGES])
-    share = max((asked.share(asked.held(text)) for text in texts), default=0.0)
+    share = max(map(asked.covered, texts), default=0.0)
     named = any(_heads(asked, hit) for hit in hits[:_PASSAGES])
     if not share or (share < threshold and not named):
         return replace(blank, text=_refusal(asked, hits), abstained=True, notes=notes)
