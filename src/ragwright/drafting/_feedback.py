@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ..core import GoldSpan, MetaValue, Row, case_folded, value_hash
+from ..models import NO_MODEL
 from ..project import Project
 from ..testsets import FEEDBACK, store_candidates
 from ._saving import project_outputs
@@ -43,7 +44,7 @@ def _candidate_rows(outputs: Outputs, given: Feedback) -> Iterator[Row]:
     """Yield an answer with feedback as a row, if it does not follow earlier turns.
 
     Its gold answer is the correction. Its gold passages are the citations that the reader named, or
-    all if readers accept the answer.
+    all if readers accept the answer. Snippets stand one by one, so only the best is proposed.
     """
     output = outputs.get(given.output)
     if output.request.get("asked_before"):
@@ -51,7 +52,8 @@ def _candidate_rows(outputs: Outputs, given: Feedback) -> Iterator[Row]:
     row = output_row(outputs, output)
     cited = outputs.batch(output.batch).details.get("citations", ())
     gold = [cited[number - 1] for number in given.passages]
-    gold = gold or (list(cited) if output.verdict == "accepted" else [])
+    if not gold and output.verdict == "accepted":
+        gold = list(cited[:1] if output.model == NO_MODEL else cited)
     spans = (GoldSpan(c["document_id"], c["start"], c["end"], c["quote"]) for c in gold)
     name = value_hash([case_folded(row.user_input), row.persona_name])[:12]
     facts: dict[str, MetaValue] = {"kind": FEEDBACK, "scope": output.scope}
