@@ -65,9 +65,10 @@ _INVERTED = re.compile(r"-(?:t-)?(?:ils?|elles?|on|je|tu|nous|vous|ce)\b")
 _TEXT, _HEADED, _UNIT, _OPENS = 0.2, 0.5, 0.1, 0.03
 """Weights of a window: the share of words in its text, with its headings, and in its best unit; and
 what it gains where it opens a section."""
-_RANK, _FIRST, _BEGINS = 0.3, 0.05, 0.1
-"""What a section gains by the rank of its passage, as its first section, and as the beginning of
-the document. All six were set on development questions (benchmarks/snippets.py)."""
+_RANK, _FIRST, _BEGINS, _CODE = 0.3, 0.05, 0.1, 2.0
+"""What a section gains by the rank of its passage, as its first section, as the beginning of the
+document, and where a code of the question heads it. Those of words were set on development
+questions (benchmarks/snippets.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,6 @@ class _Unit:
 
     span: Span
     header: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    headings: tuple[str, ...]
-    units: tuple[_Unit, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +126,15 @@ class Question:
         language = detect_language([text], least=2)
         text = _INVERTED.sub("", text) if language in ("fr", "auto") else text
         idle = _ASKING | stop_words("none" if language == "auto" else language)
-        cut = {word: analyzer.query_tokens(word) for word in dict.fromkeys(words(text))}
-        known = {word: tokens for word, tokens in cut.items() if tokens}
+        known = {w: t for w in dict.fromkeys(words(text)) if (t := analyzer.query_tokens(w))}
         self.words = {w: t for w, t in known.items() if fold(w.casefold()) not in idle} or known
         self._weights = {word: self._weight(tokens) for word, tokens in self.words.items()}
         self._total = sum(self._weights.values()) or 1.0
         names = [word.casefold() for word in words(text)]
-        pairs = (f"{first} {second}" for first, second in pairwise(names))
-        self.codes = {name for name in (*names, *pairs) if any(map(str.isdigit, name))}
+        names = [*names, *map(" ".join, pairwise(names))]
+        self.codes = {name for name in names if any(map(str.isdigit, name))}
         whole = {word: tokens[0] for word, tokens in self.words.items()}
         self._long = {w: t for w, t in whole.items() if len(t) >= _STEM and t.isalpha()}
-        self._begin = {token[:_STEM] for token in self._long.values()}
         self._end = {token[-_STEM:] for token in self._long.values()}
 
     def _weight(self, tokens: Sequence[str]) -> float:
@@ -170,7 +163,7 @@ class Question:
             for word, (whole, *pieces) in self.words.items()
             if whole in tokens or (pieces and tokens.issuperset(pieces))
         )
-        begin = {token[:_STEM] for token in tokens} & self._begin
+        begin = {token[:_STEM] for token in tokens}
         end = [token for token in tokens if token[-_STEM:] in self._end]
         forms = (
             word
@@ -200,24 +193,15 @@ class Question:
         return weight / (weight + lacks or 1.0)
 
 
-def _heads(question: Question, hit: Hit) -> bool:
-    """True where a code of the question names a passage or an entry in it."""
-    entries = read_entries(hit.text) if question.codes else ()
-    named = any(entry.code.casefold() in question.codes for entry in entries)
-    return named or question.names_code((hit.title, *hit.headings))
-
-
 def snippets_of(question: Question, hits: Sequence[Hit]) -> tuple[Snippet, ...]:
     """The best sections of the first passages, entries of the question's codes first."""
     windows = [w for at, hit in enumerate(hits[:_PASSAGES]) for w in _windows(question, hit, at)]
     windows.sort(key=lambda window: -round(window.order, 6))
     chosen: list[_Window] = []
-    room = _MOST
     for window in windows:
-        length = _length(window.units)
-        if len(chosen) < _SHOWN and length <= room and not any(map(window.overlaps, chosen)):
+        fits = sum(_length(w.units) for w in (*chosen, window)) <= _MOST
+        if len(chosen) < _SHOWN and fits and not any(map(window.overlaps, chosen)):
             chosen.append(window)
-            room -= length
     return tuple(_snippet(question, window) for window in chosen)
 
 
@@ -225,35 +209,25 @@ def _windows(question: Question, hit: Hit, at: int) -> Iterator[_Window]:
     """The windows of each section of a passage, and the entries of the question's codes."""
     for entry in read_entries(hit.text) if question.codes else ():
         if entry.code.casefold() in question.codes:
-            end = min(entry.end, entry.start + _LONGEST)
-            unit = _Unit(Span(entry.start, end))
-            yield _Window(hit, _titles(hit.title, *hit.headings), (unit,), 2.0 - at / 100)
-    for number, section in enumerate(_sections(hit)):
-        if question.names_code(section.headings[-1:]):
-            first = _first_units(section.units)
-            yield _Window(hit, section.headings, first, 2.0 - at / 100)
-            continue
+            unit = _Unit(Span(entry.start, min(entry.end, entry.start + _LONGEST)))
+            order = _CODE + 1 + _RANK / (1 + at)
+            yield _Window(hit, _titles(hit.title, *hit.headings), (unit,), order)
+    for number, (headings, whole) in enumerate(_sections(hit)):
         gain = _RANK / (1 + at) + (0 if number else _FIRST + (0 if hit.start else _BEGINS))
-        parts = [section.units]
+        parts = [whole]
         while parts:
             units = parts.pop()
-            window = _best_window(question, hit, section.headings, units)
+            named = units is whole and question.names_code(headings[-1:])
+            window = _best_window(question, hit, headings, units, _CODE if named else _OPENS)
             begin = units.index(window.units[0])
-            end = begin + len(window.units)
-            parts += [part for part in (units[:begin], units[end:]) if part]
+            parts += filter(None, (units[:begin], units[begin + len(window.units) :]))
             yield replace(window, order=window.order + gain)
 
 
-def _first_units(units: tuple[_Unit, ...]) -> tuple[_Unit, ...]:
-    """The units with which a section opens, as far as they fit."""
-    start = units[0].span.start
-    return tuple(unit for unit in units if unit.span.end - start <= _LONGEST) or units[:1]
-
-
 def _best_window(
-    question: Question, hit: Hit, headings: tuple[str, ...], units: tuple[_Unit, ...]
+    question: Question, hit: Hit, headings: tuple[str, ...], units: tuple[_Unit, ...], opens: float
 ) -> _Window:
-    """The window of whole units that holds most."""
+    """The window of whole units that holds most; ``opens`` is what the first gains."""
     above = question.held(" ".join(headings))
     held = [question.held(hit.text[unit.span.start : unit.span.end]) for unit in units]
     best: _Window | None = None
@@ -264,7 +238,7 @@ def _best_window(
             end += 1
         inside = frozenset().union(*held[start:end])
         share = question.share(inside | above)
-        order = _HEADED * share + _TEXT * question.share(inside) + _OPENS * (start == 0)
+        order = _HEADED * share + _TEXT * question.share(inside) + opens * (start == 0)
         order += _UNIT * max(map(question.share, held[start:end]))
         if best is None or order > best.order + 1e-9:
             best = _Window(hit, headings, units[start:end], order, share)
@@ -282,8 +256,7 @@ def _snippet(question: Question, window: _Window) -> Snippet:
     """A window as it is shown: with the header of its table, and its best sentence marked."""
     hit, span = window.hit, window.span
     text = hit.text[span.start - hit.start : span.end - hit.start]
-    header = window.units[0].header
-    lead = f"{header}\n" if header else ""
+    lead = f"{window.units[0].header}\n".lstrip("\n")
     offset = len(lead) - (span.start - hit.start)
 
     def place(unit: Span) -> tuple[int, int]:
@@ -318,15 +291,15 @@ def _titles(*names: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def _sections(hit: Hit) -> Iterator[_Section]:
-    """The parts of a passage between its headings, with the headings above each."""
+def _sections(hit: Hit) -> Iterator[tuple[tuple[str, ...], tuple[_Unit, ...]]]:
+    """The parts of a passage between its headings: the headings above each, and its units."""
     text, at = hit.text, 0
     # Levels of the headings above a passage are not stored; those of Markdown start at the title.
     path = list(enumerate(hit.headings, 1 if hit.headings[:1] == (hit.title,) else 2))
     for title, level, start in (*markdown_headings(text), ("", 0, len(text))):
         if blocks := list(_blocks(text, Span(at, max(at, start)))):
             names = _titles(hit.title, *(name for _, name in path))
-            yield _Section(names, tuple(_units(text, blocks, hit)))
+            yield names, tuple(_units(text, blocks, hit))
         path = [*((above, name) for above, name in path if above < level), (level, title)]
         at = _line_end(text, start)
         rule = text[at : _line_end(text, at)].strip()
@@ -455,7 +428,11 @@ def snippet_answer(
     notes = (UNTAILORED,) if persona.name else ()
     texts = (" ".join((hit.title, *hit.headings, hit.text)) for hit in hits[:_PASSAGES])
     share = max(map(asked.covered, texts), default=0.0)
-    named = any(_heads(asked, hit) for hit in hits[:_PASSAGES])
+    named = asked.codes and any(
+        asked.names_code((hit.title, *hit.headings))
+        or any(entry.code.casefold() in asked.codes for entry in read_entries(hit.text))
+        for hit in hits[:_PASSAGES]
+    )
     if not share or (share < threshold and not named):
         return replace(blank, text=_refusal(asked, hits), abstained=True, notes=notes)
     snippets = snippets_of(asked, hits)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
-from ..core import GoldSpan, MetaValue, Row, case_folded, value_hash
+from ..core import GoldSpan, Row, case_folded, value_hash
 from ..models import NO_MODEL
 from ..project import Project
 from ..testsets import FEEDBACK, store_candidates
@@ -51,16 +51,19 @@ def _candidate_rows(outputs: Outputs, given: Feedback) -> Iterator[Row]:
         return
     row = output_row(outputs, output)
     cited = outputs.batch(output.batch).details.get("citations", ())
-    gold = [cited[number - 1] for number in given.passages]
-    if not gold and output.verdict == "accepted":
-        gold = list(cited[:1] if output.model == NO_MODEL else cited)
+    most = 1 if output.model == NO_MODEL else len(cited)
+    gold = [cited[n - 1] for n in given.passages] or cited[: most * (output.verdict == "accepted")]
     spans = (GoldSpan(c["document_id"], c["start"], c["end"], c["quote"]) for c in gold)
     name = value_hash([case_folded(row.user_input), row.persona_name])[:12]
-    facts: dict[str, MetaValue] = {"kind": FEEDBACK, "scope": output.scope}
     yield replace(
         row,
         id=f"feedback-{name}",
         reference=given.correction,
         reference_spans=tuple(dict.fromkeys(spans)),
-        metadata={**row.metadata, **facts, "corrected": bool(given.correction)},
+        metadata={
+            **row.metadata,
+            "kind": FEEDBACK,
+            "scope": output.scope,
+            "corrected": bool(given.correction),
+        },
     )
