@@ -1,0 +1,211 @@
+"""Small files of many kinds beside the checkout, checked by their own script."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from benchmarks.data_sets import DATA
+
+FOLDER = DATA.parent / "cases" / "documents"
+CASES = FOLDER / "cases.json"
+IDS = [case["id"] for case in json.loads(CASES.read_text("utf-8"))] if CASES.is_file() else []
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.needs_data,
+    pytest.mark.skipif(not IDS, reason="the cases are not beside the checkout"),
+]
+
+FAIL: dict[str, str] = {
+    "mbox": """
+        mbox-b64
+        mbox-qp
+        mbox-query
+        mbox-attachment
+    """,
+    "mail": """
+        mail-forward-b64
+        mail-stub
+        mail-stub-link
+        mail-utf16
+        mail-query
+    """,
+    "notebook": """
+        nb-image-out
+        nb-string-source
+        nb-dataframe
+    """,
+    "chunk-size": """
+        size-data-md
+        size-letters
+        size-hex
+    """,
+    "json-escapes": """
+        json-esc
+        json-jsonl
+        json-query
+        json-records-whole
+        json-ndjson-korean
+        json-geojson
+    """,
+    "hidden-text": """
+        hidden-accordion
+        hidden-tabs
+        hidden-styles
+        hidden-query
+        hidden-bootstrap
+    """,
+    "layout-table": """
+        layout-essay
+        layout-pre
+        layout-linenos
+        layout-linenodiv
+    """,
+    "headings": """
+        head-adoc
+        head-rst
+        head-org
+        head-query
+    """,
+    "csv-first-lines": """
+        csv-sep
+        csv-preamble
+        csv-sep-tab
+    """,
+    "xml": """
+        xml-nxml
+        xml-rss
+        xml-atom-cdata
+        xml-dita
+    """,
+    "main-part": """
+        main-aside
+        main-articles
+        main-answers
+        main-cards
+    """,
+    "stopword-queries": """
+        stop-it
+        stop-who
+        stop-or
+    """,
+    "filters": """
+        filter-date-open
+        filter-date-note
+        filter-reversed
+        filter-number-low
+        filter-number-note
+    """,
+    "table-chunks": """
+        table-md
+        table-html
+    """,
+    "raised-text": """
+        sup-html
+        sup-pdf
+        sup-docx
+        sup-docx-marks
+        sup-query
+    """,
+    "sheet-shape": """
+        sheet-spacer
+        sheet-blankrow
+        sheet-two-spacers
+        sheet-spacer-before-sum
+    """,
+    "number-formats": """
+        num-formats
+        num-share-zip
+        num-percent
+        num-leading-zeros
+        num-mask
+        num-chart-big
+        num-chart-dates
+    """,
+    "formulas": """
+        formula-no-value
+        formula-comment
+        formula-error-cell
+        formula-cross-sheet
+        formula-comment-2
+    """,
+    "one-bad-part": """
+        bad-chart3d
+        bad-chart-na
+        bad-strict-docx
+        bad-strict-pptx
+        bad-emptydate
+        bad-missing-thumb
+        bad-null-rel
+        bad-d1
+        bad-d3
+        bad-d4
+        bad-pie3d
+        bad-docx-no-styles
+        bad-docx-image-gone
+    """,
+    "left-out": """
+        left-header
+        left-comment
+        left-altchunk
+        left-tick
+        left-symbol-mu
+        left-pdf-note
+        left-chart-xy
+        left-chart-multilevel
+        left-first-header
+    """,
+    "forms": """
+        form-values
+        form-checkbox
+        form-query
+        form-choice
+    """,
+    "watermark": """
+        mark-slanted
+        mark-draft-60
+    """,
+    "hyphen": """
+        hyph-well-known
+        hyph-x-ray
+        hyph-international
+        hyph-mtbf
+        hyph-text
+    """,
+    "ole-sniff": """
+        ole-doc-style-names
+    """,
+    "equations": """
+        eq-omml
+    """,
+}
+"""Kind -> ids that do not hold yet."""
+
+
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What is wrong, by case: one run of the script, which puts many files into each project."""
+    report = tmp_path_factory.mktemp("cases") / "report.json"
+    script = FOLDER / "check_cases.py"
+    done = subprocess.run(
+        [sys.executable, script, FOLDER, "--project-python", sys.executable, "--json", report],
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
+    )
+    assert report.exists(), done.stderr
+    result: dict[str, list[str]] = json.loads(report.read_text("utf-8"))
+    return result
+
+
+@pytest.mark.parametrize("case", IDS)
+def test_a_file_is_read_as_it_is_shown(case: str, faults: dict[str, list[str]]) -> None:
+    fails = {name for names in FAIL.values() for name in names.split()}
+    if case in fails:
+        assert faults[case], "it holds now: take it off FAIL"
+    else:
+        assert not faults[case], faults[case]
