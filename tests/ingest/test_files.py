@@ -206,7 +206,7 @@ def test_invalid_utf8() -> None:
     assert old.metadata["encoding"] == "cp1252"
     broken = read("a.txt", "Größe über alles, Äpfel ".encode() * 5 + b"\xff end")
     assert broken.text.startswith("Größe")
-    assert "\ufffd end" in broken.text
+    assert "ÿ end" in broken.text
     assert "invalid" in str(broken.metadata["encoding"])
     assert read("a.txt", "Grüße".encode("utf-16")).text == "Grüße"
     assert (

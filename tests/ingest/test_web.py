@@ -31,13 +31,13 @@ def html(body: bytes | str = PAGE, charset: str = "; charset=utf-8", **headers: 
 
 
 def read(url: str) -> Document:
-    (found,) = WebReader().read(url, fetch_bytes)
+    found, *_ = WebReader().read(url, fetch_bytes)
     assert isinstance(found, Document), found.error
     return found
 
 
 def failure(url: str) -> Failure:
-    (found,) = WebReader().read(url, fetch_bytes)
+    found, *_ = WebReader().read(url, fetch_bytes)
     assert isinstance(found, Failure)
     return found
 

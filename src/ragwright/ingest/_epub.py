@@ -37,7 +37,7 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
     builder = TextBuilder()
     for path in _spine(package, opf):
         if path in archive:
-            page = _CLOSED.sub(r"<\1\2></\1>", decode_html(archive.read(path), where))
+            page = _CLOSED.sub(r"<\1\2></\1>", decode_html(archive.read(path), where).text)
             chapter = parse_html(page, main_only=False, where=where)
             if chapter.text and not chapter.sections and chapter.title:
                 builder.heading(chapter.title, 2)

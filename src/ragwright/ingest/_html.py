@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from ..core import EmptySourceError, MalformedSourceError, require
+from ._encoding import Decoded, decode
 from ._extract import Extract, TextBuilder, markdown_table
 from ._grid import Grid
 from ._main_part import keep_main_part
-from ._normalise import decode
 from ._options import SourceOptions
 
 _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.I)
+_BY_DEFAULT = frozenset(
+    {"ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin-1", "latin1", "cp1252", "windows-1252"}
+)
 _UNSEEN = (
     "script, style, noscript, template, iframe, object, embed, svg, canvas, link, "
     "input, select, button, textarea, [hidden], math annotation"
@@ -48,8 +52,9 @@ def read_html(data: bytes, where: str, options: SourceOptions) -> Extract:
         EmptySourceError: The page shows no text.
         UnsupportedSourceError: The bytes are not text.
     """
-    html = decode_html(data, where, options.encoding)
-    return readable(html, where, main_only=options.main_text)
+    decoded = decode_html(data, where, options.encoding)
+    extract = readable(decoded.text, where, main_only=options.main_text)
+    return replace(extract, faults=(*decoded.faults, *extract.faults))
 
 
 def readable(html: str, where: str, *, main_only: bool) -> Extract:
@@ -70,19 +75,14 @@ def readable(html: str, where: str, *, main_only: bool) -> Extract:
     return extract
 
 
-def decode_html(data: bytes, where: str, encoding: str = "") -> str:
-    """Decode a page by ``encoding``, its byte order mark, its own charset, or a guess."""
-    declared = _CHARSET.search(data[:4096])
-    if (
-        not encoding
-        and declared
-        and not data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"))
-    ):
-        try:
-            return data.decode(declared[1].decode("ascii"))
-        except (LookupError, UnicodeDecodeError):
-            pass
-    return decode(data, where, encoding)[0]
+def decode_html(data: bytes, where: str, encoding: str = "", sent: str = "") -> Decoded:
+    """Decode a page; ``sent`` is the charset of its server.
+
+    Servers state a one-byte charset by default, so then the page's own charset goes before it.
+    """
+    own = _CHARSET.search(data[:4096])
+    stated = (sent, own[1].decode("ascii") if own else "")
+    return decode(data, where, encoding, stated[::-1] if sent in _BY_DEFAULT else stated)
 
 
 def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:

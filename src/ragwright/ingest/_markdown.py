@@ -19,9 +19,10 @@ from ..core import (
     misspelt_groups,
     parse_yaml,
 )
+from ._encoding import decode
 from ._extract import Extract, markdown_headings, sections_of
 from ._language import guess_language
-from ._normalise import clean_metadata, decode, iso_date, normalise
+from ._normalise import clean_metadata, iso_date, normalise
 from ._options import SourceOptions
 
 _FRONT = re.compile(r"\A\s*---[ \t]*\n(.*?)(?<=\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
@@ -42,8 +43,8 @@ def read_markdown(data: bytes, where: str, options: SourceOptions) -> Extract:
         EmptySourceError: Nothing but front matter and white space.
         UnsupportedSourceError: The bytes are not text.
     """
-    raw, encoding = decode(data, where, options.encoding)
-    text = normalise(raw)
+    decoded = decode(data, where, options.encoding)
+    text = normalise(decoded.text)
     front, text = _front_matter(text, where)
     if not text.strip():
         raise EmptySourceError(
@@ -51,7 +52,7 @@ def read_markdown(data: bytes, where: str, options: SourceOptions) -> Extract:
             where=where,
             hint="remove or fill it",
         )
-    metadata = clean_metadata({"encoding": "" if encoding == "utf-8" else encoding, **front})
+    metadata = clean_metadata({"encoding": decoded.unusual, **front})
     headings = markdown_headings(text)
     title = str(metadata.pop("title", ""))
     language = str(metadata.pop("lang", metadata.pop("language", "")))[:2].lower()
@@ -64,6 +65,7 @@ def read_markdown(data: bytes, where: str, options: SourceOptions) -> Extract:
         media_type="text/markdown",
         sections=sections_of(headings, len(text)),
         metadata=metadata,
+        faults=decoded.faults,
     )
 
 

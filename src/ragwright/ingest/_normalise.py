@@ -1,8 +1,7 @@
-"""Bytes to text, and text to the one form that spans point into."""
+"""Text in the one form that spans point into, metadata and dates."""
 
 from __future__ import annotations
 
-import codecs
 import datetime
 import re
 import unicodedata
@@ -10,29 +9,13 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ..core import (
-    GROUPS,
-    ConfigError,
-    EmptySourceError,
-    MetaValue,
-    UnsupportedSourceError,
-    meta_value,
-)
+from ..core import GROUPS, MetaValue, meta_value
 
 _BREAKS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _DROPPED = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]"
 )
 _BROKEN = re.compile("[\ud800-\udfff\ufffe\uffff]")
-
-_CONTROL_BYTES = bytes(b for b in range(32) if b not in b"\t\n\x0b\x0c\r\x1b") + b"\x7f"
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 
 
 def normalise(text: str) -> str:
@@ -47,90 +30,6 @@ def normalise(text: str) -> str:
     text = _DROPPED.sub("", text)
     text = _BROKEN.sub("\ufffd", text)
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
-
-
-def is_binary(data: bytes) -> bool:
-    """Return True if bytes are not text in any common encoding: zeros, or many controls."""
-    if data.startswith(tuple(mark for mark, _ in _MARKS)) or _wide(data):
-        return False
-    controls = len(data) - len(data.translate(None, _CONTROL_BYTES))
-    return b"\0" in data[:65536] or controls > len(data) * 0.005
-
-
-def decode(data: bytes, where: str, encoding: str = "") -> tuple[str, str]:
-    """Decode a file; returns the text and the name of its encoding.
-
-    Without ``encoding``: a byte order mark decides, then UTF-8, then UTF-16 by its zeros;
-    a file that is mostly right UTF-8 keeps its good characters and gets U+FFFD for the bad
-    bytes; what is left is Windows-1252, then Latin-1, where every byte is valid.
-
-    Raises:
-        ConfigError: ``encoding`` is not a known encoding.
-        EmptySourceError: No bytes at all.
-        UnsupportedSourceError: The bytes are not text, or not in the given ``encoding``.
-    """
-    if not data:
-        raise EmptySourceError("the file is empty", where=where, hint="remove it or fill it")
-    if encoding:
-        return _decode_as(data, where, encoding), encoding
-    for mark, name in _MARKS:
-        if data.startswith(mark):
-            return data.decode(name, "replace"), name.removesuffix("-sig")
-    wide = _wide(data)
-    if wide:
-        return data.decode(wide, "replace"), wide
-    if is_binary(data):
-        raise UnsupportedSourceError(
-            "the file is neither text nor a known document format",
-            where=where,
-            hint="leave it out with `exclude`, or convert it to a format with text",
-        )
-    try:
-        return data.decode("utf-8"), "utf-8"
-    except UnicodeDecodeError:
-        return _salvage(data)
-
-
-def _salvage(data: bytes) -> tuple[str, str]:
-    """Decode a file that is not quite UTF-8: repaired if most of it is, else one-byte."""
-    repaired = data.decode("utf-8", "replace")
-    bad = repaired.count("\ufffd")
-    good = len(repaired) - sum(map(len, re.findall(r"[\x00-\x7f]+", repaired))) - bad
-    if good >= 2 * bad:
-        return repaired, f"utf-8 with {bad} invalid"
-    try:
-        return data.decode("cp1252"), "cp1252"
-    except UnicodeDecodeError:
-        return data.decode("latin-1"), "latin-1"
-
-
-def _decode_as(data: bytes, where: str, encoding: str) -> str:
-    try:
-        return data.decode(encoding)
-    except LookupError as error:
-        raise ConfigError(
-            f"unknown encoding {encoding!r}", hint="for example utf-8, cp1252, utf-16, shift_jis"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UnsupportedSourceError(
-            f"the file is not {encoding}: {error.reason} at byte {error.start}",
-            where=where,
-            hint="leave `encoding` empty to have it detected",
-        ) from error
-
-
-def _wide(data: bytes) -> str:
-    """Detect UTF-16 without a byte order mark, by zeros in every second byte."""
-    sample = data[:4096]
-    sample = sample[: len(sample) // 2 * 2]
-    if len(sample) < 8:
-        return ""
-    even, odd = sample[::2], sample[1::2]
-    if odd.count(0) > 0.7 * len(odd) and not even.count(0):
-        return "utf-16-le"
-    if even.count(0) > 0.7 * len(even) and not odd.count(0):
-        return "utf-16-be"
-    return ""
 
 
 def clean_metadata(values: Mapping[str, Any]) -> dict[str, MetaValue]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..core import EmptySourceError, Page, Span
+from ._encoding import decode
 from ._extract import Extract
 from ._language import guess_language
-from ._normalise import clean_metadata, decode, normalise
+from ._normalise import clean_metadata, normalise
 from ._options import SourceOptions
 
 CODE = {
@@ -29,9 +30,8 @@ def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
         EmptySourceError: Nothing but white space.
         UnsupportedSourceError: The bytes are not text.
     """
-    raw, encoding = decode(data, where, options.encoding)
-    pieces = [normalise(piece) for piece in raw.split("\f")]
-    del raw
+    decoded = decode(data, where, options.encoding)
+    pieces = [normalise(piece) for piece in decoded.text.split("\f")]
     text = "\n".join(pieces) if len(pieces) > 1 else pieces[0]
     if not text or text.isspace():
         raise EmptySourceError(
@@ -43,9 +43,8 @@ def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
         language="" if code else guess_language(text),
         media_type="application/json" if suffix == ".json" else "text/plain",
         pages=_pages([len(piece) for piece in pieces]),
-        metadata=clean_metadata(
-            {"encoding": "" if encoding == "utf-8" else encoding, "code_language": code}
-        ),
+        metadata=clean_metadata({"encoding": decoded.unusual, "code_language": code}),
+        faults=decoded.faults,
     )
 
 

@@ -6,7 +6,7 @@ import io
 import re
 import zipfile
 
-from ._normalise import is_binary
+from ._encoding import is_binary
 
 SUFFIXES = {
     ".pdf": "pdf",

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..core import EmptySourceError, MalformedSourceError, RagwrightError
+from ._encoding import decode
 from ._extract import Extract, table_cell
 from ._language import guess_language
-from ._normalise import clean_metadata, decode, normalise
+from ._normalise import clean_metadata, normalise
 from ._options import SourceOptions
 
 _DELIMITERS = ",;\t|"
@@ -30,10 +31,10 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
         EmptySourceError: No cell holds text.
         UnsupportedSourceError: The bytes are not text.
     """
-    raw, encoding = decode(data, where, options.encoding)
-    raw = normalise(raw)
+    decoded = decode(data, where, options.encoding)
+    raw = normalise(decoded.text)
     delimiter = sniff_delimiter(raw, suffix)
-    faults: list[RagwrightError] = []
+    faults = list(decoded.faults)
     reader = csv.reader(io.StringIO(raw, newline=""), delimiter=delimiter, strict=True)
     table = _Table(delimiter, where)
     try:
@@ -60,7 +61,7 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
         media_type="text/tab-separated-values" if delimiter == "\t" else "text/csv",
         metadata=clean_metadata(
             {
-                "encoding": "" if encoding == "utf-8" else encoding,
+                "encoding": decoded.unusual,
                 "rows": table.rows - 1,
             }
         ),

@@ -37,10 +37,6 @@ _SUFFIX = {
     "text/tab-separated-values": ".tsv",
     "text/xml": ".xml",
 }
-_ONE_BYTE = frozenset(
-    {"ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin-1", "latin1", "cp1252"}
-)
-"""Charsets that servers state by default, whatever they send; cp1252 is what browsers read."""
 
 
 class WebReader(Reader):
@@ -74,7 +70,7 @@ class WebReader(Reader):
             return
         yield extract.document(address, fetched.url, extract.title or fetched.url)
         for fault in extract.faults:
-            yield Failure(source, fault)
+            yield Failure(source, fault, warning=True)
 
 
 def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
@@ -86,8 +82,9 @@ def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
     """
     kind, charset = content_type(fetched.content_type)
     if kind in _HTML or (kind in {"", "text/plain"} and sniff(fetched.body) == "html"):
-        html = page_text(fetched.body, charset, fetched.url, options.encoding)
-        return main_part(html, fetched.url, options)
+        decoded = decode_html(fetched.body, fetched.url, options.encoding, charset)
+        extract = main_part(decoded.text, fetched.url, options)
+        return replace(extract, faults=(*decoded.faults, *extract.faults))
     text = kind.startswith("text/") or kind == "application/json"
     chosen = options
     if text and charset and not options.encoding and _decodes(fetched.body, charset):
@@ -111,26 +108,6 @@ def content_type(header: str) -> tuple[str, str]:
     message["Content-Type"] = header or "unknown/unknown"
     kind = message.get_content_type() if "/" in header else ""
     return kind.lower(), str(message.get_param("charset") or "").strip("'\" ").lower()
-
-
-def page_text(body: bytes, charset: str, where: str, encoding: str = "") -> str:
-    """Decode a page by the setting, the header's charset, its own, or a guess.
-
-    A header that states a one-byte charset is used only for bytes that are not UTF-8: servers state
-    one by default.
-    """
-    if (
-        charset
-        and not encoding
-        and not body.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"))
-    ):
-        if charset in _ONE_BYTE:
-            charset = "cp1252"
-            if not body.isascii() and _decodes(body, "utf-8"):
-                charset = "utf-8"
-        if _decodes(body, charset):
-            return body.decode(charset)
-    return decode_html(body, where, encoding)
 
 
 def _decodes(body: bytes, charset: str) -> bool:

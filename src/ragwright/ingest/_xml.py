@@ -10,15 +10,16 @@ from xml.parsers import expat
 
 from ..core import MalformedSourceError, UnsupportedSourceError
 from ._archive import safe_xml
+from ._encoding import decode
 from ._extract import Extract, TextBuilder
 from ._html import read_html
-from ._normalise import decode
 from ._options import SourceOptions
 from ._plain import read_plain
 
 Element = ElementTree.Element
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+_STATED = re.compile(rb"""<\?xml[^>]*\sencoding\s*=\s*["']([\w.:-]+)""")
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 _DIVISION = re.compile(
     r"body|div\d?|sec|section|sect\d|chapter|appendix|preface|article|part|abstract|act|scene"
@@ -43,11 +44,11 @@ def read_xml(data: bytes, where: str, options: SourceOptions) -> Extract:
         MalformedSourceError: The file declares entities.
         UnsupportedSourceError: The bytes are not text, or the file is an SVG drawing.
     """
-    if options.encoding:
-        text = decode(data, where, options.encoding)[0]
-        data = _DECLARATION.sub("", text, count=1).encode()
+    own = _STATED.search(data[:400].replace(b"\0", b""))
+    decoded = decode(data, where, options.encoding, (own[1].decode("ascii") if own else "",))
+    text = _DECLARATION.sub("", decoded.text.lstrip("\ufeff \t\r\n"), count=1)
     try:
-        root = _parse(data.lstrip(b" \t\r\n"), where)
+        root = _parse(text.encode(errors="replace"), where)
     except MalformedSourceError as error:
         if not isinstance(error.__cause__, expat.ExpatError | ElementTree.ParseError):
             raise
@@ -63,7 +64,7 @@ def read_xml(data: bytes, where: str, options: SourceOptions) -> Extract:
     extract = _document(root)
     if not extract.text:
         return _as_plain(data, where, options, "no text between the tags; read as plain text")
-    return extract
+    return replace(extract, faults=decoded.faults)
 
 
 def _parse(data: bytes, where: str) -> Element:
