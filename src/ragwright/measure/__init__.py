@@ -46,9 +46,7 @@ from ._text import stands_in
 from ._words import answer_words, content_words, plain_words
 from .agreement import (
     Agreement,
-    Labelled,
     LabelsNeeded,
-    PeopleAgreement,
     judge_difference,
     labels_needed,
     on_label_scale,
@@ -110,13 +108,11 @@ __all__ = [
     "JudgeCheck",
     "JudgeSpread",
     "Judged",
-    "Labelled",
     "LabelsNeeded",
     "Measure",
     "MeasureScale",
     "MeasureSetup",
     "MoverScorer",
-    "PeopleAgreement",
     "QADistances",
     "ReplyForm",
     "Rubric",

@@ -15,7 +15,6 @@ from ..core import value_hash
 from ..measure import (
     Agreement,
     Estimate,
-    Labelled,
     MeasureScale,
     clopper_pearson,
     flip_rate,
@@ -201,7 +200,7 @@ def _about(judge: Verdicts, names: Sequence[str], people: PeopleSet) -> JudgePas
 def _people_figures(frame: _Frame) -> PeopleFigures:
     """People's labels, and their agreement with each other."""
     dimension, labels = frame.dimension, frame.labels
-    agreement = people_agreement(labels, clusters=frame.tasks, seed=frame.seed).people
+    agreement = people_agreement(labels, clusters=frame.tasks, seed=frame.seed)
     return PeopleFigures(
         dimension.name,
         dimension.low,
@@ -326,13 +325,13 @@ def _label_plan(frame: _Frame, mapped: Mapping[str, float]) -> LabelPlan | None:
     if len(set(tasks)) < _FEWEST:
         return None
     _, groups = np.unique(tasks, return_inverse=True)
-    pilot = Labelled(
+    needed = labels_needed(
         np.array(list(mapped.values())),
         np.array([frame.means[key] for key in mapped]),
-        np.array([]),
         groups.ravel(),
+        _MARGIN * (frame.scale.width or 1.0),
+        unit="task",
     )
-    needed = labels_needed(pilot, _MARGIN * (frame.scale.width or 1.0), unit="task")
     return LabelPlan(_MARGIN, needed.labels, needed.labels_alone, needed.saving, needed.text)
 
 

@@ -92,17 +92,16 @@ class LabelPlan:
 
     Attributes:
         margin: Half width of the 95 % interval of the mean, as a share of the people's scale.
-        labels: Labelled rows that are needed beside the judge's scores of many rows; None if no
-            number is enough.
+        labels: Labelled rows that are needed beside the judge's scores of many rows.
         alone: Labelled rows that are needed without a judge.
         saving: Share of the labels that the judge saves, at most 1; below 0 it costs some.
         text: The same in a sentence.
     """
 
     margin: float
-    labels: int | None
-    alone: int | None
-    saving: float | None
+    labels: int
+    alone: int
+    saving: float
     text: str = ""
 
 

@@ -341,9 +341,9 @@ def _label_lines(passport: Passport) -> Iterator[tuple[str, ...]]:
                 judge.name,
                 name,
                 f"{plan.margin:.0%} of the scale",
-                f"more than {figures.rows}" if plan.labels is None else str(plan.labels),
-                f"more than {figures.rows}" if plan.alone is None else str(plan.alone),
-                "-" if plan.saving is None else f"{plan.saving:.0%}",
+                str(plan.labels),
+                str(plan.alone),
+                f"{plan.saving:.0%}",
             )
 
 

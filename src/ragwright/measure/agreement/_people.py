@@ -69,22 +69,6 @@ class Agreement:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PeopleAgreement:
-    """How far people agree with each other: the most that can be expected of a judge.
-
-    Attributes:
-        people: Each label against the mean of the others of its row (leave one out); kappa between
-            the labels of a row, pair by pair. Rows with one label are left out.
-        judge: The judge against the same labels; empty without scores.
-        beyond: Judge minus people over the same resamples; empty without scores.
-    """
-
-    people: Agreement = Agreement()
-    judge: Agreement = Agreement()
-    beyond: Agreement = Agreement()
-
-
 def rank_agreement(
     scores: Mapping[str, float],
     labels: Labels,
@@ -150,16 +134,17 @@ def on_label_scale(
 
 def people_agreement(
     labels: Labels,
-    scores: Mapping[str, float] | None = None,
     *,
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
-) -> PeopleAgreement:
-    """Compare each person with the others of the same row, and a judge with the same people.
+) -> Agreement:
+    """Compare each label with the mean of the others of its row (leave one out).
+
+    Kappa is that between the labels of a row, pair by pair. It is the most that can be expected of
+    a judge. Rows with one label are left out.
 
     Args:
         labels: Row id -> labels of people.
-        scores: Row id -> score of a judge, higher being better; then only rows with a score count.
         seed: Seed of the bootstrap, 2,000 resamples.
         clusters: Row id -> task, topic or document, if rows share one.
 
@@ -169,24 +154,12 @@ def people_agreement(
     Raises:
         MeasureError: A number is not finite, or a row has no cluster.
     """
-    keys, units = _common_rows(labels, *([] if scores is None else [scores]), least=2)
+    keys, units = _common_rows(labels, least=2)
     if not keys:
-        return PeopleAgreement()
-    resampling = _Resampling(seed, _groups_of(keys, clusters))
-    people = _leave_one_out(units)
-    figures = _statistics_of(people, points=False)
+        return Agreement()
+    figures = _statistics_of(_leave_one_out(units), points=False)
     figures |= _kappas(_pairs_of_people(units))
-    ceiling = _agreement_of(units, figures, resampling)
-    if scores is None:
-        return PeopleAgreement(ceiling)
-    ratings = ratings_of(units, np.array([scores[key] for key in keys], dtype=np.float64))
-    own = _statistics_of(ratings, points=bool(np.isin(ratings.score, ratings.label).all()))
-    apart = {name: difference(own[name], figures[name]) for name in own if name in figures}
-    return PeopleAgreement(
-        ceiling,
-        _agreement_of(units, own, resampling),
-        _agreement_of(units, apart, resampling),
-    )
+    return _agreement_of(units, figures, _Resampling(seed, _groups_of(keys, clusters)))
 
 
 def judge_difference(
