@@ -36,8 +36,7 @@ class StoreOptions:
 
     kind: str = option(
         "sqlite",
-        "Store: sqlite (embedded), lance (scales out), or one of a plug-in: its name, or "
-        "module:object.",
+        "Store: sqlite (embedded) or lance (scales out).",
         when="index",
     )
     path: str = option(

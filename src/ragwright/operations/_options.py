@@ -27,7 +27,7 @@ class AuditOptions:
     )
     flood: int = option(
         120,
-        "Most events a minute of requests with a wrong key or password; others are counted.",
+        "Most events a minute of requests with a wrong key; others are counted.",
         ge=1,
     )
 

@@ -174,9 +174,8 @@ class RouteOptions:
 
     method: RouteMethod = option(
         "auto",
-        "auto (the index; with a chat model also tables of spreadsheets, without one also "
-        "lists and counts over all chunks), index (always), rules (offline, by the question's "
-        "words), or model.",
+        "auto (the index; with a chat model also tables of spreadsheets), index (always), rules "
+        "(offline, by the question's words), or model.",
     )
     model: str = option("", "Chat model that routes; empty for that of answer.model.")
 

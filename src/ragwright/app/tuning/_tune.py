@@ -47,7 +47,7 @@ class _Training:
         Option(
             "--from",
             help="Comma-separated sources of training questions: testset, headings, cloze, "
-            "questions, glossary (codes).",
+            "glossary (codes).",
         ),
     ] = ""
     from_corpus: Annotated[
