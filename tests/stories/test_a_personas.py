@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
-import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median, stdev
@@ -19,7 +14,19 @@ from typing import Any
 
 import pytest
 from command_line import ragwright
-from story_tools import embedded, pdf_of, read_json, write_rows
+from own_embedders import FOURS
+from story_tools import (
+    csv_rows,
+    embedded,
+    lacking,
+    make_project,
+    playing,
+    prompts_of,
+    read_json,
+    write_files,
+    write_rows,
+)
+from web_sources import READERS, web_sources
 
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
@@ -68,38 +75,26 @@ def played(request: ServerRequest) -> str | Reply:
     return f"You must {said[0]}{more} [1]." if said else "The passages do not answer this question."
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer(played) as running:
-        yield running
+server = playing(played)
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -> Path:
     """Six facts in one manual; each is asked for by two teams, with a gold answer for each."""
-    folder = tmp_path_factory.mktemp("shop")
-    (folder / "docs").mkdir()
     text = "".join(f"## The {word}\n\nYou must {fact}.\n\n" for word, fact in FACTS.items())
-    (folder / "docs/manual.md").write_text(text, "utf-8")
-    (folder / "ragwright.yaml").write_text(
-        f"sources: [docs]\nmodels: {{m: {{base: '{server.url}', dimensions: 64}}}}\n"
+    chosen = (
+        f"models: {{m: {{base: '{server.url}', dimensions: 64}}}}\n"
         "embed: {model: 'm:words'}\nanswer: {model: 'm:writer'}\njudge: {model: 'm:judge'}\n"
-        "chunk: {by: headings, size: 60, overlap: 0}\nretrieve: {top_k: 2}\n",
-        "utf-8",
+        "chunk: {by: headings, size: 60, overlap: 0}\nretrieve: {top_k: 2}\n"
     )
+    folder = make_project(tmp_path_factory.mktemp("shop"), {"manual.md": text}, chosen)
     rows = [
-        {
-            "id": f"{word}-{team}",
-            "user_input": f"What must be done with the {word}?",
-            "persona_name": team,
-            "reference": f"{fact}, says the {team}",
-            "reference_contexts": [f"You must {fact}."],
-        }
-        for word, fact in FACTS.items()
-        for team in TEAMS
-    ]
+        {"id": f"{word}-{team}", "user_input": f"What must be done with the {word}?",
+         "persona_name": team, "reference": f"{fact}, says the {team}",
+         "reference_contexts": [f"You must {fact}."]}
+        for word, fact in FACTS.items() for team in TEAMS
+    ]  # fmt: skip
     write_rows(folder / "rows.jsonl", rows)
-    ragwright(folder, "ingest", "-q")
     return folder
 
 
@@ -111,87 +106,27 @@ def run(shop: Path) -> dict[str, Any]:
     return dict(read_json(shop, "eval", *words, *few))
 
 
-def chats(server: ScriptedServer, since: int, *models: str) -> list[str]:
-    """The prompts that these models were sent from this request on."""
-    bodies = [request.body for request in server.requests[since:]]
-    return [
-        "\n".join(str(message["content"]) for message in body["messages"])
-        for body in bodies
-        if "messages" in body and body["model"] in models
-    ]
-
-
-def ids(rows: Sequence[dict[str, Any]]) -> list[str]:
+def ids(rows: list[Any]) -> list[str]:
     return [str(row["id"]) for row in rows]
 
 
-def table_of(file: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file."""
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
-SITE = """\
-from ragwright.ingest import ArxivReader, WikipediaReader
-class Wiki(WikipediaReader):
-    def __init__(self):
-        super().__init__(base="{base}")
-class Arxiv(ArxivReader):
-    def __init__(self):
-        super().__init__(api="{base}/api", site="{base}")
-"""
-ARTICLE = """{"query": {"pages": [{"pageid": 1, "title": "Bicycle pump", "pagelanguage": "en",
-"extract": "A bicycle pump inflates tyres.", "fullurl": "https://en.wikipedia.org/wiki/Pump"}]}}"""
-FEED = """<?xml version="1.0" encoding="UTF-8"?><feed xmlns="http://www.w3.org/2005/Atom"><entry>
-<id>http://arxiv.org/abs/2401.01234v1</id><updated>2024-02-01T10:00:00Z</updated>
-<published>2024-01-02T09:30:00Z</published><title>Pumps that learn</title>
-<summary>We study pumps.</summary><author><name>Ada Martin</name></author></entry></feed>"""
-LAMPS = "<html><title>Lamps</title><body><main><p>A lamp needs oil.</p></main></body></html>"
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves the files of a folder, whatever the query, and says nothing."""
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[str]:
-    """A web page, Wikipedia's API and arXiv's, on this machine."""
-    (tmp_path / "site/w").mkdir(parents=True)
-    (tmp_path / "site/pdf").mkdir()
-    paper = pdf_of("We study pumps.", "Our pumps learn from whales.")
-    (tmp_path / "site/pdf/2401.01234v1").write_bytes(paper)
-    for name, text in {"lamps.html": LAMPS, "w/api.php": ARTICLE, "api": FEED}.items():
-        (tmp_path / "site" / name).write_text(text, "utf-8")
-    handler = partial(Quiet, directory=str(tmp_path / "site"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
-        thread.join()
-
-
-def test_a1_files_pages_articles_and_papers_keep_title_address_and_page(
-    tmp_path: Path, site: str
-) -> None:
-    (tmp_path / "notes.md").write_text("# My notes\n\nBolts are made of steel.\n", "utf-8")
-    (tmp_path / "places.py").write_text(SITE.format(base=site), "utf-8")
-    (tmp_path / "ragwright.yaml").write_text(
-        f"sources:\n- notes.md\n- {site}/lamps.html\n"
-        "- {source: 'wikipedia:Bicycle pump', reader: 'places:Wiki'}\n"
-        "- {source: 'arxiv:2401.01234', reader: 'places:Arxiv'}\n"
-        "fetch: {open_networks: [127.0.0.0/8]}\nchunk: {by: page}\n",
-        "utf-8",
-    )
-    report = read_json(tmp_path, "ingest")
-    assert (report["documents"]["added"], report["failures"]) == (4, [])
-    found = {}
-    for query in ("bolts", "lamp", "tyres", "whales"):
-        hit = read_json(tmp_path, "retrieve", query, "-k", "1")["hits"][0]
-        found[query] = (hit["title"], hit["source"], hit["page"])
+def test_a1_every_kind_of_source_keeps_title_address_and_page(tmp_path: Path) -> None:
+    with web_sources(tmp_path / "site") as site:
+        chosen = (
+            f"sources:\n- notes.md\n- {site}/lamps.html\n"
+            "- {source: 'wikipedia:Bicycle pump', reader: 'places:Wiki'}\n"
+            "- {source: 'arxiv:2401.01234', reader: 'places:Arxiv'}\n"
+            "fetch: {open_networks: [127.0.0.0/8]}\nchunk: {by: page}\n"
+        )
+        places, notes = READERS.format(base=site), "# My notes\n\nBolts are made of steel.\n"
+        files = {"notes.md": notes, "places.py": places, "ragwright.yaml": chosen}
+        write_files(tmp_path, files)
+        report = read_json(tmp_path, "ingest")
+        assert (report["documents"]["added"], report["failures"]) == (4, [])
+        found = {}
+        for query in ("bolts", "lamp", "tyres", "whales"):
+            hit = read_json(tmp_path, "retrieve", query, "-k", "1")["hits"][0]
+            found[query] = (hit["title"], hit["source"], hit["page"])
     assert found == {
         "bolts": ("My notes", "notes.md", None),
         "lamp": ("Lamps", f"{site}/lamps.html", None),
@@ -200,33 +135,11 @@ def test_a1_files_pages_articles_and_papers_keep_title_address_and_page(
     }
 
 
-TOY = """\
-import numpy as np
-from ragwright.core import Span
-from ragwright.models import Embedder, Tokenizer
-class Fours(Tokenizer):
-    name = "fours"
-    def spans(self, text):
-        return [Span(at, min(at + 4, len(text))) for at in range(0, len(text), 4)]
-class Toy(Embedder):
-    identity, dimensions, window = "letters/1", 26, 8
-    def tokenizer(self):
-        return Fours()
-    def embed_batch(self, texts):
-        assert all(len(text) <= 32 for text in texts), "a text is longer than the window"
-        rows = [[text.lower().count(chr(97 + i)) + 0.01 for i in range(26)] for text in texts]
-        return np.asarray(rows, dtype=np.float32).reshape(len(texts), 26)
-"""
-
-
 def test_a2_chunks_have_a_size_in_tokens_and_overlap(tmp_path: Path) -> None:
     words = [f"item n{number:03}" for number in range(100)]
-    (tmp_path / "list.txt").write_text(" ".join(words), "utf-8")
-    (tmp_path / "toy.py").write_text(TOY, "utf-8")
-    (tmp_path / "ragwright.yaml").write_text(
-        "sources: [list.txt]\nchunk: {size: 20, overlap: 5, slack: 0}\nretrieve: {top_k: 50}\n",
-        "utf-8",
-    )
+    chosen = "sources: [list.txt]\nchunk: {size: 20, overlap: 5, slack: 0}\nretrieve: {top_k: 50}\n"
+    files = {"list.txt": " ".join(words), "toy.py": FOURS, "ragwright.yaml": chosen}
+    write_files(tmp_path, files)
     assert read_json(tmp_path, "ingest")["chunks"]["added"] == 13  # (200 - 5) / (20 - 5)
     hits = sorted(read_json(tmp_path, "retrieve", "item")["hits"], key=lambda hit: hit["start"])
     cut = [hit["text"].split() for hit in hits]
@@ -246,13 +159,10 @@ def test_a2_chunks_have_a_size_in_tokens_and_overlap(tmp_path: Path) -> None:
     assert "100 tokens" in report.stdout + report.stderr
 
 
-def test_a3_query_and_corpus_share_the_embedder_and_its_prefixes(
-    shop: Path, server: ScriptedServer
-) -> None:
+def test_a3_query_and_corpus_share_the_embedder(shop: Path, server: ScriptedServer) -> None:
     before = len(server.requests)
     said = ragwright(shop, "retrieve", "pump", "--set", "embed.model=m:other", code=1).stderr
-    assert "nothing is indexed" in said
-    assert "m:other" in said
+    assert lacking(said, "nothing is indexed", "m:other") == []
     query = ("--set", "embed.query_prefix=query: ")
     assert "identity" in ragwright(shop, "retrieve", "pump", *query, code=1).stderr
     assert not embedded(server, before)
@@ -290,8 +200,7 @@ def test_a4_top_k_and_the_mean_similarity_of_the_chunks(shop: Path) -> None:
         [row] = [row for row in found["rows"] if row["id"] == "valve-engineer"]
         mean = fmean(hit["score"] for hit in hits[:top_k])
         assert row["ChunkScore"] == pytest.approx(mean, abs=1e-4)
-        assert row["chunk_score"] == row["ChunkScore"]
-        assert len(row["retrieved_contexts"]) == top_k
+        assert (row["chunk_score"], len(row["retrieved_contexts"])) == (row["ChunkScore"], top_k)
 
 
 def test_a5_generator_and_judge_are_settings(shop: Path, server: ScriptedServer) -> None:
@@ -318,8 +227,7 @@ model: m:own
 
 
 def test_a6_personas_are_data_and_answered_side_by_side(shop: Path, server: ScriptedServer) -> None:
-    (shop / "personas").mkdir(exist_ok=True)
-    (shop / "personas/driver.yaml").write_text(PERSONA, "utf-8")
+    write_files(shop, {"personas/driver.yaml": PERSONA})
     before = len(server.requests)
     words = ("--personas", "engineer,marketing,driver", "--no-cache")
     answers = read_json(shop, "ask", QUESTION, *words)["answers"]
@@ -329,25 +237,22 @@ def test_a6_personas_are_data_and_answered_side_by_side(shop: Path, server: Scri
         assert one["text"] == "You must close the valve slowly [1]."
         assert one["abstained"] is False
         assert [c["document_id"] for c in one["citations"]] == ["docs/manual.md"]
-    prompts = chats(server, before, "writer", "own")
+    prompts = prompts_of(server, before, "writer", "own")
     [driver] = [prompt for prompt in prompts if "people who drive" in prompt]
     for line in PERSONA.splitlines()[1:-1]:
         assert line.partition(": ")[2] in driver
-    for team, line in (
-        ("engineering", "acronyms are welcome"),
-        ("marketing", "spell out acronyms"),
-    ):
+    teams = {"engineering": "acronyms are welcome", "marketing": "spell out acronyms"}
+    for team, line in teams.items():
         assert [line in prompt for prompt in prompts if f"{team} team" in prompt] == [True]
 
 
 def template(shop: Path) -> tuple[str, str]:
     """A template whose parts say their names; gives the flag for it."""
-    (shop / "prompts").mkdir(exist_ok=True)
     parts = {part: f"<{part}>" for part in PARTS}
     parts |= {"context": "<context>{{ passages[0].text }}", "question": "<question>{{ question }}"}
     marks = {mark: f"<{mark}>" for mark in MARKERS}
     text = json.dumps({"parts": parts, "turn_markers": marks})
-    (shop / "prompts/marks.yaml").write_text(text, "utf-8")
+    write_files(shop, {"prompts/marks.yaml": text})
     return "--set", "prompt.template=prompts/marks.yaml"
 
 
@@ -357,16 +262,14 @@ def marks_of(shop: Path, server: ScriptedServer, *settings: str) -> list[str]:
     named = [word for setting in settings for word in ("--set", setting)]
     words = ("ask", QUESTION, "--persona", "engineer", "--no-cache", "-q")
     ragwright(shop, *words, *template(shop), *named)
-    [prompt] = chats(server, before, "writer")
+    [prompt] = prompts_of(server, before, "writer")
     return re.findall(r"<(\w+)>", prompt)
 
 
 COMPLETE = ["instruction_open", *PARTS, "instruction_close", "assistant_cue"]
 
 
-def test_a7_parts_can_be_switched_off_swapped_reordered_and_replaced(
-    shop: Path, server: ScriptedServer
-) -> None:
+def test_a7_parts_are_left_out_swapped_and_replaced(shop: Path, server: ScriptedServer) -> None:
     assert marks_of(shop, server) == COMPLETE
     for part in PARTS[:-2]:
         left = [mark for mark in COMPLETE if mark != part]
@@ -384,16 +287,12 @@ def test_a7_parts_can_be_switched_off_swapped_reordered_and_replaced(
 DETAILS = set(PARTS) - {"role", "tailor", "context", "question"}
 PRESETS: dict[str, set[str]] = {
     "complete": set(),
-    "without_length": {"persona_length"},
-    "without_style": {"persona_style"},
+    **{f"without_{part}": {f"persona_{part}"} for part in ("length", "style")},
+    **{f"without_{part}": {part} for part in ("ignore_debris", "only_context", "insufficient")},
+    **{f"without_{part}": {part} for part in ("readable_sentences", "no_extraneous")},
+    "without_assistant_cue": {"assistant_cue"},
     "without_persona_instructions": {"persona_length", "persona_style"},
     "without_persona_and_tailor": {"tailor", "persona_length", "persona_style"},
-    "without_ignore_debris": {"ignore_debris"},
-    "without_only_context": {"only_context"},
-    "without_insufficient": {"insufficient"},
-    "without_readable_sentences": {"readable_sentences"},
-    "without_no_extraneous": {"no_extraneous"},
-    "without_assistant_cue": {"assistant_cue"},
     "without_instruction_tokens": {"instruction_open", "instruction_close"},
     "without_turn_markers": set(MARKERS),
     "role_and_tailor_only": DETAILS,
@@ -410,12 +309,9 @@ def test_a8_each_published_ablation_is_one_name(shop: Path, server: ScriptedServ
     assert set(bare) - {"role"} == set(COMPLETE) - {"role", "tailor"} - DETAILS
     said = ragwright(shop, "ask", "x", "--set", "prompt.preset=without_stile", code=1).stderr
     assert "without_style" in said
-    # Still due: citing and the answer's language as parts of their own, the role line in the last.
 
 
-def test_a9_four_measures_are_judged_by_rubrics_with_examples(
-    shop: Path, run: dict[str, Any], server: ScriptedServer
-) -> None:
+def test_a9_four_measures_are_judged_by_rubrics(run: dict[str, Any], server: Any) -> None:
     assert len(run["rows"]) == 6
     for row in run["rows"]:
         assert row["Comprehensive"] == pytest.approx(fmean(row[name] for name in JUDGED))
@@ -458,17 +354,14 @@ def test_a11_gold_belongs_to_a_persona_and_a_seed_draws_a_subset(shop: Path) -> 
         assert row["reference"] == f"oil the pump every spring, says the {team}"
 
 
-def test_a12_results_by_run_and_persona_as_tables_rows_and_charts(
-    shop: Path, run: dict[str, Any]
-) -> None:
+def test_a12_results_are_tables_rows_and_charts(shop: Path, run: dict[str, Any]) -> None:
     for team in ("", *TEAMS):
         rows = [row for row in run["rows"] if team in ("", row["persona_name"])]
         values = [row["Faithfulness"] for row in rows]
         group = run["slices"]["persona_name"][team] if team else run["measures"]
         found = group["Faithfulness"]
         assert found["n"] == len(values) == (3 if team else 6)
-        assert found["mean"] == pytest.approx(fmean(values))
-        assert found["median"] == median(values)
+        assert (found["mean"], found["median"]) == (pytest.approx(fmean(values)), median(values))
         assert found["sd"] == pytest.approx(stdev(values))
         assert found["histogram"] == {str(n): values.count(n) for n in range(1, 6)}
     row = run["rows"][0]
@@ -476,7 +369,7 @@ def test_a12_results_by_run_and_persona_as_tables_rows_and_charts(
     assert row["response"].startswith("You must")
     assert row["reference"].endswith(row["persona_name"])
     ragwright(shop, "review", "base", "--measures", "Faithfulness", "-o", "sheet.csv")
-    sheet = table_of(shop / "sheet.csv")
+    sheet = csv_rows(shop / "sheet.csv")
     assert len(sheet) == 6
     assert not {"model", "persona_name", "run"} & set(sheet[0])
     assert sheet[0]["Faithfulness (1-5)"] == ""
@@ -488,10 +381,9 @@ def test_a12_results_by_run_and_persona_as_tables_rows_and_charts(
     bars = {row[0]: int(row[1]) for row in charts["histogram-Faithfulness"]["table"]["rows"]}
     assert bars == run["measures"]["Faithfulness"]["histogram"]
     ragwright(shop, "score", "base", "-q", "--measures", "TokenF1", "-o", "rows.csv")
-    lines = table_of(shop / "rows.csv")
+    lines = csv_rows(shop / "rows.csv")
     assert ids(lines) == ids(run["rows"])
     assert [line["persona_name"] for line in lines] == [*TEAMS] * 3
-    # Still due: one object per question with its personas inside.
 
 
 STUDY = """\
@@ -535,9 +427,7 @@ def test_a13_seven_parameters_are_searched_and_ranked_within_one_judge(shop: Pat
     assert all(-1 <= float(row[2]) <= 1 for row in table["rows"])
 
 
-def test_a14_the_generator_of_each_persona_and_the_spread_of_a_judge(
-    shop: Path, tmp_path: Path
-) -> None:
+def test_a14_the_generator_of_a_persona_and_a_judge_s_spread(shop: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(shop, tmp_path / "own"))
     words = ("--testset", "rows.jsonl", "--measures", "Faithfulness")
     models = ("--compare-models", "m:writer,m:careful", "--personas", "engineer", "--write")
@@ -553,4 +443,3 @@ def test_a14_the_generator_of_each_persona_and_the_spread_of_a_judge(
     assert {row["Faithfulness"] for row in again["rows"]} == {3.5}
     [spread] = [note for note in again["notes"] if "two judgments of one row" in note]
     assert "differ by 0.67 on average (sd 0.58, 4 rows)" in spread  # of 3, 4, 3, 4
-    # Still due: each row as stable right, flaky or stable wrong.

@@ -5,79 +5,30 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import ragwright
+from message_desk import CLEANING, FORMAT, ROWS, SOURCE, TAGS, execute, make_desk, with_vectors
 from served import served
-from story_tools import embedded, read_json, write_rows
+from story_tools import (
+    csv_rows,
+    embedded,
+    lacking,
+    make_project,
+    playing,
+    read_json,
+    read_rows,
+    write_files,
+    write_rows,
+)
 from web_hook import web_hook
 
 from ragwright.core import StoreError
 from ragwright.index import SqliteStore
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
-SOURCE = """\
-source: sqlite:///shop.db
-query: select id, sender, channel, body from messages
-key: id
-text: body
-keep: [channel]
-require: [sender]
-"""
-CLEANING = """\
-steps:
-  - odd unicode: ['\\u200b']
-  - links: ['https?://\\S+']
-  - max_repeat: 3
-  - strip
-"""
-TAGS = """\
-tags:
-  donation ask: '(?i)\\bdonate\\b|\\bgive\\b'
-  volunteer ask: '(?i)\\bvolunteer\\b'
-  urgent tone: '(?i)\\btonight\\b'
-  grateful tone: '(?i)\\bthank you\\b'
-  angry tone: '(?i)\\bdisgrace\\b'
-  health care hook:
-    pattern: '(?i)\\bclinics?\\b'
-    definition: Access to doctors and hospitals.
-  schools hook: '(?i)\\bschools\\b'
-"""
-RULES = """\
-length_groups: {short: 160, medium: 400, long: null}
-refine:
-  - if: {ask_type: donation, text: '(?i)\\ba month\\b'}
-    set: {fundraising_type: monthly}
-  - if: {ask_type: volunteer, topic: schools}
-    set: {ask_type: mentoring}
-contradictions:
-  - {name: angry thanks, tags: [angry tone, grateful tone]}
-"""
-ROLLUPS = """\
-client: {column: sender, names: {Jane Doe: ["DOE, JANE", Jane for Congress], Rosa Lima: []}}
-biographies: biographies.csv
-"""
-FORMAT = """\
-prompt_variables: [length, ask_type, client, topic, tone, text]
-prompt_structure: "A %s %s text message from %s about %s written with an emphasis on %s:\\n\\n%s"
-"""
-LONG = ("schools matter " * 80)[:1098] + "."
-ROWS = (
-    (1, "DOE, JANE", "sms", "Please donate $5 tonight!!!!! Clinics need you https://x.example/1"),
-    (2, "Jane for Congress", "mail", "Volun\u200bteer for our clinics and schools."),
-    (3, "Jane Doe", "sms", "Thank you. This is a disgrace."),
-    (4, "Rosa Lima", "sms", "Please donate $5 tonight!!!!!!!! Clinics need you https://x.example/"),
-    (5, "rosa  lima", "sms", "Give $10 a month for schools."),
-    (6, "Tom Ash", "mail", f"{LONG}."),
-    (7, "Tom Ash", "mail", LONG),
-    (8, "Tom Ash", "sms", "Hello friends."),
-    (9, None, "sms", "Nobody has sent this."),
-)
 FEW = ("--examples", "1", "--pool", "2")
 
 
@@ -86,41 +37,13 @@ def words(request: ServerRequest) -> str | Reply:
     return Reply() if "input" in request.body else "1. Give now.\n2. Give today.\n3. Chip in."
 
 
-def execute(folder: Path, statement: str, *rows: tuple[object, ...]) -> None:
-    """Run a statement on the database of a project, once for each row."""
-    with closing(sqlite3.connect(folder / "shop.db")) as made, made:
-        made.executemany(statement, rows or [()])
-
-
-def with_vectors(server: ScriptedServer) -> str:
-    """Settings of an embedding model."""
-    model = f"models: {{scripted: {{base: '{server.url}', dimensions: 64}}}}"
-    return f"{model}\nembed: {{model: 'scripted:words'}}\n"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer(words) as running:
-        yield running
+server = playing(words)
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory, server: ScriptedServer) -> Path:
     """Nine rows of a database, refreshed; ``first.json`` is what the refresh printed."""
-    folder = tmp_path_factory.mktemp("desk")
-    (folder / "records/text_formats").mkdir(parents=True)
-    files = {"source": SOURCE, "cleaning": CLEANING, "tags": TAGS, "rules": RULES}
-    files |= {"rollups": ROLLUPS, "text_formats/message": FORMAT}
-    for name, text in files.items():
-        (folder / f"records/{name}.yaml").write_text(text, "utf-8")
-    lives = "name,biography\nJane Doe,Jane Doe is a nurse.\n"
-    (folder / "records/biographies.csv").write_text(lives, "utf-8")
-    (folder / "ragwright.yaml").write_text(with_vectors(server), "utf-8")
-    execute(folder, "create table messages (id integer primary key, sender, channel, body)")
-    execute(folder, "insert into messages values (?, ?, ?, ?)", *ROWS)
-    first = read_json(folder, "records", "refresh")
-    (folder / "first.json").write_text(json.dumps(first), "utf-8")
-    return folder
+    return make_desk(tmp_path_factory.mktemp("desk"), server)
 
 
 @pytest.fixture
@@ -177,8 +100,8 @@ def test_b1_rows_of_a_database_csv_or_parquet_become_bronze(desk: Path, tmp_path
     parquet.write_table(pyarrow.table(made), tmp_path / "rows.parquet")
     for name in ("rows.csv", "rows.parquet"):
         folder = tmp_path / name.partition(".")[2]
-        (folder / "records").mkdir(parents=True)
-        (folder / "ragwright.yaml").write_text("{}\n", "utf-8")
+        write_files(folder, {"ragwright.yaml": "{}\n"})
+        (folder / "records").mkdir()
         named = ("--source", f"../{name}", "--key", "number", "--text", "says", "--no-index")
         assert counts(read_json(folder, "records", "refresh", *named), "bronze") == (2, 0, 0)
         found = rows(folder, "bronze")
@@ -196,12 +119,10 @@ def test_b2_named_patterns_and_steps_clean_texts_and_a_pattern_is_one_line(own: 
     report = read_json(own, "records", "refresh", "--no-index")
     assert counts(report, "silver") == (1, 1, 6)
     silver = rows(own, "silver")
-    assert silver["8"]["text"] == "Hello."
-    assert len(silver["6"]["text"]) == 1100
+    assert (silver["8"]["text"], len(silver["6"]["text"])) == ("Hello.", 1100)
     found = read_json(own, "records", "check")["patterns"]
     used = {one["name"]: one["rows"] for one in found if one["use"] == "cleaning"}
     assert used == {"odd unicode": 1, "links": 2, "max_repeat": 2, "friends": 1, "strip": 2}
-    # Still due: the limit for one refresh on the command line.
 
 
 def test_b3_the_name_of_a_tag_says_its_kind(own: Path) -> None:
@@ -211,8 +132,7 @@ def test_b3_the_name_of_a_tag_says_its_kind(own: Path) -> None:
     assert [one[kind] for kind in kinds] == [["donation"], ["urgent"], ["health care"]]
     (own / "records/tags.yaml").write_text(f"{TAGS}  sunny weather: 'sun'\n", "utf-8")
     said = ragwright(own, "records", "refresh", code=1).stderr
-    assert "records/tags.yaml:11" in said
-    assert "'sunny weather'" in said
+    assert lacking(said, "records/tags.yaml:11", "'sunny weather'") == []
     more = "  small gift ask: 'one dollar'\n  warm hook tone: 'warm'\n  my ask hook: 'ask'\n"
     (own / "records/tags.yaml").write_text(TAGS + more, "utf-8")
     assert "'small gift ask'" in ragwright(own, "records", "refresh", code=1).stderr
@@ -229,8 +149,7 @@ def test_b4_gold_has_rules_lengths_and_no_duplicates(desk: Path) -> None:
     gold, left = rows(desk, "gold"), rows(desk, "left_out")
     assert list(gold) == ["1", "2", "5", "7", "8"]
     assert (left["3"]["stage"], left["3"]["left_out"]) == ("gold", "contradiction: angry thanks")
-    assert left["4"]["left_out"] == "duplicate of 1"
-    assert gold["2"]["ask_type"] == ["mentoring"]
+    assert (left["4"]["left_out"], gold["2"]["ask_type"]) == ("duplicate of 1", ["mentoring"])
     assert [row["fundraising_type"] for row in gold.values()] == [None, None, "monthly", None, None]
     assert [row["length"] for row in gold.values()] == ["short", "short", "short", "long", "short"]
 
@@ -246,7 +165,7 @@ def test_b5_a_template_loses_the_piece_of_a_variable_without_value(own: Path) ->
     assert text == "Give $10 a month for schools."
     assert gold["8"]["document"] == "A short text message from Tom Ash:\n\nHello friends."
     ragwright(own, "records", "export", "gold", "-o", "gold.chat.jsonl")
-    chats = [json.loads(line) for line in (own / "gold.chat.jsonl").read_text("utf-8").splitlines()]
+    chats = read_rows(own / "gold.chat.jsonl")
     assert len(chats) == 5
     *_, request, reply = chats[-1]["messages"]
     assert request["role"] == "user"
@@ -259,9 +178,7 @@ def test_b5_a_template_loses_the_piece_of_a_variable_without_value(own: Path) ->
     assert "records/text_formats/message.yaml:2" in said
 
 
-def test_b6_rollups_biographies_and_definitions_are_files(
-    own: Path, server: ScriptedServer
-) -> None:
+def test_b6_rollups_biographies_and_definitions_are_files(own: Path) -> None:
     clients = [row["client"] for row in rows(own, "gold").values()]
     assert clients == ["Jane Doe", "Jane Doe", "Rosa Lima", "Tom Ash", "Tom Ash"]
     words = ("draft", "--client", "DOE, JANE", "--bio", "--show-prompt", *FEW)
@@ -269,20 +186,16 @@ def test_b6_rollups_biographies_and_definitions_are_files(
     assert "Jane Doe is a nurse." in system
     (own / "records/tags.yaml").write_text(TAGS.replace("definition:", "defintion:"), "utf-8")
     said = ragwright(own, "records", "refresh", code=1).stderr
-    assert "records/tags.yaml:9" in said
-    assert "did you mean definition?" in said
+    assert lacking(said, "records/tags.yaml:9", "did you mean definition?") == []
 
 
-def test_b7_a_refresh_merges_by_key_and_hash_and_then_writes_nothing(
-    own: Path, server: ScriptedServer
-) -> None:
+def test_b7_a_refresh_merges_by_key_and_hash(own: Path, server: ScriptedServer) -> None:
     execute(own, "update messages set body = 'Hello, dear friends.' where id = 8")
     execute(own, "update messages set channel = 'mail' where id = 5")
     execute(own, "insert into messages values (?, ?, ?, ?)", (10, "Tom Ash", "sms", "Good night."))
     execute(own, "delete from messages where id = 7")
     report = read_json(own, "records", "refresh")
-    assert counts(report, "bronze") == (1, 2, 6)
-    assert counts(report, "gold") == (1, 2, 3)
+    assert (counts(report, "bronze"), counts(report, "gold")) == ((1, 2, 6), (1, 2, 3))
     assert report["index"]["embedded"] == 2  # of the third, only a field has changed
     gold = rows(own, "gold")
     assert list(gold) == ["1", "2", "5", "7", "8", "10"]  # nothing is deleted
@@ -311,9 +224,7 @@ def test_b7_a_watermark_reads_rows_at_or_above_the_last_value(own: Path) -> None
     assert (report["read"], counts(report, "bronze")[:2]) == (10, (0, 1))
 
 
-def test_b8_the_index_is_made_and_then_only_changes_are_embedded(
-    own: Path, server: ScriptedServer
-) -> None:
+def test_b8_then_only_changes_are_embedded(own: Path, server: ScriptedServer) -> None:
     shutil.rmtree(own / ".ragwright")
     before = len(server.requests)
     report = read_json(own, "records", "refresh")["index"]
@@ -333,10 +244,10 @@ def test_b8_the_index_is_made_and_then_only_changes_are_embedded(
 WEIGHTS = {
     ("client", "Maya Delgado"): 8.0,
     ("ask_type", "donation"): 5.0,
+    ("tone", "urgent"): 1.0,
     ("topic", "health care"): 3.0,
     ("topic", "housing"): 3.0,
     ("length", "short"): 2.0,
-    ("tone", "urgent"): 1.0,
 }
 
 
@@ -373,9 +284,7 @@ def test_b9_soft_filters_rank_by_weight_and_then_by_similarity(template: Path) -
     assert found("-k", "58", "--set", "retrieve.unfiltered=false") == strict
 
 
-def test_b10_a_second_index_gives_the_same_answer_and_says_so(
-    desk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_b10_a_second_index_answers(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     search = ("retrieve", "clinics", "--soft", "client=Tom Ash^2", "-k", "3")
     before = read_json(desk, *search)
 
@@ -387,8 +296,7 @@ def test_b10_a_second_index_gives_the_same_answer_and_says_so(
     after = read_json(desk, *search)
     assert after["hits"] == before["hits"]
     assert not before["notes"]
-    assert "the view is gone" in after["notes"][0]
-    assert "a second index" in after["notes"][0]
+    assert lacking(after["notes"][0], "the view is gone", "a second index") == []
 
 
 def test_b11_the_biography_is_told_when_it_is_asked_for(template: Path) -> None:
@@ -400,9 +308,8 @@ def test_b11_the_biography_is_told_when_it_is_asked_for(template: Path) -> None:
 
 
 def test_b12_examples_are_turns_and_every_request_states_its_length(template: Path) -> None:
-    drafted = read_json(
-        template, *asked("-n", "3", "--headline", "Clinic hours cut", "--show-prompt")
-    )
+    headed = asked("-n", "3", "--headline", "Clinic hours cut", "--show-prompt")
+    drafted = read_json(template, *headed)
     assert len(drafted["hits"]) == 30
     [prompt] = drafted["prompts"]
     roles = [message["role"] for message in prompt["messages"]]
@@ -410,9 +317,7 @@ def test_b12_examples_are_turns_and_every_request_states_its_length(template: Pa
     assert len(set(prompt["examples"]) & {hit["chunk_id"] for hit in drafted["hits"]}) == 15
     *examples, request = [m["content"] for m in prompt["messages"] if m["role"] == "user"]
     assert all("(short: under 160" in one or "characters" in one for one in examples)
-    assert "under 160 characters" in request
-    assert "Write 3" in request
-    assert "Clinic hours cut" in request
+    assert lacking(request, "under 160 characters", "Write 3", "Clinic hours cut") == []
     long = read_json(template, *asked("--length", "long", "-n", "2", "--show-prompt"))["prompts"]
     assert [(one["wanted"], len(one["examples"])) for one in long] == [(1, 15), (1, 15)]
     assert set(long[0]["examples"]) != set(long[1]["examples"])
@@ -420,9 +325,7 @@ def test_b12_examples_are_turns_and_every_request_states_its_length(template: Pa
     assert "a pool of 2 records cannot give 3 examples" in said.stderr
 
 
-def test_b13_several_models_write_and_every_prompt_is_kept(
-    template: Path, server: ScriptedServer
-) -> None:
+def test_b13_several_models_write_and_all_is_kept(template: Path, server: ScriptedServer) -> None:
     models = (f"{server.url}#one", f"{server.url}#two")
     drafted = read_json(template, *asked("-n", "3", "-m", models[0], "-m", models[1]))
     assert [(text["model"], text["text"]) for text in drafted["texts"]] == [
@@ -435,8 +338,7 @@ def test_b13_several_models_write_and_every_prompt_is_kept(
     prompts = [json.loads(one["text"]) for one in kept if one["kind"] == "prompt"]
     assert prompts == [prompt["messages"] for prompt in drafted["prompts"]]
     ragwright(template, "outputs", "export", "--batch", batch, "-o", "batch.csv")
-    with (template / "batch.csv").open(encoding="utf-8", newline="") as file:
-        assert len(list(csv.DictReader(file))) == 8
+    assert len(csv_rows(template / "batch.csv")) == 8
 
 
 def test_b14_jobs_refresh_on_schedule_and_generate_by_hand(own: Path) -> None:
@@ -488,18 +390,15 @@ def test_b15_drafts_over_http_are_kept_and_measured(template: Path, server: Scri
     assert (scores["n"], scores["states"]) == (2, {"scored": 2})
 
 
-def test_b15_a_configuration_is_promoted_when_it_is_better_and_gone_back_on(
-    tmp_path: Path, server: ScriptedServer
-) -> None:
-    rows = []
-    (tmp_path / "docs").mkdir()
-    for part in ("brake", "belt", "lamp", "horn", "door", "tyre", "pump", "valve", "seat", "key"):
-        text = f"# The {part}\n\nThe {part} is changed yearly.\n"
-        (tmp_path / f"docs/{part}.md").write_text(text, "utf-8")
-        row = {"user_input": f"When is the {part} changed?", "reference_ids": [f"docs/{part}.md"]}
-        rows.append(row)
+def test_b15_a_better_configuration_is_promoted(tmp_path: Path, server: ScriptedServer) -> None:
+    parts = ["brake", "belt", "lamp", "horn", "door", "tyre", "pump", "valve", "seat", "key"]
+    texts = {f"{p}.md": f"# The {p}\n\nThe {p} is changed yearly.\n" for p in parts}
+    make_project(tmp_path, texts, with_vectors(server))
+    rows = [
+        {"user_input": f"When is the {p} changed?", "reference_ids": [f"docs/{p}.md"]}
+        for p in parts
+    ]
     write_rows(tmp_path / "rows.jsonl", rows)
-    (tmp_path / "ragwright.yaml").write_text(f"sources: [docs]\n{with_vectors(server)}", "utf-8")
     measure = ("--testset", "rows.jsonl", "--measures", "HitRate@1", "--retrieval-only")
     runs = {"first": "retrieve.top_k=5", "worse": "retrieve.max_query_chars=4"}
     for name, setting in {**runs, "equal": "chunk.head.headings=false"}.items():
@@ -513,8 +412,7 @@ def test_b15_a_configuration_is_promoted_when_it_is_better_and_gone_back_on(
     before = len(server.requests)
     ragwright(tmp_path, "promote", "--back", "--reason", "headings help")
     [hit] = read_json(tmp_path, "retrieve", "brake changed", "--served", "-k", "1")["hits"]
-    assert hit["document_id"] == "docs/brake.md"
-    assert embedded(server, before) == ["brake changed"]
+    assert (hit["document_id"], embedded(server, before)) == ("docs/brake.md", ["brake changed"])
     changes = read_json(tmp_path, "promote", "--history")["changes"]
     done = [(one["action"], one["number"]) for one in changes]
     assert done == [("promote", 1), ("promote", 2), ("back", 1)]

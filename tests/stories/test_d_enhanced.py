@@ -11,58 +11,40 @@ import math
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import ragwright
-from story_tools import make_project, pdf_of, read_json, run, schema_keys, settings, write_rows
+from story_tools import (
+    Model,
+    embedded,
+    make_project,
+    pdf_of,
+    playing,
+    read_json,
+    read_rows,
+    run,
+    schema_keys,
+    settings,
+    write_files,
+    write_rows,
+)
 
 from ragwright.testing import ScriptedServer, ServerRequest
 
 MORE = "Old books say so, and later ones as well, in a hundred words or more on many pages."
 TEXTS = {
-    "mill.md": "# Mill\n\nAnna Roth built the mill in 1790 beside the river. " + MORE + "\n",
-    "roth.md": "# Anna Roth\n\nAnna Roth was born in Ulm as the daughter of a cooper. "
-    + MORE
-    + "\n",
-    "bridge.md": "# Bridge\n\nThe bridge was closed for repairs after the flood. " + MORE + "\n",
-    "inn.md": "# Inn\n\nThe inn serves trout and bread to the carters. " + MORE + "\n",
+    "mill.md": f"# Mill\n\nAnna Roth built the mill in 1790 beside the river. {MORE}\n",
+    "roth.md": f"# Anna Roth\n\nAnna Roth was born in Ulm as the daughter of a cooper. {MORE}\n",
+    "bridge.md": f"# Bridge\n\nThe bridge was closed for repairs after the flood. {MORE}\n",
+    "inn.md": f"# Inn\n\nThe inn serves trout and bread to the carters. {MORE}\n",
 }
 QUESTION = "Where does the builder of the mill come from?"
 
 
-class Model:
-    """A chat model that replies by the model's name, then by what the schema asks for."""
-
-    def __init__(self, **said: str | dict[str, Any]) -> None:
-        self.said = said
-        self.seen: list[ServerRequest] = []
-
-    def __call__(self, request: ServerRequest) -> str:
-        if "messages" not in request.body:
-            return ""
-        self.seen.append(request)
-        for name in (*schema_keys(request), request.body["model"]):
-            if name in self.said:
-                said = self.said[name]
-                return said if isinstance(said, str) else json.dumps(said)
-        return "Nothing known."
-
-    def prompts(self, model: str) -> list[str]:
-        """What the model of this name was shown."""
-        return [
-            "\n".join(str(turn["content"]) for turn in request.body["messages"])
-            for request in self.seen
-            if request.body["model"] == model
-        ]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer() as running:
-        yield running
+server = playing("")
 
 
 @pytest.fixture(scope="module")
@@ -76,18 +58,15 @@ def names(found: Mapping[str, Any]) -> list[str]:
 
 
 def test_d1_texts_are_normalised_and_labelled_and_tables_stay_tables(tmp_path: Path) -> None:
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    (docs / "a.txt").write_bytes("\ufeffThe e\u0301tude room is open.\r\nBring \x00ID.".encode())
     cells = [("Part", "Weeks"), ("pump", "12"), ("valve", "26")]
     drawn = "".join(f"40 {700 - 20 * n} m 240 {700 - 20 * n} l S\n" for n in range(4))
     drawn += "".join(f"{40 + 100 * n} 700 m {40 + 100 * n} 640 l S\n" for n in range(3))
     for n, row in enumerate(cells):
         for column, cell in enumerate(row):
             drawn += f"BT /F 10 Tf {45 + 100 * column} {686 - 20 * n} Td ({cell}) Tj ET\n"
-    (docs / "b.pdf").write_bytes(pdf_of(drawn))
-    file = tmp_path / "ragwright.yaml"
-    file.write_text("sources: [{source: docs/, metadata: {team: repair}}]\n")
+    files = {"docs/a.txt": "\ufeffThe e\u0301tude room is open.\r\nBring \x00ID."}
+    chosen = "sources: [{source: docs/, metadata: {team: repair}}]\n"
+    write_files(tmp_path, {**files, "docs/b.pdf": pdf_of(drawn), "ragwright.yaml": chosen})
     run(tmp_path, "ingest -q")
     [plain] = read_json(tmp_path, "retrieve étude --filter team=repair")["hits"]
     assert plain["text"].startswith("The étude room is open.\nBring ID."), "one form of each sign"
@@ -103,13 +82,8 @@ def test_d1_texts_are_normalised_and_labelled_and_tables_stay_tables(tmp_path: P
 def test_d1_chunks_are_cut_by_the_chosen_strategy(tmp_path: Path) -> None:
     text = "# One\n\nAlpha is here. Beta is there.\n\nGamma too.\n\n# Two\n\nDelta and alpha.\n"
     folder = make_project(tmp_path, {"a.md": text})
-    cuts = {
-        ("whole", 4): [],
-        ("headings", 40): ["# Two"],
-        ("paragraphs", 6): ["Alpha", "Gamma"],
-        ("sentences", 6): ["Beta", "Delta"],
-        ("tokens", 8): ["Gamma"],
-    }
+    cuts = {("whole", 4): [], ("headings", 40): ["# Two"], ("tokens", 8): ["Gamma"]}
+    cuts |= {("paragraphs", 6): ["Alpha", "Gamma"], ("sentences", 6): ["Beta", "Delta"]}
     for (by, size), beginnings in cuts.items():
         chosen = settings(chunk__by=by, chunk__size=size, chunk__overlap=0)
         run(folder, "ingest -q", *chosen)
@@ -138,19 +112,14 @@ def test_d2_queries_are_rewritten_and_split(project: Path, server: ScriptedServe
     assert "subqueries: trout and bread | flood repairs" in told["notes"]
 
 
-@pytest.mark.parametrize(
-    ("method", "searched"), [("hyde", "{}"), ("query2doc", QUESTION + " [SEP] {}")]
-)
-def test_d2_written_passages_are_searched(
-    project: Path, server: ScriptedServer, method: str, searched: str
-) -> None:
+def test_d2_written_passages_are_searched(project: Path, server: ScriptedServer) -> None:
     written = "the inn serves trout and bread to the carters"
-    before, dense = len(server.requests), {"retrieve__search": "dense"}
-    model = Model(helper=written)
-    told = find(project, server, model, method, retrieve__query__original=0, **dense)
-    assert names(told)[0] == "inn"
-    texts = [r.body["input"] for r in server.requests[before:] if "input" in r.body]
-    assert [searched.format(written)] in texts
+    for method, searched in (("hyde", "{}"), ("query2doc", QUESTION + " [SEP] {}")):
+        before, alone = len(server.requests), {"retrieve__query__original": 0}
+        model = Model(helper=written)
+        told = find(project, server, model, method, retrieve__search="dense", **alone)
+        assert names(told)[0] == "inn"
+        assert searched.format(written) in embedded(server, before)
 
 
 def ask(project: Path, server: ScriptedServer, model: Model, question: str, **more: object) -> Any:
@@ -170,9 +139,7 @@ def by_model(server: ScriptedServer) -> dict[str, object]:
     return {**chosen, "retrieve__query__model": helper}
 
 
-def test_d2_the_router_chooses_and_says_whether_to_rewrite_and_split(
-    project: Path, server: ScriptedServer
-) -> None:
+def test_d2_the_router_chooses_rewrites_and_splits(project: Path, server: ScriptedServer) -> None:
     model = Model(
         route=routed("index", more=True),
         query={"query": "Anna Roth born"},
@@ -188,9 +155,7 @@ def test_d2_the_router_chooses_and_says_whether_to_rewrite_and_split(
     assert (told["route"], told["hits"], told["text"]) == ("none", [], "Guten Tag.")
 
 
-def test_d2_a_database_is_asked_by_a_statement_that_only_reads(
-    project: Path, server: ScriptedServer
-) -> None:
+def test_d2_a_statement_on_a_database_only_reads(project: Path, server: ScriptedServer) -> None:
     file = project / "shop.sqlite"
     with sqlite3.connect(file) as shop:
         shop.execute("CREATE TABLE orders (id INTEGER, month TEXT, amount INTEGER)")
@@ -237,9 +202,7 @@ def test_d3_the_number_of_documents_and_reranking(project: Path, server: Scripte
     assert told["hits"][0]["channels"]["search"]["rank"] == 3
 
 
-def test_d3_the_search_goes_on_from_the_answer_until_it_is_satisfied(
-    project: Path, server: ScriptedServer
-) -> None:
+def test_d3_the_search_goes_on_from_the_answer(project: Path, server: ScriptedServer) -> None:
     def reader(request: ServerRequest) -> str:
         rounds.append(request)
         answer = "Ulm" if len(rounds) > 1 else "Anna Roth born Ulm"
@@ -255,8 +218,7 @@ def test_d3_the_search_goes_on_from_the_answer_until_it_is_satisfied(
     told = read_json(project, "retrieve -k 2", question, *chosen)
     once = settings(retrieve__search="keyword")
     assert "roth" not in names(read_json(project, "retrieve -k 2", question, *once))
-    assert names(told) == ["mill", "roth"]
-    assert len(rounds) == 2
+    assert (names(told), len(rounds)) == (["mill", "roth"], 2)
     assert f"round 2 searched: {question} Anna Roth born Ulm" in told["notes"]
     assert "the model is satisfied after 2 rounds" in told["notes"]
 
@@ -290,9 +252,7 @@ def test_d4_contexts_are_summarised_in_three_ways(project: Path, server: Scripte
         assert told["citations"][0]["source"] == "docs/mill.md"
 
 
-def test_d4_the_order_and_the_window_are_kept_and_what_is_left_out_is_told(
-    project: Path, server: ScriptedServer
-) -> None:
+def test_d4_the_order_and_the_window_are_kept(project: Path, server: ScriptedServer) -> None:
     question = "Tell me of the mill, the bridge and the inn"
     orders = {"best_first": [1, 2, 3, 4], "best_last": [4, 3, 2, 1], "best_at_ends": [1, 3, 4, 2]}
     for order, ranks in orders.items():
@@ -317,8 +277,8 @@ def test_d4_gold_questions_and_answers_are_exported_as_chat_turns(project: Path)
     passage = "Anna Roth built the mill in 1790 beside the river."
     write_rows(project / "gold.jsonl", [{"id": "1", **gold, "reference_contexts": [passage]}])
     run(project, "synth --from gold.jsonl -o gold.chat.jsonl -q")
-    [line] = (project / "gold.chat.jsonl").read_text().splitlines()
-    user, assistant = json.loads(line)["messages"]
+    [line] = read_rows(project / "gold.chat.jsonl")
+    user, assistant = line["messages"]
     assert user == {"role": "user", "content": f"[1] {passage}\n\nQuestion: Who built the mill?"}
     assert assistant == {"role": "assistant", "content": "Anna Roth."}
 
@@ -414,11 +374,7 @@ def test_d7_claims_and_a_critic(empty: Path) -> None:
         score={"reasoning": "so", "score": 0},
     )
     found = judged(empty, "Claims,Completeness,Groundedness", model, ROW)
-    assert found == {
-        "Claims": pytest.approx(1 / 3),
-        "Completeness": pytest.approx(1 / 3),
-        "Groundedness": 0,
-    }
+    assert found == pytest.approx({"Claims": 1 / 3, "Completeness": 1 / 3, "Groundedness": 0})
 
 
 def test_d8_questions_written_from_the_answer_resemble_the_question(empty: Path) -> None:
@@ -431,9 +387,7 @@ def test_d8_questions_written_from_the_answer_resemble_the_question(empty: Path)
     assert "when was the mill built" not in shown, "the judge does not see what it is to guess"
 
 
-def test_d9_capabilities_are_tested_on_given_passages(
-    project: Path, server: ScriptedServer
-) -> None:
+def test_d9_capabilities_on_given_passages(project: Path, server: ScriptedServer) -> None:
     facts = {"When was the mill built?": ("mill", "1790"), "Where was Roth born?": ("roth", "Ulm")}
     rows: list[dict[str, object]] = []
     for asked, (name, fact) in facts.items():
@@ -445,15 +399,13 @@ def test_d9_capabilities_are_tested_on_given_passages(
     suites = {"noise", "rejection", "integration", "counterfactual"}
     made = "suite make --testset gold.jsonl -o suite.jsonl --passages 2 --doses 0,1/2,1 -q --suite"
     run(project, f"{made} {','.join(sorted(suites))}")
-    lines = (project / "suite.jsonl").read_text().splitlines()
-    assert suites <= {json.loads(line)["metadata"]["suite"] for line in lines}
+    assert suites <= {row["metadata"]["suite"] for row in read_rows(project / "suite.jsonl")}
 
     def reads(request: ServerRequest) -> str:
         shown = request.prompt
         known = [fact for asked, (_, fact) in facts.items() if asked in shown and fact in shown]
-        return (
-            f"{' and '.join(known)} [1]." if known else "The passages do not answer this question."
-        )
+        unknown = "The passages do not answer this question."
+        return f"{' and '.join(known)} [1]." if known else unknown
 
     server.play(reads)
     model = settings(answer__model=f"{server.url}#reader")
@@ -464,8 +416,7 @@ def test_d9_capabilities_are_tested_on_given_passages(
         (curve["suite"], curve["quantity"]): {p["dose"]: p["mean"] for p in curve["points"]}
         for curve in read_json(project, "suite curves")["curves"]
     }
-    assert curves["noise", "accuracy"][0] == 1.0
-    assert curves["noise", "accuracy"][1] == 0.0
+    assert (curves["noise", "accuracy"][0], curves["noise", "accuracy"][1]) == (1.0, 0.0)
     assert ("integration", "accuracy") in curves
 
 
@@ -505,9 +456,8 @@ def test_d10_perplexity_and_a_measure_from_a_rubric_file(empty: Path) -> None:
         "high_example": {"response": "With pleasure.", "reasoning": "Glad.", "score": 2},
         "low_example": {"response": "Go.", "reasoning": "Curt.", "score": 0},
     }  # fmt: skip
-    (empty / "rubrics").mkdir()
     text = json.dumps(rubric).replace('"0":', "0:").replace('"1":', "1:").replace('"2":', "2:")
-    (empty / "rubrics" / "tone.yaml").write_text(text)
+    write_files(empty, {"rubrics/tone.yaml": text})
     model = Model(score={"reasoning": "so", "score": 1})
     assert judged(empty, "Rubric(tone)", model, ROW) == {"Rubric(tone)": 1}
     assert "Judge how friendly the answer is." in model.prompts("judge")[0]
@@ -533,8 +483,7 @@ def test_d11_the_table_of_the_tutorial(project: Path, server: ScriptedServer) ->
     for row in told["rows"]:
         shown = row["measures"]
         assert {"MRR@5", "HitRate@5"} <= set(shown)
-        assert shown["MRR@5"]["n"] == 3
-        assert shown["Groundedness"]["mean"] == 1.0
+        assert (shown["MRR@5"]["n"], shown["Groundedness"]["mean"]) == (3, 1.0)
         assert next(shown[name] for name in shown if name.startswith("Rubric("))["mean"] == 1.0
     base, tuned, reranked, _ = (row["measures"]["MRR@5"]["mean"] for row in told["rows"])
     assert base < reranked < tuned == 1.0

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from command_line import ragwright
-from story_tools import make_project, pdf_of, read_json, settings
+from own_embedders import PIECES
+from story_tools import lacking, make_project, pdf_of, read_json, settings
 
 from ragwright.testing import ScriptedServer
 
@@ -27,46 +28,6 @@ LIST = "# Warning codes\n\n" + "\n\n".join(
 )
 COVER = "What should I do when the panel shows a code? Look it up. The lamp is lit then."
 QUERY = "What should I do when the panel shows APP_w304?"
-VECTORS = '''
-import re, zlib
-import numpy as np
-from ragwright.core import Span
-from ragwright.models import Embedder, Tokenizer
-
-CUT = re.compile(r"(?<![a-z0-9])[a-z]+(?![a-z0-9_])|[a-z]{1,2}|[0-9]{1,2}|[^a-z0-9\\s]", re.I)
-
-
-class Pieces(Tokenizer):
-    name = "pieces"
-
-    def spans(self, text):
-        return [Span(m.start(), m.end()) for m in CUT.finditer(text)]
-
-    def pieces(self, text):
-        return [
-            ("##" if s.start and (text[s.start - 1].isalnum() or text[s.start - 1] == "_") else "")
-            + text[s.start : s.end].lower()
-            for s in self.spans(text)
-        ]
-
-
-class Model(Embedder):
-    """Adds up directions of known words; pieces of a code are the same for all codes."""
-
-    identity = "pieces"
-    dimensions = 64
-
-    def tokenizer(self):
-        return Pieces()
-
-    def embed_batch(self, texts):
-        made = np.full((len(texts), 64), 0.01, np.float32)
-        for row, text in zip(made, texts):
-            for piece in Pieces().pieces(text):
-                if piece.isalpha():
-                    row[zlib.crc32(piece.encode()) % 64] += 1
-        return made / np.linalg.norm(made, axis=1, keepdims=True)
-'''
 MODEL = "embed: {model: 'own:pieces'}\nmodels: {'own:pieces': {backend: 'vectors:Model'}}\n"
 ENTRIES = "chunk: {by: entries, pattern: '^APP_w[0-9]{3}$'}\n"
 
@@ -74,20 +35,16 @@ ENTRIES = "chunk: {by: entries, pattern: '^APP_w[0-9]{3}$'}\n"
 @pytest.fixture(scope="module")
 def manual(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A list of codes, cut into its entries, beside a page that speaks as questions do."""
-    folder = tmp_path_factory.mktemp("manual")
-    (folder / "vectors.py").write_text(VECTORS)
-    return make_project(folder, {"codes.md": LIST, "cover.md": COVER}, MODEL + ENTRIES)
+    texts = {"codes.md": LIST, "cover.md": COVER}
+    return make_project(tmp_path_factory.mktemp("e"), texts, MODEL + ENTRIES, vectors=PIECES)
 
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same as a PDF with one code on each page after the cover."""
-    folder = tmp_path_factory.mktemp("book")
-    (folder / "vectors.py").write_text(VECTORS)
-    (folder / "docs").mkdir()
     pages = [COVER, *(f"{code} means that {meaning}." for code, meaning in CODES.items())]
-    (folder / "docs" / "manual.pdf").write_bytes(pdf_of(*pages))
-    return make_project(folder, {}, MODEL + "chunk: {by: page}\n")
+    texts, chosen = {"manual.pdf": pdf_of(*pages)}, MODEL + "chunk: {by: page}\n"
+    return make_project(tmp_path_factory.mktemp("book"), texts, chosen, vectors=PIECES)
 
 
 def find(folder: Path, query: str, *words: str, **values: object) -> Any:
@@ -117,8 +74,7 @@ def test_e1_the_tokens_and_the_nearest_sentences_show_why(book: Path) -> None:
     assert sentence == "What should I do when the panel shows a code?"
     assert score > max(near for near, _ in explained["nearest"][right])
     shown = ragwright(book, "retrieve", QUERY, "--explain").stdout
-    assert "##30" in shown
-    assert f"near the query: {score:.3f} {sentence}" in shown
+    assert lacking(shown, "##30", f"near the query: {score:.3f} {sentence}") == []
 
 
 def test_e1_entries_by_pattern_are_one_chunk_for_each_code(manual: Path) -> None:
@@ -134,8 +90,7 @@ def test_e1_entries_by_pattern_are_one_chunk_for_each_code(manual: Path) -> None
 def test_e2_keyword_search_keeps_codes_whole(manual: Path) -> None:
     told = find(manual, "app_W304", "--explain", retrieve__search="keyword")
     terms = {term["token"]: term["chunks"] for term in told["explanation"]["terms"]}
-    assert terms["app_w304"] == 1
-    assert terms["app"] == len(CODES)
+    assert (terms["app_w304"], terms["app"]) == (1, len(CODES))
     best, *others = told["hits"]
     assert best["text"].startswith("APP_w304")
     assert "app_w304" in told["explanation"]["matched"][best["chunk_id"]]
@@ -203,5 +158,4 @@ def test_e7_every_answer_shows_the_sources_to_check_it(book: Path) -> None:
     assert hit["start"] <= shown["start"] < shown["end"] <= hit["end"]
     cited = hit["text"][shown["start"] - hit["start"] : shown["end"] - hit["start"]]
     assert "brake light switch" in cited
-    assert "[1] docs/manual.pdf" in text
-    assert "page 3" in text
+    assert lacking(text, "[1] docs/manual.pdf", "page 3") == []

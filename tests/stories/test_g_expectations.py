@@ -8,7 +8,6 @@ What needs more than this machine has by itself is held elsewhere: G3 in ``tests
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
 import threading
 from collections.abc import Iterator
@@ -19,7 +18,18 @@ import pytest
 from agent import with_tools
 from command_line import ragwright
 from served import Running, served
-from story_tools import make_project, pdf_of, read_json, settings, write_rows
+from story_tools import (
+    csv_rows,
+    lacking,
+    make_project,
+    pdf_of,
+    playing,
+    read_json,
+    read_rows,
+    settings,
+    write_files,
+    write_rows,
+)
 
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
@@ -36,8 +46,8 @@ def answer(question):
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = make_project(tmp_path_factory.mktemp("g"), {"fan.md": FAN, "belt.md": BELT})
-    (folder / "rag.py").write_text(SYSTEM)
+    texts = {"fan.md": FAN, "belt.md": BELT}
+    folder = make_project(tmp_path_factory.mktemp("g"), texts, rag=SYSTEM)
     rows: list[dict[str, object]] = [
         {"id": "1", "user_input": "When is the fan changed?", "reference": "In May"},
         {"id": "2", "user_input": "Is the bus late?", "answerable": False},
@@ -73,22 +83,19 @@ def test_g2_an_agent_searches_reads_and_lists_by_mcp(project: Path) -> None:
 
     with served(project) as running:
         names, first, read, listed = with_tools(running, work)
-    assert names == ["ask", "fetch", "list_sources", "search"]
-    assert first["title"] == "Fan"
+    assert (names, first["title"]) == (["ask", "fetch", "list_sources", "search"], "Fan")
     assert "changed in May" in read["text"]
-    assert "fan.md" in listed
-    assert "belt.md" in listed
+    assert lacking(listed, "fan.md", "belt.md") == []
 
 
 def test_g4_rows_come_out_as_files(project: Path) -> None:
     for name in ("rows.csv", "rows.jsonl"):
         ragwright(project, "score", "mine", "--measures", "TokenF1", "-o", f"out/{name}", "-q")
-    with (project / "out" / "rows.csv").open(newline="") as file:
-        table = list(csv.DictReader(file))
-    head, *lines = (project / "out" / "rows.jsonl").read_text().splitlines()
-    assert list(json.loads(head)["measures"]) == ["TokenF1"]
+    table = csv_rows(project / "out" / "rows.csv")
+    head, *lines = read_rows(project / "out" / "rows.jsonl")
+    assert list(head["measures"]) == ["TokenF1"]
     assert [row["response"] for row in table] == ["In May", "I do not know.", "Rome"]
-    assert [json.loads(line)["row"]["response"] for line in lines] == [r["response"] for r in table]
+    assert [line["row"]["response"] for line in lines] == [r["response"] for r in table]
     assert table[0]["TokenF1"] == "1.0"
 
 
@@ -108,24 +115,19 @@ def test_g7_without_a_key_the_right_source_is_shown_or_nothing(project: Path) ->
     assert answer["abstained"] is False
     assert answer["hits"][0]["source"] == "docs/fan.md"
     text = ragwright(project, "ask", "When is the fan of the cooler changed?").stdout
-    assert "The fan of the cooler is changed in May." in text
-    assert "docs/fan.md" in text
+    assert lacking(text, "The fan of the cooler is changed in May.", "docs/fan.md") == []
     silent = read_json(project, "ask", "Who won the championship in chess?")["answers"][0]
     assert (silent["abstained"], silent["citations"]) == (True, [])
     assert "chess" in json.dumps(silent["notes"]), "words that are in no document are named"
 
 
 def test_g8_every_encoding_is_read_and_one_bad_file_loses_no_other(tmp_path: Path) -> None:
-    docs = tmp_path / "docs"
-    docs.mkdir()
     text = "Das Gehäuse der Kühlung öffnet sich für Gäste erst später, sagt Jürgen Größl."
     encodings = ("utf-8", "cp1252", "utf-16", "utf-8-sig")
-    for encoding in encodings:
-        (docs / f"{encoding}.txt").write_bytes(text.encode(encoding))
-    (docs / "broken.pdf").write_bytes(pdf_of("lost")[:200])
-    (docs / "whole.pdf").write_bytes(pdf_of("The pump hums."))
-    (docs / "values.csv").write_text("part,price\nbolt,0.50\nnut,007\n")
-    (tmp_path / "ragwright.yaml").write_text("sources: [docs/]\n")
+    files = {f"docs/{encoding}.txt": text.encode(encoding) for encoding in encodings}
+    files |= {"docs/broken.pdf": pdf_of("lost")[:200], "docs/whole.pdf": pdf_of("The pump hums.")}
+    files |= {"docs/values.csv": b"part,price\nbolt,0.50\nnut,007\n"}
+    write_files(tmp_path, {**files, "ragwright.yaml": b"sources: [docs/]\n"})
     told = read_json(tmp_path, "ingest", code=None)
     assert (told["documents"]["added"], told["documents"]["failed"]) == (len(encodings) + 2, 1)
     assert "broken.pdf" in json.dumps(told["failures"])
@@ -140,8 +142,7 @@ def test_g8_every_encoding_is_read_and_one_bad_file_loses_no_other(tmp_path: Pat
 def test_g9_a_gate_writes_the_comment_of_a_pull_request(project: Path) -> None:
     gate = ("gate", "mine", "--least", "1", "--markdown", "--rule")
     passed = ragwright(project, *gate, "TokenF1>=0.9").stdout
-    assert "### ragwright gate: passed" in passed
-    assert "mean 1.0000 on 1 row" in passed
+    assert lacking(passed, "### ragwright gate: passed", "mean 1.0000 on 1 row") == []
     failed = ragwright(project, *gate, "RejectionRate>=0.9", code=100).stdout
     assert "### ragwright gate: failed" in failed
 
@@ -150,11 +151,7 @@ def test_g9_a_gate_writes_the_comment_of_a_pull_request(project: Path) -> None:
 
 QUESTION = "What is the door code?"
 CODES = {"open.md": "AZALEA", "hr.md": "MAGNOLIA", "board.md": "QUARTZ"}
-GROUPS = {
-    "open.md": "",
-    "hr.md": "---\ngroups: [hr]\n---\n",
-    "board.md": "---\ngroups: [board]\n---\n",
-}
+GROUPS = {name: f"---\ngroups: [{name[:-3]}]\n---\n" for name in ("hr.md", "board.md")}
 SERVE = (
     "serve:\n  name: house\n  cors: ['https://app.example.org']\n"
     "  proxy: {addresses: [127.0.0.0/8], user_header: X-Forwarded-User, groups_header: X-Groups}\n"
@@ -168,10 +165,7 @@ def tells_all(request: ServerRequest) -> str:
     return " ".join(code for code in CODES.values() if code in shown) + " [1]."
 
 
-@pytest.fixture(scope="module")
-def model() -> Iterator[ScriptedServer]:
-    with ScriptedServer(tells_all) as running:
-        yield running
+model = playing(tells_all)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +173,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, model: ScriptedServer) -> Pa
     named = f"{model.url}#writer"
     priced = f"models: {{'{named}': {{price_in: 50000, price_out: 50000}}}}\n"
     texts = {
-        name: f"{GROUPS[name]}# Plan of {name[:-3]}\n\nThe door code is {code}.\n"
+        name: f"{GROUPS.get(name, '')}# Plan of {name[:-3]}\n\nThe door code is {code}.\n"
         for name, code in CODES.items()
     }
     chosen = f"answer: {{model: '{named}'}}\n{priced}{SERVE}"
@@ -301,9 +295,7 @@ def test_g12_requests_at_work_are_limited(house: Path) -> None:
             first.join(60)
 
 
-def test_g12_the_log_tells_who_saw_what_and_answers_take_corrections(
-    house: Path, running: Running
-) -> None:
+def test_g12_the_log_tells_all_and_answers_are_corrected(house: Path, running: Running) -> None:
     client = running.client(key(house, "critic"))
     body = {"messages": [{"role": "user", "content": "What is the code of the door?"}]}
     answer = client.post("/v1/chat/completions", json=body).json()["id"]
@@ -318,7 +310,7 @@ def test_g12_the_log_tells_who_saw_what_and_answers_take_corrections(
     assert [output["request"]["question"] for output in listed] == ["What is the code of the door?"]
     decided = ragwright(house, "review", "--feedback", typed="a\n").stdout
     assert decided == "1 accepted, 0 edited, 0 rejected, 0 open\n"
-    [row] = map(json.loads, (house / "testsets" / "feedback.jsonl").read_text("utf-8").splitlines())
+    [row] = read_rows(house / "testsets" / "feedback.jsonl")
     assert (row["reference"], row["metadata"]["kind"]) == ("It is TULIP.", "feedback")
 
 

@@ -7,14 +7,13 @@ from pathlib import Path
 
 from command_line import ragwright
 from served import served
-from story_tools import make_project, read_json, settings, write_rows
+from story_tools import make_project, read_json, read_rows, settings, write_rows
 
 from ragwright.testing import ScriptedServer, ServerRequest
 
 COLOURS = ("amber", "birch", "cedar", "garnet", "ivory", "jade", "olive", "rose")
-LAMPS = [
-    f"{a} {b}" for a in COLOURS for b in ("lamp", "kettle", "radio", "camera", "heater", "drill")
-]
+THINGS = ("lamp", "kettle", "radio", "camera", "heater", "drill")
+LAMPS = [f"{colour} {thing}" for colour in COLOURS for thing in THINGS]
 
 
 def reads(request: ServerRequest) -> str:
@@ -33,46 +32,35 @@ def test_h2_a_promise_is_certified_and_suspended_by_a_change(tmp_path: Path) -> 
     rows: list[dict[str, object]] = []
     for n, lamp in enumerate(LAMPS):
         split = "tune" if n % 2 else "confirm"
-        asked = f"How many watts does the {lamp} need?"
-        rows.append(
-            {"id": f"k{n}", "user_input": asked, "reference": f"{100 + n} watts", "split": split}
-        )
+        known = {"user_input": f"How many watts does the {lamp} need?", "split": split}
+        rows.append({"id": f"k{n}", **known, "reference": f"{100 + n} watts"})
         if not n % 3:
             unknown = f"Who designed the {lamp}?"
             rows.append({"id": f"u{n}", "user_input": unknown, "answerable": False, "split": split})
     with ScriptedServer(reads) as server:
         folder = make_project(tmp_path, texts, f"answer: {{model: '{server.url}#m'}}\n")
         write_rows(folder / "set.jsonl", rows)
-        how = (
-            "--testset",
-            "set.jsonl",
-            "--risk",
-            "0.2",
-            "--scores",
-            "KPrecision(content+bigrams)",
-            "--measure",
-            "Contains>=1",
-        )
-        told = read_json(folder, "promise", *how, "-q")
+        how = "--testset set.jsonl --risk 0.2 --scores KPrecision(content+bigrams) -q"
+        told = read_json(folder, f"promise {how} --measure Contains>=1")
         certificate = told["certificate"]
         assert told["certified"] is True
         assert certificate["errors"] == 0
         assert 0 < certificate["bound"] <= 0.2
         assert told["line"].startswith("At most 20 % of answers wrong, certified on ")
         assert "chance" in json.dumps(told) or certificate["confidence"] == 0.95
-        known = f"How many watts does the {LAMPS[0]} need?"
-        answer = read_json(folder, "ask", known)["answers"][0]
+        question = f"How many watts does the {LAMPS[0]} need?"
+        answer = read_json(folder, "ask", question)["answers"][0]
         assert answer["promise"]["holds"] is True
         withheld = read_json(folder, "ask", f"Who designed the {LAMPS[1]}?")["answers"][0]
         assert withheld["abstained"] is True
         (folder / "docs" / "new.md").write_text("# New\n\nSomething else.\n")
         ragwright(folder, "ingest", "-q")
-        after = read_json(folder, "ask", known)["answers"][0]
+        after = read_json(folder, "ask", question)["answers"][0]
         assert after["abstained"] is False
         assert "100 watts" in after["text"]
         assert after["promise"]["holds"] is False
         assert "is suspended: the documents changed" in after["promise"]["line"]
-        assert after["promise"]["line"] in ragwright(folder, "ask", known).stdout
+        assert after["promise"]["line"] in ragwright(folder, "ask", question).stdout
 
 
 def test_h3_faults_of_documents_that_can_be_proved(tmp_path: Path) -> None:
@@ -88,9 +76,8 @@ def test_h3_faults_of_documents_that_can_be_proved(tmp_path: Path) -> None:
         "d.md": "# Help\n\nAfter E101, E199 may be shown. Where it is, see E102.\n",
     }
     folder = make_project(tmp_path, texts)
-    found = read_json(folder, "audit", "--kinds", "copies,references,codes,damage,reach")[
-        "findings"
-    ]
+    told = read_json(folder, "audit", "--kinds", "copies,references,codes,damage,reach")
+    found = told["findings"]
     places = {(f["kind"], place["source"]) for f in found for place in f["places"]}
     assert {("copies", "docs/a.md"), ("copies", "docs/b.md")} <= places
     dead = [f for f in found if f["kind"] == "references"]
@@ -112,7 +99,7 @@ def test_h4_questions_that_were_served_are_a_test_set(tmp_path: Path) -> None:
             for question in ("When is the fan changed?", "What is old?"):
                 assert running.ask(question).status_code == 200
         ragwright(folder, "outputs", "export", "-o", "asked.jsonl", "-q")
-        rows = [json.loads(line) for line in (folder / "asked.jsonl").read_text().splitlines()]
+        rows = read_rows(folder / "asked.jsonl")
         assert {r["user_input"] for r in rows} == {"When is the fan changed?", "What is old?"}
         assert all(r["response"] == "In May [1]." for r in rows)
         asked = ("eval", "--testset", "asked.jsonl", "--measures", "KPrecision", "-q")
@@ -124,10 +111,7 @@ def test_h4_questions_that_were_served_are_a_test_set(tmp_path: Path) -> None:
 
 
 def test_h5_a_question_of_a_conversation_is_condensed_and_measured_by_turn(tmp_path: Path) -> None:
-    texts = {
-        "a.md": "# Fan\n\nThe fan is changed in May.\n",
-        "b.md": "# Belt\n\nThe belt is old.\n",
-    }
+    texts = {"a.md": "# Fan\n\nThe fan is changed in May.", "b.md": "# Belt\n\nThe belt is old."}
 
     def model(request: ServerRequest) -> str:
         if "Question: When is the fan changed?" in request.prompt:

@@ -2,25 +2,72 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from command_line import ragwright
 
 from ragwright.testing import ScriptedServer, ServerRequest
 
 
-def make_project(folder: Path, texts: Mapping[str, str], settings: str = "") -> Path:
-    """A project over these texts, ingested."""
-    for name, text in texts.items():
-        file = folder / "docs" / name
+def playing(script: Any) -> Any:
+    """A fixture of a module: a model server that plays a script."""
+
+    def server() -> Iterator[ScriptedServer]:
+        with ScriptedServer(script) as running:
+            yield running
+
+    return pytest.fixture(scope="module")(server)
+
+
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+    """Write files into a folder, with the folders that they need."""
+    for name, text in files.items():
+        file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, "utf-8")
-    (folder / "ragwright.yaml").write_text(f"sources: [docs/]\n{settings}", "utf-8")
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return folder
+
+
+def make_project(
+    folder: Path, texts: Mapping[str, str | bytes], settings: str = "", **files: str
+) -> Path:
+    """A project over these texts, ingested; ``files`` are Python modules beside it."""
+    write_files(folder, {f"docs/{name}": text for name, text in texts.items()})
+    write_files(folder, {f"{name}.py": text for name, text in files.items()})
+    write_files(folder, {"ragwright.yaml": f"sources: [docs/]\n{settings}"})
     ragwright(folder, "ingest", "-q")
     return folder
+
+
+def lacking(text: str, *words: str) -> list[str]:
+    """The words that are not in a text."""
+    return [word for word in words if word not in text]
+
+
+def read_rows(file: Path) -> list[Any]:
+    """The rows of a file (JSONL)."""
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+
+
+def csv_rows(file: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def prompts_of(server: ScriptedServer, since: int, *models: str) -> list[str]:
+    """The prompts that these models were sent from this request on."""
+    bodies = [request.body for request in server.requests[since:]]
+    return [
+        "\n".join(str(message["content"]) for message in body["messages"])
+        for body in bodies
+        if "messages" in body and body["model"] in models
+    ]
 
 
 def run(folder: Path, command: str, *more: str, code: int | None = 0) -> str:
@@ -76,3 +123,29 @@ def schema_keys(request: ServerRequest) -> list[str]:
     """The keys that a chat request wants in the reply, if it wants JSON."""
     form = request.body.get("response_format") or {}
     return list(form.get("json_schema", {}).get("schema", {}).get("properties", ()))
+
+
+class Model:
+    """A chat model that replies by the model's name, then by what the schema asks for."""
+
+    def __init__(self, **said: str | dict[str, Any]) -> None:
+        self.said = said
+        self.seen: list[ServerRequest] = []
+
+    def __call__(self, request: ServerRequest) -> str:
+        if "messages" not in request.body:
+            return ""
+        self.seen.append(request)
+        for name in (*schema_keys(request), request.body["model"]):
+            if name in self.said:
+                said = self.said[name]
+                return said if isinstance(said, str) else json.dumps(said)
+        return "Nothing known."
+
+    def prompts(self, model: str) -> list[str]:
+        """What the model of this name was shown."""
+        return [
+            "\n".join(str(turn["content"]) for turn in request.body["messages"])
+            for request in self.seen
+            if request.body["model"] == model
+        ]
