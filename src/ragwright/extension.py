@@ -56,7 +56,7 @@ PART = Part(
         "eval": "Answer a test set and score the answers.",
         "gate": "Check a run against rules, for CI.",
         "job": "Run scheduled jobs and show past runs.",
-        "keys": "Make, list, change and revoke server keys.",
+        "keys": "Manage the keys of the server.",
         "log": "Show the audit log: who did what.",
         "mcp": "Serve the project to an agent (MCP).",
         "outputs": "Show, export and measure stored texts.",

@@ -175,7 +175,7 @@ def test_keys_that_cannot_be_read_let_nobody_in(project: Path) -> None:
             ledger.execute("DROP TABLE serve_keys")
         reply = running.client(secret).get("/v1/models")
     assert reply.status_code == 500
-    assert "damaged" in reply.json()["error"]["message"]
+    assert "cannot be read" in reply.json()["error"]["message"]
 
 
 @pytest.mark.slow
@@ -263,3 +263,53 @@ def test_a_reader_rates_its_own_answers_alone(project: Path) -> None:
         rating = {"id": name, "verdict": "accepted"}
         assert running.client(first_key).post("/v1/feedback", json=rating).status_code == 200
         assert running.client(owner).post("/v1/feedback", json=rating).status_code == 200
+
+
+def test_a_rotated_key_keeps_its_rights_and_its_former_secret_is_refused(project: Path) -> None:
+    keys = ServeKeys(ProjectFolder(project))
+    former = keys.add(ServeKey("acme", filters=("tenant=acme",)))
+    secret = keys.rotate("acme")
+    assert keys.find(former) is None
+    found = keys.find(secret)
+    assert found is not None
+    assert found.filters == ("tenant=acme",)
+    with pytest.raises(ConfigError, match="unknown key 'acne'"):
+        keys.rotate("acne")
+
+
+def test_the_name_of_a_revoked_key_is_given_again_only_if_asked_for(project: Path) -> None:
+    keys = ServeKeys(ProjectFolder(project))
+    former = keys.add(ServeKey("acme", role="owner"))
+    keys.revoke("acme")
+    assert keys.find(former) is None
+    assert keys.named_by("revoked acme") is None
+    assert keys.all() == ()
+    assert keys.used
+    with pytest.raises(ConfigError, match="a revoked key was named 'acme'") as error:
+        keys.add(ServeKey("acme"))
+    assert "--again" in error.value.hint
+    with pytest.raises(ConfigError, match="unknown key 'acme'"):
+        keys.rotate("acme")
+    secret = keys.add(ServeKey("acme"), again=True)
+    found = keys.find(secret)
+    assert found is not None
+    assert found.role == "reader"
+    assert [key.name for key in keys.all()] == ["acme"]
+
+
+def test_an_unknown_caller_learns_nothing_of_a_ledger_that_cannot_be_read(project: Path) -> None:
+    secret = key(project, "acme")
+    with served(project) as running:
+        assert running.client(secret).get("/v1/models").status_code == 200
+        data = project / ".ragwright/data"
+        for file in data.glob("ledger.sqlite*"):
+            file.unlink()
+        (data / "ledger.sqlite").mkdir()
+        for path, headers in (
+            ("/v1/models", {}),
+            ("/login", {}),
+            ("/v1/models", {"x-api-key": "a"}),
+        ):
+            reply = running.http.get(path, headers=headers)
+            assert str(project) not in reply.text
+            assert "ledger" not in reply.text

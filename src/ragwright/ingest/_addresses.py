@@ -20,9 +20,28 @@ _SERVICES = {
     "fd00:ec2::254": "a cloud's metadata service",
     "100.100.100.200": "a cloud's metadata service",
 }
+_PRIVATE = "a private or reserved address"
+_SPECIAL = {
+    ipaddress.ip_network(block): kind
+    for kind, blocks in {
+        "this machine": "127.0.0.0/8 ::1/128",
+        "a link-local address": "169.254.0.0/16 fe80::/10",
+        "a multicast address": "224.0.0.0/4 ff00::/8",
+        _PRIVATE: "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 "
+        "192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 "
+        "198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4 "
+        "2001::/23 2001:db8::/32 2620:4f:8000::/48 3fff::/20",
+    }.items()
+    for block in blocks.split()
+}
+"""IANA's special-purpose addresses (2025), for IPv6 those within 2000::/3. Python's
+``is_global`` lacks some of them, and which ones depends on its version."""
+
+_PUBLIC6 = ipaddress.IPv6Network("2000::/3")
+"""The only IPv6 addresses that are given to hosts of the internet."""
+
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 """NAT64: the last 32 bits are an IPv4 address."""
-_LOCAL_TRANSLATED = ipaddress.IPv6Network("64:ff9b:1::/48")
 
 
 async def resolve(host: str, port: int) -> list[str]:
@@ -61,9 +80,9 @@ def networks(texts: Iterable[str]) -> tuple[Network, ...]:
 def refusal(text: str, opened: Iterable[Network] = ()) -> str:
     """Return why an address may not be fetched; empty if it may.
 
-    Refused are private, shared, loopback, link-local, multicast, reserved and unspecified
-    addresses and the metadata services of clouds, also where an IPv6 address wraps one of
-    them (mapped, 6to4, Teredo, NAT64). Networks in ``opened`` are allowed.
+    Refused are all special-purpose addresses (private, shared, loopback, link-local, multicast,
+    documentation, protocols and their tunnels) and the metadata services of clouds, also where an
+    IPv6 address wraps one of them (mapped, 6to4, NAT64). Networks in ``opened`` are allowed.
     """
     address: Address = ipaddress.ip_address(text.partition("%")[0])
     if any(address.version == n.version and address in n for n in opened):
@@ -71,18 +90,11 @@ def refusal(text: str, opened: Iterable[Network] = ()) -> str:
     for inner in _meant(address):
         if str(inner) in _SERVICES:
             return _SERVICES[str(inner)]
-        if inner.is_multicast:
-            return "a multicast address"
-        if inner.is_loopback:
-            return "this machine"
-        if inner.is_link_local:
-            return "a link-local address"
-        if inner.is_private or inner.is_reserved or inner.is_unspecified or not inner.is_global:
-            return "a private or reserved address"
-        if isinstance(inner, ipaddress.IPv6Address) and (
-            inner.is_site_local or inner in _LOCAL_TRANSLATED
-        ):
-            return "a private or reserved address"
+        for network, kind in _SPECIAL.items():
+            if inner.version == network.version and inner in network:
+                return kind
+        if isinstance(inner, ipaddress.IPv6Address) and inner not in _PUBLIC6:
+            return _PRIVATE
     return ""
 
 
@@ -104,11 +116,10 @@ def check_addresses(host: str, addresses: Iterable[str], opened: Iterable[Networ
 
 
 def _meant(address: Address) -> list[Address]:
-    """Return an address and the IPv4 addresses embedded in it."""
+    """Return the IPv4 address that an address wraps, and itself unless it is only a translation."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]
     if address in _TRANSLATED:
         return [ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)]
-    inner: list[Address | None] = [address, address.ipv4_mapped, address.sixtofour]
-    inner += address.teredo or ()
-    return [version for version in inner if version is not None]
+    wrapped = (address.ipv4_mapped, address.sixtofour)
+    return [*(inner for inner in wrapped if inner is not None), address]

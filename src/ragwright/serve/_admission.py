@@ -38,6 +38,7 @@ class Caller:
 
     Attributes:
         identity: Who it is: a key or a person; None where nobody needs to say.
+        unknown: True where nobody was asked: it may see nothing of the project.
         base: Address that links begin with.
         hindered: True for a reviewer who may not read every document of the index.
         note: What the audit log will say of the request.
@@ -46,6 +47,7 @@ class Caller:
     identity: Identity | None
     base: str
     hindered: bool = False
+    unknown: bool = False
     note: Note = field(default_factory=Note)
 
     @property
@@ -56,13 +58,15 @@ class Caller:
     @property
     def owner(self) -> bool:
         """True where it may see everything of the project."""
-        return self.identity is None or self.identity.role == "owner"
+        if self.identity is None:
+            return not self.unknown
+        return self.identity.role == "owner"
 
     @property
     def reviewer(self) -> bool:
         """True where it may review testsets, which quote documents whatever its filters."""
         if self.identity is None or self.identity.role == "owner":
-            return True
+            return self.owner
         return self.identity.role == "reviewer" and not self.narrowed
 
     @property

@@ -66,7 +66,7 @@ class Door:
         base = self._service.options.public_url.rstrip("/") or str(request.base_url).rstrip("/")
         path = request.url.path
         if path in _OPEN or path.startswith("/static/"):
-            return Caller(None, base)
+            return Caller(None, base, unknown=True)
         if not await self._looked_up(lambda: self._service.guarded):
             came_from = request.client.host if request.client is not None else ""
             if not is_loopback(came_from):

@@ -183,17 +183,17 @@ _FOR_READERS = {
     "database_error": "the database behind this question failed",
     "database_away": "the database of this server cannot be reached",
     "disk_full": "the disk of this server is full",
-    "store_error": "the index of this server cannot be used",
+    "store_error": "what this server stores cannot be read",
     "not_installed": "this server lacks a package that the request needs",
 }
-"""Messages to the key of a reader instead of addresses, paths and settings, by code."""
+"""Messages to all but owners instead of addresses, paths and settings, by code."""
 
 
 def api_error(error: Exception, caller: Recipient | None = None) -> ApiError:
     """The answer to a client for an error.
 
-    What is the server's fault is logged whole. Readers learn no address, path or setting from it,
-    and a key with filters nothing of what other keys may see.
+    What is the server's fault is logged whole. Readers, and callers who are not known (None), learn
+    no address, path or setting from it, and a key with filters nothing of what other keys may see.
     """
     if isinstance(error, ApiError):
         return error
@@ -207,7 +207,7 @@ def api_error(error: Exception, caller: Recipient | None = None) -> ApiError:
             message = f"{error.what}; {error.hint}" if error.hint else error.what
             if status >= 500:
                 log.warning("%s: %s", code, error)
-                if caller is not None and not caller.owner and code in _FOR_READERS:
+                if (caller is None or not caller.owner) and code in _FOR_READERS:
                     message = f"{_FOR_READERS[code]}; the server's log says more"
                     if request_id():
                         message += f" (request {request_id()})"

@@ -23,6 +23,9 @@ from ._identity import PROXIED, Identity, Role
 _PREFIX = "rw_"
 _SECRET_BYTES = 32
 _NAME = 64
+_LIVE = "substr(hash, 1, 8) <> 'revoked '"
+"""A revoked key keeps its row, without its hash: what was stored under its name is someone's."""
+
 _COLUMNS = (
     "name, hash, role, configurations, filters, per_minute, daily_budget, created, reader_groups"
 )
@@ -86,23 +89,29 @@ class ServeKeys:
         if not self._ledger.database.remote or not self._folder.ledger.exists():
             return ()
         with closing(Ledger(self._folder.ledger)) as own:
-            names = [str(name) for (name,) in own.select("SELECT name FROM serve_keys")]
+            select = f"SELECT name FROM serve_keys WHERE {_LIVE}"  # noqa: S608
+            names = [str(name) for (name,) in own.select(select)]
         known = {key.name for key in self.all()}
         return tuple(name for name in names if name not in known)
 
     def find(self, secret: str) -> ServeKey | None:
         """The key that a client sent, None where it is unknown."""
-        return next(iter(self._select_keys("WHERE hash = ?", (hashed(secret),))), None)
+        return next(iter(self._select_keys("AND hash = ?", (hashed(secret),))), None)
 
     def named_by(self, beginning: str) -> ServeKey | None:
         """The key whose hash begins with 16 digits, None where there is none."""
-        return next(iter(self._select_keys("WHERE substr(hash, 1, 16) = ?", (beginning,))), None)
+        return next(iter(self._select_keys("AND substr(hash, 1, 16) = ?", (beginning,))), None)
 
-    def add(self, key: ServeKey) -> str:
+    def add(self, key: ServeKey, *, again: bool = False) -> str:
         """Make a key with these rights; the key itself, which is shown this once.
 
+        Args:
+            key: Its name and rights.
+            again: Accept the name of a revoked key: its holder sees what was stored under it.
+
         Raises:
-            ConfigError: The name is taken or empty, or a limit is out of range.
+            ConfigError: The name is taken, empty or that of a revoked key, or a limit is out of
+                range.
             FilterError: A filter cannot be read.
             StoreError: It cannot be stored.
         """
@@ -116,19 +125,44 @@ class ServeKeys:
                 hint=f"choose a name without {PROXIED} at its beginning",
             )
         _require_possible_rights(key)
-        secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        row = _row_of_key(replace(key, hash=hashed(secret), created=now))
+        revoked = f"SELECT 1 FROM serve_keys WHERE name = ? AND NOT {_LIVE}"  # noqa: S608
+        if not again and self._ledger.select(revoked, (key.name,)):
+            raise ConfigError(
+                f"a revoked key was named {key.name!r}: the new one would see what was stored "
+                "under that name",
+                where=self._ledger.database.where,
+                hint="choose another name; or, if it is for the same person, say --again",
+            )
+        secret, dated = _with_secret(key)
+        columns = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS.split(", ")[1:])
         insert = (
             f"INSERT INTO serve_keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
-            "ON CONFLICT (name) DO NOTHING"
+            f"ON CONFLICT (name) DO UPDATE SET {columns} "
+            "WHERE substr(serve_keys.hash, 1, 8) = 'revoked '"
         )
+        row = _row_of_key(dated)
         if not self._ledger.write(lambda connection: connection.execute(insert, row).rowcount):
             raise ConfigError(
                 f"there is a key named {key.name!r} already",
                 where=self._ledger.database.where,
-                hint="choose another name, or revoke that key first",
+                hint=f"choose another name; a new secret: ragwright keys rotate {key.name}",
             )
+        return secret
+
+    def rotate(self, name: str) -> str:
+        """Give a key a new secret, which is shown this once; its rights stay.
+
+        Raises:
+            ConfigError: There is none of this name.
+            StoreError: It cannot be stored.
+        """
+        secret, dated = _with_secret(ServeKey(name))
+        update = f"UPDATE serve_keys SET hash = ?, created = ? WHERE name = ? AND {_LIVE}"  # noqa: S608
+        values = (dated.hash, dated.created, name)
+        if not self._write_everywhere(
+            lambda connection: connection.execute(update, values).rowcount
+        ):
+            raise self._unknown(name)
         return secret
 
     def change(self, name: str, rights: Mapping[str, Any]) -> None:
@@ -142,7 +176,7 @@ class ServeKeys:
             ConfigError: No key has this name, or the rights are invalid.
             StoreError: It cannot be changed.
         """
-        [key] = self._select_keys("WHERE name = ?", (name,)) or [None]
+        [key] = self._select_keys("AND name = ?", (name,)) or [None]
         if key is None:
             raise self._unknown(name)
         changed = replace(key, **rights)
@@ -160,15 +194,16 @@ class ServeKeys:
             raise self._unknown(name)
 
     def revoke(self, name: str) -> None:
-        """Remove a key; from a shared database and from the project folder.
+        """End a key; in a shared database and in the project folder.
 
         Raises:
             ConfigError: There is none of this name.
-            StoreError: It cannot be removed.
+            StoreError: It cannot be stored.
         """
+        update = f"UPDATE serve_keys SET hash = 'revoked ' || name WHERE name = ? AND {_LIVE}"  # noqa: S608
 
         def work(connection: Connection) -> int:
-            return connection.execute("DELETE FROM serve_keys WHERE name = ?", (name,)).rowcount
+            return connection.execute(update, (name,)).rowcount
 
         if not self._write_everywhere(work):
             raise self._unknown(name)
@@ -189,8 +224,16 @@ class ServeKeys:
         )
 
     def _select_keys(self, condition: str, values: Sequence[str] = ()) -> tuple[ServeKey, ...]:
-        rows = self._ledger.select(f"SELECT {_COLUMNS} FROM serve_keys {condition}", values)  # noqa: S608
+        select = f"SELECT {_COLUMNS} FROM serve_keys WHERE {_LIVE} {condition}"  # noqa: S608
+        rows = self._ledger.select(select, values)
         return tuple(_key_of_row(*row) for row in rows)
+
+
+def _with_secret(key: ServeKey) -> tuple[str, ServeKey]:
+    """A new secret, and the key with its hash and the present time."""
+    secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return secret, replace(key, hash=hashed(secret), created=now)
 
 
 def _require_possible_rights(key: ServeKey) -> None:

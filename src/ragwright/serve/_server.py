@@ -12,6 +12,7 @@ import signal
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import PlainTextResponse
 from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
@@ -48,6 +50,13 @@ _BACKLOG = 2048
 
 _IDLE = 75
 """Seconds that an idle connection is kept, more than most proxies keep theirs."""
+
+
+_SILENCE = 60.0
+"""Seconds without a reply after which a worker counts as stuck: loading models takes long."""
+
+_PING = 0.2
+"""Seconds that a worker has for its reply before the next one is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +218,8 @@ class _Server(uvicorn.Server):
 class _Workers(Multiprocess):
     """Worker processes; the open requests of a worker are dropped from the count when it exits.
 
+    uvicorn's own loop waits up to its limit for one silent worker, and signals wait with it.
+
     Attributes:
         failed: True where one ended by an error before it served: others would end the same way.
     """
@@ -217,30 +228,44 @@ class _Workers(Multiprocess):
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
+        self._heard: dict[int | None, float] = {}
         self._served: set[int | None] = set()
 
     def keep_subprocess_alive(self) -> None:
-        """Start workers again that have ended after they served; else stop."""
-        for process in self.processes:
-            if process.pid in self._served:
-                continue
-            if process.process.is_alive():
-                if process.is_ready(timeout=0.1):
+        """Replace workers that have ended after they served, and silent ones; else stop."""
+        for at, process in enumerate(self.processes):
+            now, alive = time.monotonic(), process.process.is_alive()
+            if alive and process.ping(_PING):
+                self._heard[process.pid] = now
+                if process.pid not in self._served and process.is_ready(_PING):
                     self._served.add(process.pid)
-            elif (process.exitcode or 0) > 0:  # one that a signal killed is started again
+                continue
+            if alive and now - self._heard.setdefault(process.pid, now) < _SILENCE:
+                continue
+            if not alive and process.pid not in self._served and (process.exitcode or 0) > 0:
                 self.failed = True
                 self.should_exit.set()
-        before = tuple(self.processes)
-        super().keep_subprocess_alive()
-        # Compared afterwards: a worker may end at any moment of the check above.
-        for process in before:
-            if process not in self.processes:
-                log.warning(
-                    "worker %s ended with exit code %s; another one is started",
-                    process.pid,
-                    process.exitcode,
-                )
-                _metrics.forget_process(process.pid)
+                return
+            process.kill()
+            process.join()
+            log.warning(
+                "worker %s %s; another one is started", process.pid, _end_of(process, alive)
+            )
+            _metrics.forget_process(process.pid)
+            self.processes[at] = Process(self.config, self.sockets)
+            self.processes[at].start()
+
+
+def _end_of(process: Process, alive: bool) -> str:
+    """How a worker ended, and the likely cause."""
+    if alive:
+        return (
+            f"did not reply to the server for {_SILENCE:g} s and was killed: it was stuck, or the "
+            "processors are too busy (not a lack of memory)"
+        )
+    if process.exitcode == -signal.SIGKILL:
+        return "was killed by the system or a person; systems do that when memory is short"
+    return f"ended with exit code {process.exitcode}"
 
 
 def worker_app() -> ASGIApp:

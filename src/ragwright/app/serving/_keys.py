@@ -18,7 +18,7 @@ from .._console import table
 from .._flags import Flags, takes
 
 group = typer.Typer(
-    help="Make, list, change and revoke server keys.\n\n`ragwright serve` asks callers for them.",
+    help="Manage the keys of the server.\n\nMake, list, change, rotate and revoke them; `ragwright serve` asks callers for one.",
     no_args_is_help=True,
 )
 
@@ -53,6 +53,11 @@ def add(
     ),
     per_minute: int | None = Option(None, min=1, help="Maximum number of requests per minute."),
     daily_budget: float | None = Option(None, help="Maximum cost per day (UTC)."),
+    again: bool = Option(
+        False,
+        "--again",
+        help="Accept the name of a revoked key: the new one sees what was stored under it.",
+    ),
 ) -> None:
     """Make a key and print it, this once.
 
@@ -68,14 +73,30 @@ def add(
         _group_names(groups),
     )
     folder = ProjectFolder(flags.project).require()
-    secret = ServeKeys(folder).add(key)
+    secret = ServeKeys(folder).add(key, again=again)
     _record(folder, "keys add", name)
-    console = flags.console
     for warning in _unknown_fields(flags.project, key):
-        console.remark(warning)
-    console.show(lambda: {"name": name, "key": secret}, lambda: secret)
+        flags.console.remark(warning)
+    _show_secret(flags, name, secret)
+
+
+@group.command("rotate")
+@takes("project as_json")
+def rotate(flags: Flags, name: str = _NAME) -> None:
+    """Give a key a new secret and print it.
+
+    Its rights stay; requests with the former secret are refused from now on.
+    """
+    folder = ProjectFolder(flags.project).require()
+    secret = ServeKeys(folder).rotate(name)
+    _record(folder, "keys rotate", name)
+    _show_secret(flags, name, secret)
+
+
+def _show_secret(flags: Flags, name: str, secret: str) -> None:
+    flags.console.show(lambda: {"name": name, "key": secret}, lambda: secret)
     if not flags.as_json:
-        console.remark(
+        flags.console.remark(
             "Keep it: it cannot be shown again. Clients send it as: Authorization: Bearer …"
         )
 

@@ -217,6 +217,8 @@ async def batch(request: Request, number: int) -> HTMLResponse:
 
 def _batch_values(outputs: Outputs, number: int) -> dict[str, Any]:
     batch = outputs.batch(number)
+    if batch.kind == "answer":
+        raise ApiError(404, f"batch {number} is an answer, not a draft", "not_found")
     texts = [output for output in batch.outputs if output.kind == "text"]
     prompts = [output for output in batch.outputs if output.kind == "prompt"]
     return {
