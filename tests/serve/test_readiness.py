@@ -8,9 +8,11 @@ import logging
 import os
 import signal
 import socket
+import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -207,3 +209,27 @@ def test_background_measuring_gives_way_to_answers(tmp_path: Path) -> None:
                 gates[-1].set()
                 assert reply.result().status_code == 200
             wait_until(lambda: len(judged) >= 4, "what waited is measured when the server is idle")
+
+
+@pytest.mark.slow
+def test_an_outage_is_logged_once_with_its_route_and_once_when_it_has_ended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = MakeProject(tmp_path)("serve: {name: handbook, log: requests}\n")
+    secret = ServeKeys(ProjectFolder(folder)).add(ServeKey("reader"))
+    with served(folder) as running:
+        client = running.client(secret)
+        assert client.get("/v1/models").status_code == 200
+        ledger = ProjectFolder(folder).ledger
+        with closing(sqlite3.connect(ledger)) as opened:
+            opened.execute("ALTER TABLE serve_keys RENAME TO away")
+        for _ in range(5):
+            assert client.get("/v1/models").status_code == 500
+        with closing(sqlite3.connect(ledger)) as opened:
+            opened.execute("ALTER TABLE away RENAME TO serve_keys")
+        for _ in range(3):
+            assert client.get("/v1/models").status_code == 200
+    lines = [r.getMessage() for r in caplog.records if "store_error" in r.getMessage()]
+    assert len(lines) == 2
+    assert lines[0].startswith("store_error on /v1/models: ")
+    assert lines[1].startswith("store_error has ended: /v1/models replies again after 5 failed")

@@ -13,7 +13,7 @@ from ..drafting import DraftBatch, Drafting, DraftRequest
 from ..report import batch_json
 from ._console import EXIT_ERROR, width
 from ._flags import Flags, takes, tenant_name
-from ._show import show_forecast, show_progress, turn_lines
+from ._show import cost_text, show_forecast, show_progress, turn_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +156,9 @@ def _examples_text(hits: Sequence[Hit]) -> str:
 def _ending(batch: DraftBatch) -> str:
     stored = "not stored" if batch.number is None else f"batch {batch.number}"
     usage = batch.usage
-    cost = "cost unknown: no price" if usage.cost is None else f"cost {usage.cost:.6f}"
     known = ", from stored replies" if batch.cached else ""
     return (
         f"{stored}: {counted(len(batch.texts), 'text')}, {counted(usage.calls, 'call')}, "
         f"{usage.prompt_tokens} prompt tokens, {usage.completion_tokens} completion tokens, "
-        f"{cost}{known}"
+        f"{cost_text(usage)}{known}"
     )

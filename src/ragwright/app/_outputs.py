@@ -28,7 +28,7 @@ from ._console import Console, table, visible, width
 from ._flags import MEASURING, Flags, takes, tenant_name
 from ._outcome import FewRows, say_price, show_evaluation, trusted
 from ._outputs_drift import drift_command, measure_command
-from ._show import show_forecast, show_progress, turn_lines
+from ._show import cost_text, show_forecast, show_progress, turn_lines
 
 group = typer.Typer(
     help="Show, export and measure stored texts.\n\nThese are the texts that `draft` wrote and "
@@ -324,7 +324,7 @@ def _batch_lines(batch: OutputBatch, prompts: bool) -> list[str]:
 def _request_lines(batch: OutputBatch) -> list[str]:
     lines = [f"  {key}: {_value(value)}" for key, value in batch.request.items() if value]
     served = "not served" if batch.served is None else f"served as {batch.served}"
-    cost = "cost unknown" if batch.usage.cost is None else f"cost {batch.usage.cost:.6f}"
+    cost = cost_text(batch.usage)
     tokens = f"{batch.usage.prompt_tokens} + {batch.usage.completion_tokens} tokens"
     lines.append(f"  configuration: {batch.configuration[:12] or 'unknown'} ({served})")
     lines += [f"  scope: {batch.scope}"] if batch.scope else []

@@ -192,12 +192,18 @@ def trace_text(trace: Sequence[TraceEntry]) -> str:
     if not usage.calls:
         blocks.append("total: no call to a model server; nothing was paid for")
     else:
-        cost = "unknown: no price" if usage.cost is None else f"{usage.cost:.6f}"
         blocks.append(
             f"total: {counted(usage.calls, 'call')}, {usage.prompt_tokens} prompt tokens, "
-            f"{usage.completion_tokens} completion tokens, cost {cost}"
+            f"{usage.completion_tokens} completion tokens, {cost_text(usage)}"
         )
     return "\n\n".join(blocks)
+
+
+def cost_text(usage: Usage) -> str:
+    """What calls cost; a server of this machine without a price counts as 0 in budgets alone."""
+    if usage.cost is None or (usage.calls and not usage.cost):
+        return "no price known"
+    return f"cost {usage.cost:.6f}"
 
 
 def _detail(entry: TraceEntry) -> str:
@@ -211,7 +217,7 @@ def _detail(entry: TraceEntry) -> str:
             lines.append(f"reply ({reply.finish}):\n{textwrap.indent(reply.text, '    ')}")
             lines.append(
                 f"tokens: {reply.usage.prompt_tokens} in, {reply.usage.completion_tokens} out, "
-                f"cost {reply.usage.cost}"
+                f"{cost_text(reply.usage)}"
             )
     elif isinstance(request, flow.Search):
         lines.append(f"{request.channel}: {request.text or 'by vector'}   k={request.k}")
@@ -415,7 +421,8 @@ def forecast_text(forecast: Forecast) -> str:
         f"answered from stored replies: {forecast.reused}",
         f"prompt tokens: {_range(forecast.prompt_tokens)} (estimated)",
         f"completion tokens: {_range(forecast.completion_tokens)} (estimated)",
-        "cost: " + ("no price known" if forecast.cost is None else _range(forecast.cost, 6)),
+        "cost: "
+        + ("no price known" if forecast.known_cost is None else _range(forecast.known_cost, 6)),
         "time: "
         + (
             "not known before a first call"
@@ -435,10 +442,9 @@ def forecast_text(forecast: Forecast) -> str:
 def price_line(forecast: Forecast) -> str:
     """The expected calls and cost in one line, shown before the work begins."""
     named = ", ".join(forecast.models) or "no model"
-    if forecast.cost is None:
-        cost = "no price is known (`models:`)"
-    else:
-        cost = f"cost {_range(forecast.cost, 6)}, estimated"
+    cost = "no price is known (`models:`)"
+    if forecast.known_cost is not None:
+        cost = f"cost {_range(forecast.known_cost, 6)}, estimated"
     stored = f", {forecast.reused} more from stored replies" if forecast.reused else ""
     return (
         f"calling {named}: {_range(forecast.calls)} calls{stored}; {cost}. "

@@ -71,6 +71,12 @@ class Forecast:
     models: Mapping[str, int]
     uncertain: int = 0
 
+    @property
+    def known_cost(self) -> Range | None:
+        """The cost; None where it is unknown, also for a server of this machine without a price."""
+        priced = self.cost is not None and (self.cost.high or not self.calls.high)
+        return self.cost if priced else None
+
     def __add__(self, other: Forecast) -> Forecast:
         """The sum of two jobs run one after the other; calls that both need are counted twice."""
         models = dict(self.models)

@@ -2,6 +2,7 @@
 
 from ._identity import ROLES, Identity, Role
 from ._keys import ServeKey, ServeKeys, access_place
+from ._logs import LogForm
 from ._mcp import serve_stdio
 from ._options import ServeOptions
 from ._serve_tables import SERVE_TABLES
@@ -13,6 +14,7 @@ __all__ = [
     "SERVE_TABLES",
     "Identity",
     "Listening",
+    "LogForm",
     "Role",
     "ServeKey",
     "ServeKeys",

@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import RagwrightError, StoreError
@@ -105,6 +106,14 @@ def route_events(app: Starlette) -> dict[str, str]:
             if method != "HEAD":
                 events[f"{method} {path}"] = kind or ""
     return events
+
+
+def find_route(app: Starlette, scope: Scope) -> str:
+    """The pattern of the route that a request would have taken; ``other`` if there is none."""
+    for route in _flat(app.routes):
+        if getattr(route, "path", "") and route.matches(scope)[0] is Match.FULL:
+            return str(route.path)
+    return "other"
 
 
 def _flat(routes: Iterable[Any]) -> Iterator[Any]:

@@ -9,7 +9,9 @@ import secrets
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
@@ -21,8 +23,11 @@ REQUEST_ID = "x-request-id"
 """Header that carries the id of a request, from a proxy to the server and in every reply."""
 
 _REQUEST: ContextVar[str] = ContextVar("ragwright_request", default="")
+_ROUTE: ContextVar[Callable[[], str]] = ContextVar("ragwright_route", default=str)
 _GIVEN = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 _OURS = ("ragwright", "uvicorn")
+_MOST = 100
+"""Most outages that are known at once."""
 
 log = logging.getLogger("ragwright.requests")
 
@@ -36,6 +41,8 @@ def log_to_stderr(form: LogForm) -> None:
     """Write the records of this program and its server to standard error, one line each."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if form == "json" else _Text())
+    logging.captureWarnings(True)
+    logging.getLogger().handlers = [handler]  # what libraries say has the same form
     for name in _OURS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
@@ -44,14 +51,63 @@ def log_to_stderr(form: LogForm) -> None:
     log.setLevel(logging.WARNING if form == "warnings" else logging.INFO)
 
 
+@dataclass(slots=True)
+class _Outage:
+    since: float
+    routes: set[str] = field(default_factory=set)
+    requests: int = 0
+
+
+class Outages:
+    """Faults of what the server needs: one line when one begins and one when it has ended.
+
+    One has ended when a route that it had stopped replies again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], _Outage] = {}
+
+    def meet(self, code: str, error: Exception) -> None:
+        """Count a request that failed; the first one of a fault is logged."""
+        key = (code, str(getattr(error, "where", "") or ""))
+        if key not in self._known:
+            logging.getLogger("ragwright.serve").warning(
+                "%s on %s: %s", code, _ROUTE.get()() or "a stream", error
+            )
+            if len(self._known) >= _MOST:
+                self._known.clear()
+        outage = self._known.setdefault(key, _Outage(time.monotonic()))
+        outage.routes.add(_ROUTE.get()())
+        outage.requests += 1
+
+    def pass_by(self, route: str) -> None:
+        """Note that a route has replied."""
+        for key, outage in [*self._known.items()]:
+            if route in outage.routes:
+                del self._known[key]
+                logging.getLogger("ragwright.serve").warning(
+                    "%s has ended: %s replies again after %d failed requests in %.0f s",
+                    key[0], route, outage.requests, time.monotonic() - outage.since,
+                )  # fmt: skip
+
+
+OUTAGES = Outages()
+"""Those of this process."""
+
+
 class Logged:
     """ASGI middleware: gives each request an id, returns it in a header, and logs the request.
 
     The id of a proxy (``x-request-id``) is kept.
+
+    Args:
+        app: What answers.
+        find_route: Finds the route of a request that was refused before it was routed.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, find_route: Callable[[Scope], str]) -> None:
         self._app = app
+        self._find_route = find_route
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request under its id."""
@@ -61,6 +117,11 @@ class Logged:
         sent_id = dict(scope["headers"]).get(REQUEST_ID.encode(), b"").decode("latin-1")
         name = sent_id if _GIVEN.fullmatch(sent_id) else secrets.token_hex(8)
         token = _REQUEST.set(name)
+
+        def route() -> str:  # the pattern, not the path: a path may hold anything
+            return getattr(scope.get("route"), "path", "") or self._find_route(scope)
+
+        _ROUTE.set(route)
         status, begun = 500, time.perf_counter()
 
         async def sent(message: Message) -> None:
@@ -74,8 +135,11 @@ class Logged:
         try:
             await self._app(scope, receive, sent)
         finally:
+            if status < 400:
+                OUTAGES.pass_by(route())
             if log.isEnabledFor(logging.INFO):
-                log.info("request", extra={"request": _request_facts(scope, status, begun)})
+                facts = _request_facts(scope, status, begun)
+                log.info("request", extra={"request": {**facts, "route": route()}})
             _REQUEST.reset(token)
 
 
@@ -83,8 +147,7 @@ def _request_facts(scope: Scope, status: int, begun: float) -> dict[str, Any]:
     caller = scope.get("state", {}).get("caller")  # where the door let it in
     return {
         "method": scope["method"],
-        # The pattern, not the path: a path may hold anything.
-        "route": getattr(scope.get("route"), "path", "other"),
+        "route": "",
         "status": status,
         "seconds": round(time.perf_counter() - begun, 4),
         "key": "" if caller is None else caller.name,

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from uvicorn.supervisors.multiprocess import Process
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
 from . import _api, _dify, _mcp, _metrics, _responses
-from ._audit import Audited, route_events
+from ._audit import Audited, find_route, route_events
 from ._door import Door
 from ._errors import documented, install_errors
 from ._identity import is_loopback
@@ -67,13 +68,13 @@ class Listening:
         host: Address; that of the project file where empty.
         port: Port; that of the project file where None, any free one where 0.
         workers: Processes.
-        started: Gets the address once the port is open.
+        started: Gets the address once the port is open, and the form of the log.
     """
 
     host: str = ""
     port: int | None = None
     workers: int = 1
-    started: Callable[[str], None] | None = None
+    started: Callable[[str, LogForm], None] | None = None
 
 
 def make_app(serving: Serving) -> ASGIApp:
@@ -110,7 +111,8 @@ def make_app(serving: Serving) -> ASGIApp:
     _include_routes(app)
     app.mount("/mcp", agents)
     door = OtherOrigins(Door(app, service), service)
-    return Logged(Audited(_metrics.Measured(BelowPath(door, service), metrics), service))
+    measured = _metrics.Measured(BelowPath(door, service), metrics)
+    return Logged(Audited(measured, service), partial(find_route, app))
 
 
 _metrics_router = APIRouter()
@@ -151,6 +153,8 @@ def serve(serving: Serving, listening: Listening) -> None:
             one and there is no key.
     """
     service = Service(serving)  # settings and keys are checked before a port is opened
+    form = service.options.log
+    log_to_stderr(form)
     try:
         service.check()
         host = listening.host or service.options.host
@@ -170,14 +174,13 @@ def serve(serving: Serving, listening: Listening) -> None:
             )
     finally:
         service.close_ledger()
-    log_to_stderr(service.options.log)
     with (
         _listening_socket(host, port) as listener,
-        _environment_for_workers(serving, listening.workers, service.options.log),
+        _environment_for_workers(serving, listening.workers, form),
     ):
         if listening.started is not None:
             url_host = f"[{host}]" if ":" in host else host
-            listening.started(f"http://{url_host}:{listener.getsockname()[1]}")
+            listening.started(f"http://{url_host}:{listener.getsockname()[1]}", form)
         many = listening.workers > 1
         config = uvicorn.Config(
             "ragwright.serve:worker_app" if many else make_app(serving),

@@ -18,7 +18,7 @@ from .._console import table
 from .._flags import Flags, takes
 
 group = typer.Typer(
-    help="Manage the keys of the server.\n\nMake, list, change, rotate and revoke them; `ragwright serve` asks callers for one.",
+    help="Manage the keys of the server.\n\n`ragwright serve` asks callers for one of them.",
     no_args_is_help=True,
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from typer import Option
 
 from ...core import require
-from ...serve import Listening, Serving, serve
+from ...serve import Listening, LogForm, Serving, serve
 from .._console import Console
 from .._flags import Flags, takes
 
@@ -45,12 +46,16 @@ def require_serving() -> None:
         require(module, "serve", "serving a project")
 
 
-def announced(console: Console, project: str) -> Callable[[str], None]:
+def announced(console: Console, project: str) -> Callable[[str, LogForm], None]:
     """A callback that prints the addresses of a served project, once its port is open."""
 
-    def started(address: str) -> None:
+    def started(address: str, form: LogForm) -> None:
         if console.quiet:
             console.result(address)
+        if form == "json":
+            body = {"level": "info", "message": f"serving {project} on {address}"}
+            console.remark(json.dumps(body))
+            return
         console.remark(f"serving {project} on {address}")
         console.remark(f"  pages: {address} (in a browser)")
         console.remark(f"  OpenAI-compatible programs: base URL {address}/v1")

@@ -83,6 +83,10 @@ _LEAST = 3.0
 """Fewest seconds between the first and the last count that a rate is computed from."""
 
 
+_SHARE = 0.02
+"""Share of the bytes to read before an estimate: the first files say little of the rest."""
+
+
 class Pace:
     """A rate over the last minute, from counts with their times."""
 
@@ -164,7 +168,8 @@ class IngestProgress:
         bytes of local files.
         """
         if not self.texts:
-            if not self.bytes_done or not self.bytes_total or self.seconds < _LEAST:
+            known = self.bytes_done >= _SHARE * self.bytes_total and self.seconds >= _LEAST
+            if not self.bytes_total or not known:
                 return None
             left = max(0, self.bytes_total - self.bytes_done)
             return self.seconds * left / self.bytes_done
@@ -173,7 +178,7 @@ class IngestProgress:
             return None
         expected = float(self.texts)
         if not self.all_read:
-            if not self.bytes_done or not self.bytes_total:
+            if not self.bytes_total or self.bytes_done < _SHARE * self.bytes_total:
                 return None
             expected *= max(1.0, self.bytes_total / self.bytes_done)
         return max(0.0, (expected - self.embedded) / rate - (time.monotonic() - last))
