@@ -30,7 +30,6 @@ FAIL: dict[str, str] = {
         mail-forward-b64
         mail-stub
         mail-stub-link
-        mail-utf16
         mail-query
     """,
     "notebook": """
@@ -51,19 +50,6 @@ FAIL: dict[str, str] = {
         json-ndjson-korean
         json-geojson
     """,
-    "hidden-text": """
-        hidden-accordion
-        hidden-tabs
-        hidden-styles
-        hidden-query
-        hidden-bootstrap
-    """,
-    "layout-table": """
-        layout-essay
-        layout-pre
-        layout-linenos
-        layout-linenodiv
-    """,
     "headings": """
         head-adoc
         head-rst
@@ -80,12 +66,6 @@ FAIL: dict[str, str] = {
         xml-rss
         xml-atom-cdata
         xml-dita
-    """,
-    "main-part": """
-        main-aside
-        main-articles
-        main-answers
-        main-cards
     """,
     "stopword-queries": """
         stop-it
@@ -104,11 +84,9 @@ FAIL: dict[str, str] = {
         table-html
     """,
     "raised-text": """
-        sup-html
         sup-pdf
         sup-docx
         sup-docx-marks
-        sup-query
     """,
     "sheet-shape": """
         sheet-spacer

@@ -6,10 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks.documents import no_network
-
-from ragwright.core import Document
-from ragwright.ingest import Failure, FileReader, SourceOptions
+from one_file import read
 
 TEXTS = {
     "cp1250": "Instrukcja obsługi\n\nWyłącz zasilanie, wymień uszczelkę. Żółty kabel.",
@@ -31,14 +28,6 @@ TEXTS = {
     "cp949": "정비하기 전에 전원을 끄고 오 분 동안 기다리십시오.",
 }
 CERTAIN = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso2022_jp", "utf-8-sig")
-
-
-def read(folder: Path, name: str, data: bytes) -> tuple[Document, list[Failure]]:
-    """The document of a file, and its warnings."""
-    (folder / name).write_bytes(data)
-    items = list(FileReader(SourceOptions(), base=folder).read(name, no_network))
-    (document,) = [item for item in items if isinstance(item, Document)]
-    return document, [item for item in items if isinstance(item, Failure)]
 
 
 @pytest.mark.parametrize("encoding", TEXTS)

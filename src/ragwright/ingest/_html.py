@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..core import EmptySourceError, MalformedSourceError, require
+from ..core import (
+    EmptySourceError,
+    MalformedSourceError,
+    RagwrightError,
+    UnsupportedSourceError,
+    counted,
+    require,
+)
 from ._encoding import Decoded, decode
 from ._extract import Extract, TextBuilder, markdown_table
 from ._grid import Grid
 from ._main_part import keep_main_part
 from ._options import SourceOptions
+from ._raised import join_raised
 
 _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.I)
 _BY_DEFAULT = frozenset(
     {"ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin-1", "latin1", "cp1252", "windows-1252"}
 )
 _UNSEEN = (
-    "script, style, noscript, template, iframe, object, embed, svg, canvas, link, "
-    "input, select, button, textarea, [hidden], math annotation"
+    "script, style, noscript, template, svg, canvas, link, input, select, textarea, math annotation"
 )
+_FRAMES = "iframe, object, embed"
+_OPENS = re.compile(r"aria-(?:expanded|controls)|data-(?:bs-)?(?:toggle|target)")
+"""Attributes of a button that is the heading of what it opens."""
 _NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
+_NOTICE = re.compile(r"\bcookies?\b|\bconsent\b|\bgdpr\b|\bdsgvo\b", re.I)
 _BLOCK_TAGS = """
 address article aside blockquote br caption dd div dl dt figure figcaption footer form h1 h2 h3 h4
 h5 h6 header hr li main nav ol p pre section table tbody td tfoot th thead tr ul
@@ -32,6 +44,13 @@ _PLAIN_TAGS = ["a", "abbr", "b", "cite", "del", "em", "i", "kbd", "mark", "q", "
                "span", "strong", "sub", "sup", "u", "var"]  # fmt: skip
 _HOLD = re.compile("\\s*\ue000(\\d+)\ue001\\s*")
 _SPAN_LIMIT = 1000
+_LONGEST_NOTICE = 1500
+"""Characters of a longest hidden text that is a cookie notice because it speaks of cookies."""
+_MOST_OF_TABLE = 0.6
+_NUMBERED = re.compile(
+    r"(?:^|[-_\s])(?:line-?no|line-?num|gutter|blob-num|hljs-ln-num|lnt?\b)", re.I
+)
+"""Class of the cell that numbers lines of code."""
 
 _DEPTH = 10_000
 _ATTRIBUTES = 10_000
@@ -102,8 +121,9 @@ def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
     title, head = _head(tree)
     root = tree.body
     builder = TextBuilder()
+    faults: list[RagwrightError] = []
     if root is not None:
-        _drop_unseen(root)
+        faults = _drop_unseen(root, where)
         if main_only:
             root = keep_main_part(root)
         try:
@@ -112,13 +132,14 @@ def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
             builder = TextBuilder()
             builder.add(re.sub(r"\s*\n\s*", "\n", root.text(separator="\n")))
     language = head.pop("lang", "")[:2].lower()
-    return builder.extract(
+    extract = builder.extract(
         "text/html",
         title=title,
         language=language if language.isalpha() and len(language) == 2 else "",
         dates=(head.pop("created", ""), head.pop("modified", "")),
         metadata=head,
     )
+    return replace(extract, faults=tuple(faults))
 
 
 _META = {
@@ -152,23 +173,75 @@ def _head(tree: Any) -> tuple[str, dict[str, str]]:
     return title or titles.get("og", ""), values
 
 
-def _drop_unseen(root: Any) -> None:
+def _drop_unseen(root: Any, where: str) -> list[RagwrightError]:
+    """Remove what is no text of the page; returns what was left out of it.
+
+    What a page hides is text of it: of a tab, or of an answer that a click opens. Not so a cookie
+    notice, or what is shown elsewhere on the page.
+    """
     # Backwards, children before parents: a removed parent frees its children.
     for node in reversed(root.css(_UNSEEN)):
         node.decompose()
-    for node in reversed(root.css("[style]")):
-        if _NOT_SHOWN.search(node.attributes.get("style") or ""):
+    for node in reversed(root.css("button")):
+        if not _OPENS.search(" ".join(node.attributes)) and not _nearest(node, "summary"):
             node.decompose()
+    frames = root.css(_FRAMES)
+    for node in reversed(frames):
+        node.decompose()
+    _drop_hidden(root)
     for node in root.css("img"):
         alt = (node.attributes.get("alt") or "").strip()
         node.replace_with(f" {alt} " if alt else " ")
+    for node in reversed(root.css("sup, sub")):
+        node.replace_with(_spelled(node))
+    if not frames:
+        return []
+    fault = UnsupportedSourceError(
+        f"{counted(len(frames), 'frame')} of the page (other pages, films, plug-ins) not read",
+        where=where or None,
+        hint="give what they show as a source of its own",
+    )
+    return [fault]
+
+
+def _drop_hidden(root: Any) -> None:
+    hidden = [
+        node
+        for node in root.css("[hidden], [style]")
+        if "hidden" in node.attributes or _NOT_SHOWN.search(node.attributes.get("style") or "")
+    ]
+    whole = " ".join(root.text().split()) if hidden else ""
+    for node in reversed(hidden):
+        text = " ".join(node.text().split())
+        name = f"{node.attributes.get('class') or ''} {node.attributes.get('id') or ''}"
+        notice = _NOTICE.search(re.sub(r"[-_]", " ", name)) or (
+            len(text) < _LONGEST_NOTICE and len(_NOTICE.findall(text)) > 1
+        )
+        if notice or (text and whole.count(text) > 1):
+            node.decompose()
+
+
+def _spelled(node: Any) -> str:
+    """Return raised or lowered text as plain text; the mark of a note stands apart."""
+    text = " ".join(node.text().split())
+    if node.css_first("a") is not None and text.startswith(("[", "(")):
+        return f" {text}"
+    before, place = "", node
+    while not before.strip() and place is not None and place.tag not in _BLOCKS:
+        if place.prev is None:
+            place = place.parent
+        else:
+            place = place.prev
+            before = (place.text() if place.tag != "-text" else place.text_content or "") + before
+    before = "note" if node.css_first("a") is not None else before[-20:]
+    return join_raised([(before, 0), (text, 1 if node.tag == "sup" else -1)])[len(before) :]
 
 
 def _to_markdown(root: Any) -> str:
     markdownify = require("markdownify", "docs", "reading HTML")
     tables: list[str] = []
-    for node in _data_tables(root):
-        tables.append(_table(node))
+    for node, text in (*_listings(root), *((n, _table(n)) for n in _data_tables(root))):
+        tables.append(text)
         node.replace_with(f" \ue000{len(tables) - 1}\ue001 ")
     _unwrap_layout(root)
     text: str = markdownify.markdownify(
@@ -201,12 +274,54 @@ def _data_tables(root: Any) -> list[Any]:
 
 
 def _is_layout(table: Any) -> bool:
-    """Return True if a table arranges a page: by its role, headings, or single cell."""
+    """Return True if a table arranges a page.
+
+    By its role, headings, or single cell; without heads and borders, also by a cell with several
+    blocks that holds most of the text, or stands in an only row.
+    """
     if (table.attributes.get("role") or "") in ("presentation", "none"):
         return True
     if table.css_first("td h1, td h2, td h3, td article, td main") is not None:
         return True
-    return len(table.css("td, th")) == 1
+    cells = [cell for cell in table.css("td, th") if _nearest(cell, "table") == table.mem_id]
+    if len(cells) == 1:
+        return True
+    if table.css_first("th, caption, thead") is not None:
+        return False
+    if (table.attributes.get("border") or "0").strip("px ") not in ("0", ""):
+        return False
+    rows = [tr for tr in table.css("tr") if _nearest(tr, "table") == table.mem_id]
+    sizes = [len("".join(cell.text().split())) for cell in cells]
+    return any(
+        _blocks_in(cell) > 1 and (len(rows) == 1 or size > _MOST_OF_TABLE * sum(sizes))
+        for cell, size in zip(cells, sizes, strict=True)
+    )
+
+
+def _blocks_in(cell: Any) -> int:
+    breaks = len(re.findall(r"<br\s*/?>\s*<br", cell.html or ""))
+    blocks = cell.css("p, pre, ul, ol, dl, blockquote, table, hr, form, div > div")
+    return len(blocks) + 2 * breaks + any(node.tag in ("pre", "table") for node in blocks)
+
+
+def _listings(root: Any) -> Iterator[tuple[Any, str]]:
+    """Find tables that number the lines of code, each with its code in a fence."""
+    for table in root.css("table"):
+        rows = [[cell for cell in tr.iter() if cell.tag in ("td", "th")] for tr in table.css("tr")]
+        if not rows or any(len(row) != 2 for row in rows):
+            continue
+        numbers = " ".join(row[0].text(separator=" ") for row in rows).split()
+        if not all(number.isdecimal() for number in numbers):
+            continue
+        counting = [int(number) - int(numbers[0]) for number in numbers]
+        code = "\n".join(row[1].text().strip("\n") for row in rows)
+        named = _NUMBERED.search(rows[0][0].attributes.get("class") or "")
+        if named or (
+            len(counting) > 1
+            and counting == list(range(code.count("\n") + 1))
+            and rows[0][1].css_first("pre, code") is not None
+        ):
+            yield table, f"```\n{code}\n```"
 
 
 def _unwrap_layout(root: Any) -> None:

@@ -6,18 +6,23 @@ import re
 from typing import Any
 
 _FURNITURE = (
-    "nav, footer, aside, form, dialog, menu, [role=navigation], [role=banner], "
-    "[role=contentinfo], [role=complementary], [role=search], [role=dialog], [role=alertdialog], "
+    "nav, footer, form, dialog, menu, [role=navigation], [role=banner], "
+    "[role=contentinfo], [role=search], [role=dialog], [role=alertdialog], "
     "[role=menu], [role=toolbar], [aria-modal=true]"
 )
 _NAMED = re.compile(
     r"(?:^|[-_\s])(?:cookies?|consent|gdpr|ccpa|onetrust|newsletter|subscribe|signup|breadcrumbs?|"
     r"sidebar|side-bar|navbar|navigation|nav|menu|footer|masthead|topbar|share|sharing|social|"
     r"promo|advert|ads?|banner|popup|modal|related|recommended|skip-link|toc|pagination|"
-    r"comments?|disqus|noprint|navbox|editsection|catlinks)(?:$|[-_\s])",
+    r"disqus|noprint|navbox|editsection|catlinks)(?:$|[-_\s])",
     re.I,
 )
-_BLOCKS = "div, section, ul, ol, table, p, dl, header"
+_COOKIES = re.compile(
+    r"(?:cookie|consent|gdpr|ccpa)[-_]?(?:s[-_])?(?:banner|bar|notice|consent|popup|modal|law|info|"
+    r"overlay|dialog)|onetrust|cookiebot|usercentrics",
+    re.I,
+)
+_BLOCKS = "aside, div, section, ul, ol, table, p, dl, header"
 _LINKS_SHARE = 0.6
 _NAMED_SHARE = 0.5
 
@@ -32,15 +37,18 @@ def keep_main_part(root: Any) -> Any:
     for node in reversed(root.css(_FURNITURE)):
         if not (node.tag == "form" and _size(node) > _NAMED_SHARE * _size(root)):
             node.decompose()
-    for node in reversed(root.css("header")):
-        if node.css_first("h1") is None:
-            node.decompose()
+    for tag, own in (("header", "h1"), ("aside", "p, li, dd, td, h1, h2, h3, h4, article")):
+        for node in reversed(root.css(tag)):
+            if node.css_first(own) is None:
+                node.decompose()
     total = max(1, _size(root))
     for node in reversed(root.css("[class], [id]")):
         name = f"{node.attributes.get('class') or ''} {node.attributes.get('id') or ''}"
         if node.tag in ("html", "body", "main", "article") or not _NAMED.search(name):
             continue
-        if _size(node) < _NAMED_SHARE * total and node.css_first("h1") is None:
+        if _COOKIES.search(name) or (
+            _size(node) < _NAMED_SHARE * total and node.css_first("h1") is None
+        ):
             node.decompose()
     scope = _scope(root)
     _drop_link_blocks(scope)
@@ -48,14 +56,12 @@ def keep_main_part(root: Any) -> Any:
 
 
 def _scope(root: Any) -> Any:
-    """Return ``main`` or the only ``article``, if it holds a good part of the text."""
+    """Return ``main``, or the only ``article``, if hardly any text is beside it."""
     total = max(1, _size(root))
-    for selector in ("main", "[role=main]", "article"):
+    for selector, least in (("main, [role=main]", 0.5), ("article", 0.7)):
         nodes = root.css(selector)
-        if nodes:
-            best = max(nodes, key=_size)
-            if _size(best) >= 0.4 * total:
-                return best
+        if len(nodes) == 1 and _size(nodes[0]) >= least * total:
+            return nodes[0]
     return root
 
 

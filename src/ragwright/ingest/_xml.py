@@ -15,6 +15,7 @@ from ._extract import Extract, TextBuilder
 from ._html import read_html
 from ._options import SourceOptions
 from ._plain import read_plain
+from ._raised import join_raised
 
 Element = ElementTree.Element
 
@@ -194,7 +195,11 @@ def inline(element: Element) -> str:
     parts = [element.text or ""]
     for child in element:
         text = "" if _LEFT_OUT.fullmatch(child.tag) else inline(child)
-        if child.tag in _ASIDES:
+        if child.tag in ("sup", "sub"):
+            before = "".join(parts)[-20:]
+            raised = join_raised([(before, 0), (text, 1 if child.tag == "sup" else -1)])
+            parts.append(raised[len(before) :])
+        elif child.tag in _ASIDES:
             parts.append(f" {_bracketed(text)} " if text else "")
         elif child.tag in _RUNNING or child.tag in ("s", "lb", "br", "pb"):
             parts.append(f" {text} ")
