@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from benchmarks.data_sets import DATA
+from one_file import read as read_file
 
 from ragwright.core import EmptySourceError, MalformedSourceError, UnsupportedSourceError
 from ragwright.ingest import Extract, Fetched, SourceOptions, WebReader, extract_bytes
@@ -157,3 +159,34 @@ def test_no_word_of_a_real_play_is_lost() -> None:
         assert found.language == "fr"
         assert found.title
         assert len(found.sections) > 20
+
+
+@pytest.mark.parametrize("name", ["a.xml", "a.nxml", "a.dita", "a.zz"])
+@pytest.mark.parametrize(
+    "start",
+    ["", "<!DOCTYPE topic>\n", '<!DOCTYPE topic PUBLIC "-//O//DTD T//EN" "t.dtd">', "<!--x-->"],
+)
+def test_xml_without_a_declaration_is_xml(tmp_path: Path, name: str, start: str) -> None:
+    page = f'{start}<topic id="t"><title>Bleed</title><p>Screw &quot;A&quot; &amp; B</p></topic>\n'
+    assert read_file(tmp_path, name, page)[0].text.endswith('Screw "A" & B')
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "<description>&lt;p&gt;Lot &lt;b&gt;77&lt;/b&gt; is back.&lt;/p&gt;</description>",
+        "<description>Lot &lt;b&gt;77&lt;/b&gt; is back.</description>",
+        '<content type="html"><![CDATA[<p>Lot <em>77</em> is back.</p>]]></content>',
+        "<note><![CDATA[<ul><li>Lot 77 is back.</li></ul>]]></note>",
+    ],
+)
+def test_html_in_a_feed_is_read_as_a_page(tmp_path: Path, item: str) -> None:
+    page = f"<?xml version='1.0'?><rss><item><title>News</title>{item}</item></rss>"
+    text = read_file(tmp_path, "a.xml", page)[0].text
+    assert "Lot 77 is back." in text
+    assert "<" not in text
+
+
+def test_marks_of_markup_in_prose_stay(tmp_path: Path) -> None:
+    page = "<?xml version='1.0'?><doc><p>The element &lt;b&gt; is bold.</p></doc>"
+    assert read_file(tmp_path, "a.xml", page)[0].text == "The element <b> is bold."

@@ -23,7 +23,7 @@ from ._options import SourceOptions
 from ._plain import CODE, read_plain
 from ._pptx import read_pptx
 from ._sheet import read_sheet
-from ._sniff import BINARY, NAMES, SUFFIXES, sniff
+from ._sniff import BINARY, NAMES, SUFFIXES, is_element, sniff
 from ._tabular import read_csv
 from ._xml import read_xml
 from .ocr import ScannedPage
@@ -118,6 +118,8 @@ def choose(name: str, data: bytes, options: SourceOptions) -> str:
     if detected == "text":
         if named in BINARY:
             raise _disagree(name, named, NAMES["text"])
+        if not named and suffix not in CODE and is_element(data):
+            return "xml"
         return named or "text"
     if detected == "html":
         return named if named in ("markdown", "csv", "eml") else _page_or_source(suffix)

@@ -61,6 +61,8 @@ _MAGIC = (
 _HTML = re.compile(
     rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!doctype html|<html|<head|<body)", re.I | re.S
 )
+_XML = re.compile(rb"\s*(<\?xml\b|<!DOCTYPE\s+(?!html\b))", re.I)
+_ELEMENT = re.compile(rb"\s*(?:<!--.*?-->\s*)*<([A-Za-z_][\w:.-]*)[\s>]", re.S)
 _ODF = {
     b"application/vnd.oasis.opendocument.text": "odt",
     b"application/vnd.oasis.opendocument.text-template": "odt",
@@ -72,7 +74,7 @@ _ODF = {
 def sniff(data: bytes) -> str:
     """Detect a format: a key of ``NAMES``, or a description of an unknown format.
 
-    ``text`` is any text that is neither HTML nor starts as XML does; ``""`` is binary data of no
+    ``text`` is any text that neither is HTML nor starts as XML does; ``""`` is binary data of no
     known kind.
     """
     head = data[:1024]
@@ -94,7 +96,13 @@ def sniff(data: bytes) -> str:
     start = head.removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"")
     if _HTML.match(start):
         return "html"
-    return "xml" if start.lstrip().startswith(b"<?xml") else "text"
+    return "xml" if _XML.match(start) else "text"
+
+
+def is_element(data: bytes) -> bool:
+    """Return True for a text that is one element of XML, from its first tag to its last."""
+    first = _ELEMENT.match(data[:1024])
+    return first is not None and data[-1024:].rstrip().endswith(b"</" + first[1] + b">")
 
 
 def _sniff_zip(data: bytes) -> str:

@@ -12,7 +12,7 @@ from ..core import MalformedSourceError, UnsupportedSourceError
 from ._archive import safe_xml
 from ._encoding import decode
 from ._extract import Extract, TextBuilder
-from ._html import read_html
+from ._html import parse_html, read_html
 from ._options import SourceOptions
 from ._plain import read_plain
 from ._raised import join_raised
@@ -23,7 +23,8 @@ _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _STATED = re.compile(rb"""<\?xml[^>]*\sencoding\s*=\s*["']([\w.:-]+)""")
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 _DIVISION = re.compile(
-    r"body|div\d?|sec|section|sect\d|chapter|appendix|preface|article|part|abstract|act|scene"
+    r"body|div\d?|sec|section|sect\d|chapter|appendix|preface|article|part|abstract|act|scene|"
+    r"channel|feed|item|entry"
 )
 _LEFT_OUT = re.compile(r"\w+Header|script|style")
 _RUNNING = frozenset({"p", "para", "l", "line", "head", "speaker", "stage", "item", "li"})
@@ -31,6 +32,8 @@ _RUNNING = frozenset({"p", "para", "l", "line", "head", "speaker", "stage", "ite
 _ITEMS = frozenset({"item", "li", "listitem"})
 _ASIDES = frozenset({"stage", "note", "footnote"})
 """Elements whose text is set in parentheses."""
+_FEED = frozenset({"description", "summary", "content", "encoded", "subtitle", "abstract"})
+_MARKUP = re.compile(r"<(\w+)(?:\s[^<>]*)?>.*</\1>|<(?:br|p|img|hr)\s*/?>", re.DOTALL)
 _LINES = frozenset({"l", "line", "castItem"})
 
 
@@ -141,6 +144,10 @@ class _Walk:
         self._depth -= headed
 
     def _paragraph(self, element: Element) -> None:
+        if _holds_page(element):
+            self._builder.markdown(_page_text(element), self._depth)
+            self._last = ""
+            return
         text = inline(element)
         if not text:
             return
@@ -173,9 +180,22 @@ class _Walk:
         return bool(rows)
 
 
+def _holds_page(element: Element) -> bool:
+    """Return True for HTML as text, escaped or in CDATA, as feeds have it."""
+    text = (element.text or "").lstrip()
+    if len(element) or not _MARKUP.search(text):
+        return False
+    named = element.tag in _FEED or "html" in element.get("type", "")
+    return named or text.startswith("<")
+
+
+def _page_text(element: Element) -> str:
+    return parse_html(element.text or "", main_only=False).text
+
+
 def _runs(element: Element) -> bool:
     """Return True for running text: by name, by text between children, or without children."""
-    if element.tag in _RUNNING or not len(element):
+    if not len(element) or (element.tag in _RUNNING and element[0].tag not in ("head", "title")):
         return True
     return bool((element.text or "").strip() or any((c.tail or "").strip() for c in element))
 
@@ -192,7 +212,7 @@ def _bracketed(text: str) -> str:
 
 def inline(element: Element) -> str:
     """Return an element's text on one line; notes and stage directions in parentheses."""
-    parts = [element.text or ""]
+    parts = [_page_text(element) if _holds_page(element) else element.text or ""]
     for child in element:
         text = "" if _LEFT_OUT.fullmatch(child.tag) else inline(child)
         if child.tag in ("sup", "sub"):
