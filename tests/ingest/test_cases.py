@@ -20,18 +20,6 @@ pytestmark = [
 ]
 
 FAIL: dict[str, str] = {
-    "mbox": """
-        mbox-b64
-        mbox-qp
-        mbox-query
-        mbox-attachment
-    """,
-    "mail": """
-        mail-forward-b64
-        mail-stub
-        mail-stub-link
-        mail-query
-    """,
     "notebook": """
         nb-image-out
         nb-string-source
@@ -60,12 +48,6 @@ FAIL: dict[str, str] = {
         csv-sep
         csv-preamble
         csv-sep-tab
-    """,
-    "xml": """
-        xml-nxml
-        xml-rss
-        xml-atom-cdata
-        xml-dita
     """,
     "stopword-queries": """
         stop-it

@@ -13,7 +13,7 @@ from ..core import (
     UnsupportedSourceError,
 )
 from ._docx import read_docx
-from ._eml import read_eml
+from ._eml import read_eml, read_mbox
 from ._epub import read_epub
 from ._extract import Extract
 from ._html import read_html
@@ -23,7 +23,7 @@ from ._options import SourceOptions
 from ._plain import CODE, read_plain
 from ._pptx import read_pptx
 from ._sheet import read_sheet
-from ._sniff import BINARY, NAMES, SUFFIXES, is_element, sniff
+from ._sniff import BINARY, NAMES, SUFFIXES, is_element, sniff, sniff_mail
 from ._tabular import read_csv
 from ._xml import read_xml
 from .ocr import ScannedPage
@@ -39,6 +39,7 @@ _PARSERS: dict[str, Callable[[bytes, str, SourceOptions], Extract]] = {
     "xml": read_xml,
     "markdown": read_markdown,
     "eml": read_eml,
+    "mbox": read_mbox,
 }
 
 
@@ -118,8 +119,8 @@ def choose(name: str, data: bytes, options: SourceOptions) -> str:
     if detected == "text":
         if named in BINARY:
             raise _disagree(name, named, NAMES["text"])
-        if not named and suffix not in CODE and is_element(data):
-            return "xml"
+        if not named and suffix not in CODE:
+            return "xml" if is_element(data) else sniff_mail(data) or "text"
         return named or "text"
     if detected == "html":
         return named if named in ("markdown", "csv", "eml") else _page_or_source(suffix)

@@ -20,6 +20,7 @@ SUFFIXES = {
     ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown",
     ".csv": "csv", ".tsv": "csv",
     ".eml": "eml",
+    ".mbox": "mbox", ".mbx": "mbox",
     ".png": "image", ".jpg": "image", ".jpeg": "image", ".tif": "image", ".tiff": "image",
     ".txt": "text", ".text": "text", ".log": "text", ".rst": "text",
 }  # fmt: skip
@@ -30,6 +31,7 @@ NAMES = {
     "sheet": "a spreadsheet", "odt": "an OpenDocument text", "epub": "an EPUB book",
     "html": "an HTML page", "xml": "XML",
     "markdown": "Markdown", "csv": "a CSV table", "eml": "a mail",
+    "mbox": "a mailbox",
     "text": "plain text", "image": "an image", "locked": "an encrypted Office file",
 }  # fmt: skip
 
@@ -63,6 +65,9 @@ _HTML = re.compile(
 )
 _XML = re.compile(rb"\s*(<\?xml\b|<!DOCTYPE\s+(?!html\b))", re.I)
 _ELEMENT = re.compile(rb"\s*(?:<!--.*?-->\s*)*<([A-Za-z_][\w:.-]*)[\s>]", re.S)
+_MAILBOX = re.compile(rb"From \S+ [^\n]*\d\d:\d\d[^\n]*\n>?[!-9;-~]+:")
+_HEADER = re.compile(rb"^([A-Za-z][A-Za-z-]*):[ \t]", re.M)
+_HEADERS = frozenset({b"from", b"to", b"date", b"subject", b"message-id", b"received"})
 _ODF = {
     b"application/vnd.oasis.opendocument.text": "odt",
     b"application/vnd.oasis.opendocument.text-template": "odt",
@@ -97,6 +102,14 @@ def sniff(data: bytes) -> str:
     if _HTML.match(start):
         return "html"
     return "xml" if _XML.match(start) else "text"
+
+
+def sniff_mail(data: bytes) -> str:
+    """Return ``mbox`` or ``eml`` for a text that begins as one of them does, else nothing."""
+    if _MAILBOX.match(data[:4096]):
+        return "mbox"
+    names = {name.lower() for name in _HEADER.findall(data[:16_384].partition(b"\n\n")[0])}
+    return "eml" if _HEADER.match(data) and len(names & _HEADERS) > 2 else ""
 
 
 def is_element(data: bytes) -> bool:
