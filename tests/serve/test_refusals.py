@@ -10,11 +10,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from agent import with_tools
+from command_line import ragwright
+from mcp import Client
 from served import served
 from small_project import MakeProject
 
 from ragwright import Workbench
-from ragwright.core import StoreError
+from ragwright.core import RetrieveError, StoreError
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
 
@@ -58,6 +61,48 @@ def test_an_abstention_names_the_words_that_no_document_has(project: Path) -> No
     refused = "Nothing was found for this question. In no document: Bürgermeister, Oslo."
     assert refused in reply["choices"][0]["message"]["content"]
     assert refused in page
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("x" * 1_000_000, "the question has 1000000 characters, more than 20000"),
+        (" ".join(f"C{n}" for n in range(2000)), "the question has 2000 different words"),
+    ],
+    ids=["1 MB", "2000 codes"],
+)
+def test_a_question_that_would_keep_others_waiting_is_refused_at_every_door(
+    project: Path, question: str, told: str
+) -> None:
+    with Workbench.open(project) as bench:
+        for door in (bench.ask, bench.retrieve):
+            with pytest.raises(RetrieveError, match=told):
+                door(question)
+
+    async def work(client: Client) -> None:
+        for tool, name in (("ask", "question"), ("search", "query")):
+            result = await client.call_tool(tool, {name: question})
+            assert result.is_error
+            assert re.search(f"{told}|at most 10000 characters", str(result.content)), tool
+
+    asked = {"model": "handbook", "messages": [{"role": "user", "content": question}]}
+    with served(project) as running:
+        for path, body in (
+            ("/v1/chat/completions", asked),
+            ("/v1/responses", {"model": "handbook", "input": question}),
+            ("/v1/retrieve", {"query": question}),
+        ):
+            reply = running.http.post(path, json=body)
+            assert reply.status_code == 400, path
+            assert re.search(f"{told}|at most 100000 characters", reply.text), path
+        with_tools(running, work)
+
+
+@pytest.mark.parametrize("command", ["ask", "retrieve"])
+def test_the_commands_refuse_a_question_of_too_many_words(project: Path, command: str) -> None:
+    question = " ".join(f"C{n}" for n in range(2000))
+    result = ragwright(project, command, question, code=1)
+    assert "the question has 2000 different words, more than 1000" in result.stderr
 
 
 def test_tools_have_no_stream_to_listen_to(project: Path) -> None:

@@ -175,8 +175,11 @@ class Question:
 
     def names_code(self, headings: Sequence[str]) -> bool:
         """True if a code of the question stands in one of these headings."""
-        named = self.held(" ".join(headings)) if self.codes else ()
-        return any(w.casefold() in self.codes and is_code(w, written=True) for w in named)
+        tokens = self.analyzer.tokens(" ".join(headings)) if self.codes else ()
+        return any(
+            whole in tokens and word.casefold() in self.codes and is_code(word, written=True)
+            for word, (whole, *_) in self.words.items()
+        )
 
     def share(self, held: Collection[str]) -> float:
         """The part of the weight of all words that some of them have."""
