@@ -1,72 +1,149 @@
-"""Word files: headings, numbered lists, tables and footnotes in reading order."""
+"""Word files: headings, numbered lists, tables, notes, comments and charts in reading order."""
 
 from __future__ import annotations
 
-import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..core import EmptySourceError, MalformedSourceError, require
-from ._archive import Archive, safe_xml
+from ..core import EmptySourceError, MalformedSourceError
+from ._chart import add_chart, diagram_text
 from ._extract import Extract, TextBuilder
+from ._html import read_html
+from ._office_text import ALTERNATIVE, BOX, FALLBACK, A, OfficeText, R, W, raised_by
 from ._options import SourceOptions
+from ._package import Package
+from ._plain import read_plain
+from ._sniff import sniff
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _MOST_COLUMNS = 63  # as many as Word itself allows
-_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
-_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
-_RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/"
+_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
+_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
+_OLD_IMAGE = "{urn:schemas-microsoft-com:vml}imagedata"
+_TRANSPARENT = frozenset(
+    {f"{W}{name}" for name in ("sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag")}
+    | {ALTERNATIVE, f"{ALTERNATIVE.partition('}')[0]}}}Choice"}
+)
+"""Elements around blocks that change nothing."""
+_REFERENCES = (
+    f"{W}footnoteReference", f"{W}endnoteReference", f"{W}commentReference", _CHART, _DIAGRAM,
+    f"{A}blip", _OLD_IMAGE,
+)  # fmt: skip
+IMAGES_LEFT_OUT = (
+    "left out: text in pictures is read from image files and scans only",
+    "save what it shows as text beside it",
+)
+_PAGE_NUMBER = re.compile(
+    r"(?i)[\W\d]*(?:(?:page|seite|pagina|página|strona|of|von|de|sur)[\W\d]*)*"
+)
 
 
 def read_docx(data: bytes, where: str, options: SourceOptions) -> Extract:
     """Read a Word file; merged table cells are repeated in every place they cover.
+
+    Running heads and feet stand at the end, each once; comments after their paragraph.
 
     Raises:
         EmptySourceError: No text.
         EncryptedSourceError: Protected by a password.
         MalformedSourceError: Truncated or damaged.
     """
-    Archive(data, where, options)
-    docx = require("docx", "docs", "reading Word files")
-    try:
-        document = docx.Document(io.BytesIO(data))
-    except Exception as error:
-        raise MalformedSourceError(
-            f"the Word file is damaged: {error}", where=where, hint="open it in Word and save it"
-        ) from error
     builder = TextBuilder()
-    _Walk(document, builder).body(document.element.body)
+    package = Package(data, where, options, builder)
+    walk = _Walk(package, builder, options)
+    walk.document()
     if builder.empty:
         raise EmptySourceError("the Word file contains no text", where=where, hint="remove it")
-    properties = document.core_properties
+    about = package.properties()
     return builder.extract(
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-        {key: getattr(properties, key) for key in ("author", "subject", "keywords", "category")},
-        title=(properties.title or "").strip(),
-        dates=(properties.created, properties.modified),
+        {
+            "author": about.get("creator"),
+            **{key: about.get(key) for key in ("subject", "keywords", "category")},
+        },
+        title=about.get("title", ""),
+        dates=(about.get("created"), about.get("modified")),
     )
 
 
 class _Walk:
     """Walks through the body once and feeds the builder."""
 
-    def __init__(self, document: Any, builder: TextBuilder) -> None:
+    def __init__(self, package: Package, builder: TextBuilder, options: SourceOptions) -> None:
+        self._package = package
         self._builder = builder
-        self._styles = _Styles(document)
-        self._numbers = _Numbering(document)
-        self._notes = _notes(document)
+        self._options = options
+        self._main = package.main("word/document.xml")
+        self._parts = {relation.id: relation for relation in package.relations(self._main)}
+        self._styles = _Styles(self._root("styles"))
+        self._numbers = _Numbering(self._root("numbering"))
+        self._words = OfficeText(builder, self._styles.raised)
+        self._notes = {
+            (kind, note.get(f"{W}id") or ""): text
+            for kind in ("footnote", "endnote", "comment")
+            if (root := self._root(f"{kind}s")) is not None
+            for note in root.iter(f"{W}{kind}")
+            if not note.get(f"{W}type")  # separators
+            and (text := " ".join(filter(None, (self._text(p) for p in note.iter(f"{W}p")))))
+        }
+        self._people = {
+            comment.get(f"{W}id") or "": ", ".join(
+                filter(None, (comment.get(f"{W}author"), comment.get(f"{W}date")))
+            )
+            for root in (self._root("comments"),)
+            for comment in (root.iter(f"{W}comment") if root is not None else ())
+        }
         self._in_list = False
+
+    def _root(self, kind: str) -> Any:
+        names = (r.target for r in self._parts.values() if r.kind == kind and r.target)
+        return self._package.root(next(names, ""))
+
+    def document(self) -> None:
+        """Read the body, then the running heads and feet.
+
+        Raises:
+            MalformedSourceError: There is no body.
+        """
+        root = self._package.root(self._main)
+        body = root.find(f"{W}body") if root is not None else None
+        if body is None:
+            raise MalformedSourceError(
+                f"the Word file is damaged: {self._main!r} cannot be read",
+                where=self._package.where,
+                hint="open it in Word and save it",
+            )
+        self.body(body)
+        said: dict[str, None] = {}
+        for reference in body.iter(f"{W}headerReference", f"{W}footerReference"):
+            kind = "Header" if reference.tag == f"{W}headerReference" else "Footer"
+            part = self._package.root(self._target(reference.get(f"{R}id")))
+            text = self.cell(part) if part is not None else ""
+            if not _PAGE_NUMBER.fullmatch(text):
+                said[f"{kind}: {text}"] = None
+        for line in said:
+            self._builder.add(line)
+
+    def _target(self, relation: str | None) -> str:
+        found = self._parts.get(relation or "")
+        return found.target if found is not None else ""
+
+    def _text(self, paragraph: Any) -> str:
+        return self._words.of(paragraph).strip()
 
     def body(self, container: Any) -> None:
         for block in blocks(container):
-            if block.tag == f"{_W}tbl":
+            if block.tag == f"{W}tbl":
                 self._builder.table(self.grid(block))
                 self._in_list = False
+                self._beside(block)
+            elif block.tag == f"{W}altChunk":
+                self._imported(self._target(block.get(f"{R}id")))
             else:
                 self.paragraph(block)
 
     def paragraph(self, paragraph: Any) -> None:
-        text = paragraph_text(paragraph).strip()
+        text = self._text(paragraph)
         level = self._styles.heading(paragraph)
         marker, depth = self.marker(paragraph) if text else ("", 0)
         if text and level:
@@ -80,11 +157,46 @@ class _Walk:
             self._in_list = bool(marker) and not level
         for box in text_boxes(paragraph):
             self.body(box)
-        for mark in paragraph.iter(f"{_W}footnoteReference", f"{_W}endnoteReference"):
-            kind = "footnotes" if mark.tag.endswith("footnoteReference") else "endnotes"
-            note = self._notes.get((kind, mark.get(f"{_W}id") or ""))
-            if note:
-                self._builder.add(note)
+        self._beside(paragraph)
+
+    def _beside(self, block: Any) -> None:
+        """Append what a paragraph or table refers to: notes, comments, charts, drawings."""
+        for mark in block.iter(*_REFERENCES):
+            above = {parent.tag for parent in _parents(mark, block)}
+            if FALLBACK in above or (BOX in above and block.tag == f"{W}p"):
+                continue
+            kind = mark.tag.rpartition("}")[2].removesuffix("Reference")
+            if mark.tag == _CHART:
+                self._chart(self._target(mark.get(f"{R}id")))
+            elif mark.tag == _DIAGRAM:
+                root = self._package.root(self._target(mark.get(f"{R}dm")))
+                for text in diagram_text(root) if root is not None else ():
+                    self._builder.add(text)
+            elif kind in ("blip", "imagedata"):
+                self._builder.miss("image", *IMAGES_LEFT_OUT)
+            elif note := self._notes.get((kind, mark.get(f"{W}id") or "")):
+                by = self._people.get(mark.get(f"{W}id") or "", "")
+                self._builder.add(f"Comment ({by}): {note}" if kind == "comment" else note)
+
+    def _chart(self, name: str) -> None:
+        root = self._package.root(name)
+        if root is None:
+            self._builder.miss("chart", "left out: its part is missing", "insert the chart again")
+        else:
+            add_chart(self._builder, root)
+
+    def _imported(self, name: str) -> None:
+        """Append a part in another format (altChunk) that Word puts in when it opens the file."""
+        data = self._package.read(name) if name else b""
+        kind = sniff(data) if data else ""
+        if kind == "html":
+            self._builder.markdown(read_html(data, name, self._options).text)
+        elif kind == "text":
+            self._builder.add(read_plain(data, name, ".txt", self._options).text)
+        else:
+            self._builder.miss(
+                "imported part (altChunk)", "left out", "open the file in Word and save it"
+            )
 
     def marker(self, paragraph: Any) -> tuple[str, int]:
         number, level = self._styles.numbering(paragraph)
@@ -93,14 +205,14 @@ class _Walk:
     def grid(self, table: Any) -> list[list[str]]:
         """Return the cells of a table; merged ones are repeated, rows that start late padded."""
         rows: list[list[str]] = []
-        for row in table.iter(f"{_W}tr"):
+        for row in table.iter(f"{W}tr"):
             if _nearest_table(row) is not table:
                 continue
             cells = [""] * min(_value(row, "trPr/gridBefore", 0), _MOST_COLUMNS)
             for cell in _row_cells(row):
                 across = max(1, min(_value(cell, "tcPr/gridSpan", 1), _MOST_COLUMNS))
-                merge = cell.find(f"{_W}tcPr/{_W}vMerge")
-                if merge is not None and merge.get(f"{_W}val") != "restart" and rows:
+                merge = cell.find(f"{W}tcPr/{W}vMerge")
+                if merge is not None and merge.get(f"{W}val") != "restart" and rows:
                     text = rows[-1][len(cells)] if len(cells) < len(rows[-1]) else ""
                 else:
                     text = self.cell(cell)
@@ -111,10 +223,10 @@ class _Walk:
     def cell(self, cell: Any) -> str:
         parts = []
         for block in blocks(cell):
-            if block.tag == f"{_W}tbl":
+            if block.tag == f"{W}tbl":
                 parts += [text for row in self.grid(block) for text in row]
                 continue
-            text = paragraph_text(block).strip()
+            text = self._text(block)
             marker, _ = self.marker(block) if text else ("", 0)
             parts.append(f"{marker} {text}" if marker else text)
             for box in text_boxes(block):
@@ -125,42 +237,18 @@ class _Walk:
 def blocks(container: Any) -> Iterator[Any]:
     """Yield the paragraphs and tables of a body, cell or text box in order."""
     for child in container:
-        if child.tag in (f"{_W}p", f"{_W}tbl"):
+        if child.tag in (f"{W}p", f"{W}tbl", f"{W}altChunk"):
             yield child
-        elif child.tag in (f"{_W}sdt", f"{_W}sdtContent", f"{_W}customXml", f"{_W}ins"):
+        elif child.tag in _TRANSPARENT:
             yield from blocks(child)
-
-
-def paragraph_text(paragraph: Any) -> str:
-    """Return a paragraph's text with insertions, without deletions and text boxes."""
-    parts: list[str] = []
-    _runs(paragraph, parts)
-    return "".join(parts)
-
-
-def _runs(element: Any, parts: list[str]) -> None:
-    for child in element:
-        tag = child.tag
-        if tag in (f"{_W}t", _MATH):
-            parts.append(child.text or "")
-        elif tag in (f"{_W}tab", f"{_W}ptab"):
-            parts.append("\t")
-        elif tag in (f"{_W}br", f"{_W}cr"):
-            parts.append("\n")
-        elif tag == f"{_W}noBreakHyphen":
-            parts.append("-")
-        elif tag not in (f"{_W}txbxContent", f"{_W}pPr", f"{_W}del", f"{_W}moveFrom", _FALLBACK):
-            _runs(child, parts)
 
 
 def text_boxes(paragraph: Any) -> list[Any]:
     """Find the text boxes anchored in a paragraph; each once, although Word stores them twice."""
     return [
         box
-        for box in paragraph.iter(f"{_W}txbxContent")
-        if not any(
-            parent.tag in (_FALLBACK, f"{_W}txbxContent") for parent in _parents(box, paragraph)
-        )
+        for box in paragraph.iter(BOX)
+        if not any(parent.tag in (FALLBACK, BOX) for parent in _parents(box, paragraph))
     ]
 
 
@@ -172,46 +260,49 @@ def _parents(element: Any, stop: Any) -> Iterator[Any]:
 
 
 def _nearest_table(row: Any) -> Any:
-    return next((p for p in _parents(row, None) if p.tag == f"{_W}tbl"), None)
+    return next((p for p in _parents(row, None) if p.tag == f"{W}tbl"), None)
 
 
 def _row_cells(row: Any) -> Iterator[Any]:
     for child in row:
-        if child.tag == f"{_W}tc":
+        if child.tag == f"{W}tc":
             yield child
-        elif child.tag in (f"{_W}sdt", f"{_W}sdtContent", f"{_W}customXml"):
+        elif child.tag in _TRANSPARENT:
             yield from _row_cells(child)
 
 
 def _value(element: Any, path: str, default: int) -> int:
-    child = element.find("/".join(f"{_W}{name}" for name in path.split("/")))
-    value = child.get(f"{_W}val") if child is not None else None
+    child = element.find("/".join(f"{W}{name}" for name in path.split("/")))
+    value = child.get(f"{W}val") if child is not None else None
     return int(value) if value and value.isdecimal() else default
 
 
 class _Styles:
     """Paragraph styles: which are headings, which carry a list."""
 
-    def __init__(self, document: Any) -> None:
-        self._elements: dict[str, Any] = {}
-        try:
-            styles = document.styles.element.iter(f"{_W}style")
-        except (KeyError, AttributeError):  # a file without a style sheet
-            styles = iter(())
-        for style in styles:
-            self._elements[style.get(f"{_W}styleId") or ""] = style
+    def __init__(self, root: Any) -> None:
+        styles = root.iter(f"{W}style") if root is not None else ()
+        self._elements = {style.get(f"{W}styleId") or "": style for style in styles}
 
     def of(self, paragraph: Any) -> str:
-        style = paragraph.find(f"{_W}pPr/{_W}pStyle")
-        return (style.get(f"{_W}val") or "") if style is not None else ""
+        style = paragraph.find(f"{W}pPr/{W}pStyle")
+        return (style.get(f"{W}val") or "") if style is not None else ""
+
+    def raised(self, name: str) -> int:
+        """Return 1 if a character style raises text, -1 if it lowers it, else 0."""
+        heights = (raised_by(style.find(f"{W}rPr")) for style in self._based(name))
+        return next((height for height in heights if height is not None), 0)
 
     def _chain(self, paragraph: Any) -> Iterator[Any]:
-        name, seen = self.of(paragraph), set()
+        return self._based(self.of(paragraph))
+
+    def _based(self, name: str) -> Iterator[Any]:
+        seen: set[str] = set()
         while name in self._elements and name not in seen:
             seen.add(name)
             yield self._elements[name]
-            based = self._elements[name].find(f"{_W}basedOn")
-            name = (based.get(f"{_W}val") or "") if based is not None else ""
+            based = self._elements[name].find(f"{W}basedOn")
+            name = (based.get(f"{W}val") or "") if based is not None else ""
 
     def heading(self, paragraph: Any) -> int:
         """Return the level from 1; 0 if the paragraph is not a heading."""
@@ -219,8 +310,8 @@ class _Styles:
         for style in self._chain(paragraph):
             if level < 9:
                 break
-            name = style.find(f"{_W}name")
-            words = (name.get(f"{_W}val") or "").lower().split() if name is not None else []
+            name = style.find(f"{W}name")
+            words = (name.get(f"{W}val") or "").lower().split() if name is not None else []
             if words[:1] == ["heading"] and len(words) == 2 and words[1].isdecimal():
                 return int(words[1])
             if words == ["title"]:
@@ -232,14 +323,14 @@ class _Styles:
         """Return a paragraph's list and level, from itself or its style; ``""`` without a list."""
         number, level = "", None
         for element in (paragraph, *self._chain(paragraph)):
-            properties = element.find(f"{_W}pPr/{_W}numPr")
+            properties = element.find(f"{W}pPr/{W}numPr")
             if properties is None:
                 continue
-            if level is None and properties.find(f"{_W}ilvl") is not None:
+            if level is None and properties.find(f"{W}ilvl") is not None:
                 level = _value(properties, "ilvl", 0)
-            number_id = properties.find(f"{_W}numId")
+            number_id = properties.find(f"{W}numId")
             if number_id is not None:
-                number = number_id.get(f"{_W}val") or ""
+                number = number_id.get(f"{W}val") or ""
                 break
         return ("" if number == "0" else number), level
 
@@ -247,30 +338,28 @@ class _Styles:
 class _Numbering:
     """Numbers list items as Word prints them."""
 
-    def __init__(self, document: Any) -> None:
+    def __init__(self, root: Any) -> None:
         self._levels: dict[str, dict[int, tuple[str, str, int, str]]] = {}
         self._abstract: dict[str, str] = {}
         self._overrides: dict[str, dict[int, int]] = {}
         self._counts: dict[str, dict[int, int]] = {}
         self._met: set[str] = set()
-        try:
-            root = document.part.part_related_by(f"{_RELATION}numbering").element
-        except (KeyError, AttributeError):
+        if root is None:
             return
-        for abstract in root.iter(f"{_W}abstractNum"):
+        for abstract in root.iter(f"{W}abstractNum"):
             levels = {}
-            for level in abstract.iter(f"{_W}lvl"):
+            for level in abstract.iter(f"{W}lvl"):
                 form, text, style = (_attribute(level, n) for n in ("numFmt", "lvlText", "pStyle"))
-                index = int(level.get(f"{_W}ilvl") or 0)
+                index = int(level.get(f"{W}ilvl") or 0)
                 levels[index] = (form or "decimal", text, _value(level, "start", 1), style)
-            self._levels[abstract.get(f"{_W}abstractNumId") or ""] = levels
-        for number in root.iter(f"{_W}num"):
-            key = number.get(f"{_W}numId") or ""
+            self._levels[abstract.get(f"{W}abstractNumId") or ""] = levels
+        for number in root.iter(f"{W}num"):
+            key = number.get(f"{W}numId") or ""
             self._abstract[key] = _attribute(number, "abstractNumId")
             self._overrides[key] = {
-                int(o.get(f"{_W}ilvl") or 0): _value(o, "startOverride", 1)
-                for o in number.iter(f"{_W}lvlOverride")
-                if o.find(f"{_W}startOverride") is not None
+                int(o.get(f"{W}ilvl") or 0): _value(o, "startOverride", 1)
+                for o in number.iter(f"{W}lvlOverride")
+                if o.find(f"{W}startOverride") is not None
             }
 
     def marker(self, number: str, level: int | None, style: str) -> tuple[str, int]:
@@ -299,8 +388,8 @@ class _Numbering:
 
 
 def _attribute(element: Any, name: str) -> str:
-    child = element.find(f"{_W}{name}")
-    return (child.get(f"{_W}val") or "") if child is not None else ""
+    child = element.find(f"{W}{name}")
+    return (child.get(f"{W}val") or "") if child is not None else ""
 
 
 def _spell(count: int, form: str) -> str:
@@ -318,22 +407,3 @@ def _spell(count: int, form: str) -> str:
                 roman, left = roman + digits, left - value
         return roman if form == "lowerRoman" else roman.upper()
     return f"{count:02d}" if form == "decimalZero" else str(count)
-
-
-def _notes(document: Any) -> dict[tuple[str, str], str]:
-    """Return footnotes and endnotes by kind and id."""
-    notes: dict[tuple[str, str], str] = {}
-    for kind, single in (("footnotes", "footnote"), ("endnotes", "endnote")):
-        try:
-            part = document.part.part_related_by(f"{_RELATION}{kind}")
-        except KeyError:
-            continue
-        etree = require("lxml.etree", "docs", "reading Word files")
-        for note in etree.fromstring(safe_xml(part.blob, kind)).iter(f"{_W}{single}"):
-            if note.get(f"{_W}type"):  # separators
-                continue
-            paragraphs = (paragraph_text(p).strip() for p in note.iter(f"{_W}p"))
-            text = " ".join(p for p in paragraphs if p)
-            if text:
-                notes[kind, note.get(f"{_W}id") or ""] = text
-    return notes

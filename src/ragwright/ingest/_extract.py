@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core import Document, Metadata, Page, RagwrightError, Section, Span
+from ..core import (
+    Document,
+    Metadata,
+    Page,
+    RagwrightError,
+    Section,
+    Span,
+    UnsupportedSourceError,
+    counted,
+)
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date, normalise
 
@@ -71,6 +81,7 @@ class TextBuilder:
         self._length = 0
         self._pages: list[tuple[str, int]] = []
         self._waiting: list[str] = []
+        self._missed: Counter[tuple[str, str, str]] = Counter()
         self._headings: list[tuple[str, int, int]] = []
 
     def add(self, text: str, separator: str = "\n\n") -> Span | None:
@@ -112,6 +123,25 @@ class TextBuilder:
         """Start the next page, slide or sheet."""
         self._waiting.append(normalise(label))
 
+    def miss(self, noun: str, why: str, hint: str, count: int = 1) -> None:
+        """Count something that is guessed, dropped or unreadable; one warning for each cause.
+
+        Args:
+            noun: What it is, for one: ``image``.
+            why: What became of it: ``left out``.
+            hint: What a person can do about it.
+            count: How many more there are.
+        """
+        self._missed[noun, why, hint] += count
+
+    def faults(self) -> tuple[RagwrightError, ...]:
+        """Return one warning for each cause that was counted."""
+        return tuple(
+            UnsupportedSourceError(f"{counted(count, noun)}: {why}", hint=hint)
+            for (noun, why, hint), count in self._missed.items()
+            if count
+        )
+
     def extract(
         self,
         media_type: str,
@@ -142,7 +172,13 @@ class TextBuilder:
             pages=self.pages(),
             sections=sections,
             metadata=clean_metadata(metadata),
+            faults=self.faults(),
         )
+
+    @property
+    def length(self) -> int:
+        """Number of characters so far."""
+        return self._length
 
     @property
     def empty(self) -> bool:

@@ -7,13 +7,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core import EmptySourceError, MalformedSourceError, require
-from ._archive import Archive, safe_xml
+from ._archive import safe_xml
+from ._chart import add_chart, diagram_text
+from ._docx import IMAGES_LEFT_OUT
 from ._extract import Extract, TextBuilder
+from ._office_math import latex
+from ._office_text import FALLBACK, A, R
 from ._options import SourceOptions
+from ._package import Package
+from ._raised import Raised, join_raised
 
-_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}oMath"
+_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
+_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
 _FURNITURE = frozenset({13, 15, 16})  # slide number, footer, date
 _BODIES = frozenset({2, 7})  # body, object
+_DAMAGED = ("left out: damaged", "open the file in PowerPoint and save it")
 
 
 def read_pptx(data: bytes, where: str, options: SourceOptions) -> Extract:
@@ -24,20 +33,27 @@ def read_pptx(data: bytes, where: str, options: SourceOptions) -> Extract:
         EncryptedSourceError: Protected by a password.
         MalformedSourceError: Truncated or damaged.
     """
-    Archive(data, where, options)
+    builder = TextBuilder()
+    package = Package(data, where, options, builder)
     pptx = require("pptx", "docs", "reading PowerPoint files")
+    about = package.properties()
     try:
-        presentation = pptx.Presentation(io.BytesIO(data))
-        slides = list(presentation.slides)
+        presentation = pptx.Presentation(io.BytesIO(package.mended()))
+        listed = list(presentation.slides._sldIdLst)
     except Exception as error:
         raise MalformedSourceError(
             f"the PowerPoint file is damaged: {error}",
             where=where,
             hint="open it in PowerPoint and save it",
         ) from error
-    builder = TextBuilder()
     people = _people(presentation.part)
-    for slide in slides:
+    for entry in listed:
+        try:
+            slide = presentation.part.related_slide(entry.rId)
+        except Exception:  # the library fails in its own ways
+            builder.page()
+            builder.miss("slide", *_DAMAGED)
+            continue
         _slide(slide, builder, people)
     if builder.empty:
         raise EmptySourceError(
@@ -45,35 +61,58 @@ def read_pptx(data: bytes, where: str, options: SourceOptions) -> Extract:
             where=where,
             hint="pictures of text need text recognition first",
         )
-    properties = presentation.core_properties
-    title = (properties.title or "").strip()
+    title = about.get("title", "")
     return builder.extract(
         "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-        {key: getattr(properties, key) for key in ("author", "subject", "keywords")},
+        {
+            "author": about.get("creator"),
+            **{key: about.get(key) for key in ("subject", "keywords")},
+        },
         title="" if title == "PowerPoint Presentation" else title,
-        dates=(properties.created, properties.modified),
+        dates=(about.get("created"), about.get("modified")),
     )
 
 
 def _slide(slide: Any, builder: TextBuilder, people: dict[str, str]) -> None:
     title = slide.shapes.title
-    heading = title.text_frame.text.strip() if title is not None else ""
+    heading = _text(title.text_frame._txBody).strip() if title is not None else ""
     builder.page(" ".join(heading.split()))
     builder.heading(heading, 1)
     for shape in _shapes(slide.shapes):
         if title is not None and shape.shape_id == title.shape_id:
             continue
-        if getattr(shape, "has_table", False):
-            builder.table(_grid(shape.table))
-        elif getattr(shape, "has_chart", False):
-            builder.table(_chart(shape.chart))
-        elif shape.has_text_frame and not _is_furniture(shape):
-            builder.add(_frame(shape))
+        try:
+            _shape(shape, slide.part, builder)
+        except Exception:  # one bad shape must not lose the slide
+            builder.miss("shape", *_DAMAGED)
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
         notes = slide.notes_slide.notes_text_frame.text.strip()
         builder.add(f"Notes: {notes}" if notes else "")
     for comment in _comments(slide.part, people):
         builder.add(comment)
+
+
+def _shape(shape: Any, part: Any, builder: TextBuilder) -> None:
+    if getattr(shape, "has_table", False):
+        builder.table(_grid(shape.table))
+    elif shape.has_text_frame:
+        if not _is_furniture(shape):
+            builder.add(_frame(shape))
+        return
+    for mark in shape._element.iter(_CHART, _DIAGRAM, f"{A}blip"):
+        if mark.tag == f"{A}blip":
+            builder.miss("image", *IMAGES_LEFT_OUT)
+            continue
+        related = part.rels.get(mark.get(f"{R}id") or mark.get(f"{R}dm"))
+        if related is None:
+            builder.miss("chart", "left out: its part is missing", "insert the chart again")
+            continue
+        etree = require("lxml.etree", "docs", "reading PowerPoint files")
+        root = etree.fromstring(safe_xml(related.target_part.blob, "chart"))
+        if mark.tag == _CHART:
+            add_chart(builder, root)
+        else:
+            builder.add("\n".join(diagram_text(root)))
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:
@@ -90,14 +129,14 @@ def _is_furniture(shape: Any) -> bool:
 
 def _frame(shape: Any) -> str:
     """Return the paragraphs of a shape; bullets and numbers become Markdown list items."""
-    paragraphs = [p for p in shape.text_frame.paragraphs if p.text.strip()]
+    paragraphs = [p for p in shape.text_frame.paragraphs if _text(p._p).strip()]
     body = shape.is_placeholder and int(shape.placeholder_format.type or 0) in _BODIES
     lines: list[str] = []
     counts: dict[int, int] = {}
     for paragraph in paragraphs:
         kind = _bullet(paragraph, body and len(paragraphs) > 1)
         counts = {level: n for level, n in counts.items() if level <= paragraph.level}
-        text = " ".join(paragraph.text.split())
+        text = " ".join(_text(paragraph._p).split())
         if kind == "number":
             counts[paragraph.level] = counts.get(paragraph.level, 0) + 1
             text = f"{counts[paragraph.level]}. {text}"
@@ -108,38 +147,44 @@ def _frame(shape: Any) -> str:
     return "\n".join(lines).replace("\n\n\n", "\n")
 
 
+def _text(element: Any) -> str:
+    """Return the text of paragraphs, with raised and lowered runs and equations."""
+    pieces: list[Raised] = []
+    for child in element.iter(f"{A}p", f"{A}t", f"{A}br", _MATH):
+        if child.tag == f"{A}p":
+            pieces.append(("\n", 0))
+        elif child.tag == f"{A}br":
+            pieces.append(("\v", 0))
+        elif child.tag == _MATH:
+            pieces.append((latex(child), 0))
+        elif not any(parent.tag == FALLBACK for parent in child.iterancestors()):
+            properties = child.getparent().find(f"{A}rPr")
+            base = properties.get("baseline", "0") if properties is not None else "0"
+            height = 0 if base.strip("0%") == "" else -1 if base.startswith("-") else 1
+            pieces.append((child.text or "", height))
+    return join_raised(pieces).strip("\n")
+
+
 def _bullet(paragraph: Any, by_default: bool) -> str:
     properties = paragraph._p.pPr  # python-pptx offers no public way to the bullet
     if properties is not None:
-        if properties.find(f"{_A}buNone") is not None:
+        if properties.find(f"{A}buNone") is not None:
             return ""
-        if properties.find(f"{_A}buAutoNum") is not None:
+        if properties.find(f"{A}buAutoNum") is not None:
             return "number"
-        if properties.find(f"{_A}buChar") is not None:
+        if properties.find(f"{A}buChar") is not None:
             return "bullet"
     return "bullet" if by_default or paragraph.level else ""
 
 
 def _grid(table: Any) -> list[list[str]]:
-    rows = [[cell.text_frame.text for cell in row.cells] for row in table.rows]
+    rows = [[_text(cell._tc) for cell in row.cells] for row in table.rows]
     for r, row in enumerate(table.rows):
         for c, cell in enumerate(row.cells):
             if cell.is_merge_origin:
                 for down in range(cell.span_height):
                     for across in range(cell.span_width):
-                        rows[r + down][c + across] = cell.text_frame.text
-    return rows
-
-
-def _chart(chart: Any) -> list[list[str]]:
-    """Return the numbers behind a chart: categories down, series across."""
-    title = chart.chart_title.text_frame.text if chart.has_title else ""
-    series = [s for plot in chart.plots for s in plot.series]
-    categories = [str(c) for c in chart.plots[0].categories] if len(chart.plots) else []
-    rows = [[title, *(s.name for s in series)]]
-    for index, category in enumerate(categories):
-        values = [s.values[index] if index < len(s.values) else None for s in series]
-        rows.append([category, *("" if v is None else f"{v:g}" for v in values)])
+                        rows[r + down][c + across] = rows[r][c]
     return rows
 
 

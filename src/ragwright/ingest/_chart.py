@@ -1,0 +1,97 @@
+"""Charts of Office files as tables: what their points stand for, and the points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._extract import TextBuilder
+from ._numbers import show_number
+
+_C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_Points = dict[int, str]
+
+
+def add_chart(builder: TextBuilder, root: Any) -> None:
+    """Append a chart: its title, the titles of its axes, its series as columns of a table.
+
+    Numbers keep all their digits. Series that share no categories have tables of their own.
+    """
+    title = _text(root.find(f"{_C}chart/{_C}title"))
+    axes = [
+        _text(axis.find(f"{_C}title"))
+        for axis in root.iterfind(f"{_C}chart/{_C}plotArea/*")
+        if axis.tag.endswith("Ax")
+    ]
+    start = builder.length
+    tables: list[tuple[list[_Points], list[tuple[str, _Points]]]] = []
+    for series in root.iter(f"{_C}ser"):
+        labels = _labels(series.find(f"{_C}cat"), series.find(f"{_C}xVal"))
+        name = " ".join(_points(series.find(f"{_C}tx")).values())
+        columns = [
+            (name if key != "bubbleSize" else f"{name} (size)".strip(), _points(values))
+            for key in ("val", "yVal", "bubbleSize")
+            if (values := series.find(f"{_C}{key}")) is not None
+        ]
+        if tables and labels == tables[-1][0]:
+            tables[-1][1].extend(columns)
+        else:
+            tables.append((labels, columns))
+    for labels, columns in tables:
+        places = sorted({at for points in (*labels, *(p for _, p in columns)) for at in points})
+        head = [title, *[""] * (len(labels) - 1)] if labels else [title]
+        rows = [[*head, *(name for name, _ in columns)]]
+        rows += [
+            [points.get(at, "") for points in (*(labels or [{}]), *(p for _, p in columns))]
+            for at in places
+        ]
+        builder.table(rows if places else [])
+    if builder.length == start:
+        builder.add(title)
+    builder.add(f"Axes: {', '.join(filter(None, axes))}" if any(axes) else "")
+
+
+def _labels(*sources: Any) -> list[_Points]:
+    """Return the categories of a series, outer levels first and repeated down."""
+    source = next((source for source in sources if source is not None), None)
+    levels = [] if source is None else list(source.iter(f"{_C}lvl"))
+    if not levels:
+        points = _points(source)
+        return [points] if points else []
+    places = sorted({at for level in levels for at in _points(level)})
+    labels = []
+    for level in reversed(levels):
+        points, last = _points(level), ""
+        labels.append({at: (last := points.get(at, last)) for at in places})
+    return labels
+
+
+def _points(source: Any) -> _Points:
+    """Return the points of a series by place; numbers as their format shows them."""
+    if source is None:
+        return {}
+    code = source.findtext(f".//{_C}formatCode") or ""
+    numbers = source.find(f".//{_C}numCache") is not None or source.find(f"{_C}numLit") is not None
+    points: _Points = {}
+    for point in source.iter(f"{_C}pt"):
+        text, place = point.findtext(f"{_C}v") or "", point.get("idx") or ""
+        if numbers:
+            try:
+                text = show_number(float(text), point.get("formatCode") or code, exact=True)
+            except ValueError:
+                pass
+        points[int(place) if place.isdecimal() else len(points)] = text
+    return points or {at: v.text or "" for at, v in enumerate(source.iterfind(f"{_C}v"))}
+
+
+def _text(title: Any) -> str:
+    if title is None:
+        return ""
+    texts = (t.text or "" for tag in (f"{_A}t", f"{_C}v") for t in title.iter(tag))
+    return " ".join("".join(texts).split())
+
+
+def diagram_text(root: Any) -> list[str]:
+    """Return the texts of a SmartArt drawing, in the order of its data."""
+    paragraphs = ("".join(t.text or "" for t in p.iter(f"{_A}t")) for p in root.iter(f"{_A}p"))
+    return [" ".join(text.split()) for text in paragraphs if text.strip()]
