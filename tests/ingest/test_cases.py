@@ -67,56 +67,9 @@ FAIL: dict[str, str] = {
     """,
     "raised-text": """
         sup-pdf
-        sup-docx
-        sup-docx-marks
-    """,
-    "sheet-shape": """
-        sheet-spacer
-        sheet-blankrow
-        sheet-two-spacers
-        sheet-spacer-before-sum
-    """,
-    "number-formats": """
-        num-formats
-        num-share-zip
-        num-percent
-        num-leading-zeros
-        num-mask
-        num-chart-big
-        num-chart-dates
-    """,
-    "formulas": """
-        formula-no-value
-        formula-comment
-        formula-error-cell
-        formula-cross-sheet
-        formula-comment-2
-    """,
-    "one-bad-part": """
-        bad-chart3d
-        bad-chart-na
-        bad-strict-docx
-        bad-strict-pptx
-        bad-emptydate
-        bad-missing-thumb
-        bad-null-rel
-        bad-d1
-        bad-d3
-        bad-d4
-        bad-pie3d
-        bad-docx-no-styles
-        bad-docx-image-gone
     """,
     "left-out": """
-        left-header
-        left-comment
-        left-altchunk
-        left-tick
-        left-symbol-mu
         left-pdf-note
-        left-chart-xy
-        left-chart-multilevel
-        left-first-header
     """,
     "forms": """
         form-values
@@ -137,9 +90,6 @@ FAIL: dict[str, str] = {
     """,
     "ole-sniff": """
         ole-doc-style-names
-    """,
-    "equations": """
-        eq-omml
     """,
 }
 """Kind -> ids that do not hold yet."""

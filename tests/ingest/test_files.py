@@ -115,7 +115,7 @@ def test_a_bomb_that_lies_about_its_size_is_not_unpacked() -> None:
     bomb = make.lying_archive("xl/workbook.xml", b" " * 60_000_000, 1000)
     tracemalloc.start()
     try:
-        assert "size" in refused(MalformedSourceError, "a.xlsx", bomb)
+        assert "damaged" in refused(MalformedSourceError, "a.xlsx", bomb)
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
         tracemalloc.stop()
@@ -123,7 +123,7 @@ def test_a_bomb_that_lies_about_its_size_is_not_unpacked() -> None:
 
 def test_two_cells_in_far_corners_are_not_a_table_of_billions() -> None:
     data = make.xlsx({"S": [["a", "b"]]}, places={"B1": "XFD1048576"})
-    assert "1,048,576 rows" in refused(MalformedSourceError, "a.xlsx", data)
+    assert read("a.xlsx", data).text == "# S\n\n| a | b |\n| - | - |"
 
 
 @pytest.mark.slow
@@ -340,8 +340,7 @@ def test_workbook_sheets_are_pages_and_blocks_tables() -> None:
         make.xlsx({"Prices": [["a", "b", "", "x"], [1, 2.5, "", "y"]], "Rest": [["only"]]}),
     )
     assert [p.label for p in extract.pages] == ["Prices", "Rest"]
-    assert "| a | b |\n| - | - |\n| 1 | 2.5 |" in extract.text
-    assert "| x |\n| - |\n| y |" in extract.text
+    assert "| a | b | x |\n| - | - | - |\n| 1 | 2.5 | y |" in extract.text
 
 
 def test_word_lists_tables_and_headings(tmp_path: Path) -> None:

@@ -13,15 +13,19 @@ from pathlib import Path, PurePosixPath
 from ..core import Document, StoreError, groups_in
 from ._store import IndexSpec, Store
 
-_VERSION = 5
+_VERSION = 6
 _SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".csv", ".tsv")
 _HEADER_ROWS = 12
 """Rows in which the header is looked for: notes may stand above it."""
 _MOST_COLUMNS = 500
 _LONGEST_NAME = 60
 _CELLS = re.compile(r"(?<!\\)\|")
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?")
-"""Numbers that a column of numbers holds; ``007`` and longer ones are texts."""
+_NUMBER = re.compile(
+    r"(-?)([^\w\s.,-]?)((?:0|[1-9]\d{0,14})(?:\.\d{1,15})?)( ?[^\w\s.,]| [A-Z]{3}|)"
+)
+"""Numbers that a column of numbers holds, with the unit of all: ``$5``, ``7.5%``, ``3 EUR``.
+``007`` and longer ones are texts.
+"""
 _SCHEMA = """
 CREATE TABLE _documents (id TEXT PRIMARY KEY, hash TEXT NOT NULL, groups TEXT NOT NULL);
 CREATE TABLE _tables (
@@ -181,7 +185,7 @@ def _values(table: _Table) -> Iterator[Sequence[object]]:
     """The rows as they are stored: empty cells as NULL, numbers in columns of numbers."""
     for number, (start, end, cells) in enumerate(table.rows, 1):
         typed = (
-            None if not cell else (float(cell) if "." in cell else int(cell)) if numeric else cell
+            None if not cell else _NUMBER.sub(r"\1\3", cell) if numeric else cell
             for cell, numeric in zip(cells, table.numeric, strict=True)
         )
         yield (number, start, end, *typed)
@@ -222,8 +226,8 @@ def _table_of(block: Sequence[_Row]) -> Iterator[_Table]:
 
 
 def _is_numeric(cells: Iterable[str]) -> bool:
-    held = [cell for cell in cells if cell]
-    return bool(held) and all(map(_NUMBER.fullmatch, held))
+    held = [_NUMBER.fullmatch(cell) for cell in cells if cell]
+    return all(held) and len({match.group(2, 4) for match in held if match}) == 1
 
 
 def unique(name: str, taken: set[str]) -> str:

@@ -1,0 +1,192 @@
+"""Workbooks of Open XML (XLSX): cells as the sheet shows them, with comments and drawings."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from ..core import MalformedSourceError, require
+from ._blocks import Cells, add_sheet, fill_merged
+from ._chart import add_chart
+from ._docx import IMAGES_LEFT_OUT
+from ._extract import TextBuilder
+from ._numbers import built_in_format, show_number
+from ._office_text import A, R
+from ._package import Package
+from ._raised import join_raised
+
+_S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
+_TICKS = {"1": "TRUE", "0": "FALSE"}
+_NOT_COMPUTED = (
+    "never computed, so the formula is stored in place of its value",
+    "open the workbook in a spreadsheet program and save it",
+)
+_MOST_COLUMNS = 16_384
+
+
+def read_workbook(package: Package, builder: TextBuilder) -> None:
+    """Feed the builder with the sheets of a workbook, each a page.
+
+    Raises:
+        MalformedSourceError: The list of sheets is missing or damaged.
+    """
+    book = _Book(package, builder)
+    for sheet in book.sheets():
+        target = book.target(sheet.get(f"{R}id"))
+        cells, beside = book.cells(target), TextBuilder()
+        book.beside(target, cells, beside)
+        add_sheet(builder, sheet.get("name") or "", cells, beside.text())
+
+
+class _Book:
+    """What the cells of a workbook refer to: texts, formats, and how days are counted."""
+
+    def __init__(self, package: Package, builder: TextBuilder) -> None:
+        self._package = package
+        self._builder = builder
+        self._etree = require("lxml.etree", "docs", "reading spreadsheets")
+        main = package.main("xl/workbook.xml")
+        relations = list(package.relations(main))
+        self._targets = {relation.id: relation.target for relation in relations}
+        named = {relation.kind: relation.target for relation in relations}
+        self._root = package.root(main)
+        if self._root is None:
+            raise MalformedSourceError(
+                f"the workbook is damaged: {main!r} cannot be read",
+                where=package.where,
+                hint="open it and save it again",
+            )
+        about, sums = self._root.find(f"{_S}workbookPr"), self._root.find(f"{_S}calcPr")
+        self._from_1904 = about is not None and about.get("date1904") in ("1", "true")
+        self._stale = sums is not None and sums.get("fullCalcOnLoad") in ("1", "true")
+        strings = package.root(named.get("sharedStrings", ""))
+        self._texts = [rich_text(item) for item in (strings if strings is not None else ())]
+        self._formats = _formats(package.root(named.get("styles", "")))
+
+    def sheets(self) -> Iterator[Any]:
+        """Yield the entries of the sheets in order."""
+        yield from self._root.iter(f"{_S}sheet")
+
+    def target(self, relation: str | None) -> str:
+        """Return the part of a sheet; empty if the package lacks it."""
+        return self._targets.get(relation or "", "")
+
+    def cells(self, part: str) -> Cells:
+        """Return the cells of a sheet that hold text."""
+        cells: Cells = {}
+        merged: list[tuple[int, int, int, int]] = []
+        try:
+            data = io.BytesIO(self._package.read(part)) if part else io.BytesIO(b"<none/>")
+            found = self._etree.iterparse(data, tag=(f"{_S}row", f"{_S}mergeCell"), huge_tree=True)
+            number = -1
+            for _, element in found:
+                if element.tag == f"{_S}row":
+                    number = int(element.get("r") or number + 2) - 1
+                    row = dict(self._row(element))
+                    if row:
+                        cells[number] = row
+                else:
+                    first, _, last = (element.get("ref") or "A1").partition(":")
+                    merged.append((*_place(first), *_place(last or first)))
+                element.clear()
+        except (MalformedSourceError, self._etree.XMLSyntaxError, ValueError):
+            self._builder.miss("damaged sheet", "read as far as it goes", "save the file again")
+        fill_merged(cells, merged)
+        return cells
+
+    def _row(self, row: Any) -> Iterator[tuple[int, str]]:
+        column = -1
+        for cell in row:
+            column = _place(cell.get("r") or "")[1] if cell.get("r") else column + 1
+            text = self._shown(cell)
+            if text and column < _MOST_COLUMNS:
+                yield column, text
+
+    def _shown(self, cell: Any) -> str:
+        """Return what a cell shows; its formula if that was never computed."""
+        kind, value = cell.get("t") or "n", cell.findtext(f"{_S}v") or ""
+        formula = cell.find(f"{_S}f")
+        if formula is not None and (not value or (self._stale and value == "0")):
+            if kind == "str" and self._stale is False:
+                return ""  # computed: an empty text
+            self._builder.miss("formula", *_NOT_COMPUTED)
+            return f"={formula.text}" if formula.text else value
+        if kind == "s":
+            at = int(value or -1)
+            return self._texts[at].strip() if 0 <= at < len(self._texts) else ""
+        if kind == "inlineStr":
+            inline = cell.find(f"{_S}is")
+            return rich_text(inline).strip() if inline is not None else ""
+        if kind == "b":
+            return _TICKS.get(value, value)
+        if kind == "d":
+            return value.removesuffix("T00:00:00").replace("T", " ")
+        code = self._formats.get(cell.get("s") or "0", "")
+        if kind != "n" or (not code and len(value) < 15 and value.isdecimal()):
+            return value.strip()
+        try:
+            number = float(value)
+        except ValueError:
+            return value
+        return show_number(number, code, from_1904=self._from_1904)
+
+    def beside(self, part: str, cells: Cells, builder: TextBuilder) -> None:
+        """Append what lies on a sheet beside its cells: comments, text boxes, charts of its own."""
+        related = {r.kind: r.target for r in self._package.relations(part) if r.target}
+        threads = self._package.root(related.get("threadedComment", ""))
+        notes = threads if threads is not None else self._package.root(related.get("comments", ""))
+        for note in notes.iter("{*}comment", "{*}threadedComment") if notes is not None else ():
+            text = " ".join("".join(t.text or "" for t in note.iter("{*}t", "{*}text")).split())
+            ref = note.get("ref") or ""
+            row = cells.get(_place(ref)[0], {})
+            label = row[min(row)] if row else ""
+            builder.add(f"Comment on {ref}{f' ({label})' if label else ''}: {text}" if text else "")
+        drawing = related.get("drawing", "")
+        root = self._package.root(drawing)
+        charts = {r.id: r.target for r in self._package.relations(drawing)} if drawing else {}
+        for shape in root.iter(f"{A}p", _CHART, f"{A}blip") if root is not None else ():
+            if shape.tag == f"{A}p":
+                builder.add("".join(t.text or "" for t in shape.iter(f"{A}t")).strip())
+            elif shape.tag == f"{A}blip":
+                self._builder.miss("image", *IMAGES_LEFT_OUT)
+            elif not cells:  # beside cells it shows what they hold
+                chart = self._package.root(charts.get(shape.get(f"{R}id") or "", ""))
+                if chart is not None:
+                    add_chart(builder, chart)
+
+
+def _formats(root: Any) -> dict[str, str]:
+    """Return the number formats by the number of a cell's style; general ones are left out."""
+    if root is None:
+        return {}
+    codes = {f.get("numFmtId"): f.get("formatCode") or "" for f in root.iter(f"{_S}numFmt")}
+    formats = {}
+    for at, style in enumerate(root.iterfind(f"{_S}cellXfs/{_S}xf")):
+        number = style.get("numFmtId") or "0"
+        code = codes.get(number) or (built_in_format(int(number)) if number.isdecimal() else "")
+        if code and code.casefold() not in ("general", "@"):
+            formats[str(at)] = code
+    return formats
+
+
+def rich_text(item: Any) -> str:
+    """Return a text of a cell, with raised and lowered runs, without the readings of its signs."""
+    pieces = []
+    for part in item:
+        if part.tag in (f"{_S}t", f"{_S}r"):
+            text = part.text if part.tag == f"{_S}t" else part.findtext(f"{_S}t")
+            align = part.find(f"{_S}rPr/{_S}vertAlign")
+            place = align.get("val") if align is not None else ""
+            pieces.append((text or "", {"superscript": 1, "subscript": -1}.get(place or "", 0)))
+    return join_raised(pieces)
+
+
+def _place(ref: str) -> tuple[int, int]:
+    """Return row and column from 0 of a place such as ``AB12``."""
+    letters = ref.rstrip("0123456789")
+    column = 0
+    for letter in letters:
+        column = column * 26 + ord(letter) - 64
+    return int(ref[len(letters) :] or 1) - 1, column - 1
