@@ -12,7 +12,6 @@ from ..core import (
     RagwrightError,
     UnsupportedSourceError,
 )
-from ._docx import read_docx
 from ._eml import read_eml, read_mbox
 from ._epub import read_epub
 from ._extract import Extract
@@ -21,12 +20,11 @@ from ._markdown import read_markdown
 from ._odt import read_odt
 from ._options import SourceOptions
 from ._plain import CODE, read_plain
-from ._pptx import read_pptx
-from ._sheet import read_sheet
 from ._sniff import BINARY, NAMES, SUFFIXES, is_element, sniff, sniff_mail
 from ._tabular import read_csv
 from ._xml import read_xml
 from .ocr import ScannedPage
+from .office import read_docx, read_pptx, read_sheet
 from .parsers import parse_by, parser_of
 from .pdf import read_pdf
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from ..core import MalformedSourceError, require
-from ._archive import Archive, safe_xml
-from ._extract import TextBuilder
-from ._options import SourceOptions
+from ...core import MalformedSourceError, require
+from .._archive import Archive, safe_xml
+from .._extract import TextBuilder
+from .._options import SourceOptions
 
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
 """Namespaces of Strict Open XML; the others differ from them by a year."""

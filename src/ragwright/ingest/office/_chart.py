@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._extract import TextBuilder
+from .._extract import TextBuilder
 from ._numbers import show_number
 
 _C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"

@@ -7,17 +7,17 @@ import io
 from dataclasses import replace
 from typing import Any
 
-from ..core import (
+from ...core import (
     EmptySourceError,
     EncryptedSourceError,
     MalformedSourceError,
     require,
 )
-from ._archive import Archive
+from .._archive import Archive
+from .._extract import Extract, TextBuilder
+from .._options import SourceOptions
 from ._blocks import add_sheet, cells_of, fill_merged
-from ._extract import Extract, TextBuilder
 from ._numbers import plain_number
-from ._options import SourceOptions
 from ._package import Package
 from ._workbook import read_workbook
 

@@ -6,16 +6,16 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from ..core import EmptySourceError, MalformedSourceError, require
-from ._archive import safe_xml
+from ...core import EmptySourceError, MalformedSourceError, require
+from .._archive import safe_xml
+from .._extract import Extract, TextBuilder
+from .._options import SourceOptions
+from .._raised import Raised, join_raised
 from ._chart import add_chart, diagram_text
 from ._docx import IMAGES_LEFT_OUT
-from ._extract import Extract, TextBuilder
-from ._office_math import latex
-from ._office_text import FALLBACK, A, R
-from ._options import SourceOptions
+from ._math import latex
 from ._package import Package
-from ._raised import Raised, join_raised
+from ._text import FALLBACK, A, R
 
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}oMath"
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"

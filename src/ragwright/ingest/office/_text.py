@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ._extract import TextBuilder
-from ._office_math import latex
-from ._raised import Raised, join_raised
+from .._extract import TextBuilder
+from .._raised import Raised, join_raised
+from ._math import latex
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..core import EmptySourceError, MalformedSourceError
+from ...core import EmptySourceError, MalformedSourceError
+from .._extract import Extract, TextBuilder
+from .._html import read_html
+from .._options import SourceOptions
+from .._plain import read_plain
+from .._sniff import sniff
 from ._chart import add_chart, diagram_text
-from ._extract import Extract, TextBuilder
-from ._html import read_html
-from ._office_text import ALTERNATIVE, BOX, FALLBACK, A, OfficeText, R, W, raised_by
-from ._options import SourceOptions
 from ._package import Package
-from ._plain import read_plain
-from ._sniff import sniff
+from ._text import ALTERNATIVE, BOX, FALLBACK, A, OfficeText, R, W, raised_by
 
 _MOST_COLUMNS = 63  # as many as Word itself allows
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"

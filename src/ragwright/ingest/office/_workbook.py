@@ -6,15 +6,15 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from ..core import MalformedSourceError, require
+from ...core import MalformedSourceError, require
+from .._extract import TextBuilder
+from .._raised import join_raised
 from ._blocks import Cells, add_sheet, fill_merged
 from ._chart import add_chart
 from ._docx import IMAGES_LEFT_OUT
-from ._extract import TextBuilder
 from ._numbers import built_in_format, show_number
-from ._office_text import A, R
 from ._package import Package
-from ._raised import join_raised
+from ._text import A, R
 
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"

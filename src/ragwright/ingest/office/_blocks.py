@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ._extract import TextBuilder
+from .._extract import TextBuilder
 
 Cells = dict[int, dict[int, str]]
 """Row -> column -> text; none is empty."""

@@ -1,0 +1,7 @@
+"""Reads Office files: DOCX, PPTX and spreadsheets."""
+
+from ._docx import read_docx
+from ._pptx import read_pptx
+from ._sheet import read_sheet
+
+__all__ = ["read_docx", "read_pptx", "read_sheet"]
