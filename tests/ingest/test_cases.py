@@ -20,34 +20,13 @@ pytestmark = [
 ]
 
 FAIL: dict[str, str] = {
-    "notebook": """
-        nb-image-out
-        nb-string-source
-        nb-dataframe
-    """,
     "chunk-size": """
         size-data-md
         size-letters
         size-hex
     """,
     "json-escapes": """
-        json-esc
-        json-jsonl
-        json-query
         json-records-whole
-        json-ndjson-korean
-        json-geojson
-    """,
-    "headings": """
-        head-adoc
-        head-rst
-        head-org
-        head-query
-    """,
-    "csv-first-lines": """
-        csv-sep
-        csv-preamble
-        csv-sep-tab
     """,
     "stopword-queries": """
         stop-it

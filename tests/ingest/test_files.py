@@ -563,3 +563,22 @@ def test_nothing_of_the_file_system_gets_into_the_content(tmp_path: Path) -> Non
     (after,), _ = folder(tmp_path)
     assert before.content_hash() == after.content_hash()
     assert not before.modified
+
+
+def test_locks_backups_and_packages_are_named_and_not_read(tmp_path: Path) -> None:
+    (tmp_path / "node_modules" / "x").mkdir(parents=True)
+    names = ["a.md", "~$a.docx", "a.md~", "#a.md#", "old.bak", "node_modules/x/readme.md"]
+    for name in names:
+        (tmp_path / name).write_text("Some words.")
+    found, failures = folder(tmp_path)
+    assert [document.id for document in found] == ["a.md"]
+    assert all(failure.skipped for failure in failures)
+    assert {f.source for f in failures} == {
+        "~$a.docx",
+        "a.md~",
+        "#a.md#",
+        "old.bak",
+        "node_modules",
+    }
+    found, _ = folder(tmp_path, SourceOptions(include=("*.bak",)))
+    assert [document.id for document in found] == ["old.bak"]

@@ -71,12 +71,16 @@ def read_yaml(path: Path, shown: str | None = None) -> Placed:
     return parse_yaml(text, shown or str(path))
 
 
-def parse_yaml(text: str, file: str) -> Placed:
-    """YAML text as values with their lines; raises ConfigError as :func:`read_yaml`."""
+def parse_yaml(text: str, file: str, *, as_written: bool = False) -> Placed:
+    """YAML text as values with their lines; raises ConfigError as :func:`read_yaml`.
+
+    ``as_written`` keeps a number as text that is written in another way than Python writes it:
+    the version 1.10, the code 007, the time 12:30.
+    """
     import yaml
 
     try:
-        return _parse_placed(text, file)
+        return _parse_placed(text, file, as_written)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f":{mark.line + 1}"
@@ -126,20 +130,20 @@ def _tab_at(text: str, line: int) -> bool:
     return line < len(lines) and "\t" in lines[line]
 
 
-def _parse_placed(text: str, file: str) -> Placed:
+def _parse_placed(text: str, file: str, as_written: bool = False) -> Placed:
     """Values with their lines; raises yaml.YAMLError, and ConfigError for invalid values.
 
     A sweep reads the project file for every trial, so the last texts are parsed once.
     """
-    cached_values = _parse_cached(text, file)
+    cached_values = _parse_cached(text, file, as_written)
     return Placed(deepcopy(cached_values.value), dict(cached_values.lines), file)
 
 
 @lru_cache(maxsize=16)
-def _parse_cached(text: str, file: str) -> Placed:
+def _parse_cached(text: str, file: str, as_written: bool) -> Placed:
     placed = Placed({}, file=file)
     loader = _loader_class()(text)
-    loader.file = file
+    loader.file, loader.as_written = file, as_written
     try:
         node = loader.get_single_node()
         if node is not None:
@@ -156,6 +160,7 @@ def _loader_class() -> Any:
 
     class Loader(yaml.SafeLoader):
         file = ""
+        as_written = False
         level = 0
         composed = 0
 
@@ -243,6 +248,9 @@ class _Values:
             raise self._fault_at(
                 node, f"{excerpt!r} cannot be read as {kind_text}", "put it in quotes if it is text"
             ) from error
+        if self._loader.as_written and not node.style and kind in ("int", "float"):
+            finite = abs(value) < float("inf")
+            return node.value if finite and str(value) != node.value else value
         if isinstance(value, str) and (formed := well_formed(value)) != value:
             if "\ufffd" in formed and formed.count("\ufffd") > value.count("\ufffd"):
                 raise self._fault_at(

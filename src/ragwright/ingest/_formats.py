@@ -16,6 +16,7 @@ from ._eml import read_eml, read_mbox
 from ._epub import read_epub
 from ._extract import Extract
 from ._html import read_html
+from ._json import read_notebook
 from ._markdown import read_markdown
 from ._odt import read_odt
 from ._options import SourceOptions
@@ -38,6 +39,7 @@ _PARSERS: dict[str, Callable[[bytes, str, SourceOptions], Extract]] = {
     "markdown": read_markdown,
     "eml": read_eml,
     "mbox": read_mbox,
+    "notebook": read_notebook,
 }
 
 

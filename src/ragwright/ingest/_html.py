@@ -240,8 +240,8 @@ def _spelled(node: Any) -> str:
 def _to_markdown(root: Any) -> str:
     markdownify = require("markdownify", "docs", "reading HTML")
     tables: list[str] = []
-    for node, text in (*_listings(root), *((n, _table(n)) for n in _data_tables(root))):
-        tables.append(text)
+    for node, shown in (*_listings(root), *((n, _table(n)) for n in _data_tables(root))):
+        tables.append(shown)
         node.replace_with(f" \ue000{len(tables) - 1}\ue001 ")
     _unwrap_layout(root)
     text: str = markdownify.markdownify(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
+import tomllib
 from typing import Any
 
 from ..core import (
@@ -26,7 +28,10 @@ from ._normalise import clean_metadata, iso_date, normalise
 from ._options import SourceOptions
 
 _FRONT = re.compile(r"\A\s*---[ \t]*\n(.*?)(?<=\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_OPENED = re.compile(r"\A\s*---[ \t]*\n(?:[ \t]*(?:#[^\n]*)?\n)*[\w-]+:(?:\s|\Z)")
+_TOML = re.compile(r"\A\s*\+\+\+[ \t]*\n(.*?)(?<=\n)\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
+_OPENED = re.compile(
+    r"\A\s*(?:---|\+\+\+)[ \t]*\n(?:[ \t]*(?:#[^\n]*)?\n)*(?:[\w-]+:(?:\s|\Z)|[\w-]+[ \t]*=)"
+)
 _KEY = re.compile(r"""["']?([^\s"'#:-][^"':]*)["']?[ \t]*:(?:\s|\Z)""")
 _LIMIT = 65_536
 _LARGEST = 2**63
@@ -102,17 +107,21 @@ def _parsed_front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], s
             value that metadata cannot, such as an infinite number.
     """
     match = _FRONT.match(text[:_LIMIT])
+    match = match or _TOML.match(text[:_LIMIT])
     if match is None:
         if _OPENED.match(text):
             raise MalformedSourceError(
                 f"the front matter is not closed within {_LIMIT:,} characters",
                 where=f"{where}:1",
-                hint="close it with a line ---, or put a blank line and text in front of it",
+                hint="close it with the same line, or put a blank line and text in front of it",
             )
         return {}, text
     before = text.count("\n", 0, match.start(1))
     try:
-        placed = parse_yaml(match[1], where)
+        if match[0].lstrip().startswith("+++"):
+            placed = _parsed_toml(match[1], where)
+        else:
+            placed = parse_yaml(match[1], where, as_written=True)
     except ConfigError as error:
         raise _unreadable(error, match[1], where, before) from error
     if not isinstance(placed.value, dict):
@@ -126,6 +135,31 @@ def _parsed_front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], s
             raise _refused(key, fault, placed, where, before)
     _check_names(fields, placed, where, before)
     return clean_metadata(fields), text[match.end() :]
+
+
+def _parsed_toml(front: str, where: str) -> Placed:
+    """Parse TOML to plain values; a number that is written in another way stays text.
+
+    Raises:
+        ConfigError: It is not TOML.
+    """
+
+    def number(written: str) -> Any:
+        return float(written) if str(float(written)) == written else written
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        return value.isoformat() if isinstance(value, datetime.date | datetime.time) else value
+
+    try:
+        value = plain(tomllib.loads(front, parse_float=number))
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"line (\d+)", str(error))
+        raise ConfigError(str(error), where=f"{where}:{line[1] if line else 1}") from error
+    return Placed(value, file=where)
 
 
 def _check_groups(key: Any, value: Any, placed: Placed, where: str, before: int) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..core import EmptySourceError, Page, Span
 from ._encoding import decode
-from ._extract import Extract
+from ._extract import Extract, sections_of
+from ._json import JSON, RECORDS, plain_json
 from ._language import guess_language
+from ._marked_headings import headings_of
 from ._normalise import clean_metadata, normalise
 from ._options import SourceOptions
 
@@ -24,13 +28,15 @@ CODE = {
 
 
 def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
-    """Read text unchanged; form feeds separate pages. Linear in the size.
+    """Read text unchanged but for codes of JSON; form feeds separate pages. Linear in the size.
 
     Raises:
         EmptySourceError: Nothing but white space.
         UnsupportedSourceError: The bytes are not text.
     """
     decoded = decode(data, where, options.encoding)
+    if suffix in JSON:
+        decoded = replace(decoded, text=plain_json(decoded.text, by_line=suffix in RECORDS))
     pieces = [normalise(piece) for piece in decoded.text.split("\f")]
     text = "\n".join(pieces) if len(pieces) > 1 else pieces[0]
     if not text or text.isspace():
@@ -38,10 +44,13 @@ def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
             "the file contains only white space", where=where, hint="remove it or fill it"
         )
     code = CODE.get(suffix, "")
+    title, headings = headings_of(text, suffix)
     return Extract(
         text=text,
-        language="" if code else guess_language(text),
+        title=title,
+        language="" if code and not headings else guess_language(text),
         media_type="application/json" if suffix == ".json" else "text/plain",
+        sections=sections_of(headings, len(text)),
         pages=_pages([len(piece) for piece in pieces]),
         metadata=clean_metadata({"encoding": decoded.unusual, "code_language": code}),
         faults=decoded.faults,

@@ -21,6 +21,7 @@ SUFFIXES = {
     ".csv": "csv", ".tsv": "csv",
     ".eml": "eml",
     ".mbox": "mbox", ".mbx": "mbox",
+    ".ipynb": "notebook",
     ".png": "image", ".jpg": "image", ".jpeg": "image", ".tif": "image", ".tiff": "image",
     ".txt": "text", ".text": "text", ".log": "text", ".rst": "text",
 }  # fmt: skip
@@ -32,6 +33,7 @@ NAMES = {
     "html": "an HTML page", "xml": "XML",
     "markdown": "Markdown", "csv": "a CSV table", "eml": "a mail",
     "mbox": "a mailbox",
+    "notebook": "a notebook",
     "text": "plain text", "image": "an image", "locked": "an encrypted Office file",
 }  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -18,6 +19,10 @@ from ._options import SourceOptions
 
 _DELIMITERS = ",;\t|"
 _NAMED_ROWS = 5
+_MOST_ABOVE = 20
+"""Most lines above a table: what made it, and when."""
+_SEP = re.compile(r"sep=([,;\t|])[ ]*\n", re.I)
+"""The line by which Excel is told the delimiter."""
 _TELLING_ROWS = 200
 
 
@@ -25,7 +30,8 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
     """Read delimited text as a table; the first row is the header.
 
     Rows with too few cells are padded; in rows with too many the surplus stays in the last
-    cell. Both are reported in ``faults`` with their line numbers. Empty rows are left out.
+    cell. Both are reported in ``faults`` with their line numbers. Empty rows are left out. Lines
+    above the table, parted from it by an empty line, become a paragraph.
 
     Raises:
         EmptySourceError: No cell holds text.
@@ -33,28 +39,34 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
     """
     decoded = decode(data, where, options.encoding)
     raw = normalise(decoded.text)
-    delimiter = sniff_delimiter(raw, suffix)
+    stated = _SEP.match(raw)
+    if stated is not None:
+        raw = raw[stated.end() :]
+    delimiter = stated[1] if stated is not None else sniff_delimiter(raw, suffix)
     faults = list(decoded.faults)
+    preamble, raw, first = _preamble(raw, delimiter, 2 if stated is not None else 1)
     reader = csv.reader(io.StringIO(raw, newline=""), delimiter=delimiter, strict=True)
     table = _Table(delimiter, where)
     try:
-        table.take(_numbered(reader))
+        table.take((line + first - 1, row) for line, row in _numbered(reader))
     except csv.Error as error:
         faults.append(
             MalformedSourceError(
                 f"the quoting is damaged: {error}",
-                where=f"{where}:{reader.line_num}",
+                where=f"{where}:{reader.line_num + first - 1}",
                 hint="close the quotes; the file was read with quotes as plain characters",
             )
         )
         table = _Table(delimiter, where)
         lines = raw.rstrip().split("\n")
         table.take(
-            (number, line.split(delimiter)) for number, line in enumerate(lines, 1) if line.strip()
+            (number, line.split(delimiter))
+            for number, line in enumerate(lines, first)
+            if line.strip()
         )
     if not table.filled:
         raise EmptySourceError("no cell contains text", where=where, hint="remove or fill the file")
-    text = "\n".join(table.lines)
+    text = "\n\n".join(filter(None, (preamble, "\n".join(table.lines))))
     return Extract(
         text=text,
         language=guess_language(text),
@@ -67,6 +79,33 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
         ),
         faults=(*faults, *table.faults()),
     )
+
+
+def _preamble(text: str, delimiter: str, line: int) -> tuple[str, str, int]:
+    """Part the lines above a table from it: what made it, and when.
+
+    They are narrower than the table, and have no delimiter, at most half as many cells, or an
+    empty line below them.
+
+    Returns:
+        Them as a paragraph, the table, and the number of its first line.
+    """
+    lines = text.split("\n", _TELLING_ROWS)[:_TELLING_ROWS]
+    widths = [len(row.split(delimiter)) for row in lines if delimiter in row]
+    usual = Counter(widths).most_common(1)[0][0] if widths else 0
+    above: list[str] = []
+    for number, row in enumerate(lines[:_MOST_ABOVE]):
+        cells = [cell.strip() for cell in row.split(delimiter)]
+        filled = [cell for cell in cells if cell]
+        gap = "" in lines[number:_MOST_ABOVE] and len(filled) < usual
+        narrow = delimiter not in row or 2 * len(filled) <= usual or gap
+        if len(cells) > usual or '"' in row or not narrow or (filled and not usual):
+            break
+        above.append(" ".join(filled))
+    kept = [row for row in above if row]
+    if not kept or len(above) == len(lines):
+        return "", text, line
+    return "\n".join(kept), text.split("\n", len(above))[-1], line + len(above)
 
 
 class _Table:

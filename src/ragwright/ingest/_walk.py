@@ -19,6 +19,18 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _SYSTEM = ("/proc", "/sys")
 """Folders with files of the system, which may be endless or block when read."""
 
+_NO_SOURCE = {
+    "~$*": "the lock of a file that is open in an Office program",
+    ".~lock.*#": "the lock of a file that is open in an Office program",
+    "*~": "a backup that an editor made",
+    "#*#": "a backup that an editor made",
+    "*.bak": "a backup",
+    "*.swp": "a backup that an editor made",
+    "node_modules": "packages that a project uses",
+    "__pycache__": "compiled programs",
+}
+"""Pattern of a name -> why it is left out."""
+
 _PIECE = 1_000_000
 
 _LEAVES = "the link leads out of the source"
@@ -52,12 +64,23 @@ def walk(root: Path, options: SourceOptions) -> Iterator[Path | Missed]:
             continue
         if path.name.startswith(".") or matches(relative, path.name, options.exclude):
             continue
+        reason = "" if matches(relative, path.name, options.include) else no_source(path.name)
+        if reason:
+            yield Missed(path, reason, "to read it, name it in `include`")
+            continue
         entry = _looked_at(path, home, options)
         if entry is path and path.is_dir():
             if not path.is_symlink() or _is_new(_real(path), home, seen):
                 waiting += _entries(path, f"{relative}/")
         elif _wanted(relative, path, options):
             yield entry
+
+
+def no_source(name: str) -> str:
+    """Return why a file or folder of this name is nobody's document; empty if it may be one."""
+    return next(
+        (why for pattern, why in _NO_SOURCE.items() if fnmatch.fnmatchcase(name, pattern)), ""
+    )
 
 
 def _wanted(relative: str, path: Path, options: SourceOptions) -> bool:

@@ -20,7 +20,7 @@ from ...core import (
 from .._files import documents, relative_id
 from .._options import SourceOptions
 from .._seams import Failure, FetchBytes, Reader, RemoteFile, SourceFile, read_files
-from .._walk import matches
+from .._walk import matches, no_source
 from ..ocr import ScanProgress
 from ._arguments import Arguments
 
@@ -173,7 +173,9 @@ class RemoteReader(Reader):
         steps = [path, *path.parents][:-1] or [path]
         if any(matches(str(step), step.name, options.exclude) for step in steps):
             return True
-        return bool(options.include) and not matches(relative, path.name, options.include)
+        if options.include:
+            return not matches(relative, path.name, options.include)
+        return any(no_source(part) for part in path.parts)
 
     def _archive(self, address: str) -> str:
         """Return an archive's name in ids; a local one is relative to the home."""
