@@ -111,13 +111,30 @@ class TestWritten:
         assert "passage" not in text
         assert made.hits == ()
 
-    def test_an_empty_reply_is_an_error(self) -> None:
-        with pytest.raises(ModelReplyError, match="empty") as caught:
-            Driver("  ").run(answer("Why?", PERSONA, HITS, chat_setup()))
-        assert caught.value.hint is not None
-        assert "answer.max_tokens" in caught.value.hint
-        # `ask` has no such option; only runs of testsets do.
-        assert "--retry-errors" not in caught.value.hint
+    @pytest.mark.parametrize(
+        ("finish", "said", "advice"),
+        [
+            ("stop", "an empty answer", "ask again"),
+            ("length", "used up its tokens", "answer.max_tokens"),
+            ("content_filter", "content filter withheld it", "ask in other words"),
+            ("tool_calls", "called a tool in place", "take tools out"),
+        ],
+    )
+    def test_a_reply_without_text_is_an_error_of_its_own(
+        self, finish: str, said: str, advice: str
+    ) -> None:
+        reply = ChatReply("  ", finish=finish)
+        with pytest.raises(ModelReplyError, match=said) as caught:
+            Driver(reply).run(answer("Why?", PERSONA, HITS, chat_setup()))
+        assert advice in str(caught.value.hint)
+        assert ("max_tokens" in str(caught.value.hint)) == (finish == "length")
+
+    def test_a_refusal_is_an_abstention_in_the_models_own_words(self) -> None:
+        reply = ChatReply("I cannot help with pumps.", finish="refusal")
+        refused = Driver(reply).run(answer("Why?", PERSONA, HITS, chat_setup()))
+        assert (refused.text, refused.abstained) == ("I cannot help with pumps.", True)
+        assert "the model refused" in refused.notes
+        assert refused.finish == "content_filter"
 
     @pytest.mark.parametrize(
         ("reply", "closed_book", "noted"),

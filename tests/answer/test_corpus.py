@@ -354,7 +354,7 @@ def test_replies_that_are_not_guessed_at(text: str) -> None:
 
 def test_replies_that_are_read() -> None:
     body = '{"items": [{"item": "a  b", "quote": "q"}]}'
-    for text in (body, f"```json\n{body}\n```", f"<think>?</think>\n{body}"):
+    for text in (body, f"```json\n{body}\n```"):
         assert read_items(text) == [("a b", "q")]
 
 

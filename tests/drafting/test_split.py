@@ -88,8 +88,6 @@ SURE: dict[str, tuple[str, list[str]]] = {
     "JSON in a fence": ('```json\n["Vote now.", "Chip in $5."]\n```', [A, B]),
     "fence": (f"```\n{numbered('{n}. {t}')}\n```", ABC),
     "fence with remarks": (f"Sure:\n\n```text\n{numbered('{n}. {t}')}\n```\nLet me know!", ABC),
-    "thought": (f"<think>1. Hm\n2. so</think>\n{numbered('{n}. {t}')}", ABC),
-    "a thought that was cut": ("<think>1. Hm\n2. so\n3. or", []),
     "Windows lines": (numbered("{n}. {t}").replace("\n", "\r\n"), ABC),
     "fewer": (f"1. {A}\n2. {B}", [A, B]),
     "one of three": (f"1. {A}", [A]),

@@ -185,11 +185,8 @@ PRAISE = "Everything is supported by passage 1."
 @pytest.mark.parametrize(
     "echo",
     [
-        "<think>ok</think>" + verdict(5, PRAISE),
         verdict(5, PRAISE).replace(": ", ":"),
-        "<think>ok</think>```json\n"
-        + json.dumps(json.loads(verdict(5, PRAISE)), indent=2)
-        + "\n```",
+        "```json\n" + json.dumps(json.loads(verdict(5, PRAISE)), indent=2) + "\n```",
         verdict(5, PRAISE).replace("E", "\\u0045"),
     ],
 )

@@ -112,7 +112,6 @@ def test_an_object_has_its_keys_in_order_and_nothing_else(text: str, said: str) 
     [
         ('{"reasoning": "It asks for harm.", "score": null}', "json", True),
         ('{"reasoning": "", "score": null}', "json", True),
-        ('<think>no</think>{"reasoning": "It asks for harm.", "score": null}', "json", True),
         ('{"reasoning": "It asks for harm.", "score": "null"}', "json", False),
         ("null", "json", False),
         ("It asks for harm.\nFINAL SCORE: none", "text", True),

@@ -118,7 +118,6 @@ def test_a_model_that_finds_no_table_is_not_asked_again() -> None:
         statement("SELECT 1"),
         f"```json\n{statement('SELECT 1')}\n```",
         "```sql\nSELECT 1\n```",
-        f"<think>SELECT 2?</think>{statement('SELECT 1')}",
     ],
 )
 def test_forms_of_a_reply_that_are_read(text: str) -> None:
@@ -150,10 +149,9 @@ def test_forms_of_a_reply_that_are_not_guessed_at(text: str) -> None:
         '{"a": "x"}',
         '```\n{"a": "x"}\n```',
         '```JSON\n{"a": "x"}\n```\n',
-        '  <think>{"a": "y"}</think>\n\n```json\n{"a": "x"}```',
     ],
 )
-def test_one_fence_and_one_thought_are_unwrapped_for_every_reader(text: str) -> None:
+def test_one_fence_is_unwrapped_for_every_reader(text: str) -> None:
     assert json_object(text, {"a": str}) == {"a": "x"}
 
 

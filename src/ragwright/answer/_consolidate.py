@@ -94,7 +94,7 @@ def consolidate(
     while len(texts) > 1:
         groups = _merge_groups(question, texts, options)
         merged = yield from gather(
-            [_merged_notes(question, group, kept, options) for group in groups]
+            [_ask_summary("merge", question, {"notes": group}, kept, options) for group in groups]
         )
         usage = sum((r.usage for r in merged), usage)
         cached = cached and all(r.cached for r in merged)
@@ -121,12 +121,6 @@ def _running_notes(
 def _summary_of(question: str, hit: Hit, options: ConsolidateOptions) -> Flow[ChatReply]:
     values = {"passages": [passage_values(1, hit)]}
     return (yield from _ask_summary("each", question, values, [hit], options))
-
-
-def _merged_notes(
-    question: str, notes: Sequence[str], hits: Sequence[Hit], options: ConsolidateOptions
-) -> Flow[ChatReply]:
-    return (yield from _ask_summary("merge", question, {"notes": notes}, hits, options))
 
 
 def _ask_summary(

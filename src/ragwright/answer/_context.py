@@ -56,7 +56,7 @@ def fit_hits(
     kept: list[Hit] = []
     used = 0
     for hit in hits:
-        cost = count(_passage_estimate(hit))
+        cost = count(f"[00] {hit.title}, page 000\n{hit.text}")
         if kept and used + cost > budget:
             break
         kept.append(hit)
@@ -132,8 +132,3 @@ def _furthest_border(
         else:
             high = middle
     return later[low - 1] if low else None
-
-
-def _passage_estimate(hit: Hit) -> str:
-    """Approximate text of a passage in a prompt."""
-    return f"[00] {hit.title}, page 000\n{hit.text}"

@@ -16,7 +16,7 @@ from ..core import (
     render,
     shipped_mapping,
 )
-from ..flow import Flow, Message, chat
+from ..flow import INCOMPLETE, Flow, Message, chat
 from ..models import Analyzer, AnalyzerOptions, words
 from ..retrieve import json_object
 from ._context import split_hit
@@ -136,8 +136,8 @@ def read_chunk(question: str, hit: Hit, options: ReadOptions) -> Flow[ChunkItems
     blank = ChunkItems(hit, usage=reply.usage, cached=reply.cached)
     if reply.finish == "forecast":
         return replace(blank, planned=True)
-    if reply.finish in {"length", "content_filter"}:
-        return replace(blank, fault=f"the reply was cut ({reply.finish})")
+    if reply.finish in INCOMPLETE:
+        return replace(blank, fault=INCOMPLETE[reply.finish])
     try:
         findings = read_items(reply.text)
     except ValueError as error:

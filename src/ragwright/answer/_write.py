@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from ..core import (
     Answer,
     Hit,
-    ModelReplyError,
     Persona,
 )
 from ..flow import (
+    INCOMPLETE,
     ChatReply,
     Flow,
     chat,
 )
-from ..models import NO_MODEL, Tokenizer
+from ..models import NO_MODEL, Tokenizer, no_text_error
 from ._consolidate import ConsolidateOptions, consolidate
 from ._marks import resolve_citations
 from ._options import REFUSED, AnswerOptions, PromptOptions
@@ -121,12 +121,10 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
     reply = yield from chat(model, prompt.messages, params, stream=options.stream, sources=sources)
     text = reply.text.strip()
     if not text:
-        raise ModelReplyError(
-            f"{model} returned an empty answer",
-            hint="raise answer.max_tokens, or ask again (empty replies are never stored)",
-        )
+        raise no_text_error(reply, model)
     citations, citation_notes = resolve_citations(text, shown_hits)
-    abstained = abstains(text, setup.prompt.cue)
+    refused = reply.finish == "refusal"
+    abstained = refused or abstains(text, setup.prompt.cue)
     if not (citations or abstained or options.closed_book):
         citation_notes += ("the answer cites no passage",)
     return replace(
@@ -139,7 +137,7 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
         prompt=tuple((m.role, m.content) for m in prompt.messages),
         usage=context.usage + reply.usage,
         notes=(*context.notes, *dropped, *_reply_notes(reply, options), *citation_notes),
-        finish=reply.finish,
+        finish={"refusal": "content_filter", "tool_calls": "stop"}.get(reply.finish, reply.finish),
     )
 
 
@@ -148,8 +146,8 @@ def _reply_notes(reply: ChatReply, options: AnswerOptions) -> list[str]:
     notes = []
     if reply.finish == "length":
         notes.append(f"the reply was cut at {options.max_tokens} tokens")
-    if reply.finish == "content_filter":
-        notes.append("the server's content filter cut the reply")
+    elif reply.finish in INCOMPLETE:
+        notes.append(INCOMPLETE[reply.finish])
     if reply.dropped:
         notes.append(f"the server does not support {', '.join(reply.dropped)}; left out")
     return [*notes, *reply.notes]

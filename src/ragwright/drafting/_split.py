@@ -36,7 +36,6 @@ class Split:
     refused: str = ""
 
 
-_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
 _FENCED = re.compile(r"([^`]*)```[\w-]*[ \t]*\n([^`]*)\n?[ \t]*```([^`]*)")
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _RULE = re.compile(r"^[ \t]*[-*=_]{3,}[ \t]*$", re.MULTILINE)
@@ -91,10 +90,10 @@ _MarkedTexts = list[tuple[str, str]]
 def split_reply(reply: str, wanted: int = 1) -> Split:
     """Return the texts of a reply to a request for ``wanted`` of them, in order.
 
-    Thoughts, a code fence around the reply, quotes, emphasis, character counts and remarks around
+    A code fence around the reply, quotes, emphasis, character counts and remarks around
     the texts are removed. There may be fewer or more texts than wanted; none for an empty reply.
     """
-    body = _THOUGHT.sub("", reply).replace("\r\n", "\n").replace("\r", "\n").strip()
+    body = reply.replace("\r\n", "\n").replace("\r", "\n").strip()
     fenced = _FENCED.fullmatch(body)
     if fenced and _is_preamble(fenced[1]) and len(fenced[3]) <= _LONGEST_REMARK:
         body = fenced[2].strip()

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ..core import ConfigError, ModelError, RagwrightError, Usage
 from ..flow import (
+    INCOMPLETE,
     Chat,
     ChatReply,
     Complete,
@@ -305,10 +306,10 @@ class _DraftWriter:
         )
         if reply.finish == FORECAST:
             return _FinishedCall(prompt)
-        split = split_reply(text, call.prompt.wanted)
+        split = split_reply("" if reply.finish == "refusal" else text, call.prompt.wanted)
         refused = split.refused
-        if reply.finish == "content_filter" and not split.parts:
-            refused = refused or "the server's content filter withheld it"
+        if reply.finish in INCOMPLETE and reply.finish != "length" and not split.parts:
+            refused = refused or text or INCOMPLETE[reply.finish]
         cut = finish == "length"
         texts = []
         for number, part in enumerate(split.parts, 1):
@@ -411,13 +412,13 @@ def _call_notes(calls: Sequence[_FinishedCall]) -> list[str]:
             notes.append(prompt.error)
         elif call.refused:
             notes.append(f"refused: {call.refused}")
-        elif not prompt.reply.strip():
-            notes.append("an empty reply")
         elif prompt.finish == "length":
             notes.append(
                 "a reply was cut at its limit of tokens (raise answer.draft.max_tokens, or "
                 "lower answer.draft.per_call)"
             )
+        elif not prompt.reply.strip():
+            notes.append("an empty reply")
         if call.dropped:
             notes.append(f"the server does not support {', '.join(call.dropped)}; left out")
     return list(dict.fromkeys(notes))

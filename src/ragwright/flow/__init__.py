@@ -8,6 +8,7 @@ from ._lanes import Lane, RetryPolicy
 from ._progress import Progress
 from ._replies import Claim, Entry, Replies
 from ._requests import (
+    INCOMPLETE,
     AskSystem,
     Chat,
     ChatReply,
@@ -63,6 +64,7 @@ from ._verbs import (
 )
 
 __all__ = [
+    "INCOMPLETE",
     "AnyHandler",
     "AskSystem",
     "BatchHandler",

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core import StoreDamagedError, Usage, canonical_json, plain, text_hash
 from ._requests import (
+    INCOMPLETE,
     AskSystem,
     Chat,
     ChatReply,
@@ -64,10 +65,8 @@ def payload(request: Request) -> list[Any]:
 def reusable(reply: Reply) -> bool:
     """False for replies that must not be reused: truncated or empty ones."""
     if isinstance(reply, ChatReply | CompleteReply):
-        return bool(reply.text.strip()) and reply.finish not in {"length", "content_filter"}
-    if isinstance(reply, FetchReply):
-        return reply.status == 200
-    return True
+        return bool(reply.text.strip()) and reply.finish not in INCOMPLETE
+    return not isinstance(reply, FetchReply) or reply.status == 200
 
 
 def encode(reply: Reply) -> bytes:

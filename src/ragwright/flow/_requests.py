@@ -202,12 +202,21 @@ class AskSystem:
 Request: TypeAlias = Chat | Complete | Embed | Search | Lookup | Rerank | Sql | Fetch | AskSystem
 
 
+INCOMPLETE = {
+    "length": "the reply was cut off before its end",
+    "content_filter": "the server's content filter cut the reply",
+    "refusal": "the model refused",
+    "tool_calls": "the model called a tool in place of replying",
+}
+"""Ends of replies that are not whole replies, with what to say of each; they are never reused."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChatReply:
     """Text of a chat completion.
 
     Attributes:
-        finish: ``stop``, ``length`` (cut by the token limit), ``content_filter``, …
+        finish: ``stop``, or another end, such as those of :data:`INCOMPLETE`.
         model: Model the server says it used.
         dropped: Parameters the server rejected and that were left out.
         cached: True where the reply came from the reply store.

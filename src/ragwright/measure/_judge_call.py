@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..core import Mapped, Row, canonical_json, render, shipped_mapping, text_hash, without_control
 from ..flow import ChatReply, Flow, Message, branch, chat, reading
-from ._reply import Declined, ReplyForm, spoken, strings_in, unfenced
+from ._reply import Declined, ReplyForm, strings_in, unfenced
 from ._setup import MeasureSetup
 
 T = TypeVar("T")
@@ -266,7 +266,7 @@ def _read_reply(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> Judged
         value = call.read(reply.text, form, reply.finish)
     except ValueError as error:
         return Judged(None, str(error), declined=isinstance(error, Declined))
-    answer = unfenced(spoken(reply.text))
+    answer = unfenced(reply.text)
     json_value = _json_value(answer)
     # A judge that repeats its input was manipulated, or has not judged.
     variants = [

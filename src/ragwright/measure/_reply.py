@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from ..flow import INCOMPLETE
+
 ReplyForm: TypeAlias = Literal["json", "text"]
 
 CUE = "FINAL SCORE:"
@@ -32,7 +34,6 @@ _LAST = tuple(
     )
 )
 _DECLINED = re.compile(r"[*_`]{0,3}final score:[*_`]{0,3}[ \t]*none[*_`]{0,3}\.?", re.IGNORECASE)
-_THOUGHT = re.compile(r"\s*(?:<think>)?(?:(?!</?think>).)*</think>", re.DOTALL)
 _SAYS = re.compile(r"\w")
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(?P<inner>.*)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
 
@@ -74,7 +75,7 @@ def read_verdict(
     """
     try:
         if form == "text":
-            return _text_reply(spoken(text, finish), scale)
+            return _text_reply(_whole(text, finish), scale)
         return _json_reply(text, scale, finish)
     except ValueError as error:
         return JudgeReply(None, fault=str(error), declined=isinstance(error, Declined))
@@ -88,7 +89,7 @@ def read_object(text: str, keys: Sequence[str], finish: str = "") -> dict[str, A
     Raises:
         ValueError: It is something else; the message, which the judge reads, says why.
     """
-    body = unfenced(spoken(text, finish))
+    body = unfenced(_whole(text, finish))
     try:
         value = json.loads(body, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
@@ -145,24 +146,14 @@ def strings_in(value: Any) -> list[str]:
     return [text for part in inside for text in strings_in(part)]
 
 
-def spoken(text: str, finish: str = "") -> str:
-    """The reply without the thoughts of a reasoning model.
-
-    Thoughts are not the judgment. If a thought is not closed, or there is a second one, the start
-    of the judgment is unknown.
+def _whole(text: str, finish: str) -> str:
+    """The reply.
 
     Raises:
-        ValueError: It was cut, is empty, or its thoughts do not end.
+        ValueError: It was cut, refused, or is empty.
     """
-    if finish == "length":
-        raise ValueError("the reply was cut off before its end")
-    if finish == "content_filter":
-        raise ValueError("the server's content filter cut the reply")
-    thought = _THOUGHT.match(text)
-    if thought:
-        text = text[thought.end() :]
-    if "<think>" in text or "</think>" in text:
-        raise ValueError("a thought that does not end, or a second one")
+    if finish in INCOMPLETE:
+        raise ValueError(INCOMPLETE[finish])
     if not text.strip():
         raise ValueError("the reply is empty")
     return text

@@ -36,6 +36,7 @@ from ._rerank import CrossEncoderReranker, ServerReranker, folder_identity
 from ._seams import ChatModel, Embedder, Matrix, Reranker, Tokenizer
 from ._st import SentenceTransformerEmbedder, folder_hash, no_progress_bars
 from ._static import StaticEmbedder
+from ._thought import no_text_error, without_thought
 from ._trainable import open_trainable, open_trainable_reranker, save_trained
 from ._transport import Connections, server_identity
 from ._tuned_card import CARD, card_head, is_unproven
@@ -110,6 +111,7 @@ __all__ = [
     "measure_model",
     "model_handlers",
     "no_progress_bars",
+    "no_text_error",
     "open_system",
     "open_trainable",
     "open_trainable_reranker",
@@ -121,5 +123,6 @@ __all__ = [
     "settle_rule",
     "stop_words",
     "transformer_folder",
+    "without_thought",
     "words",
 ]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +20,25 @@ from ._embedding import vector_fault
 from ._limits import Heard
 from ._names import Target
 from ._seams import ChatModel, Matrix
-from ._transport import Client, Connections, OpenAIServer, server_identity
+from ._thought import ReplyReader, thought_notes, without_thought
+from ._transport import Client, Connections, OpenAIServer, server_identity, stream_events
+
+if TYPE_CHECKING:
+    import httpx2
 
 _FINISH = {
     "complete": "stop",
+    "content_filtered": "content_filter",
     "end_turn": "stop",
     "eos": "stop",
+    "function_call": "tool_calls",
+    "max_output_tokens": "length",
     "max_tokens": "length",
     "model_length": "length",
+    "recitation": "content_filter",
+    "safety": "content_filter",
     "stop_sequence": "stop",
+    "tool_use": "tool_calls",
 }
 """Finish reasons of other dialects and OpenAI's names for them."""
 
@@ -64,36 +74,58 @@ class OpenAIChat(ChatModel):
         self._server = OpenAIServer(target, self._connections)
         self.target = target
         self.identity = server_identity(target)
+        self._closes_bare = False
 
     async def chat(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
         """One attempt at a chat completion; streamed where ``on_delta`` is given.
 
         Raises:
-            ModelError: Typed by what may be done about it; a stream that ends without a
-                finish reason is a ModelReplyError.
+            ModelError: Typed by what may be done about it; a stream that ends neither with a
+                finish reason nor with ``[DONE]`` is a ModelReplyError.
         """
         body = self._request_body(request.params)
         body["messages"] = [{"role": m.role, "content": m.content} for m in request.messages]
         if request.schema:
             body["response_format"] = response_format(request.schema)
+        reader = ReplyReader(holds=self._closes_bare)
         if on_delta is None:
             data, changed = await self._server.send("/chat/completions", body, request.timeout)
+            message = self._choice_message(self._first_choice(data))
+            reader.feed(_content_text(message.get("content")), last=True)
         else:
-            data, changed = await self._streamed_reply(body, request.timeout, on_delta)
+            data, changed = await self._streamed_reply(body, request.timeout, on_delta, reader)
+        return self._read_reply(data, reader, tuple(n for n in changed if n not in _OWN), request)
+
+    def _read_reply(
+        self, data: Mapping[str, Any], reader: ReplyReader, changed: tuple[str, ...], request: Chat
+    ) -> ChatReply:
+        """The reply in its parts: text without thought, how it ended, what is to be said of it."""
         choice = self._first_choice(data)
         message = self._choice_message(choice)
-        text = _content_text(message.get("content"))
-        refusal = not text and message.get("refusal")
+        finish, text = _finish_reason(choice), reader.text
         prompt_length = sum(len(m.content) for m in request.messages)
-        usage, note = token_usage(data.get("usage"), prompt_length, len(text))
+        written = len(_content_text(message.get("content")))
+        usage, note = token_usage(data.get("usage"), prompt_length, written)
+        notes = [note, *thought_notes(reader)]
+        if finish == "unknown":
+            finish = "stop"
+            notes.append("the stream ended without a finish reason")
+        if not text.strip() and (refusal := message.get("refusal")):
+            text, finish = str(refusal), "refusal"
+        elif not text.strip() and (message.get("tool_calls") or message.get("function_call")):
+            finish = "tool_calls"
+        elif reader.unclosed:
+            finish = "length"
+        self._closes_bare = self._closes_bare or reader.bare
+        extra = data.get("ragwright")
         return ChatReply(
             text,
             usage=usage,
-            finish="content_filter" if refusal else _finish_reason(choice),
+            finish=finish,
             model=self._reported_model(data),
-            dropped=tuple(name for name in changed if name not in _OWN),
-            notes=(note,) if note else (),
-            extra=json.dumps(extra) if isinstance(extra := data.get("ragwright"), dict) else "",
+            dropped=changed,
+            notes=tuple(filter(None, notes)),
+            extra=json.dumps(extra) if isinstance(extra, dict) else "",
         )
 
     async def complete(self, request: Complete) -> CompleteReply:
@@ -113,6 +145,8 @@ class OpenAIChat(ChatModel):
             tokens = _token_logprobs(choice)
         except (TypeError, ValueError, OverflowError) as error:
             raise self._server.bad_reply(f"sent invalid log-probabilities: {error}") from None
+        if request.logprobs is None:
+            text = without_thought(text)
         return CompleteReply(
             text,
             usage=token_usage(data.get("usage"), len(request.prompt), len(text))[0],
@@ -148,54 +182,54 @@ class OpenAIChat(ChatModel):
         return name if isinstance(name, str) and name else self.target.name.name
 
     async def _streamed_reply(
-        self, body: dict[str, Any], timeout: float | None, on_delta: OnDelta
+        self, body: dict[str, Any], timeout: float | None, on_delta: OnDelta, reader: ReplyReader
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The streamed reply, assembled like one that was not streamed."""
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
 
-        async def call(client: Client, heard: Heard) -> dict[str, Any]:
-            from openai import AsyncStream
+        def hand_on(text: str, *, last: bool = False) -> None:
+            if shown := reader.feed(text, last=last):
+                on_delta(shown)
 
-            stream = await client.sdk.post(
-                "/chat/completions",
-                cast_to=object,
-                body=body,
-                stream=True,
-                stream_cls=AsyncStream[object],
-            )
-            response = stream.response
-            try:
+        async def call(client: Client, heard: Heard) -> dict[str, Any]:
+            async with self._server.posted(client, "/chat/completions", body) as response:
                 if "json" in response.headers.get("content-type", ""):
                     # The server does not stream: take its reply as one piece.
-                    data = self._server.parse(
-                        await self._server.read(response, heard), response.headers
-                    )
-                    on_delta(
-                        _content_text(self._choice_message(self._first_choice(data)).get("content"))
-                    )
+                    raw = await self._server.read(response, heard)
+                    data = self._server.parse(raw, response.headers)
+                else:
+                    data = await self._joined_stream(response, hand_on, heard)
+                    hand_on("", last=True)
                     return data
-                return await self._joined_stream(stream, on_delta, heard)
-            finally:
-                await stream.close()
+            message = self._choice_message(self._first_choice(data))
+            hand_on(_content_text(message.get("content")), last=True)
+            return data
 
         return await self._server.attempt(call, body, timeout)
 
-    async def _joined_stream(self, stream: Any, on_delta: OnDelta, heard: Heard) -> dict[str, Any]:
-        pieces: list[str] = []
+    async def _joined_stream(
+        self, response: httpx2.Response, hand_on: Callable[[str], None], heard: Heard
+    ) -> dict[str, Any]:
+        message: dict[str, Any] = {}
         finish: Any = None
         reply: dict[str, Any] = {}
         clean = CleanStream(self.target.key())
+        pieces: list[str] = []
 
-        def hand_on(text: str) -> None:
-            if text:
-                pieces.append(text)
-                on_delta(text)
+        def clean_piece(text: str, *, last: bool = False) -> None:
+            pieces.append(clean.feed(text, last=last))
+            hand_on(pieces[-1])
 
-        async for chunk in stream:
-            heard()
+        async for event in stream_events(response, heard):
+            if event == "[DONE]":
+                finish = finish or "unknown"
+                break
+            chunk = json.loads(event)
             if not isinstance(chunk, dict):
                 raise self._server.bad_reply("streamed a non-object")
+            if chunk.get("error"):
+                raise self._server.upstream(chunk, response.headers)
             reply["model"] = chunk.get("model") or reply.get("model")
             reply["usage"] = chunk.get("usage") or reply.get("usage")
             choice = self._event_choice(chunk.get("choices"))
@@ -203,14 +237,16 @@ class OpenAIChat(ChatModel):
                 delta = choice.get("delta") or {}
                 if not isinstance(delta, dict):
                     raise self._server.bad_reply("streamed a delta that is not an object")
-                hand_on(clean.feed(_content_text(delta.get("content"))))
+                clean_piece(_content_text(delta.get("content")))
+                _note_delta(message, delta)
                 finish = choice.get("finish_reason") or finish
         if not finish:
             raise self._server.bad_reply("cut its stream off")
-        hand_on(clean.feed("", last=True))
-        if isinstance(reply.get("model"), str):
-            reply["model"] = clean_text(reply["model"], self.target.key())
-        message = {"content": "".join(pieces)}
+        clean_piece("", last=True)
+        for holder, field in ((reply, "model"), (message, "refusal")):
+            if isinstance(holder.get(field), str):
+                holder[field] = clean_text(holder[field], self.target.key())
+        message["content"] = "".join(pieces)
         return {**reply, "choices": [{"message": message, "finish_reason": finish}]}
 
     def _event_choice(self, choices: Any) -> Mapping[str, Any] | None:
@@ -317,6 +353,14 @@ class OpenAIEmbeddings:
         if fault := vector_fault(checked_rows) or _one_for_all(vectors, texts):
             raise self._server.bad_reply(f"sent {fault}")
         return vectors.astype(np.float32)
+
+
+def _note_delta(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """Keep what a piece of a stream says besides its text: a refusal, a call of a tool."""
+    if isinstance(delta.get("refusal"), str):
+        message["refusal"] = message.get("refusal", "") + delta["refusal"]
+    for field in ("tool_calls", "function_call"):
+        message[field] = delta.get(field) or message.get(field)
 
 
 def in_order(entries: Sequence[Any], count: int) -> list[Mapping[str, Any]]:

@@ -30,6 +30,7 @@ from ._openai import OpenAIChat, OpenAIEmbeddings
 from ._registry import Models
 from ._rerank import ServerReranker
 from ._seams import ChatModel
+from ._thought import ReplyReader, thought_notes
 from ._transport import Connections
 
 _ROUGH = RoughTokenizer()
@@ -106,10 +107,22 @@ class ChatHandler(_Remote, SendHandler[Chat, ChatReply]):
         model = self.chat_model(request.model)
         if isinstance(model, OpenAIChat):  # sees the server's bytes, which is more precise
             return await model.chat(request, on_delta)
+        reader = ReplyReader()
         async with self.watched(request.model) as heard:
-            return await model.chat(
-                request, None if on_delta is None else _resetting_silence(heard, on_delta)
-            )
+
+            def delta(piece: str, *, last: bool = False) -> None:
+                heard()
+                shown = reader.feed(piece, last=last)
+                if on_delta is not None and shown:
+                    on_delta(shown)
+
+            reply = await model.chat(request, None if on_delta is None else delta)
+            if on_delta is None:
+                reader.feed(reply.text)
+            delta("", last=True)
+        finish = "length" if reader.unclosed else reply.finish
+        notes = (*reply.notes, *thought_notes(reader))
+        return replace(reply, text=reader.text, finish=finish, notes=notes)
 
 
 class CompleteHandler(_Remote, SendHandler[Complete, CompleteReply]):
@@ -213,16 +226,6 @@ class RemoteRerankHandler(ReadsOnly, _Remote, SendHandler[Rerank, RerankReply]):
         model = self.model(request.model)
         scores, usage = await model.score(request.query, request.passages, request.timeout)
         return RerankReply(scores, usage, scale=model.scale)
-
-
-def _resetting_silence(heard: Heard, on_delta: OnDelta) -> OnDelta:
-    """Pass a piece on and reset the silence timer."""
-
-    def delta(piece: str) -> None:
-        heard()
-        on_delta(piece)
-
-    return delta
 
 
 @dataclass(frozen=True, slots=True)

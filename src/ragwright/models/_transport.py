@@ -1,8 +1,8 @@
 """HTTP calls to any server that speaks the OpenAI protocol.
 
-Calls go out with the headers and over the connections of the openai SDK's client, which also reads
-server-sent events. A reply in one piece is asked for and read here, as plain dictionaries: the SDK
-takes 0.5 ms of CPU more to build the request, and its reply objects hide what unusual servers sent.
+Calls go out with the headers and over the connections of the openai SDK's client. Replies are read
+here, as plain dictionaries: the SDK takes 0.5 ms of CPU more to build a request, its reply objects
+hide what unusual servers sent, and its streams hide whether ``[DONE]`` came.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -196,6 +197,23 @@ class _Dialect:
         return True
 
 
+async def stream_events(response: httpx2.Response, heard: Heard) -> AsyncIterator[str]:
+    """The data of each server-sent event, as it arrives."""
+    rest, data = b"", list[bytes]()
+    async for part in response.aiter_bytes():
+        heard()
+        *lines, rest = re.split(rb"\r\n|\r(?!\Z)|\n", rest + part)
+        for line in lines:
+            if line.startswith(b"data:"):
+                data.append(line[5:].strip())
+            elif not line and data:
+                yield b"\n".join(data).decode()
+                data.clear()
+    data += [rest[5:].strip()] if rest.startswith(b"data:") else []
+    if data:
+        yield b"\n".join(data).decode()
+
+
 def server_identity(target: Target) -> str:
     """Base address, model, and the parameters that the settings add to every call."""
     params = target.settings.params
@@ -232,24 +250,30 @@ class OpenAIServer:
         """
 
         async def attempt(client: Client, heard: Heard) -> dict[str, Any]:
-            content = _ENCODER.encode(body).encode()
-            url = f"{self.target.base.rstrip('/')}{path}"
-            request = client.http.build_request(
-                "POST", url, content=content, headers=client.headers
-            )
-            response = await client.http.send(request, stream=True)
-            try:
-                if not response.is_success:
-                    from openai import APIStatusError
-
-                    await response.aread()
-                    raise APIStatusError("", response=response, body=None)
+            async with self.posted(client, path, body) as response:
                 raw = await self.read(response, heard)
-            finally:
-                await response.aclose()
             return self.parse(raw, response.headers)
 
         return await self.attempt(attempt, body, timeout)
+
+    @asynccontextmanager
+    async def posted(
+        self, client: Client, path: str, body: Mapping[str, Any]
+    ) -> AsyncIterator[httpx2.Response]:
+        """The response to a body, before its content is read; an error status raises."""
+        content = _ENCODER.encode(body).encode()
+        url = f"{self.target.base.rstrip('/')}{path}"
+        request = client.http.build_request("POST", url, content=content, headers=client.headers)
+        response = await client.http.send(request, stream=True)
+        try:
+            if not response.is_success:
+                from openai import APIStatusError
+
+                await response.aread()
+                raise APIStatusError("", response=response, body=None)
+            yield response
+        finally:
+            await response.aclose()
 
     async def read(self, response: httpx2.Response, heard: Heard) -> bytes:
         """The body of a reply, as it arrives; each part resets the silence timer."""

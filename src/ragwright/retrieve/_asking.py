@@ -21,7 +21,7 @@ from ..core import (
     render,
     shipped_mapping,
 )
-from ..flow import ChatReply, Flow, Message, branch, chat
+from ..flow import INCOMPLETE, ChatReply, Flow, Message, branch, chat
 
 T = TypeVar("T")
 
@@ -92,7 +92,6 @@ def asked(asking: StructuredQuestion[T]) -> Flow[StructuredReply[T]]:
     return StructuredReply(None, fault) if fault else StructuredReply(asking.parse(reply.text))
 
 
-_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"```(?P<kind>\w*)[ \t]*\n(?P<inner>.*?)\n?[ \t]*```", re.DOTALL)
 _FENCE_LINE = re.compile(r"^[ \t]*```", re.MULTILINE)
 
@@ -100,11 +99,10 @@ _FENCE_LINE = re.compile(r"^[ \t]*```", re.MULTILINE)
 def unwrapped(text: str) -> tuple[str, str]:
     """The language of the code fence around a reply, and its content.
 
-    A thought before it is left out. The language is in lower case; it is empty without a language
-    or a fence, or with several fences.
+    The language is in lower case; it is empty without a language or a fence, or with several
+    fences.
     """
-    bare = _THOUGHT.sub("", text, count=1) if _THOUGHT.match(text) else text
-    bare = bare.strip()
+    bare = text.strip()
     fence = _FENCE.fullmatch(bare)
     if fence is None or _FENCE_LINE.search(fence["inner"]):
         return "", bare
@@ -114,7 +112,7 @@ def unwrapped(text: str) -> tuple[str, str]:
 def json_object(text: str, keys: Mapping[str, type]) -> dict[str, Any]:
     """The JSON object of a reply, with exactly these keys and kinds of value.
 
-    A code fence around it and a ``<think>`` block before it are allowed.
+    A code fence around it is allowed.
 
     Raises:
         ValueError: It is not such an object; the message says why.
@@ -184,10 +182,10 @@ def _reply_fault(asking: StructuredQuestion[T], reply: ChatReply) -> str:
     """The fault of a reply, empty if there is none."""
     if reply.finish == "forecast":
         return ""
-    if reply.finish == "content_filter":
-        return "the reply was withheld by a content filter"
     if asking.whole and reply.finish == "length":
         return f"the reply was cut at {asking.max_tokens} tokens"
+    if reply.finish in INCOMPLETE and reply.finish != "length":
+        return INCOMPLETE[reply.finish]
     try:
         asking.parse(reply.text)
     except ValueError as error:

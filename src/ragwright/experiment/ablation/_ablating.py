@@ -338,7 +338,11 @@ class _Ablation:
             return AblationResult(
                 finished_run, stored_ablation(project.runs, finished_run), self.swept, again=True
             )
-        chosen = [contrast for contrast in self.plan.contrasts if _is_safe(contrast, tune)]
+        chosen = [
+            contrast
+            for contrast in self.plan.contrasts
+            if (contrast.part, contrast.design) in {(part.part, part.design) for part in tune.safe}
+        ]
         names = ", ".join(contrast.part for contrast in chosen)
         testset = project_testset(
             project.folder,
@@ -473,12 +477,6 @@ class _Ablation:
         if missing:
             notes.append(f"{missing} parts or presets are left out: their variants have no result")
         return tuple(dict.fromkeys(notes))
-
-
-def _is_safe(contrast: Contrast, ablation: Ablation) -> bool:
-    return any(
-        (part.part, part.design) == (contrast.part, contrast.design) for part in ablation.safe
-    )
 
 
 def _without_texts(results: Sequence[RowResult]) -> list[RowResult]:

@@ -53,7 +53,12 @@ def keep_baseline(
     }
     run = runs.start(BASELINE, manifest)
     compared = {pair.id: pair for pair in result.sets[0].pairs}
-    baseline = [compared.get(pair.id) or _without_null_baselines(pair) for pair in all_pairs]
+    # Of a pair that the experiment did not answer, the null baselines are those of another set.
+    baseline = [
+        compared.get(pair.id)
+        or replace(pair, shuffled=None, echoed=None, random_chunk=None, rank=None)
+        for pair in all_pairs
+    ]
     pairs = [*baseline, *(pair for group in result.sets[1:] for pair in group.pairs)]
     for position, pair in enumerate(pairs):
         row = RunRow(position, f"{pair.set}/{pair.id}", "done", pair.body())
@@ -166,11 +171,6 @@ def shifts_of(
         return shift, None
     context = distance_shift(by_name["without_chunk"], by_name["with_chunk"], margin, seed=seed)
     return shift, context
-
-
-def _without_null_baselines(pair: KeptPair) -> KeptPair:
-    """A pair that the experiment did not answer: its null baselines are those of another set."""
-    return replace(pair, shuffled=None, echoed=None, random_chunk=None, rank=None)
 
 
 def _pair_of(body: Mapping[str, Any]) -> KeptPair:

@@ -139,7 +139,9 @@ def diagnosis_of(
     by_stage: dict[Lost, int] = {lost: losses[lost] for lost in (*LOSSES, "") if losses[lost]}
     stage, verdict = _diagnosis_verdict(points, by_stage, rows)
     context, known = _closed_book_effect(rows, measures, seed, clusters)
-    abstentions = sum(row.plain.row is not None and _row_abstained(row) for row in rows)
+    abstentions = sum(
+        row.plain.row is not None and bool(marked(row.plain.row, "abstained")) for row in rows
+    )
     notes: tuple[str, ...] = (
         (
             f"{counted(abstentions, 'answer abstains', 'answers abstain')}: they count as the "
@@ -401,10 +403,6 @@ def _closed_book_effect(
     shares = [Score(KNOWN, "scored", float(bool(row.known))) for row in judged]
     groups = None if clusters is None else [clusters[row.plain.row_id] for row in judged]
     return context, aggregate(shares, seed, clusters=groups) if shares else None
-
-
-def _row_abstained(row: DiagnosedRow) -> bool:
-    return row.plain.row is not None and bool(marked(row.plain.row, "abstained"))
 
 
 T = TypeVar("T")

@@ -193,9 +193,8 @@ def _judged_facts(
 def grid_of(
     rows: Sequence[GridRow], measures: Sequence[Measure], *, seed: int = 0
 ) -> PersonaModelGrid:
-    """Summarise readings.
+    """Summarise readings; an abstention is left out of means, in comparisons the worst value.
 
-    An abstention has no score and is left out of the means; in comparisons it is the worst value.
     Questions that share gold documents are not independent observations.
     """
     clusters = _question_clusters(rows)
@@ -234,7 +233,8 @@ def grid_of(
         MeasureScale(0, 1),
         (seed, clusters),
     )
-    abstentions = sum(r.result.row is not None and _is_abstention(r.result.row) for r in rows)
+    answers = filter(None, (row.result.row for row in rows))
+    abstentions = sum(marked(answer, "abstained") is True for answer in answers)
     note = (
         f"{counted(abstentions, 'answer abstains', 'answers abstain')}: left out of means, the "
         "worst value in comparisons, no fact kept"
@@ -252,6 +252,11 @@ def grid_of(
     )
 
 
+def _question_clusters(rows: Sequence[GridRow]) -> Mapping[str, Hashable] | None:
+    """Question -> cluster, None if questions are independent."""
+    return clusters_of_results([replace(row.result, row_id=row.question) for row in rows]) or None
+
+
 def read_body(row: GridRow) -> dict[str, Any]:
     """Return a reading as JSON-able values, for the run store."""
     return {**plain(row), "result": result_body(row.result)}
@@ -262,15 +267,6 @@ def read_of(body: Mapping[str, Any]) -> GridRow:
     facts = tuple(Score(**score) for score in body["facts"])
     result = result_of(body["result"])
     return GridRow(body["question"], body["persona"], body["generator"], result, facts)
-
-
-def _is_abstention(row: Row) -> bool:
-    return bool(marked(row, "abstained"))
-
-
-def _question_clusters(rows: Sequence[GridRow]) -> Mapping[str, Hashable] | None:
-    """Question -> cluster, None if questions are independent."""
-    return clusters_of_results([replace(row.result, row_id=row.question) for row in rows]) or None
 
 
 _ScoresByQuestion = Mapping[str, Score]

@@ -11,6 +11,7 @@ from typing import Any
 from ...core import Row, TestsetError, counted
 from ...flow import Runs
 from ...measure import Measure
+from ...models import without_thought
 from ...testsets import Testset, iter_rows, rows_of
 from ._evaluating import lost_row, stored_results
 from ._names import find_run
@@ -94,8 +95,10 @@ def with_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> Giv
     """Turn pairs of questions and answers into rows that ``QADistance`` can score.
 
     If it is the only measure and no row has a response, the reference becomes the answer and its
-    passages the retrieved ones: a baseline of given pairs. Otherwise rows stay as they are.
+    passages the retrieved ones: a baseline of given pairs. Otherwise rows stay as they are. Of
+    every response the thought of a reasoning model is left out, with a note.
     """
+    given_set = _without_thoughts(given_set)
     if {str(measure) for measure in measures} != {"QADistance"}:
         return given_set
     pairs = False
@@ -108,6 +111,20 @@ def with_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> Giv
     note = "no row has a response: the distances are those of the reference answers"
     rows = ReadRows(lambda: map(given_answer, given_set.rows))
     return GivenRows(given_set.name, rows, (*given_set.notes, note))
+
+
+def _without_thoughts(given_set: GivenRows) -> GivenRows:
+    thinking = sum(_spoken(row) is not row for row in given_set.rows)
+    if not thinking:
+        return given_set
+    note = f"left out: the model's thought in the response of {counted(thinking, 'row')}"
+    rows = ReadRows(lambda: map(_spoken, given_set.rows))
+    return GivenRows(given_set.name, rows, (*given_set.notes, note))
+
+
+def _spoken(row: Row) -> Row:
+    spoken = without_thought(row.response or "")
+    return row if spoken == (row.response or "") else replace(row, response=spoken)
 
 
 def given_answer(row: Row) -> Row:

@@ -258,7 +258,13 @@ def result_of(body: Mapping[str, Any]) -> RowResult:
         row = Row(**{k: _RESTORED[k](v) for k, v in stored_row.items()})
         texts = (*row.retrieved_contexts, *("" for _ in row.retrieved_spans))
         spans = zip(row.retrieved_spans, texts, strict=False)
-        row = replace(row, retrieved_spans=tuple(_with_text(*pair) for pair in spans))
+        row = replace(
+            row,
+            retrieved_spans=tuple(
+                replace(span, text=context) if span.text == _AS_CONTEXT else span
+                for span, context in spans
+            ),
+        )
     if stored_made is not None:
         contexts = row.retrieved_contexts if row is not None else ()
         prompt = tuple(
@@ -302,10 +308,6 @@ def _restored_prompt(text: str, contexts: Sequence[str]) -> str:
     return _REFERENCE.sub(passage, text)
 
 
-def _with_text(span: GoldSpan, context: str) -> GoldSpan:
-    return replace(span, text=context) if span.text == _AS_CONTEXT else span
-
-
 def row_values(row: Row, by: str) -> tuple[str, ...]:
     """Return the values of a row in a field: its persona, or metadata; one empty text if none."""
     value: MetaValue = row.persona_name if by == "persona_name" else row.metadata.get(by, "")
@@ -317,14 +319,6 @@ def _restored_spans(value: Sequence[Mapping[str, Any]]) -> tuple[GoldSpan, ...]:
     return tuple(GoldSpan(**span) for span in value)
 
 
-def _restored_metadata(value: Mapping[str, Any]) -> dict[str, MetaValue]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
-
-
-def _restored_turns(value: Sequence[Mapping[str, str]]) -> tuple[Turn, ...]:
-    return tuple(Turn(**turn) for turn in value)
-
-
 _TUPLES = ("retrieved_contexts", "reference_contexts", "retrieved_context_ids")
 _RESTORED: dict[str, Callable[[Any], Any]] = {
     **{field.name: str for field in fields(Row)},
@@ -333,7 +327,7 @@ _RESTORED: dict[str, Callable[[Any], Any]] = {
     "reference_ids": dict,
     "reference_spans": _restored_spans,
     "retrieved_spans": _restored_spans,
-    "metadata": _restored_metadata,
-    "history": _restored_turns,
+    "metadata": lambda value: {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()},
+    "history": lambda turns: tuple(Turn(**turn) for turn in turns),
 }
 """Conversion of each field of a row from JSON."""

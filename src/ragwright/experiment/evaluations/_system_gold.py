@@ -8,6 +8,7 @@ from typing import Literal
 
 from ...core import GoldSpan, Row, case_folded, text_hash
 from ...flow import SystemReply
+from ...models import without_thought
 
 Match = Literal["auto", "text", "ids"]
 
@@ -27,7 +28,7 @@ def with_reply(row: Row, reply: SystemReply, match: Match = "auto") -> Row:
     has_ids = reply.context_ids is not None
     row = replace(
         row,
-        response=reply.response,
+        response=reply.response and without_thought(reply.response),
         retrieved_contexts=reply.contexts,
         retrieved_context_ids=reply.context_ids or (),
         metadata={

@@ -220,7 +220,9 @@ def _choose_measures(
     setup: MeasureSetup,
 ) -> tuple[Testset, ChosenMeasures]:
     """Choose the measures, and add notes on those left out and on a system without history."""
-    likely_rows = tuple(_likely_rows(rows.rows, first, system))
+    likely_rows = tuple(
+        with_reply(unanswered(row), first, system.options.match) for row in rows.rows
+    )
     choice = chosen_measures(measures, likely_rows, setup)
     check_setup(choice.measures, setup, likely_rows)
     check_gold(rows, choice.measures)
@@ -233,11 +235,6 @@ def _choose_measures(
             "its body {messages}"
         )
     return replace(rows, notes=(*rows.notes, *notes)), choice
-
-
-def _likely_rows(rows: Iterable[Row], first: SystemReply, system: UnderTest) -> Iterable[Row]:
-    """Return rows as they will be once answered, for the choice of measures."""
-    return (with_reply(unanswered(row), first, system.options.match) for row in rows)
 
 
 def _with_round(project: Project, rows: Testset, system: UnderTest, *, resume: bool) -> UnderTest:
