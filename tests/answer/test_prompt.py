@@ -1,4 +1,4 @@
-"""The prompt: thirteen parts, each of which can be switched; passages cannot break out."""
+"""The prompt: fifteen parts, each of which can be switched; passages cannot break out."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def names(options: PromptOptions) -> list[str]:
     return [name for name, _ in compose("Why?", ENGINEER, HITS, options).parts]
 
 
-def test_the_complete_prompt_has_the_thirteen_parts_in_order() -> None:
-    assert len(prompt_parts()) == 13
+def test_the_complete_prompt_has_the_fifteen_parts_in_order() -> None:
+    assert len(prompt_parts()) == 15
     assert names(PromptOptions()) == list(prompt_parts())
 
 
@@ -36,7 +36,7 @@ def test_the_complete_prompt_has_the_thirteen_parts_in_order() -> None:
 def test_every_part_can_be_switched_off_alone(part: str) -> None:
     kept = names(PromptOptions(without=(part,)))
     assert part not in kept
-    assert len(kept) == 12
+    assert len(kept) == 14
 
 
 def test_passages_are_numbered_with_title_and_page() -> None:
@@ -88,7 +88,7 @@ def test_there_are_sixteen_presets_and_all_compose_to_different_prompts() -> Non
 
 def test_presets_drop_what_they_name() -> None:
     bare = compose("Why?", ENGINEER, HITS, PromptOptions(preset="without_instructions"))
-    assert {n for n, _ in bare.parts} == {"context", "question", "turn_markers"}
+    assert {n for n, _ in bare.parts} == {"role", "context", "question", "turn_markers"}
     whole = dict(compose("Why?", ENGINEER, HITS).parts)
     free = PromptOptions(preset="without_persona_and_tailor")
     loose = dict(compose("Why?", ENGINEER, HITS, free).parts)

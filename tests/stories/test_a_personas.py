@@ -44,9 +44,9 @@ TEAMS = ("engineer", "marketing")
 QUESTION = "What must be done with the valve?"
 JUDGED = ("ContextRelevance", "Faithfulness", "AnswerRelevance", "Pairwise")
 PARTS = (
-    *("role", "tailor", "ignore_debris", "only_context", "key_information", "insufficient"),
-    *("readable_sentences", "persona_length", "persona_style", "no_extraneous"),
-    *("context", "question"),
+    *("role", "tailor", "ignore_debris", "only_context", "cite", "key_information"),
+    *("insufficient", "readable_sentences", "persona_length", "persona_style"),
+    *("no_extraneous", "answer_language", "context", "question"),
 )
 MOODS: Counter[str] = Counter()
 MARKERS = ("instruction_open", "instruction_close", "assistant_cue")
@@ -275,7 +275,7 @@ def test_a7_parts_are_left_out_swapped_and_replaced(shop: Path, server: Scripted
         left = [mark for mark in COMPLETE if mark != part]
         assert marks_of(shop, server, f"prompt.without=[{part}]") == left
     swapped = marks_of(shop, server, "prompt.swap=[[context, question]]")
-    assert swapped == [*COMPLETE[:11], "question", "context", *COMPLETE[13:]]
+    assert swapped == [*COMPLETE[:13], "question", "context", *COMPLETE[15:]]
     first = marks_of(shop, server, "prompt.order=[no_extraneous, role]")
     assert first[1:4] == ["no_extraneous", "role", "tailor"]
     few = marks_of(shop, server, "prompt.parts=[role, context, question]")
@@ -296,6 +296,7 @@ PRESETS: dict[str, set[str]] = {
     "without_instruction_tokens": {"instruction_open", "instruction_close"},
     "without_turn_markers": set(MARKERS),
     "role_and_tailor_only": DETAILS,
+    "without_instructions": {"tailor", *DETAILS},
 }
 
 
@@ -304,9 +305,7 @@ def test_a8_each_published_ablation_is_one_name(shop: Path, server: ScriptedServ
         left = [mark for mark in COMPLETE if mark not in gone]
         assert marks_of(shop, server, f"prompt.preset={preset}") == left, preset
     swapped = marks_of(shop, server, "prompt.preset=question_before_context")
-    assert swapped == [*COMPLETE[:11], "question", "context", *COMPLETE[13:]]
-    bare = marks_of(shop, server, "prompt.preset=without_instructions")
-    assert set(bare) - {"role"} == set(COMPLETE) - {"role", "tailor"} - DETAILS
+    assert swapped == [*COMPLETE[:13], "question", "context", *COMPLETE[15:]]
     said = ragwright(shop, "ask", "x", "--set", "prompt.preset=without_stile", code=1).stderr
     assert "without_style" in said
 

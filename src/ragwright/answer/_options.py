@@ -102,8 +102,8 @@ class PromptOptions:
     parts: tuple[str, ...] = option(
         (),
         "Only these parts; empty for all. Parts: role, tailor, ignore_debris, only_context,"
-        " key_information, insufficient, readable_sentences, persona_length, persona_style,"
-        " no_extraneous, context, question, turn_markers.",
+        " cite, key_information, insufficient, readable_sentences, persona_length, persona_style,"
+        " no_extraneous, answer_language, context, question, turn_markers.",
     )
     without: tuple[str, ...] = option((), "Parts left out.")
     order: tuple[str, ...] = option((), "Parts to put first, in this order; the others follow.")

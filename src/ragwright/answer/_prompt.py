@@ -1,4 +1,4 @@
-"""Personas and the answering prompt: thirteen named parts, each of which can be switched off,
+"""Personas and the answering prompt: fifteen named parts, each of which can be switched off,
 swapped or replaced.
 
 Parts are jinja2 templates in a YAML file; they are rendered once, in a sandbox. Questions,
@@ -93,17 +93,19 @@ PARTS = (
     "tailor",
     "ignore_debris",
     "only_context",
+    "cite",
     "key_information",
     "insufficient",
     "readable_sentences",
     "persona_length",
     "persona_style",
     "no_extraneous",
+    "answer_language",
     "context",
     "question",
     "turn_markers",
 )
-"""The thirteen parts, in the order of the complete prompt."""
+"""The fifteen parts, in the order of the complete prompt."""
 
 MARKERS = ("instruction_tokens", "assistant_cue")
 """The two halves of ``turn_markers``; each can be switched off alone."""

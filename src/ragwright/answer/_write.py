@@ -181,7 +181,7 @@ def _for_context(options: PromptOptions, closed_book: bool) -> PromptOptions:
     """Prompt options without the parts about passages, for a closed-book question."""
     if not closed_book:
         return options
-    about = ("context", "only_context", "ignore_debris", "key_information", "insufficient")
+    about = ("context", "only_context", "cite", "ignore_debris", "key_information", "insufficient")
     return replace(options, without=(*options.without, *about, "tailor"))
 
 

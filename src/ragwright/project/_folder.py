@@ -41,8 +41,8 @@ writing_style: friendly and direct
 _PROMPT = """\
 # Own wording for parts of the prompt: every part named here replaces the shipped one.
 # Use it with    prompt: {template: prompts/own.yaml}    in ragwright.yaml
-# All parts: role, tailor, ignore_debris, only_context, key_information, insufficient,
-# readable_sentences, persona_length, persona_style, no_extraneous, context, question, …
+# All parts: role, tailor, ignore_debris, only_context, cite, key_information, insufficient,
+# readable_sentences, persona_length, persona_style, no_extraneous, answer_language, context, …
 # To leave a part out, say    prompt: {without: [key_information]}    there.
 parts:
   no_extraneous: Say nothing that was not asked for.

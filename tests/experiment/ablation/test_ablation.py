@@ -32,10 +32,12 @@ STUDY = StudyOptions(testset="t.jsonl")
 DETAILS = (
     "ignore_debris",
     "only_context",
+    "cite",
     "key_information",
     "insufficient",
     "readable_sentences",
     "no_extraneous",
+    "answer_language",
 )
 PERSONA = ("persona_length", "persona_style")
 GONE: dict[str, tuple[str, ...]] = {
@@ -54,7 +56,7 @@ GONE: dict[str, tuple[str, ...]] = {
     "without_instruction_tokens": (),
     "without_turn_markers": ("turn_markers",),
     "role_and_tailor_only": (*DETAILS, *PERSONA),
-    "without_instructions": ("role", "tailor", *DETAILS, *PERSONA),
+    "without_instructions": ("tailor", *DETAILS, *PERSONA),
 }
 OTHER = {
     "without_assistant_cue": {"turn_markers"},
