@@ -114,6 +114,14 @@ def test_cues_are_settings() -> None:
     assert scores("A mistake: it is Rome.", setup)[1].value == 1
 
 
+def test_correction_over_all_rows_counts_those_without_a_report() -> None:
+    setup, measures = MeasureSetup(), parse_measures("ErrorCorrection, ErrorCorrection(all)")
+    said = ("There are factual errors in the documents. It is Rome.", "It is Rome.", "It is Bonn.")
+    rows = [Row(str(at), "?", text, "Rome", metadata=MARKED) for at, text in enumerate(said)]
+    values = [[score.value for score in scored] for scored in score_rows(rows, measures, setup)]
+    assert values == [[1, 1], [None, 1], [None, 0]]
+
+
 def test_correction_counts_where_an_error_was_pointed_out() -> None:
     mended = scores("There are factual errors in the documents. It is Rome.")
     assert [score.value for score in mended[:3]] == [0, 1, 1]

@@ -163,7 +163,7 @@ def test_poolings_agree_with_sentence_transformers(
 def test_the_tokenizer_gives_spans_of_the_original_text(minilm: Path) -> None:
     text = "Änderung: das Café schließt um 22:30 Uhr 🙂 — naïve «test»."
     tokenizer = HFTokenizer(minilm)
-    pieces = tokenizer.pieces(text)
+    pieces = [text[span.start : span.end] for span in tokenizer.spans(text)]
     assert "Café" in pieces
     assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
 
@@ -368,6 +368,18 @@ def test_byte_level_tokens_give_character_spans() -> None:
     assert all(0 <= s.start < s.end <= len(text) for s in spans)
     covered = {i for s in spans for i in range(s.start, s.end)}
     assert covered >= {i for i, c in enumerate(text) if not c.isspace()}
+
+
+def test_a_token_within_a_word_is_shown_with_a_continuation_mark() -> None:
+    import tokenizers
+
+    vocabulary = {"[UNK]": 0, "app": 1, "##lied": 2, "_": 3, "w": 4, "##30": 5, "##4": 6}
+    raw = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    assert HFTokenizer(raw).pieces("app_w304 applied") == [
+        *("app", "_", "w", "##30", "##4"),
+        *("app", "##lied"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,9 @@ def test_b2_named_patterns_and_steps_clean_texts_and_a_pattern_is_one_line(own: 
     assert counts(report, "silver") == (1, 1, 6)
     silver = rows(own, "silver")
     assert (silver["8"]["text"], len(silver["6"]["text"])) == ("Hello.", 1100)
+    limited = read_json(own, "records", "refresh", "--no-index", "--max-chars", "100")
+    assert limited["left_out"]["too long"] == 2
+    assert counts(read_json(own, "records", "refresh", "--no-index"), "silver")[0] == 2
     found = read_json(own, "records", "check")["patterns"]
     used = {one["name"]: one["rows"] for one in found if one["use"] == "cleaning"}
     assert used == {"odd unicode": 1, "links": 2, "max_repeat": 2, "friends": 1, "strip": 2}

@@ -127,6 +127,15 @@ def test_c1_a_model_writes_pairs_at_levels_in_french(play: Path, server: Scripte
     prompts = prompts_of(server, before, "lecteur")
     [prompt, *_] = [one for one in prompts if '"questions"' in one]
     assert all(level in prompt for level in LEVELS)
+    assert "Les questions et les réponses sont en français." in prompt
+    assert not any("You write" in one or "You answer a question from" in one for one in prompts)
+    own = "system: 'Une. \"answerable\" {{ safety }}'\nuser: '{{ texts }} {{ mark }}'\nagain: Encore.\n"
+    (play / "prompts").mkdir(exist_ok=True)
+    (play / "prompts/answerable.fr.yaml").write_text(own, "utf-8")
+    before = len(server.requests)
+    ragwright(play, "synth", *asked, *named, "-o", "testsets/mine.jsonl", "-q")
+    prompts = prompts_of(server, before, "lecteur")
+    assert any(one.startswith("Une.") for one in prompts)
 
 
 def test_c2_a_person_accepts_edits_and_rejects_pairs(play: Path) -> None:

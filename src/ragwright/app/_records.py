@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -58,6 +58,9 @@ def refresh(
     engine: str = Option("", help="Where steps run: local, or ray.", show_default=False),
     full: bool = Option(False, "--full", help="Run every step again, also for unchanged rows."),
     index: bool = Option(True, help="Bring the index up to date too."),
+    max_chars: int | None = Option(
+        None, min=1, help="Leave out clean texts of this length or more, for this refresh."
+    ),
 ) -> int:
     """Bring the tables and the index up to date.
 
@@ -76,6 +79,7 @@ def refresh(
         return ingest_step(now, bench.progress)
 
     options = source.refreshing(engine, full, index, flags.dry_run)
+    options = replace(options, max_chars=max_chars)
     with flags.open() as bench, console.progress(line, work=lambda: bench.progress):
         report = bench.records.refresh(options, shown.append)
         folder = bench.records.tables.folder

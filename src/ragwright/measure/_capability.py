@@ -62,7 +62,7 @@ def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     detected = recognised(row.response_text, setup.error_cues)
     if measure.name == "ErrorDetection":
         return float(detected)
-    if not detected:
+    if not detected and measure.parameter != "all":
         return "no error was reported"
     language = language_of(row, setup)
     results = [contains(row.response_text, text, "", language) for text in references_of(row)]

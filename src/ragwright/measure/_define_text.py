@@ -135,6 +135,7 @@ def _capability_definition(
     *,
     needs: tuple[str, ...] = (),
     higher: bool = True,
+    parameters: tuple[str, ...] = (),
 ) -> Definition:
     """A rate from 0 to 1 over the rows that are marked to test a capability."""
     return Definition(
@@ -146,6 +147,8 @@ def _capability_definition(
         high=1.0,
         higher_is_better=higher,
         source=source,
+        parameters=parameters,
+        default=next(iter(parameters), ""),
     )
 
 
@@ -179,10 +182,11 @@ CAPABILITY = (
     ),
     _capability_definition(
         "ErrorCorrection",
-        "For rows whose error was reported: 1 if the response contains the reference, the true "
-        "fact, else 0.",
-        "Chen et al. 2024 (RGB); compared as Contains; read it with ErrorDetection, which gives "
-        "the number of rows",
+        "For rows whose error was reported, or for all falsified rows: 1 if the response contains "
+        "the reference, the true fact, else 0.",
+        "Chen et al. 2024 (RGB): reported; compared as Contains; read it with ErrorDetection, "
+        "which gives the number of rows, and with all, which counts the others too",
         needs=("reference",),
+        parameters=("reported", "all"),
     ),
 )

@@ -48,6 +48,15 @@ class HFTokenizer(Tokenizer):
         """Character span of every token."""
         return [Span(a, b) for a, b in self._encoded(text, special=False).offsets]
 
+    def pieces(self, text: str) -> list[str]:
+        """The tokens as written in the text; those within a word begin with ``##``."""
+        encoding = self._encoded(text, special=False)
+        words = encoding.word_ids
+        return [
+            ("##" if at and words[at] is not None and words[at] == words[at - 1] else "") + text[a:b]
+            for at, (a, b) in enumerate(encoding.offsets)
+        ]
+
     def bounds(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """First and end character of every token, as arrays of one length."""
         offsets = np.array(self._encoded(text, special=False).offsets, np.int64).reshape(-1, 2)

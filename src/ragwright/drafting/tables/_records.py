@@ -50,8 +50,11 @@ class ProjectRecords:
         """
         self._require_folder()
         spec = records.load_spec(self.folder, self._options.format)
-        source = spec.source.instead((options or Refreshing()).given())
-        return replace(spec, source=source.complete())
+        overrides = options or Refreshing()
+        if overrides.max_chars is not None:
+            cleaning = replace(spec.cleaning, max_characters=overrides.max_chars)
+            spec = replace(spec, cleaning=cleaning)
+        return replace(spec, source=spec.source.instead(overrides.given()).complete())
 
     def check(
         self, options: Refreshing | None = None, rows: int = 10_000, seed: int = 0

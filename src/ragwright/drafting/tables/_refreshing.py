@@ -20,6 +20,7 @@ class Refreshing:
         full: Run every step again, also for unchanged rows.
         index: Also update the index.
         dry_run: Do everything, but store nothing.
+        max_chars: Length that overrides ``max_characters`` of cleaning.yaml.
     """
 
     source: str = ""
@@ -30,6 +31,7 @@ class Refreshing:
     full: bool = False
     index: bool = True
     dry_run: bool = False
+    max_chars: int | None = None
 
     def given(self) -> dict[str, Any]:
         """Return the keys of source.yaml that are overridden."""

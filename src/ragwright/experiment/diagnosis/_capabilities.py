@@ -207,11 +207,12 @@ class _Curves:
         """Error detection (at dose 0: false alarms), correction, and false answers repeated."""
         return (
             _Quantity("errors reported", "ErrorDetection", self._detected, among=among),
-            _Quantity(
-                "errors corrected, of those reported",
-                "ErrorCorrection",
-                partial(self._stored_score, measure="ErrorCorrection"),
-                among=among,
+            *(
+                _Quantity(name, measure, partial(self._stored_score, measure=measure), among=among)
+                for name, measure in (
+                    ("errors corrected, of those reported", "ErrorCorrection"),
+                    ("errors corrected, of all", "ErrorCorrection(all)"),
+                )
             ),
             _Quantity("false answer given", ACCURACY, _false_answer_given, among=among),
         )

@@ -28,7 +28,7 @@ _TESTED: Mapping[str, tuple[str, ...]] = {
     "noise": ("Contains", "FalseRejectionRate"),
     "rejection": ("RejectionRate", "Contains"),
     "integration": ("Contains",),
-    "counterfactual": ("ErrorDetection", "ErrorCorrection", "Contains"),
+    "counterfactual": ("ErrorDetection", "ErrorCorrection", "ErrorCorrection(all)", "Contains"),
     "sources": ("Contains",),
 }
 """Measures that the curves of each suite need."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import Any, TypeVar
 
@@ -72,6 +72,7 @@ class Writing:
         levels: Levels to ask for.
         count: Most questions on a passage.
         personas: Readers with a gold answer of their own.
+        languages: Language -> writer and checker for passages in it.
     """
 
     setup: MeasureSetup
@@ -80,6 +81,7 @@ class Writing:
     levels: tuple[str, ...]
     count: int = 3
     personas: tuple[Persona, ...] = ()
+    languages: Mapping[str, tuple[Mapped, Mapped]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a level that is not in the prompt file.
@@ -87,12 +89,18 @@ class Writing:
         Raises:
             ConfigError: At the first unknown level.
         """
-        known = level_lines(self.writer)
-        for level in self.levels:
-            if level not in known:
-                raise ConfigError(
-                    f"unknown level {level!r}", where="--levels", hint=near(level, known)
-                )
+        for file in (self.writer, *(writer for writer, _ in self.languages.values())):
+            known = level_lines(file)
+            for level in self.levels:
+                if level not in known:
+                    raise ConfigError(
+                        f"unknown level {level!r}", where="--levels", hint=near(level, known)
+                    )
+
+    def of(self, language: str) -> Writing:
+        """Return the same with the prompt files of a language, if there are some."""
+        writer, checker = self.languages.get(language, (self.writer, self.checker))
+        return replace(self, writer=writer, checker=checker)
 
     def manifest(self) -> dict[str, Any]:
         """Return everything that determines the questions, for the run."""
@@ -102,6 +110,9 @@ class Writing:
             "temperature": self.setup.temperature,
             "format": self.setup.format,
             "prompts": [dict(self.writer.values), dict(self.checker.values)],
+            "languages": {
+                name: [dict(file.values) for file in pair] for name, pair in self.languages.items()
+            },
             "levels": list(self.levels),
             "count": self.count,
             "personas": [asdict(persona) for persona in self.personas],
@@ -135,6 +146,7 @@ def write_questions(
     Raises:
         ModelError: The server fails.
     """
+    writing = writing.of(passage.language)
     reply = yield from ask_for_usable(_writing_call(passage, writing), writing.setup)
     drafts = reply.value
     if drafts is None:

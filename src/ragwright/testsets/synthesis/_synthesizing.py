@@ -225,7 +225,8 @@ def _writing_options(project: Project, options: Synthesizing) -> Writing:
             where="answer.model",
             hint="name one with --model, or use --kinds cloze,heading",
         )
-    writer, checker = _prompt_file(project, "synth"), _prompt_file(project, "answerable")
+    writers, checkers = _prompt_files(project, "synth"), _prompt_files(project, "answerable")
+    writer, checker = writers[""], checkers[""]
     tokens = max(_MAX_TOKENS, 300 * options.per_chunk * (1 + len(options.personas)))
     return Writing(
         setup=MeasureSetup(model=model, max_tokens=tokens, format="json"),
@@ -234,22 +235,30 @@ def _writing_options(project: Project, options: Synthesizing) -> Writing:
         levels=options.levels or tuple(level_lines(writer)),
         count=options.per_chunk,
         personas=tuple(pick_persona(name, project.personas) for name in options.personas),
+        languages={
+            language: (writers.get(language, writer), checkers.get(language, checker))
+            for language in sorted({*writers, *checkers} - {""})
+        },
     )
 
 
-def _prompt_file(project: Project, name: str) -> Mapped:
-    """Return the project's own prompt file with a name, or else the shipped one.
+def _prompt_files(project: Project, name: str) -> dict[str, Mapped]:
+    """Return language -> prompt file with a name, empty for the others: the project's own
+    ``NAME.yaml`` replaces all shipped ones, its ``NAME.xx.yaml`` that of one language.
 
     Raises:
         PromptError: A key is unknown, with file and line.
     """
-    shipped = shipped_mapping("testsets", f"prompts/{name}.yaml")
-    own_file = project.folder.prompts / f"{name}.yaml"
-    if not own_file.is_file():
-        return shipped
-    data = read_mapping(own_file)
-    data.check_keys(shipped.values, "a prompt of synth")
-    return data
+    files = {
+        language: shipped_mapping("testsets", f"prompts/{name}{language and '.'}{language}.yaml")
+        for language in ("", "fr")
+    }
+    keys, folder = files[""].values, project.folder.prompts
+    for file in (*folder.glob(f"{name}.yaml"), *sorted(folder.glob(f"{name}.??.yaml"))):
+        language = file.stem.removeprefix(name).removeprefix(".")
+        files = {**(files if language else {}), language: read_mapping(file)}
+        files[language].check_keys(keys, "a prompt of synth")
+    return files
 
 
 def _items_of(
