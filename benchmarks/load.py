@@ -34,7 +34,7 @@ import numpy as np
 from benchmarks.local_postgres import local_postgres
 from benchmarks.publish import Section, Table, publish, section_lines
 from benchmarks.serving import Row, percentile, row, served
-from ragwright import Evaluating, Workbench
+from ragwright import Workbench
 from ragwright.jobs import Gating, Promoting
 from ragwright.measure import GateOptions
 from ragwright.project import ProjectFolder
@@ -116,7 +116,7 @@ def promote(folder: Path) -> None:
     """Promote the settings of the project file."""
     with Workbench.open(folder) as bench:
         testset = str(folder / "testsets/main.jsonl")
-        _, run = bench.evaluate(testset, "TokenF1", Evaluating(answers=True))
+        _, run = bench.evaluate(testset, "TokenF1")
         promoting = Promoting(Gating(GateOptions(least=1)), rules_alone=True)
         bench.promote(run.run, ["TokenF1>=0.001"], promoting)
 

@@ -33,7 +33,6 @@ from benchmarks.data_sets import DATA
 from benchmarks.publish import Cell, Row, Section, Table, publish, section_lines
 from ragwright import Workbench
 from ragwright.core import Row as TestRow, text_hash
-from ragwright.experiment import Evaluating
 from ragwright.measure import parse_measures, score_rows
 from ragwright.project import init_project
 from ragwright.promise import (
@@ -137,7 +136,7 @@ def answered(passages: Passages) -> Scored:
         with Workbench.open(folder) as bench:
             testset = Testset("benchmark", passages.rows)
             measures = parse_measures(SCORES[-1])
-            evaluation, _ = bench.evaluate(testset, measures, Evaluating(answers=True))
+            evaluation, _ = bench.evaluate(testset, measures)
     rows = graded(evaluation.results, SCORES, RightRule())
     return Scored(rows.scores, rows.wrong)
 

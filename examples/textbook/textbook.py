@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragwright import Evaluating, Session, Workbench
+from ragwright import Session, Workbench
 from ragwright.experiment import Evaluation
 from ragwright.project import init_project
 from ragwright.report import text_table
@@ -125,7 +125,7 @@ def measured(folder: Path, asked: Asked, testset: Testset, judge: tuple[str, ...
         with Workbench.open(folder, Session(settings)) as bench:
             if tuned:
                 bench.ingest()
-            evaluation, _ = bench.evaluate(testset, ",".join(MEASURES), Evaluating(answers=True))
+            evaluation, _ = bench.evaluate(testset, ",".join(MEASURES))
         lines.append([label, *(cell(evaluation, measure) for measure in MEASURES)])
         kinds[counted(evaluation)] = None
     table = text_table([["", *HEAD], *lines], width=140)

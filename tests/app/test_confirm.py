@@ -52,5 +52,10 @@ def test_settings_of_the_sweeps_command_line_are_those_of_the_confirmation(
         shown = ragwright(folder, "confirm", *given)  # takes them
         assert "already confirmed" in shown.stderr
         assert "as in the sweep" not in shown.stderr
+        told = json.loads(ragwright(folder, "confirm", "--json").stdout)
+        for name in (told["run"], "latest"):
+            ragwright(folder, "report", name, "-o", "page.html", "-q")
+            page = (folder / "page.html").read_text("utf-8")
+            assert "is better than the current settings" in page
         other = ragwright(folder, "confirm", "--set", f"answer.model={server.url}#n", code=1)
         assert "the values of --set that the sweep was run with" in other.stderr

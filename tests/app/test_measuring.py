@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from command_line import ragwright
 
-from ragwright import evaluate
+from ragwright import Workbench, evaluate
 
 TEXTS = {
     "pump.md": "# Pump\n\nThe circulation pump restarts once the winding has cooled down.\n",
@@ -27,6 +27,20 @@ ROWS = [
 def run(folder: Path, *words: str, code: int = 0) -> str:
     """Standard output of a command in a folder."""
     return ragwright(folder, *words, code=code).stdout
+
+
+def test_python_measures_what_the_command_measures(project: Path) -> None:
+    told = json.loads(run(project, "eval", "--testset", "set.jsonl", "--json"))
+    with Workbench.open(project) as bench:
+        evaluation, _ = bench.evaluate(str(project / "set.jsonl"))
+    assert [summary.measure for summary in evaluation.summaries] == list(told["measures"])
+    assert all(result.row is not None for result in evaluation.results), "rows were answered"
+
+
+def test_a_missing_testset_fails_before_a_model_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "ragwright.yaml").write_text("embed: {model: 'st:gone'}\n")
+    done = ragwright(tmp_path, "tune", "embedder", "--testset", "missing.jsonl", code=1)
+    assert "missing.jsonl" in done.stderr
 
 
 @pytest.fixture(scope="module")

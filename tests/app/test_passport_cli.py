@@ -55,6 +55,18 @@ def project_at(folder: Path, server: ScriptedServer) -> Path:
     return folder
 
 
+def test_a_column_named_ID_is_the_id_of_a_row(tmp_path: Path) -> None:
+    rows = "ID,question,response,reference,human\n" + "".join(
+        f"a{at},Who is {at}?,{'Ada' if at % 3 else 'Bo'},Ada,{4 if at % 3 else 1}\n"
+        for at in range(24)
+    )
+    (tmp_path / "rows.csv").write_text(rows, "utf-8")
+    words = ("passport", "rows.csv", "--map", "human=label.right(1..4)", "--measures", "TokenF1")
+    for more in ((), ("--map", "ID=id")):
+        found = json.loads(ragwright(tmp_path, *words, *more, "--json").stdout)
+        assert found["rows"] == 24
+
+
 @pytest.mark.slow
 def test_a_chat_judge_gets_a_passport_that_the_gate_reads(
     tmp_path: Path, server: ScriptedServer

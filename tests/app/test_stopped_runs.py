@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 
+from ragwright import Workbench
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -39,3 +41,16 @@ def test_latest_is_no_run_in_which_nothing_was_done(folder: Path) -> None:
         ragwright(folder, "score", "latest", "--measures", "Contains", "--json").stdout
     )
     assert found["measures"]["Contains"]["n"] == 3
+
+
+def test_latest_counts_the_runs_that_are_listed(folder: Path) -> None:
+    for name in ("first", "second"):
+        ragwright(folder, *WORDS, "--name", name, "-q")
+    with Workbench.open(folder) as bench:
+        bench.project.runs.start("eval", {"testset": "t.csv", "measures": ["TokenF1"]})
+    ragwright(folder, *WORDS, "--name", "third", "-q")
+    listed = json.loads(ragwright(folder, "compare", "--json").stdout)["runs"]
+    assert [run["name"] for run in listed] == ["third", "second", "first"]
+    for back, run in enumerate(listed):
+        named = ("compare", f"latest~{back}", f"latest~{back}", "--json")
+        assert json.loads(ragwright(folder, *named).stdout)["a"] == run["id"]

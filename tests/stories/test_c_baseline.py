@@ -129,7 +129,7 @@ def test_c1_a_model_writes_pairs_at_levels_in_french(play: Path, server: Scripte
     assert all(level in prompt for level in LEVELS)
     assert "Les questions et les réponses sont en français." in prompt
     assert not any("You write" in one or "You answer a question from" in one for one in prompts)
-    own = "system: 'Une. \"answerable\" {{ safety }}'\nuser: '{{ texts }} {{ mark }}'\nagain: Encore.\n"
+    own = "system: 'Une. \"answerable\"'\nuser: '{{ texts }} {{ mark }}'\nagain: Encore.\n"
     (play / "prompts").mkdir(exist_ok=True)
     (play / "prompts/answerable.fr.yaml").write_text(own, "utf-8")
     before = len(server.requests)

@@ -51,11 +51,11 @@ class HFTokenizer(Tokenizer):
     def pieces(self, text: str) -> list[str]:
         """The tokens as written in the text; those within a word begin with ``##``."""
         encoding = self._encoded(text, special=False)
-        words = encoding.word_ids
-        return [
-            ("##" if at and words[at] is not None and words[at] == words[at - 1] else "") + text[a:b]
-            for at, (a, b) in enumerate(encoding.offsets)
-        ]
+        pieces, words = [], encoding.word_ids
+        for at, (start, end) in enumerate(encoding.offsets):
+            inside = at and words[at] is not None and words[at] == words[at - 1]
+            pieces.append(f"{'##' if inside else ''}{text[start:end]}")
+        return pieces
 
     def bounds(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """First and end character of every token, as arrays of one length."""

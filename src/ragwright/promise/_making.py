@@ -185,7 +185,7 @@ class _Making:
 
     def forecast(self, testset: Testset) -> Forecast:
         """Forecast the answers to a split."""
-        options = Evaluating(answers=True)
+        options = Evaluating()
         return forecast_testset(self._open_settings, testset, self._measures, options)
 
     def run(self) -> Promised:
@@ -333,7 +333,7 @@ class _Making:
 
     def _evaluated(self, testset: Testset) -> Evaluation:
         """Answer every row once, at the lowest threshold; rows that are stored are not repeated."""
-        options = Evaluating(answers=True, resume=True)
+        options = Evaluating(resume=True)
         evaluation, summary = evaluate_testset(
             self._open_settings, testset, self._measures, options
         )

@@ -49,7 +49,7 @@ from ..testsets import Openings
 from ._baseline_subject import baseline_subject
 from ._subject import Board, Entry, Subject, no_rows
 
-_KINDS = ("eval", "score", SWEEP, ABLATE, "diagnose", BASELINE, TRIAL)
+_KINDS = ("eval", "score", SWEEP, CONFIRM, ABLATE, "diagnose", BASELINE, TRIAL)
 """Kinds of runs that a report can be about."""
 
 
@@ -85,6 +85,9 @@ def report_subject(
     reader = _Reader(folder, runs, options or Reporting())
     chosen = [reader.find(name) for name in names]
     first = chosen[0]
+    if first.kind == CONFIRM:
+        reader.confirmed = first.id
+        first = runs.get(str(first.manifest["sweep"]))
     if first.kind == SWEEP:
         ablations = [run for run in chosen[1:] if run.kind == ABLATE]
         subject = reader.study(first, [run for run in chosen[1:] if run.kind != ABLATE])
@@ -100,19 +103,26 @@ def report_subject(
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads runs for one report; scores are read once and cached."""
+    """Reads runs for one report; scores are read once and cached.
+
+    ``confirmed`` is the confirmation that the report is about; by default the newest.
+    """
 
     folder: ProjectFolder
     runs: Runs
     options: Reporting
     light: dict[str, list[RowResult]] = field(default_factory=dict)
+    confirmed: str = ""
 
     def find(self, name: str) -> Run:
-        """Return the run with this name; ``latest`` is the newest of all kinds."""
+        """Return the run with this name; ``latest`` is the newest of all kinds, ``latest~1`` the
+        one before it.
+        """
         known = [run for run in self.runs.list() if run.kind in _KINDS]
         listed = [run for run in known if run.kind != TRIAL]
-        if name == "latest" and listed:
-            return listed[-1]
+        word, _, back = name.partition("~")
+        if word == "latest" and (back or "0").isdigit() and len(listed) > int(back or 0):
+            return listed[-1 - int(back or 0)]
         matches = [run for run in known if run.id.startswith(name) or run.name == name]
         matches += [
             run
@@ -123,7 +133,7 @@ class _Reader:
         exact = exact or [run for run in matches if run.kind != TRIAL] or matches
         if len({run.id for run in exact}) == 1 or (exact and exact[-1].name == name):
             return exact[-1]
-        if name.partition("~")[0] == "latest" or not exact:
+        if not exact:
             with suppress(StoreError):
                 return {run.id: run for run in known}[find_run(self.runs, name)]
         lines = "".join(f"\n  {run.id} {run.kind} {run.name}" for run in reversed(listed[-6:]))
@@ -286,6 +296,8 @@ class _Reader:
             eligible={trial.id for trial in candidates if trial.state == "done"},
         )
         for confirm in reversed(self.runs.list(CONFIRM)):
+            if self.confirmed not in ("", confirm.id):
+                continue
             if confirm.manifest.get("sweep") == run.id and confirm.state == "complete":
                 verdict = stored_verdict(self.runs, confirm.id, selection)
                 if verdict.confirmations:

@@ -15,6 +15,7 @@ from ..core import ConfigError, RagwrightError, Row, TestsetError, require, text
 from ..measure import Comparison
 from ..models import export_onnx, folder_hash, save_trained
 from ..project import Project, build_like, load_settings
+from ..testsets import project_testset
 from ._merging import Merged, merge, weights_of
 from ._model_card import curve_rows, interval_text, write_card
 from ._pairs import Mining, Pair, Unseen, as_unseen, read_pairs, without_unseen
@@ -173,6 +174,8 @@ def tuned_model(kind: Kind, testset: str) -> Tuned:
         StoppedError: The budget or a key stopped it.
     """
     project, options = kind.project, kind.options
+    for address in filter(None, (testset, *options.also)):
+        project_testset(project.folder, address, "all", purpose="tune", dry_run=True)
     _check_target(kind)
     source = kind.check()
     for package in ("sentence_transformers", "accelerate", "datasets"):

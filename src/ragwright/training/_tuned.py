@@ -134,7 +134,7 @@ def held_out(
     sides: list[Evaluation] = []
     for side in (project, tuned):
         evaluation, summary = evaluate_testset(
-            side, rows, options.measure, Evaluating(seed=options.seed)
+            side, rows, options.measure, Evaluating(seed=options.seed, answers=False)
         )
         if summary.reason is not None:  # runs that were cut off cannot be compared
             raise summary.reason

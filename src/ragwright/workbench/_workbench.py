@@ -344,7 +344,8 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         ``testset`` is an address, a :class:`ragwright.testsets.Testset`, or rows: objects, a data
         frame, a data set. Without ``measures`` those that suit are used.
 
-        Retrieves for every row and, with ``options.answers``, also answers it for its persona. Rows
+        Retrieves for every row and answers it for its persona, as `ragwright eval` does; with
+        ``Evaluating(answers=False)`` it only scores the ranking (``--retrieval-only``). Rows
         are stored as they end; ``options.resume`` continues an unfinished run of the same testset,
         settings and index snapshot. Rows of capability suites are answered from their own passages,
         and need no index.

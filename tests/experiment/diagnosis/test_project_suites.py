@@ -375,7 +375,7 @@ def test_rows_with_and_without_passages_of_their_own_are_kept_apart(tmp_path: Pa
         with pytest.raises(TestsetError, match="some rows belong"):
             bench.evaluate(Testset("x", (given, Row("b", "q?"))), "", Evaluating(answers=True))
         with pytest.raises(TestsetError, match="retrieval is not run for it"):
-            bench.evaluate(Testset("x", (given,)), "", Evaluating())
+            bench.evaluate(Testset("x", (given,)), "", Evaluating(answers=False))
 
 
 def test_questions_that_can_be_no_part_of_a_suite_are_counted(tmp_path: Path) -> None:

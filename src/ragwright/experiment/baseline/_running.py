@@ -217,7 +217,7 @@ def _with_suite_passages(row: Row, suite: str) -> Row:
 
 def _evaluating_options(options: Baselining, name: str) -> Evaluating:
     run_name = options.name if name == "experiment" else ""
-    return Evaluating(resume=options.resume, seed=options.seed, answers=True, name=run_name)
+    return Evaluating(resume=options.resume, seed=options.seed, name=run_name)
 
 
 def _answered_set(

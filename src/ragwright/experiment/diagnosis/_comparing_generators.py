@@ -100,7 +100,7 @@ def forecast_generators(
 def _grid_work(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: GridOptions
 ) -> _GridWork:
-    rows, wanted_measures, base = planned(project, testset, measures, Evaluating(answers=True))
+    rows, wanted_measures, base = planned(project, testset, measures, Evaluating())
     readings = readings_of(rows.rows, options.personas, options.generators)
     personas = list(dict.fromkeys(reading.row.persona_name for reading in readings))
     if len(personas) < 2 and len(options.generators) < 2:

@@ -110,7 +110,7 @@ def _diagnosis_work(
             where="--closed-book",
             hint="set a chat model: answer.model",
         )
-    rows, wanted_measures, base = planned(project, testset, measures, Evaluating(answers=True))
+    rows, wanted_measures, base = planned(project, testset, measures, Evaluating())
     plan = project.plan(stream=False)
     setup = judging(project)
     case = DiagnosisCase(

@@ -66,8 +66,8 @@ def check_run_name(name: str) -> str:
 
 
 def known_runs(runs: Runs) -> tuple[KnownRun, ...]:
-    """Return every stored evaluation, newest first."""
-    return tuple(map(known_run, reversed(_evaluation_runs(runs))))
+    """Return the stored evaluations, newest first: the ones that ``latest~N`` counts."""
+    return tuple(map(known_run, reversed(_with_rows(runs, _evaluation_runs(runs)))))
 
 
 def find_run(runs: Runs, name: str) -> str:
@@ -87,11 +87,8 @@ def find_run(runs: Runs, name: str) -> str:
     known = _evaluation_runs(runs)
     step = _STEPS.fullmatch(name)
     run_name, back = (step["name"], int(step["back"])) if step else (name, 0)
-    ids_with_name = (
-        _ids_with_rows(runs, known, back)
-        if run_name == "latest"
-        else [run.id for run in known if run.name == run_name]
-    )
+    named = [run for run in known if run.name == run_name]
+    ids_with_name = [run.id for run in (_with_rows(runs, known) if run_name == "latest" else named)]
     if len(ids_with_name) > back:
         return ids_with_name[-1 - back]
     candidates = () if step else (*known, *runs.list(BASELINE))
@@ -145,15 +142,11 @@ def _evaluation_runs(runs: Runs) -> Sequence[Run]:
     return [run for run in runs.list() if run.kind in _KINDS]
 
 
-def _ids_with_rows(runs: Runs, known: Sequence[Run], back: int) -> list[str]:
-    """Return the newest ``back + 1`` runs with a finished row, oldest first; else all runs."""
-    ids: list[str] = []
-    for run in reversed(known):
-        if run.state == "complete" or "done" in runs.states(run.id).values():
-            ids.insert(0, run.id)
-        if len(ids) > back:
-            return ids
-    return ids or [run.id for run in known]
+def _with_rows(runs: Runs, known: Sequence[Run]) -> Sequence[Run]:
+    """Return the runs with a finished row, oldest first; all runs if none has one."""
+    return [
+        run for run in known if run.state == "complete" or "done" in runs.states(run.id).values()
+    ] or known
 
 
 def known_run(run: Run) -> KnownRun:

@@ -28,10 +28,10 @@ class Evaluating(RunOptions):
     """Options of an evaluation.
 
     Attributes:
-        answers: Write answers and score them; else only rankings are scored.
+        answers: Write answers and score them, as the command does; False: only rankings are scored.
         vectors_vary: The index may lack vectors that another trial's index has: `ChunkScore` is
             then not applicable instead of refused.
     """
 
-    answers: bool = False
+    answers: bool = True
     vectors_vary: bool = False

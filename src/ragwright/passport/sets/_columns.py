@@ -16,6 +16,7 @@ from ._column_map import FIELDS, MappedColumn, value_at
 from ._files import SetFiles
 
 _QUESTIONS = {"user_input", "question", "query", "input", "inputs", "request"}
+_IDS = {"id", "query_id", "instance_id"}
 _ONE_PERSON = "people"
 
 
@@ -111,7 +112,8 @@ def _add_line(
     number, where = place
     roles = {column.role: value_at(record, column.column) for column in columns}
     row = _row_from(record, columns, where)
-    given = roles.get("id", record.get("id"))
+    unmapped = (value for name, value in record.items() if name.casefold() in _IDS)
+    given = roles["id"] if "id" in roles else next(unmapped, None)
     rater = roles.get("rater")
     system = str(roles.get("system") or "")
     content = value_hash([row.user_input, row.response, list(row.retrieved_contexts), system])
@@ -184,7 +186,7 @@ def _row_from(record: Mapping[str, Any], columns: Sequence[MappedColumn], where:
     fields: dict[str, Any] = {
         name: value
         for name, value in record.items()
-        if name not in mapped and name != "id" and _is_plain(value)
+        if name not in mapped and name.casefold() not in _IDS and _is_plain(value)
     }
     for column in columns:
         value = value_at(record, column.column)
