@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from answer_fakes import hit
 from hypothesis import given, settings, strategies as st
 
 from ragwright.answer import cited_numbers, resolve_citations
-from ragwright.core import neutral, passage_values
+from ragwright.core import Head, neutral, passage_values
 
 PIECES = st.sampled_from(
     [
@@ -64,3 +66,8 @@ def test_what_is_no_mark_keeps_its_brackets() -> None:
     text = "- [ ] in [2019] or [1,,2]"
     assert cited_numbers(text) == []
     assert neutral(text) == text
+
+
+def test_a_passage_from_the_middle_of_a_table_has_its_header_in_the_prompt() -> None:
+    passage = replace(hit(1, "| SN-7 | 6.5 |"), head=Head("Readings", table="Serial | Pressure"))
+    assert passage_values(1, passage)["text"] == "| Serial | Pressure |\n| SN-7 | 6.5 |"

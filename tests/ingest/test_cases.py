@@ -20,14 +20,6 @@ pytestmark = [
 ]
 
 FAIL: dict[str, str] = {
-    "chunk-size": """
-        size-data-md
-        size-letters
-        size-hex
-    """,
-    "json-escapes": """
-        json-records-whole
-    """,
     "stopword-queries": """
         stop-it
         stop-who
@@ -39,10 +31,6 @@ FAIL: dict[str, str] = {
         filter-reversed
         filter-number-low
         filter-number-note
-    """,
-    "table-chunks": """
-        table-md
-        table-html
     """,
     "raised-text": """
         sup-pdf

@@ -439,3 +439,54 @@ def test_an_entry_pattern_gives_one_chunk_a_code() -> None:
 
 def test_every_unit_that_the_settings_name_has_its_chunker() -> None:
     assert tuple(_chunkers._KINDS) == _options.KINDS
+
+
+def rows_of(kind: str, count: int) -> str:
+    record = {
+        "table": "| SN-{0} | unit {0} | {0}.5 bar |",
+        "records": '{{"id": "T-{0}", "t": "it stops"}}',
+    }
+    head = "Read daily.\n\n| Serial | Unit | Pressure |\n| - | - | - |\n" if kind == "table" else ""
+    return head + "".join(record[kind].format(number) + "\n" for number in range(count))
+
+
+@pytest.mark.parametrize("by", ["tokens", "paragraphs", "sentences", "headings"])
+@pytest.mark.parametrize("kind", ["table", "records"])
+def test_a_chunk_begins_and_ends_with_whole_rows(by: str, kind: str) -> None:
+    text = rows_of(kind, 400)
+    options = ChunkOptions(by=by, size=60, overlap=15)
+    chunks = make_chunker(options, WordTokenizer()).chunks(Document("d", "d", text))
+    assert len(chunks) > 20
+    for chunk in chunks[1:]:
+        assert text[chunk.span.start - 1] == "\n"
+        assert chunk.text[0] in "|{"
+        assert chunk.tokens <= 60
+    if kind == "table":
+        assert all(c.head and c.head.table == "Serial | Unit | Pressure" for c in chunks[2:])
+    whole = [sum(f"-{n} |" in c.text or f'-{n}"' in c.text for c in chunks) for n in range(400)]
+    assert min(whole) == 1
+    assert max(whole) > 1  # they overlap by whole rows
+
+
+def test_a_row_longer_than_a_chunk_is_cut() -> None:
+    text = "| a |\n| - |\n| " + "word " * 500 + "|\n| b |"
+    chunks = make_chunker(ChunkOptions(size=50, overlap=0), WordTokenizer()).chunks(
+        Document("d", "d", text)
+    )
+    assert max(chunk.tokens for chunk in chunks) <= 50
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 70_000, "0f" * 20_000 + " end", "日本" * 9_000, "x" * 9_000]
+)
+def test_a_chunk_has_a_bound_in_characters(text: str) -> None:
+    for by in ("tokens", "paragraphs", "sentences", "headings"):
+        chunks = make_chunker(ChunkOptions(by=by, size=100, overlap=10), Words()).chunks(
+            Document("d", "d", text)
+        )
+        assert max(len(chunk.text) for chunk in chunks) <= 2_000
+    for by in ("page", "whole"):
+        (chunk,) = make_chunker(ChunkOptions(by=by, size=100, overlap=10), Words()).chunks(
+            Document("d", "d", text, pages=(Page(1, Span(0, len(text))),))
+        )
+        assert chunk.text == text

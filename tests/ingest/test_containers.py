@@ -144,3 +144,26 @@ def test_toml_that_cannot_be_read_is_refused(tmp_path: Path, front: str) -> None
     documents, (failure,) = read_all(tmp_path, "a.md", f"+++\n{front}\n{end}Text\n")
     assert not documents
     assert "front matter" in str(failure.error)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.md", "![x](data:image/png;base64,{0})"),
+        ("a.txt", "url(data:font/woff2;charset=utf-8;base64,{0}) end"),
+        ("a.csv", 'a,b\n1,"data:image/png;base64,{0}"\n'),
+        ("a.json", '{{"icon": "data:image/png;base64,{0}"}}'),
+        ("a.xml", "<doc><p>icon data:image/svg+xml;utf8,{0}</p></doc>"),
+        ("a.eml", "Subject: x\n\nSee data:image/png;base64,{0} here\n"),
+        ("a.txt", "data:image/png;base64,{0}\n{0}\nQUJD=="),
+    ],
+)
+def test_a_file_in_a_data_address_is_left_out_and_counted(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    document, (warning,) = read(tmp_path, name, text.format("iVBORw0KGgoAAAANSUhEUgAA" * 90))
+    assert "iVBOR" not in document.text
+    assert "data:" in document.text
+    assert "1 file in data: addresses" in str(warning.error)
+    short = "data:image/png;base64,iVBORw0KGgo="
+    assert short in read(tmp_path, "b.txt", f"An example: {short}")[0].text

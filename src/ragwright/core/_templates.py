@@ -95,11 +95,14 @@ _CONTROL = re.compile(r"<(\|[^|>]{0,40}\|)>|\[(/?INST)\]|<(/?s)>|<(</?SYS>)>|<(/
 def passage_values(number: int, hit: Hit, guard: Sequence[str] = ()) -> dict[str, Any]:
     """The values of a passage for a template: number, title, page, text; neutralised."""
     title = " ".join((hit.title or hit.source).split())
+    text = hit.text.strip()
+    if hit.head is not None and hit.head.table:  # the passage begins in the middle of a table
+        text = f"| {hit.head.table} |\n{text}"
     return {
         "number": number,
         "title": neutral(title, guard),
         "page": hit.page,
-        "text": neutral(hit.text.strip(), guard),
+        "text": neutral(text, guard),
     }
 
 

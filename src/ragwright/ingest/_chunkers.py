@@ -29,6 +29,9 @@ from ._options import ChunkOptions, HeadOptions
 from ._seams import Chunker
 from ._token_map import TokenMap, Window
 
+_LETTERS_PER_TOKEN = 20
+"""A chunk of ``size`` tokens has at most so many characters for each; prose has four to seven."""
+
 _TABLE = re.compile(
     r"^[ ]{0,3}\|(?P<header>[^\n]*)\n"  # the header row, the rule below it, the rows
     r"[ ]{0,3}\|[ \t:|-]*-[ \t:|-]*(?:\n[ ]{0,3}\|[^\n]*)*",
@@ -70,7 +73,13 @@ class TokenChunker(Chunker):
     def _spans(self, document: Document, tokens: TokenMap) -> list[Span]:
         if not document.text:
             return []
-        return _without_hollow(self.pieces(document, tokens), tokens)
+        spans = _without_hollow(self.pieces(document, tokens), tokens)
+        return list(_bounded(spans, document.text, self.most)) if self.most else spans
+
+    @property
+    def most(self) -> int:
+        """Most characters of a chunk; 0 for any number."""
+        return _LETTERS_PER_TOKEN * self.options.size
 
     def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
         """Cut a text that is not empty into spans that cover it."""
@@ -171,6 +180,11 @@ class PageChunker(PartChunker):
 
     reads = ("subdivide", "size", "overlap", "slack")
 
+    @property
+    def most(self) -> int:
+        """Most characters of a page that is cut."""
+        return super().most if self.options.subdivide else 0
+
     def parts(self, document: Document) -> list[int]:
         """Find the starts of pages."""
         return [page.span.start for page in document.pages]
@@ -184,6 +198,11 @@ class EntryChunker(PartChunker):
     def __init__(self, options: ChunkOptions, tokenizer: Tokenizer) -> None:
         super().__init__(options, tokenizer)
         self._pattern = options.entry_pattern()
+
+    @property
+    def most(self) -> int:
+        """Most characters of an entry that is cut."""
+        return super().most if self.options.subdivide else 0
 
     def parts(self, document: Document) -> list[int]:
         """Find the starts of matches.
@@ -209,6 +228,7 @@ class WholeChunker(TokenChunker):
     """One chunk per document."""
 
     reads = ()
+    most = 0
 
     def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
         """Return the whole text as one span."""
@@ -386,6 +406,20 @@ def _without_hollow(spans: list[Span], tokens: TokenMap) -> list[Span]:
         else:
             kept.append(span)
     return kept
+
+
+def _bounded(spans: Iterable[Span], text: str, most: int) -> Iterator[Span]:
+    """Cut spans of too many characters, in front of a word where there is one.
+
+    A text without words, such as a dump of bytes, is one token however long it is.
+    """
+    for span in spans:
+        start = span.start
+        while span.end - start > most:
+            end = max(text.rfind(" ", start + most // 2, start + most), start + most - 1) + 1
+            yield Span(start, end)
+            start = end
+        yield Span(start, span.end)
 
 
 def _tables(text: str) -> Iterator[tuple[Span, str]]:

@@ -11,6 +11,7 @@ from ..core import (
     MalformedSourceError,
     RagwrightError,
     UnsupportedSourceError,
+    counted,
 )
 from ._eml import read_eml, read_mbox
 from ._epub import read_epub
@@ -18,6 +19,7 @@ from ._extract import Extract
 from ._html import read_html
 from ._json import read_notebook
 from ._markdown import read_markdown
+from ._normalise import LEFT_OUT
 from ._odt import read_odt
 from ._options import SourceOptions
 from ._plain import CODE, read_plain
@@ -86,6 +88,14 @@ def parse_file(
             where=name,
             hint="open it in its own program and save it again",
         ) from error
+    files = extract.text.count(LEFT_OUT) if "data:" in extract.text else 0
+    if files:
+        fault = UnsupportedSourceError(
+            f"{counted(files, 'file')} in data: addresses left out",
+            where=name,
+            hint="save what they hold as files if its text matters",
+        )
+        extract = replace(extract, faults=(*extract.faults, fault))
     named = SUFFIXES.get(suffix, "")
     if named and named != kind:
         return replace(extract, metadata={**extract.metadata, "detected_format": kind})

@@ -235,8 +235,8 @@ class TableOptions:
 class HeadOptions:
     """What each chunk is searched with besides its text.
 
-    The head goes to vectors and keywords, never into the text of a hit, a quote or a citation, and
-    is not shown to the answering model.
+    The head goes to vectors and keywords, never into the text of a hit, a quote or a citation. Of
+    it the answering model sees the header row of a table.
     """
 
     title: bool = option(True, "The document's title.", when="index")

@@ -23,6 +23,11 @@ Bounds = tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]
 BLOCK = 1 << 18
 """Characters passed to a tokenizer at once, to bound memory for long texts."""
 
+_ROW = re.compile(r"[ ]{0,3}\||\{")
+"""How a row of a table begins, or a record of JSON Lines, which stays whole if it fits."""
+
+_LONGEST_ROW = 20_000
+
 _LINE = re.compile(r"\n(?=\S)")
 _SPACE = re.compile(r"(?<=\s)(?=\S)")
 _LOOK = 40
@@ -111,8 +116,9 @@ class TokenMap:
         ``size * (1 - slack)``: within the slack it ends at the last paragraph border, else
         sentence border, else line border, else between words, else at exactly ``size``. The
         next one starts ``overlap`` tokens before that end (fewer where it would start inside
-        a word). A window is longer only if more than ``size`` tokens share characters that cannot
-        be split.
+        a word). Rows of a table and records of a line are not cut, so that a window may be
+        shorter, but for one that alone is longer than a window. A window is longer only if
+        more than ``size`` tokens share characters that cannot be split.
         """
         first, last = self.before(span.start), self.before(span.end)
         windows: list[Span] = []
@@ -130,6 +136,9 @@ class TokenMap:
         latest = index + window.size
         if latest >= last:
             return span.end, last
+        row = self._row(int(self.starts[latest]))
+        if row is not None and self.before(row) > done:
+            return row, self.before(row)
         earliest = max(latest - int(window.size * window.slack), done + 1)
         position = self._border(earliest, latest, window.language) if window.slack else None
         if position is not None:
@@ -143,6 +152,13 @@ class TokenMap:
             if position is not None and position > span.start:
                 return position, candidate
         return span.end, last
+
+    def _row(self, position: int) -> int | None:
+        """Find the start of the row of a table, or of the record, that a character is in."""
+        start = self.text.rfind("\n", max(0, position - _LONGEST_ROW), position) + 1
+        if not start and position > _LONGEST_ROW:
+            return None
+        return start if _ROW.match(self.text, start) else None
 
     def _border(self, earliest: int, latest: int, language: str) -> int | None:
         """Find the best end of a window with ``earliest`` to ``latest`` tokens before it."""
@@ -172,6 +188,11 @@ class TokenMap:
             position = self.cut(candidate)
             if position is None:
                 continue
+            row = self._row(int(self.starts[candidate]))
+            if row is not None:
+                if self.before(row) < candidate:
+                    continue
+                position = row
             if not self.glued(candidate):
                 return position, candidate
             fallback = fallback or (position, candidate)
