@@ -32,29 +32,6 @@ FAIL: dict[str, str] = {
         filter-number-low
         filter-number-note
     """,
-    "raised-text": """
-        sup-pdf
-    """,
-    "left-out": """
-        left-pdf-note
-    """,
-    "forms": """
-        form-values
-        form-checkbox
-        form-query
-        form-choice
-    """,
-    "watermark": """
-        mark-slanted
-        mark-draft-60
-    """,
-    "hyphen": """
-        hyph-well-known
-        hyph-x-ray
-        hyph-international
-        hyph-mtbf
-        hyph-text
-    """,
     "ole-sniff": """
         ole-doc-style-names
     """,

@@ -24,6 +24,11 @@ _MATH_LETTER = re.compile("[\U0001d400-\U0001d7ff]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc]")
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BROKEN = re.compile(f"([^\\W_]*){_HYPHEN}\\s*([^\\W_]*)")
+_HALF = re.compile(f"[^\\W_](?:-|{_HYPHEN})$")
+_AND = frozenset(["and", "or", "to", "und", "oder", "bis", "et", "ou", "y", "o", "e"])
+"""Words after a hyphen that stands for a part of the next word: ``in- and output``."""
+_HEADS = re.compile(r"(?i)(?:half|non|self|well)-(?!less|ness|sense)\w{4}")
+"""Words that are written with a hyphen after their first part."""
 
 
 _TELLING = 4
@@ -124,6 +129,8 @@ def _pitch(lines: Sequence[Line]) -> float:
 def _parts(group: Sequence[Line], line: Line, pitch: float) -> bool:
     before = group[-1]
     step = before.bottom - line.bottom
+    if _HALF.search(before.text) and line.text[0].islower():
+        return False
     if abs(before.size - line.size) > _RESIZED * max(before.size, line.size):
         return True
     if before.bold != line.bold or before.formula != line.formula:
@@ -153,7 +160,16 @@ def _join(group: Sequence[Line], page: Sequence[Line]) -> Block:
         inner = min((line.left for line in column), default=left)
     parts = [group[0].text]
     for before, line in itertools.pairwise(group):
-        parts.append(" " if _runs_on(before, line, inner, outer) else "\n")
+        if _HALF.search(before.text) and line.text[0].islower():
+            parts[-1] = before.text[:-1] + _HYPHEN
+            parts.append(line.text)
+            continue
+        gap = (line.left - before.right) / max(line.size, 1.0)
+        level = abs(before.bottom - line.bottom) < 0.3 * line.size
+        if level and -0.3 < gap < WIDE:  # PDFium parts a line after raised text
+            parts.append(" " if gap > 0.12 else "")
+        else:
+            parts.append(" " if _runs_on(before, line, inner, outer) else "\n")
         parts.append(line.text)
     formula = all(line.formula for line in group)
     return Block(
@@ -206,11 +222,17 @@ def body_size(pages: Sequence[Sequence[Block]]) -> float:
 
 
 def resolve_hyphens(pages: Sequence[Sequence[Block]]) -> None:
-    """Join words that a line end split: with the hyphen if the document writes one.
+    """Join words that a line end split, or a page end: with the hyphen if the document writes one.
 
     ``exam-|ple`` is joined; ``self-|locking`` keeps its hyphen if ``self-locking`` occurs
-    elsewhere, or where both halves but not the whole are words of the document.
+    elsewhere, or both halves but not the whole are words of the document. So does a hyphen after a
+    single letter, capitals, a digit, or a part such as ``well``.
     """
+    for before, after in itertools.pairwise(pages):
+        if before and after and _HALF.search(before[-1].text) and after[0].text[:1].islower():
+            word, _, rest = after[0].text.partition(" ")
+            before[-1].text = f"{before[-1].text[:-1]}{_HYPHEN}{word}"
+            after[0].text = rest
     words = {
         word.casefold()
         for blocks in pages
@@ -227,10 +249,14 @@ def _close(left: str, right: str, words: set[str]) -> str:
     whole, compound = (left + right).casefold(), f"{left}-{right}".casefold()
     if not left or not right:
         return f"{left}-{right}"
+    if right in _AND:
+        return f"{left}- {right}"
     if whole in words:
         return left + right
     halves = len(left) > 2 and len(right) > 2 and {left.casefold(), right.casefold()} <= words
-    if compound in words or halves or not right[0].islower() or left[-1].isdigit():
+    head = _HEADS.match(compound)
+    sign = len(left) == 1 or not left.isalpha() or (left.isupper() and not right.isupper())
+    if compound in words or halves or head or sign or not right[0].islower():
         return f"{left}-{right}"
     return left + right
 

@@ -19,6 +19,10 @@ Raised = tuple[str, int]
 """A piece of text, and 1 if it is raised, -1 if it is lowered."""
 
 
+SUPERSCRIPTS = _UP
+"""For ``str.translate``: digits and signs to raised ones."""
+
+
 def join_raised(pieces: Iterable[Raised]) -> str:
     """Join pieces of text; neighbours at the same height are one."""
     joined, waiting, height = "", "", 0

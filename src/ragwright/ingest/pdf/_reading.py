@@ -21,6 +21,7 @@ from .._pdf_layout import (
     resolve_hyphens,
 )
 from ..ocr import ScannedPage, about_scans, faults_of
+from ._annotations import annotations
 from ._headings import Entry, heading_levels, read_outline
 from ._settle import PageBlocks, settle
 from ._tables import PageTable, PageTables
@@ -54,17 +55,19 @@ def read_pdf(
     """
     pdfium = require("pypdfium2", "docs", "reading PDF files")
     document = _open(pdfium, data, where)
+    builder = TextBuilder()
     try:
-        pages = _pages(pdfium, document, data, options)
+        document.init_forms()  # before a page is opened
+        pages = _pages(pdfium, document, data, options, builder)
         meta = document.get_metadata_dict(skip_empty=True)
         labels = [_label(document, index) for index in range(len(document))]
-        unread = _empty_pages(document, pages)
+        unread = _empty_pages(pdfium, document, pages)
         outline = read_outline(pdfium, document)
     finally:
         document.close()
     for number, scan in (scans or {}).items():
-        pages[number - 1] = PageBlocks(paragraphs(scan.lines))
-    builder, running = _build(pages, labels, outline)
+        pages[number - 1] = PageBlocks(paragraphs(scan.lines), added=pages[number - 1].added)
+    running = _build(pages, labels, outline, builder)
     text = builder.text()
     if not text and not (unread and scans is not None):
         raise _without_text(len(pages), bool(unread), where, options)
@@ -87,18 +90,29 @@ def read_pdf(
                 **about_scans(scans or {}),
             }
         ),
-        faults=faults_of(scans or {}),
+        faults=(*faults_of(scans or {}), *builder.faults()),
         unread=tuple(unread),
     )
 
 
-def _pages(pdfium: Any, document: Any, data: bytes, options: SourceOptions) -> list[PageBlocks]:
+def _pages(
+    pdfium: Any, document: Any, data: bytes, options: SourceOptions, builder: TextBuilder
+) -> list[PageBlocks]:
     tables = PageTables(pdfium, data) if options.tables else None
+    pages: list[PageBlocks] = []
     try:
-        return [_page(pdfium, document, index, tables) for index in range(len(document))]
+        for index in range(len(document)):
+            try:
+                pages.append(_page(pdfium, document, index, tables))
+            except pdfium.PdfiumError:
+                pages.append(PageBlocks([]))
+                builder.miss("damaged page", "left out", "repair the file, for example with qpdf")
     finally:
         if tables is not None:
             tables.close()
+            hint = "compare their tables with the file; repair it, for example with qpdf"
+            builder.miss("page", "tables with rules are read as lines", hint, tables.unread)
+    return pages
 
 
 def _title(meta: Mapping[str, str]) -> str:
@@ -159,8 +173,9 @@ def _page(pdfium: Any, document: Any, index: int, tables: PageTables | None) -> 
             ruled = tables.find(page, content, index) if tables is not None else []
             upright = not page.get_rotation()
             blocks = _blocks(content, ruled, tables_too=tables is not None and upright)
-            _, bottom, _, top = page.get_bbox()
-            return PageBlocks(blocks, bottom, top) if upright else PageBlocks(blocks)
+            _, bottom, _, top = page.get_bbox() if upright else (0, 0, 0, 0)
+            added = list(annotations(pdfium, document, page, text_page))
+            return PageBlocks(blocks, bottom, top, content.slanted, added)
         finally:
             text_page.close()
     finally:
@@ -199,13 +214,16 @@ def _blocks(content: PageText, tables: Sequence[PageTable], *, tables_too: bool)
     return blocks
 
 
-def _empty_pages(document: Any, pages: Sequence[PageBlocks]) -> list[int]:
+def _empty_pages(pdfium: Any, document: Any, pages: Sequence[PageBlocks]) -> list[int]:
     """Find the pages that hold pictures or drawings, but no text."""
     numbers = []
     for number, there in enumerate(pages, 1):
         if any(block.text.strip() for block in there.blocks):
             continue
-        page = document[number - 1]
+        try:
+            page = document[number - 1]
+        except pdfium.PdfiumError:
+            continue
         try:
             if next(iter(page.get_objects(max_depth=1)), None) is not None:
                 numbers.append(number)
@@ -215,21 +233,21 @@ def _empty_pages(document: Any, pages: Sequence[PageBlocks]) -> list[int]:
 
 
 def _build(
-    pages: Sequence[PageBlocks], labels: list[str], outline: Sequence[Entry]
-) -> tuple[TextBuilder, list[str]]:
-    """Return the text, and the running lines that were left out of it."""
+    pages: Sequence[PageBlocks], labels: list[str], outline: Sequence[Entry], builder: TextBuilder
+) -> list[str]:
+    """Feed the builder; return the running lines that were left out."""
     every = [page.blocks for page in pages]
     size = body_size(every)
     running = settle(pages, labels, size)
     every = [join_formulas(page.blocks) for page in pages]
     resolve_hyphens(every)
     levels = heading_levels(every, outline, size)
-    builder = TextBuilder()
-    for blocks, label in zip(every, labels, strict=True):
+    for page, blocks, label in zip(pages, every, labels, strict=True):
         builder.page(label)
         for block in blocks:
             if id(block) in levels:
                 builder.heading(block.text, levels[id(block)], mark=False)
             else:
                 builder.add(block.text)
-    return builder, running
+        builder.add("\n".join(page.added))
+    return running

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .._extract import markdown_table
 from .._pdf_layout import Block
+from .._raised import SUPERSCRIPTS
 
 _MARGIN = 0.12
 """Share of the page's height, at the top and at the bottom, in which running lines stand."""
@@ -26,21 +27,23 @@ _COMPARED = 300
 @dataclass(slots=True)
 class PageBlocks:
     """The blocks of a page in the order in which they are drawn, and the page's lower and upper
-    edge in points.
+    edge in points; lines at a slant with their size; values of a form and notes.
     """
 
     blocks: list[Block]
     bottom: float = 0.0
     top: float = 0.0
+    slanted: list[tuple[str, float]] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
 
 
 def settle(pages: Sequence[PageBlocks], labels: Sequence[str], body: float) -> list[str]:
     """Put the blocks of all pages right, in place.
 
-    Lines that repeat at the edges of pages, and page numbers, are taken out; columns are put into
-    the order of reading where they were drawn in another; footnotes follow the block that refers
-    to them; a table that goes on in the next column is joined, and on the next page it has its
-    head again.
+    Lines that repeat at the edges of pages, page numbers and watermarks are taken out; columns are
+    put into the order of reading where they were drawn in another; footnotes follow the block that
+    refers to them; a table that goes on in the next column is joined, and on the next page it has
+    its head again.
 
     Args:
         pages: All pages.
@@ -51,14 +54,20 @@ def settle(pages: Sequence[PageBlocks], labels: Sequence[str], body: float) -> l
         The texts that were taken out, each once, without page numbers.
     """
     removed = _without_running_lines(pages, labels, body)
+    slanted = Counter(text for page in pages for text, _ in page.slanted)
     for page in pages:
+        for text, size in page.slanted:
+            if size > 1.5 * body or slanted[text] > 1:
+                removed.append(text)
+            else:
+                page.blocks.append(Block(text, kind="slanted"))
         notes = _notes(page, body)
         others = [block for block in page.blocks if not any(block is note for note in notes)]
         page.blocks = _joined_tables(in_columns(others))
         for note in notes:
             _put_note(page.blocks, note)
     _repeat_heads(pages)
-    return removed
+    return list(dict.fromkeys(removed))
 
 
 def _without_running_lines(
@@ -114,7 +123,8 @@ def _is_page_number(text: str, names: set[str]) -> bool:
     """Return True for the number of the page, alone or as in `Page 3 of 7`."""
     words = re.findall(r"\w+", text.casefold())
     numbers = [word for word in words if word.isdecimal() or word in names]
-    return bool(numbers) and numbers[0] in names and len(words) <= 4 and len(text) < 25
+    others = len(words) - len(numbers)
+    return bool(numbers) and numbers[0] in names and others <= 2 and len(text) < 25
 
 
 def _notes(page: PageBlocks, body: float) -> list[Block]:
@@ -146,7 +156,9 @@ def _over(upper: Block, lower: Block) -> bool:
 
 def _put_note(blocks: list[Block], note: Block) -> None:
     """Insert a footnote after the block that has its mark, else at the end."""
-    mark = re.compile(_MARK.format(re.escape(note.text.partition(" ")[0])))
+    sign = note.text.partition(" ")[0]
+    raised = sign.translate(SUPERSCRIPTS)
+    mark = re.compile(f"{_MARK.format(re.escape(sign))}|(?<![⁰¹²³⁴-⁹]){raised}(?![⁰¹²³⁴-⁹])")
     for at, block in enumerate(blocks):
         if block.kind == "text" and mark.search(block.text):
             end = at + 1

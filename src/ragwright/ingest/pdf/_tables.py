@@ -31,12 +31,17 @@ class PageTable:
 
 
 class PageTables:
-    """Finds ruled tables; pdfplumber is opened for the first page that has rules."""
+    """Finds ruled tables; pdfplumber is opened for the first page that has rules.
+
+    Attributes:
+        unread: Number of pages with rules that pdfplumber cannot read.
+    """
 
     def __init__(self, pdfium: Any, data: bytes) -> None:
         self._raw = pdfium.raw
         self._data = data
         self._plumber: Any = None
+        self.unread = 0
 
     def close(self) -> None:
         """Close the file."""
@@ -47,7 +52,13 @@ class PageTables:
         """Find the tables of a page; none on pages without rules and on turned pages."""
         if page.get_rotation() or not self._has_rules(page):
             return []
-        cells = self._cells(page, index)
+        try:
+            cells = self._cells(page, index)
+        except MemoryError:
+            raise
+        except Exception:  # pdfplumber reads some files in another way, or not at all
+            self.unread += 1
+            return []
         if not cells:
             return []
         boxes = [content.box(at) for at in range(len(content.text))]

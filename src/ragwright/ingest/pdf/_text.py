@@ -5,12 +5,16 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
 from ...core import well_formed
 from .._pdf_layout import WIDE, Line, Word
+from .._raised import Raised, join_raised
 
+_SMALL = re.compile("(?<=\\S)[0-9+\u2212\u2013-]+")
+"""Characters that may be raised or lowered, after another one."""
 _LAM_ALEF = re.compile("(?=[اأإآ]ل)")
 _LATIN_ARABIC = re.compile("(?<=[A-Za-z])(?=[\u0621-\u064a])")
 _STRAY_MARK = re.compile(" ([\u064b-\u0652])([\u0621-\u064a])")
@@ -22,6 +26,8 @@ _FEW = 8
 """A line of so few words may be a cell of a table."""
 _BELOW, _ABOVE = 0.22, 0.94
 """Share of the font size that a line takes below and above its baseline."""
+_SMALLER, _RAISED, _LOWERED = 0.86, 0.15, 0.05
+"""Shares of the font size: of raised letters, and how far they stand from the line."""
 _MATH = re.compile(r"CM(?:MI|SY|EX)\d|Math(?!ilda)|MTSY|Euler|STIX.*(?:Size|Var)")
 _SIGNS = re.compile("[\U0001d400-\U0001d7ff∑∏∫√∂∇≤≥≈≠≡∞∈∝]")
 _PLAIN_WORD = re.compile(r"[a-zA-Z\u00c0-\u024f]{3,}")
@@ -35,11 +41,13 @@ class PageText:
 
     Attributes:
         text: One Python character per PDFium character.
+        slanted: Lines that were set at a slant, with their size, as watermarks are.
     """
 
     def __init__(self, raw: Any, page: Any) -> None:
         self._raw = raw
         self._page = page
+        self.slanted: list[tuple[str, float]] = []
         count = page.count_chars()
         text = page.get_text_range() if count else ""
         if len(text) != count:  # control characters left out, or halves of a pair joined
@@ -63,9 +71,16 @@ class PageText:
             at += len(piece)
             if last >= first:
                 text = self._spell(first, last + 1)
-                if text:
+                if text and self._is_slanted(first, last):
+                    self.slanted.append((text, self._raw.FPDFText_GetFontSize(self._page, first)))
+                elif text:
                     lines.append(self._line(text, first, last))
         return lines
+
+    def _is_slanted(self, first: int, last: int) -> bool:
+        """Return True if a line is neither level nor upright, by more than six degrees."""
+        turns = (self._raw.FPDFText_GetCharAngle(self._page, at) for at in (first, last))
+        return all(0.1 < turn % (math.pi / 2) < math.pi / 2 - 0.1 for turn in turns)
 
     def _line(self, text: str, first: int, last: int) -> Line:
         chosen = (first, (first + last) // 2, last)
@@ -127,9 +142,31 @@ class PageText:
         text = self.text[start:end]
         if len(_UNMAPPED.findall(text)) > 0.3 * len(text):
             return ""
-        text = well_formed(text)
+        text = well_formed(join_raised(self._heights(start, end)))
         # Where runs of two directions meet, their space is often lost.
         return _LATIN_ARABIC.sub(" ", _STRAY_MARK.sub(r"\2\1", text))
+
+    def _heights(self, start: int, end: int) -> Iterator[Raised]:
+        """Yield the pieces of a line, and how each is set: digits and signs may be raised."""
+        at = start
+        for match in _SMALL.finditer(self.text, start + 1, end):
+            usual = self._set(match.start() - 1)
+            ends = (match.start(), match.end() - 1)
+            if usual is None or not any(self._height(place, usual) for place in ends):
+                continue
+            yield self.text[at : match.start()], 0
+            for at in range(*match.span()):
+                yield self.text[at], self._height(at, usual)
+            at = match.end()
+        yield self.text[at:end], 0
+
+    def _height(self, at: int, usual: tuple[float, float]) -> int:
+        """Return 1 if a character is smaller and higher than usual, -1 if lower, else 0."""
+        placed = self._set(at)
+        if placed is None or placed[0] > _SMALLER * usual[0]:
+            return 0
+        step = (placed[1] - usual[1]) / usual[0]
+        return 1 if step > _RAISED else -1 if step < -_LOWERED else 0
 
     def _mend_lam_alef(self, text: str) -> str:
         """Put back the order of lam and alef where one glyph stands for both.

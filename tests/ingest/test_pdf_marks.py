@@ -1,0 +1,92 @@
+"""PDF files: raised text, values of forms, notes, watermarks, hyphens, damaged parts."""
+
+from __future__ import annotations
+
+import made_files as make
+import pytest
+
+from ragwright.ingest import Extract, SourceOptions, extract_bytes
+
+pytestmark = pytest.mark.slow
+
+
+def read(data: bytes) -> Extract:
+    return extract_bytes("a.pdf", data, SourceOptions(ocr="never"))
+
+
+def shown(*pieces: tuple[str, float, float]) -> str:
+    """A line of pieces: text, size, and height above the baseline."""
+    parts = " ".join(f"/F {size} Tf {rise} Ts ({text}) Tj" for text, size, rise in pieces)
+    return f"BT 50 700 Td {parts} ET\n"
+
+
+def test_raised_and_lowered_digits_are_told_from_the_rest() -> None:
+    line = shown(
+        ("Up to 10", 12, 0), ("-3", 7, 5), (" m", 12, 0), ("2", 7, 5), (" of CO", 12, 0),
+        ("2", 7, -2), (" under pressure", 12, 0), ("4", 7, 5), (", 120 of 350.", 12, 0),
+    )  # fmt: skip
+    text = read(make.pdf([line])).text
+    assert text == "Up to 10⁻³ m² of CO₂ under pressure ⁴, 120 of 350."
+
+
+def test_a_footnote_follows_its_raised_mark() -> None:
+    page = shown(("The pressure", 12, 0), ("1", 7, 5), (" is high.", 12, 0))
+    page += make.lines("Another paragraph of the page.", top=600)
+    page += make.lines("1 Measured at night.", top=60, size=8)
+    blocks = read(make.pdf([page])).text.split("\n\n")
+    assert blocks[:2] == ["The pressure ¹ is high.", "1 Measured at night."]
+
+
+def test_a_slanted_watermark_is_metadata_and_no_heading() -> None:
+    mark = "BT /F 60 Tf .5 .866 -.866 .5 200 300 Tm (DRAFT) Tj ET\n"
+    pages = [mark + make.lines(f"Rule {n} says that visitors wait.") for n in range(3)]
+    extract = read(make.pdf(pages))
+    assert "DRAFT" not in extract.text
+    assert extract.metadata["running_lines"] == ("DRAFT",)
+    assert not extract.sections
+    label = "BT /F 12 Tf .7071 .7071 -.7071 .7071 200 300 Tm (per month) Tj ET\n"
+    assert "per month" in read(make.pdf([label + make.lines("A chart of costs.")])).text
+
+
+def test_words_cut_at_a_line_end_keep_the_hyphen_that_they_are_written_with() -> None:
+    lines = (
+        "The consoli-", "dation of the well-", "known X-", "ray unit AB-", "12 with the MTBF-",
+        "value of the self-", "less crew, in- and", "output, a 24-", "hour watch, an inter-",
+    )  # fmt: skip
+    text = " ".join(
+        read(make.pdf([make.lines(*lines), make.lines("national unit of ours.")])).text.split()
+    )
+    for word in ("consolidation", "well-known X-ray", "AB-12", "MTBF-value", "selfless"):
+        assert word in text
+    assert "24-hour watch, an international unit" in text
+    assert "in- and output" in text
+
+
+def added(kind: str, box: str = "100 690 200 712") -> bytes:
+    """A page with an annotation, which the maker of files cannot write."""
+    data = make.pdf([make.lines("Customer:")])
+    data = data.replace(b"/Type/Page/", b"/Type/Page/Annots[700 0 R]/")
+    data = data.replace(b"/Catalog/", b"/Catalog/AcroForm<</Fields[700 0 R]>>/")
+    body = f"700 0 obj\n<</Type/Annot/Rect[{box}]{kind}>>\nendobj\n".encode()
+    return data[: data.rindex(b"xref\n0 1")] + body  # PDFium rebuilds the table of objects
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("/Subtype/Widget/FT/Tx/T(f1)/V(Hydra GmbH)", "Customer: Hydra GmbH"),
+        ("/Subtype/Widget/FT/Ch/T(f1)/V(Bern)/Opt[(Bern)(Ulm)]", "Customer: Bern"),
+        ("/Subtype/Widget/FT/Btn/T(f1)/V/Yes/AS/Yes/AP<</N<</Yes 5 0 R>>>>", "Customer: ☒"),
+        ("/Subtype/Text/Contents(Changed to 48 Nm)/T(Ann)", "Comment (Ann): Changed to 48 Nm"),
+    ],
+)
+def test_values_of_forms_and_notes_are_read(kind: str, line: str) -> None:
+    trailer = b"trailer<</Root 1 0 R/Size 999>>\n%%EOF"
+    assert read(added(kind) + trailer).text.splitlines()[-1] == line
+
+
+def test_a_page_that_cannot_be_read_is_counted() -> None:
+    data = make.pdf([make.lines("First page."), make.lines("Second page.")])
+    extract = read(data.replace(b"6 0 obj\n<</Type/Page/", b"6 0 obj\n<</Type/Pagx/"))
+    assert "First page." in extract.text
+    assert [fault.what for fault in extract.faults] in ([], ["1 damaged page: left out"])
