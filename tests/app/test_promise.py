@@ -163,13 +163,19 @@ def test_a_change_suspends_it_and_again_renews_it(promised: Path, change: str, r
             [answer] = json.loads(ragwright(promised, *words).stdout)["answers"]
         assert reason in answer["promise"]["line"]
         return
-    [answer] = json.loads(ragwright(promised, "ask", UNKNOWN, "--json").stdout)["answers"]
+    ask = ("ask", UNKNOWN, "--json", "--set", "answer.threshold=0")
+    if change == "settings":  # else answer.threshold is another change
+        file.write_text(file.read_text("utf-8") + "answer: {threshold: 0}\n", "utf-8")
+        ask = ask[:3]
+    [answer] = json.loads(ragwright(promised, *ask).stdout)["answers"]
     assert answer["promise"]["line"] == (
         f"The promise of at most 5 % of answers wrong is suspended: {reason}; "
         "run `ragwright promise --again`"
     )
     assert answer["promise"]["holds"] is False
-    assert answer["abstained"], "the threshold stays in force"
+    assert answer["promise"]["score"] is None
+    assert not any(note.startswith("withheld") for note in answer["notes"])
+    assert not answer["abstained"], "a suspended promise withholds nothing"
     status = ragwright(promised, "promise", "--status", code=100)
     assert f"suspended: {reason}" in status.stdout
     ragwright(promised, "promise", "--again", "--quiet")
@@ -191,6 +197,42 @@ def test_what_no_certified_question_was_like_is_not_covered(promised: Path) -> N
     assert follow_up.line.endswith("does not cover follow-up questions")
     assert persona is not None
     assert "does not cover answers for the persona 'engineer'" in persona.line
+
+
+def test_the_chance_of_passing_is_said_before_the_split_is_opened_and_kept(folder: Path) -> None:
+    done = ragwright(folder, "promise", "-t", "testsets/set.jsonl", "--json")
+    document = json.loads(done.stdout)
+    certificate = document["certificate"]
+    assert document["chance"] == certificate["chance"] > 0.5
+    assert 0 < certificate["luck"] < 0.05
+    assert f"chance of passing: {certificate['chance']:.0%}" in done.stderr
+    assert certificate["unanswerable"] == 40
+    shown = ragwright(folder, "promise", "--status").stdout
+    assert f"chance {certificate['luck']:.1%}" in shown
+
+
+def test_a_pass_that_would_probably_be_luck_is_not_tried(folder: Path) -> None:
+    """6 of 81 answers wrong: 5 % may be passed, but only by chance."""
+    rows = certified_rows("tune", known=81, unknown=0)
+    confirm = certified_rows("confirm", known=81, unknown=0)
+    for number in range(0, 81, 20):
+        rows[number]["reference"] = "a purple elephant"
+    write_rows(folder, rows + confirm)
+    scores = ("--scores", "KPrecision(content+bigrams)")  # the same for all of them
+    command = ("promise", "-t", "testsets/set.jsonl", "--risk", "0.1", *scores)
+    done = ragwright(folder, *command, "--json", code=100)
+    document = json.loads(done.stdout)
+    assert document["reason"].startswith("if this passes it is probably luck (chance of passing ")
+    assert 0.05 < document["chance"] < 0.5
+    assert document["needed"] > 81
+    assert not (folder / "testsets" / "openings.jsonl").exists()
+
+
+def test_a_promise_without_unanswerable_questions_says_so(folder: Path) -> None:
+    rows = certified_rows("tune", known=81, unknown=0)
+    write_rows(folder, rows + certified_rows("confirm", known=81, unknown=0))
+    line = promise_in(folder, Promising("testsets/set.jsonl"))
+    assert "certified on 81 held-out questions, none of them unanswerable, on 20" in line
 
 
 def test_a_courtesy_gets_its_reply(promised: Path) -> None:

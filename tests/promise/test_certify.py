@@ -13,6 +13,7 @@ from ragwright.promise import (
     auc,
     best_plan,
     certified_steps,
+    passing_chance,
     plan_of,
     risk_bound,
     risk_p,
@@ -56,11 +57,44 @@ def test_rows_needed(risk: float, alpha: float, rate: float, rows: int | None) -
     assert rows_needed(risk, alpha, rate) == rows
 
 
-def test_the_number_of_rows_needed_is_the_smallest_that_passes() -> None:
+def test_the_number_of_rows_needed_passes_four_times_of_five() -> None:
     needed = rows_needed(0.05, 0.05, 0.02)
     assert needed is not None
-    assert risk_p(0.02 * needed, needed, 0.05) <= 0.05
-    assert risk_p(0.02 * (needed - 1), needed - 1, 0.05) > 0.05
+    assert passes(needed, 0.02) >= 0.8
+    assert all(passes(rows, 0.02) < 0.8 for rows in range(60, needed))
+
+
+def passes(rows: int, rate: float) -> float:
+    """Chance of so many answered rows to certify 5 % where a share of them is wrong."""
+    most = max((k for k in range(rows) if binomial_p(k, rows, 0.05) <= 0.05), default=None)
+    return 0.0 if most is None else binomial_p(most, rows, rate)
+
+
+def test_the_chance_of_passing_and_of_luck_are_those_of_drawn_rows() -> None:
+    draw = np.random.default_rng(2)
+    rates = draw.beta(2.5, 98.5, 40_000)  # after 2 errors of 100
+    passed = draw.binomial(120, rates) <= 1  # of 120 rows, 1 error may be made for 5 %
+    assert binomial_p(1, 120, 0.05) < 0.05 < binomial_p(2, 120, 0.05)
+    chance, luck = passing_chance(2, 100, 120, risk=0.05, alpha=0.05)
+    assert chance == pytest.approx(passed.mean(), abs=0.01)
+    assert luck == pytest.approx((rates[passed] > 0.05).mean(), abs=0.01)
+
+
+def test_the_chance_of_passing_does_not_count_the_luck_of_the_choice() -> None:
+    """Scores that say nothing: the best of many thresholds only looks good."""
+    draw, promised, passed = np.random.default_rng(4), [], []
+    for _ in range(12):
+        wrong = draw.random(500) < 0.12
+        scores = {f"s{n}": draw.random(500) for n in range(4)}
+        tune = {name: values[:200] for name, values in scores.items()}
+        plan, _ = best_plan(tune, wrong[:200], risk=0.1, alpha=0.05, rows=300)
+        steps, _ = certified_steps(
+            plan, scores[plan.score][200:], wrong[200:], risk=0.1, alpha=0.05
+        )
+        promised.append(plan.chance)
+        passed.append(bool(steps))
+    assert np.mean(promised) < np.mean(passed) + 0.15
+    assert np.mean(promised) < 0.35
 
 
 def test_auc_counts_ties_half_and_leaves_out_what_is_not_answered() -> None:

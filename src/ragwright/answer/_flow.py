@@ -83,8 +83,8 @@ def ask(
 ) -> Flow[list[Answer]]:
     """One answer per persona, in their order, all by the same route and from the same passages.
 
-    Lone surrogates, which cannot be stored or sent, are replaced beforehand. With a guard, nothing
-    is streamed: an answer is shown after it has been scored.
+    Lone surrogates, which cannot be stored or sent, are replaced beforehand. With a guard that is
+    not suspended, nothing is streamed: an answer is shown after it has been scored.
 
     Raises:
         RetrieveError: The question is too long.
@@ -94,8 +94,10 @@ def ask(
     question, guard = well_formed(question), plan.guard
     if guard is None or _courtesy_route(question, plan) is not None:
         return (yield from _all_answers(question, personas, target, plan))
-    setup = replace(plan.setup, options=guard.answering(plan.setup.options))
-    answers = yield from _all_answers(question, personas, target, replace(plan, setup=setup))
+    if not guard.changed(target.snapshot):
+        setup = replace(plan.setup, options=guard.answering(plan.setup.options))
+        plan = replace(plan, setup=setup)
+    answers = yield from _all_answers(question, personas, target, plan)
     scope = "follow-up questions" if plan.history else ""
     if plan.retrieve != guard.retrieve:
         scope = "questions with filters of their own"

@@ -45,7 +45,7 @@ class AnswerGuard:
 
     def sentence(self, snapshot: str) -> str:
         """What the certificate says of answers from a state of the index."""
-        if changed := self._changed(snapshot):
+        if changed := self.changed(snapshot):
             return (
                 f"The promise of {self.promised} is suspended: {changed}; "
                 "run `ragwright promise --again`"
@@ -54,7 +54,7 @@ class AnswerGuard:
 
     def promise(self, answer: Answer, snapshot: str, scope: str = "") -> AnswerPromise:
         """What the certificate says of an answer, without its score; ``scope`` as in `guarded`."""
-        holds = not self._changed(snapshot)
+        holds = not self.changed(snapshot)
         if not scope and answer.persona not in self.personas:
             scope = (
                 f"answers for the persona {answer.persona!r}"
@@ -66,7 +66,8 @@ class AnswerGuard:
             line = f"The promise of {self.promised} does not cover {scope}"
         return AnswerPromise(line, self.certificate, self.threshold, holds=holds and not scope)
 
-    def _changed(self, snapshot: str) -> str:
+    def changed(self, snapshot: str) -> str:
+        """What suspends the promise; empty while it holds."""
         changes = (self.suspended, "" if snapshot == self.snapshot else "the documents changed")
         return ", ".join(filter(None, changes))
 
@@ -76,12 +77,16 @@ def guarded(
 ) -> Flow[list[Answer]]:
     """Answers with their promise; those that score below the threshold become abstentions.
 
+    A suspended promise withholds nothing: answers only carry its sentence.
+
     Args:
         answers: Answers to one question.
         guard: Threshold and certificate.
         snapshot: State of the index that was searched.
         scope: What the question is that no certified question was; empty if it is one of them.
     """
+    if guard.changed(snapshot):
+        return [replace(answer, promise=guard.promise(answer, snapshot)) for answer in answers]
     checked = []
     for answer in answers:
         score = None if answer.abstained else (yield from guard.score_of(answer))

@@ -50,6 +50,9 @@ class Certificate:
         parts: Hashes of settings and files.
         splits: Hashes of the tune and of the confirm rows.
         run: Run that holds the result.
+        chance: Chance of passing, as estimated on the tune split before the opening.
+        luck: Chance that the risk is above the stated one although it passed, estimated likewise.
+        unanswerable: Held-out questions that are marked unanswerable.
         notes: Remarks for the reader.
     """
 
@@ -74,6 +77,9 @@ class Certificate:
     parts: Mapping[str, str]
     splits: Mapping[str, str]
     run: str
+    chance: float
+    luck: float
+    unanswerable: int
     notes: tuple[str, ...] = ()
 
     @property
@@ -91,12 +97,13 @@ class Certificate:
         """The promise in one sentence.
 
         ``At most 5 % of answers wrong, certified on 212 held-out questions on 2026-11-24; answers
-        63 %``.
+        63 %``. Without unanswerable questions among them it says so.
         """
         share = percent(round(self.coverage, 2))
+        none = "" if self.unanswerable else ", none of them unanswerable,"
         return (
             f"{self.promised[0].upper()}{self.promised[1:]}, certified on {self.asked} held-out "
-            f"questions on {self.date}; answers {share}"
+            f"questions{none} on {self.date}; answers {share}"
         )
 
 

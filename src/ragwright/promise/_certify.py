@@ -10,8 +10,9 @@ fixed beforehand needs no correction (Maurer, Hothorn and Lehmacher 1995).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,14 @@ Chosen on development parts of PIAF and SQuAD 2: more answers fewer questions; 0
 the least p, answers a little more.
 """
 
-_HOPELESS = 0.3
-"""Expected p of the best threshold above which the confirm split is not opened."""
+LEAST_CHANCE = 0.5
+"""Chance of passing below which the confirm split is not opened: a pass would probably be luck."""
+
+_HALVES = 10
+"""Random halves of the tune rows on which the choice of a threshold is repeated."""
+
+POWER = 0.8
+"""Chance of passing that numbers of rows are planned for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,8 @@ class Plan:
         thresholds: From strict to loose, in the order of the tests.
         coverage: Expected share of answered questions; 0 if no certificate is expected.
         p: Expected p-value of the first threshold.
+        chance: Chance that the first threshold passes on the confirm rows, from the tune rows.
+        luck: Chance that its risk is above the stated one, if it passes.
         rates: Of every threshold: share of answered questions, and estimated share of wrong ones
             among them.
     """
@@ -84,17 +93,19 @@ class Plan:
     thresholds: tuple[float, ...]
     coverage: float
     p: float
+    chance: float = 0.0
+    luck: float = 1.0
     rates: tuple[tuple[float, float], ...] = ()
 
     @property
     def hopeless(self) -> bool:
-        """True if the first test is not expected to come near its level."""
-        return self.p > _HOPELESS
+        """True if a pass would probably be luck."""
+        return self.chance < LEAST_CHANCE
 
     def questions_needed(self, risk: float, alpha: float) -> int | None:
-        """Held-out questions, answered or not, from which on some threshold is expected to pass.
+        """Held-out questions, answered or not, with which some threshold passes by a chance of 0.8.
 
-        None if none is expected to, however many there are.
+        None if none does, however many there are.
         """
         needs = [
             math.ceil(answers / share)
@@ -104,6 +115,7 @@ class Plan:
         return min(needs, default=None)
 
 
+@lru_cache(2**16)  # halves of the tune rows ask for the same counts
 def risk_p(errors: float, answered: float, risk: float) -> float:
     """P(at most so many errors) among ``answered`` rows of exactly this risk: the exact p-value.
 
@@ -126,23 +138,68 @@ def risk_bound(errors: int, answered: int, alpha: float) -> float:
 
 
 def rows_needed(risk: float, alpha: float, rate: float = 0.0) -> int | None:
-    """Answered rows from which on a risk can be certified where a share ``rate`` of them is wrong.
+    """Answered rows that certify a risk by a chance of 0.8 if a share ``rate`` of them is wrong.
 
     59 for a risk of .05, alpha .05 and no error. None if the rate is not below the risk.
     """
     if rate >= risk:
         return None
     if not rate:
-        return math.ceil(round(math.log(alpha) / math.log1p(-risk), 9))
-    low, high = 0, 1
-    while risk_p(rate * high, high, risk) > alpha:
-        low, high = high, 2 * high
-        if high > 10**7:
+        return _rows_for(0, risk, alpha)
+    low, high = -1, 0  # errors among them
+    while risk_p(high, _rows_for(high, risk, alpha), rate) < POWER:
+        low, high = high, 2 * high + 1
+        if high > risk * 10**7:
             return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if risk_p(rate * middle, middle, risk) > alpha else (low, middle)
+        enough = risk_p(middle, _rows_for(middle, risk, alpha), rate) >= POWER
+        low, high = (low, middle) if enough else (middle, high)
+    return _rows_for(high, risk, alpha)
+
+
+def _rows_for(errors: int, risk: float, alpha: float) -> int:
+    """The fewest answered rows that certify a risk although so many of them are wrong."""
+    if not errors:
+        return math.ceil(round(math.log(alpha) / math.log1p(-risk), 9))
+    low, high = errors, math.ceil(errors / risk) + 1
+    while risk_p(errors, high, risk) > alpha:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if risk_p(errors, middle, risk) > alpha else (low, middle)
     return high
+
+
+def passing_chance(
+    errors: float, answered: float, rows: int, *, risk: float, alpha: float
+) -> tuple[float, float]:
+    """Chance that further answered rows certify a risk, and chance that such a pass is luck.
+
+    Both from what tune rows say of the error rate: a beta distribution with Jeffreys' prior.
+
+    Args:
+        errors: Wrong ones among the answered tune rows.
+        answered: Answered tune rows.
+        rows: Answered confirm rows to expect.
+        risk: Stated risk.
+        alpha: Level of the test.
+    """
+    wrong, right = errors + 0.5, answered - errors + 0.5
+    chance = luck = 0.0
+    for count in range(rows + 1):
+        if risk_p(count, rows, risk) > alpha:
+            break
+        after = (wrong + count, right + rows - count)
+        ways = _log_beta(*after) - _log_beta(wrong, right) - math.log(rows + 1)
+        share = math.exp(ways - _log_beta(count + 1, rows - count + 1))
+        chance += share
+        luck += share * incomplete_beta(after[1], after[0], 1 - risk)
+    return chance, luck / chance if chance else 1.0
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
 def auc(scores: Numbers, wrong: Flags) -> float | None:
@@ -193,7 +250,7 @@ def plan_of(
         tuple(float(value) for value in thresholds[first:]),
         coverage,
         expected[first],
-        tuple(zip(answered / len(scores), (errors + 0.5) / (answered + 1), strict=True)),
+        rates=tuple(zip(answered / len(scores), (errors + 0.5) / (answered + 1), strict=True)),
     )
 
 
@@ -217,16 +274,53 @@ def best_plan(
 ) -> tuple[Plan, tuple[Candidate, ...]]:
     """The score that is expected to answer most, and every candidate; from tune rows alone.
 
-    Equal ones: the least expected p-value, then the order of the scores.
+    Equal ones: the least expected p-value, then the order of the scores. The chance of passing is
+    that of a choice like it: made on random halves of the tune rows, its error rate is counted on
+    the other halves.
     """
-    plans = [
-        plan_of(name, values, wrong, risk=risk, alpha=alpha, rows=rows)
-        for name, values in scores.items()
-    ]
+    plans = _plans(scores, wrong, risk=risk, alpha=alpha, rows=rows)
     candidates = tuple(
         Candidate(plan.score, auc(scores[plan.score], wrong), plan.coverage) for plan in plans
     )
-    return min(plans, key=lambda plan: (-plan.coverage, plan.p)), candidates
+    best = _best(plans)
+    if best.thresholds:
+        answered = int((scores[best.score] >= best.thresholds[0]).sum())
+        errors = answered * _honest_rate(scores, wrong, risk=risk, alpha=alpha, rows=rows)
+        expected = round(answered * rows / len(wrong))
+        chance, luck = passing_chance(errors, answered, expected, risk=risk, alpha=alpha)
+        best = replace(best, chance=chance, luck=luck)
+    return best, candidates
+
+
+def _plans(
+    scores: Mapping[str, Numbers], wrong: Flags, *, risk: float, alpha: float, rows: int
+) -> list[Plan]:
+    return [
+        plan_of(name, values, wrong, risk=risk, alpha=alpha, rows=rows)
+        for name, values in scores.items()
+    ]
+
+
+def _best(plans: Sequence[Plan]) -> Plan:
+    return min(plans, key=lambda plan: (-plan.coverage, plan.p))
+
+
+def _honest_rate(
+    scores: Mapping[str, Numbers], wrong: Flags, *, risk: float, alpha: float, rows: int
+) -> float:
+    """Share of wrong answers at a first threshold, on tune rows that had no part in its choice."""
+    draw = np.random.default_rng(0)
+    answered = errors = 0
+    for _ in range(_HALVES):
+        order = draw.permutation(len(wrong))
+        choosing, others = np.array_split(order, 2)
+        part = {name: values[choosing] for name, values in scores.items()}
+        best = _best(_plans(part, wrong[choosing], risk=risk, alpha=alpha, rows=rows))
+        if best.thresholds:
+            above = scores[best.score][others] >= best.thresholds[0]
+            answered += int(above.sum())
+            errors += int((above & wrong[others]).sum())
+    return errors / answered if answered else 1.0
 
 
 def certified_steps(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,16 @@ from ._certificate import (
     put_in_force,
     write_certificate,
 )
-from ._certify import Candidate, Plan, Step, best_plan, certified_steps, risk_bound, rows_needed
+from ._certify import (
+    POWER,
+    Candidate,
+    Plan,
+    Step,
+    best_plan,
+    certified_steps,
+    risk_bound,
+    rows_needed,
+)
 from ._fingerprint import answering_settings_of, promised_parts
 from ._scores import SCORES, GradedRows, RightRule, graded, parse_right_rule, score_measures
 
@@ -76,8 +85,9 @@ class Promised:
         certificate: What was certified and is in force now; None if nothing could be.
         candidates: The scores on the tune split.
         reason: Why nothing was certified; empty if something was.
-        needed: Held-out questions that are needed at the error rates of the tune split; None if
-            no number is expected to be enough.
+        needed: Held-out questions that pass by a chance of 0.8 at the error rates of the tune
+            split; None if no number is expected to be enough.
+        chance: Chance of passing, estimated on the tune split.
         failed: The threshold at which the sequence of tests ended; None if all passed.
         opened: True if the confirm split was opened, now or by an earlier call.
         again: True if the stored result of an equal call is shown.
@@ -88,6 +98,7 @@ class Promised:
     candidates: tuple[Candidate, ...]
     reason: str = ""
     needed: int | None = None
+    chance: float = 0.0
     failed: Step | None = None
     opened: bool = False
     again: bool = False
@@ -95,12 +106,15 @@ class Promised:
 
 
 @at_work("promise")
-def make_promise(project: Project, options: Promising) -> Promised:
+def make_promise(
+    project: Project, options: Promising, told: Callable[[str], None] | None = None
+) -> Promised:
     """Certify that at most ``options.risk`` of the answered questions are wrong; put it in force.
 
     Every question of the tune split is answered once; score and thresholds are chosen there. If
-    they are promising, the confirm split is opened (which is logged), answered once, and tested.
-    Calling it again with nothing changed shows the stored result.
+    the chance of passing is a half or more, ``told`` gets it in a sentence, and the confirm split
+    is opened (which is logged), answered once, and tested. Calling it again with nothing changed
+    shows the stored result.
 
     Raises:
         ConfigError: A setting is out of range.
@@ -110,7 +124,7 @@ def make_promise(project: Project, options: Promising) -> Promised:
         TestsetError: A split is empty or too small, or no row says what is right.
     """
     with promise_lock(project.folder, "promise"):
-        return _Making(project, options).run()
+        return _Making(project, options).run(told)
 
 
 def again(project: Project) -> Promising:
@@ -188,32 +202,50 @@ class _Making:
         options = Evaluating()
         return forecast_testset(self._open_settings, testset, self._measures, options)
 
-    def run(self) -> Promised:
+    def run(self, told: Callable[[str], None] | None) -> Promised:
         """Choose, then certify."""
-        options, alpha = self._options, 1 - self._options.confidence
+        project, risk = self._project, self._options.risk
         closed = self.closed_split()
         tune = self.split("tune")
+        manifest = self._manifest(tune)
+        stored = project.runs.complete(KIND, manifest)
+        unfinished = project.runs.unfinished(KIND, manifest)
+        log = project.folder.openings
+        opened = len(Openings.touching(log, closed.name, closed.opened))
+        opening = max(1, opened + (stored is None and unfinished is None))
+        alpha = self._level(opening)
         choosing = self._graded(self._evaluated(tune))
         plan, candidates = best_plan(
-            choosing.scores, choosing.wrong, risk=options.risk, alpha=alpha, rows=len(closed.rows)
+            choosing.scores, choosing.wrong, risk=risk, alpha=alpha, rows=len(closed.rows)
         )
         notes = _ungraded_note(choosing, "tune")
-        if not plan.thresholds or plan.hopeless:
-            return self._refusal(plan, Promised(None, candidates, notes=notes))
-        return self._certified(plan, Promised(None, candidates, notes=notes), tune)
-
-    def _certified(self, plan: Plan, outcome: Promised, tune: Testset) -> Promised:
-        """Open the confirm split and test, or show what an equal call found."""
-        project, runs = self._project, self._project.runs
-        manifest = self._manifest(tune)
-        stored = runs.complete(KIND, manifest)
+        outcome = Promised(None, candidates, chance=plan.chance, notes=notes)
         if stored is not None:
             return self._stored(stored, plan, outcome)
-        run = runs.unfinished(KIND, manifest)
+        if not plan.thresholds or plan.hopeless:
+            return self._refusal(plan, outcome, len(closed.rows))
+        if told is not None:
+            told(
+                f"chance of passing: {plan.chance:.0%}, estimated on the tune split; a pass would "
+                f"be luck with chance {plan.luck:.1%}"
+            )
+        return self._certified(plan, outcome, manifest, unfinished)
+
+    def _level(self, opening: int) -> float:
+        """The level of the test at an opening of the confirm split, the first being 1."""
+        return (1 - self._options.confidence) / 2 ** (opening - 1)
+
+    def _certified(
+        self, plan: Plan, outcome: Promised, manifest: dict[str, Any], run: str | None
+    ) -> Promised:
+        """Open the confirm split and test; ``run`` is the one that an earlier call began."""
+        project = self._project
         confirm = self.split("confirm", dry_run=run is not None)
-        run = run or runs.start(KIND, manifest)
-        opening = len(Openings.touching(project.folder.openings, confirm.name, confirm.opened))
-        alpha = (1 - self._options.confidence) / 2 ** max(0, opening - 1)
+        run = run or project.runs.start(KIND, manifest)
+        opening = max(
+            1, len(Openings.touching(project.folder.openings, confirm.name, confirm.opened))
+        )
+        alpha = self._level(opening)
         rows = self._graded(self._evaluated(confirm))
         steps, failed = certified_steps(
             plan, rows.scores[plan.score], rows.wrong, risk=self._options.risk, alpha=alpha
@@ -228,8 +260,11 @@ class _Making:
             certificate = self._certificate(plan.score, steps[-1], outcome, len(rows.wrong))
             certificate = replace(
                 certificate,
-                opening=max(1, opening),
+                opening=opening,
                 alpha=alpha,
+                chance=plan.chance,
+                luck=plan.luck,
+                unanswerable=rows.unanswerable,
                 bound=risk_bound(certificate.errors, certificate.answered, alpha),
                 personas=self._personas(confirm),
                 snapshot=manifest["snapshot"],
@@ -241,8 +276,8 @@ class _Making:
         else:
             outcome = self._refusal(plan, outcome)
             body = {"failed": plain(failed), "notes": list(outcome.notes)}
-        runs.append(run, RunRow(0, KIND, "done", body))
-        runs.finish(run, "complete")
+        project.runs.append(run, RunRow(0, KIND, "done", body))
+        project.runs.finish(run, "complete")
         return outcome
 
     def _certificate(self, score: str, last: Step, outcome: Promised, asked: int) -> Certificate:
@@ -270,6 +305,9 @@ class _Making:
             parts=self._parts,
             splits={},
             run="",
+            chance=0.0,
+            luck=1.0,
+            unanswerable=0,
             notes=outcome.notes,
         )
 
@@ -305,8 +343,8 @@ class _Making:
         put_in_force(folder, written[-1])
         return written[-1]
 
-    def _refusal(self, plan: Plan, outcome: Promised) -> Promised:
-        """Why nothing is certified, and how many questions would be needed."""
+    def _refusal(self, plan: Plan, outcome: Promised, rows: int = 0) -> Promised:
+        """Why nothing is certified, and how many questions are needed; ``rows`` are there."""
         state = "" if outcome.opened else "; the confirm split stays closed"
         if not plan.thresholds:
             return replace(outcome, reason=f"no question of the tune split was answered{state}")
@@ -324,11 +362,18 @@ class _Making:
                 f"error rates of the tune split it would take about {needed:,}. Improve the "
                 "answers, or state a higher risk"
             )
+        elif needed <= rows:
+            reason = (
+                "the tune split has too few questions to know how many answers are wrong: add some"
+            )
         else:
             reason = (
                 f"too few held-out questions for a risk of {risk}: about {needed:,} are "
-                "needed at the error rates of the tune split"
+                f"needed at the error rates of the tune split, for a chance of {percent(POWER)}"
             )
+        if not outcome.opened:
+            chance = f"chance of passing {plan.chance:.0%}, estimated on the tune split"
+            reason = f"if this passes it is probably luck ({chance}): {reason}"
         return replace(outcome, reason=f"{reason}{state}", needed=needed)
 
     def _evaluated(self, testset: Testset) -> Evaluation:

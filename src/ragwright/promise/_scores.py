@@ -182,11 +182,13 @@ class GradedRows:
         scores: Name of a score -> one per row; minus infinity where nothing is answered.
         wrong: Whether the answer is wrong; False where nothing is answered.
         ungraded: Answered rows that were left out, because no gold says whether they are right.
+        unanswerable: Rows that are marked so.
     """
 
     scores: dict[str, Numbers]
     wrong: Flags
     ungraded: int
+    unanswerable: int = 0
 
     @property
     def answered(self) -> int:
@@ -201,9 +203,10 @@ def graded(results: Sequence[RowResult], names: Sequence[str], rule: RightRule) 
     """
     columns: dict[str, list[float]] = {name: [] for name in names}
     wrong: list[bool] = []
-    ungraded = 0
+    ungraded = unanswerable = 0
     for result in results:
         row = result.row
+        unanswerable += row is not None and marked(row, "answerable") is False
         silent = row is None or row.response is None or marked(row, "abstained") is True
         bad = False if silent else rule.wrong(result)
         if bad is None:
@@ -214,4 +217,4 @@ def graded(results: Sequence[RowResult], names: Sequence[str], rule: RightRule) 
             score = None if silent else row_score(name, result)
             columns[name].append(-np.inf if score is None else score)
     scores = {name: np.asarray(values, np.float64) for name, values in columns.items()}
-    return GradedRows(scores, np.asarray(wrong, np.bool_), ungraded)
+    return GradedRows(scores, np.asarray(wrong, np.bool_), ungraded, unanswerable)

@@ -32,7 +32,9 @@ def promise_json(promised: Promised) -> dict[str, Any]:
         "certified": certificate is not None,
         "line": "" if certificate is None else certificate.line,
         "certificate": None if certificate is None else certificate_json(certificate),
-        **fields_of(promised, "reason", "needed", "failed", "opened", "again", "candidates"),
+        **fields_of(
+            promised, "reason", "needed", "chance", "failed", "opened", "again", "candidates"
+        ),
         "notes": list(promised.notes),
     }
 
@@ -69,6 +71,8 @@ def _certificate_lines(certificate: Certificate) -> list[str]:
         f"threshold     {certificate.score} >= {certificate.threshold:.6g}",
         f"confirm split {certificate.errors} of {certificate.answered} answers wrong; upper bound "
         f"{bound:.4f} with confidence {1 - certificate.alpha:.4g}",
+        f"by luck       chance {certificate.luck:.1%}; the chance of passing was "
+        f"{certificate.chance:.0%}, both estimated on the tune split",
         f"rule          {certificate.rule}",
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .. import audit, experiment, promise, training
@@ -69,9 +69,9 @@ class TuningVerbs(ABC):
         """Forecast the calls and cost of :meth:`confirm`; the confirm split stays closed."""
         return experiment.forecast_confirm(self.project, sweep, options)
 
-    def promise(self, options: Promising) -> Promised:
+    def promise(self, options: Promising, told: Callable[[str], None] | None = None) -> Promised:
         """Certify a risk of wrong answers; see :func:`ragwright.promise.make_promise`."""
-        return promise.make_promise(self.project, options)
+        return promise.make_promise(self.project, options, told)
 
     def forecast_promise(self, options: Promising) -> Forecast:
         """Forecast the calls and cost of :meth:`promise`; the confirm split stays closed."""

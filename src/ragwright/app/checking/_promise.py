@@ -72,7 +72,7 @@ def _certify(flags: Flags, bench: Workbench, options: Promising) -> int:
         show_forecast(console, bench.forecast_promise(options))
         return 0
     with show_progress(console, bench):
-        promised = bench.promise(options)
+        promised = bench.promise(options, told=console.remark)
     if promised.again:
         console.remark("nothing changed since: the stored result is shown, nothing is opened")
     console.show(lambda: promise_json(promised), lambda: promise_text(promised, console.columns()))
