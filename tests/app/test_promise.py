@@ -163,7 +163,7 @@ def test_a_change_suspends_it_and_again_renews_it(promised: Path, change: str, r
             [answer] = json.loads(ragwright(promised, *words).stdout)["answers"]
         assert reason in answer["promise"]["line"]
         return
-    ask = ("ask", UNKNOWN, "--json", "--set", "answer.threshold=0")
+    ask: tuple[str, ...] = ("ask", UNKNOWN, "--json", "--set", "answer.threshold=0")
     if change == "settings":  # else answer.threshold is another change
         file.write_text(file.read_text("utf-8") + "answer: {threshold: 0}\n", "utf-8")
         ask = ask[:3]

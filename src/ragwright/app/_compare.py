@@ -14,6 +14,7 @@ from ..experiment import (
     changed_settings,
     clusters_of_results,
     compare_evaluations,
+    grounds,
     list_baselines,
     list_runs,
     open_baselines,
@@ -75,6 +76,7 @@ def _show_compared(flags: Flags, a: str, b: str) -> None:
     answers = answer_changes(first, second)
     notes = [note for side in (first, second) if side.manifest for note in side.notes]
     notes += [clusters.note] if clusters.note else []
+    notes += grounds(first.results, first.summaries)
     if flags.as_json:
         document = {
             "a": first.name,

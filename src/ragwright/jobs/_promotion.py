@@ -12,6 +12,7 @@ from ..experiment import (
     clusters_of_results,
     compare_evaluations,
     find_run,
+    grounds,
     read_results,
     stored_evaluation,
 )
@@ -123,7 +124,9 @@ def gate_evaluation(
     outcome = gate(evaluation.summaries, rules, gating.options, against=against, checked=checked)
     judged = dict.fromkeys(check.measure for check in outcome.checks)
     named = [checked[name].passport for name in judged if name in checked]
-    return replace(outcome, notes=(*outcome.notes, *filter(None, named)))
+    current = () if baseline is None else baseline.summaries
+    notes = (*outcome.notes, *filter(None, named), *grounds(evaluation.results, current))
+    return replace(outcome, notes=notes)
 
 
 def promote(

@@ -92,6 +92,7 @@ class Comparison:
         counted: What a measure of retrieval counted in the compared rows: ``spans``,
             ``documents`` or both; empty for other measures.
         missed: Rows with gold in both on which at least one of the two abstained.
+        questions: What the rows are if a program made them: ``generated questions``; else empty.
         with_abstained: The comparison in which an abstention on a row with gold has the worst value
             of the scale; None if there is none, or if the scale has no worst value.
     """
@@ -132,12 +133,19 @@ class Comparison:
     more_rows_high: int | None = None
     counted: tuple[str, ...] = ()
     missed: int = 0
+    questions: str = ""
     with_abstained: Comparison | None = None
 
     @property
     def deciding(self) -> Comparison:
         """The comparison that decides: abstained rows count as the worst value."""
         return self.with_abstained or self
+
+    @property
+    def worded(self) -> str:
+        """The verdict for readers: ``better on generated questions``."""
+        proven = self.verdict != "no change proven" and self.questions
+        return f"{self.verdict} on {self.questions}" if proven else self.verdict
 
     @property
     def p_verdict(self) -> float | None:
@@ -197,7 +205,7 @@ class Comparison:
             evidence += f" in {counted(decider.clusters, 'cluster')}"
         if decider.p_holm is not None:
             evidence += f", {p_text(decider.p_holm)}"
-        verdict = "no verdict" if decider._no_conclusion else decider.verdict
+        verdict = "no verdict" if decider._no_conclusion else decider.worded
         parts = [f"{self.measure}: {verdict}, {evidence}", *self._beside_the_difference()]
         return f"{'; '.join(parts)}{self._abstention_note()}."
 
@@ -288,6 +296,7 @@ def compare_rows(
     clusters: Mapping[str, Hashable] | None = None,
     scales: Mapping[str, MeasureScale | None] | None = None,
     incomparable: Mapping[str, str] | None = None,
+    questions: str = "",
 ) -> Comparisons:
     """Compare b with a, row by row; rows in only one are reported, not dropped.
 
@@ -300,6 +309,7 @@ def compare_rows(
         scales: Text of a measure -> its scale, if the text does not define it. Without a scale the
             direction is unknown, and there is no verdict.
         incomparable: Text of a measure -> why its scores in a and b cannot be compared.
+        questions: What the rows are if a program made them, for the words of the verdict.
 
     Raises:
         MeasureError: A row has two scores of one measure, or no cluster, or the systems share
@@ -320,9 +330,15 @@ def compare_rows(
     answered, counted_all = [], []
     for name in shared:
         scale = known_scales.get(name) or known_scale(name)
-        bare = Comparison(name, seed=seed, scale=scale, incomparable=reasons.get(name, ""))
         sides = tables[0][name], tables[1][name]
-        bare = replace(bare, missed=_missed_count(*sides))
+        bare = Comparison(
+            name,
+            seed=seed,
+            scale=scale,
+            incomparable=reasons.get(name, ""),
+            missed=_missed_count(*sides),
+            questions=questions,
+        )
         comparison = _compared_measure(bare, sides, ids, clusters)
         answered.append(comparison)
         if bare.missed and scale is not None and scale.worst is not None:

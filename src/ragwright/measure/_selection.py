@@ -37,6 +37,7 @@ class Selection:
         lost: Rows of ``n`` on which it or the incumbent lacks a score although the row has gold: it
             abstained, failed, or was not judged. They count as the worst value.
         left_out: Such rows for a measure whose scale has no worst end: not part of ``n``.
+        questions: What the rows are if a program made them: ``generated questions``.
     """
 
     best: str
@@ -48,6 +49,7 @@ class Selection:
     seed: int = 0
     lost: int = 0
     left_out: int = 0
+    questions: str = "questions"
 
     @property
     def expected(self) -> float:

@@ -233,7 +233,7 @@ class _Making:
 
     def _level(self, opening: int) -> float:
         """The level of the test at an opening of the confirm split, the first being 1."""
-        return (1 - self._options.confidence) / 2 ** (opening - 1)
+        return (1 - self._options.confidence) * 0.5 ** (opening - 1)
 
     def _certified(
         self, plan: Plan, outcome: Promised, manifest: dict[str, Any], run: str | None

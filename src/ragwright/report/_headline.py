@@ -56,7 +56,12 @@ def compared(subject: Subject, a: Entry, b: Entry) -> Comparisons | None:
     sides = [{row.row_id: row.scores for row in entry.read(False)} for entry in (a, b)]
     scales = {s.measure: s.scale for entry in (a, b) for s in entry.summaries}
     with suppress(MeasureError):
-        return compare_rows(*sides, scales=scales, clusters=subject.clusters or None)
+        return compare_rows(
+            *sides,
+            scales=scales,
+            clusters=subject.clusters or None,
+            questions=subject.questions,
+        )
     return None
 
 
@@ -146,7 +151,8 @@ def _study(subject: Subject) -> Headline:
         return Headline(_sentence(verdict), state, tuple(evidence), comparisons, names)
     text = (
         f"Not confirmed yet: {chosen.id} leads the current settings"
-        f"{_lead(comparisons, incumbent, chosen, goal.name)} on the questions that chose it."
+        f"{_lead(comparisons, incumbent, chosen, goal.name)} on the "
+        f"{subject.questions or 'questions'} that chose it."
     )
     evidence.append(
         "The best of many trials looks better than it is: `ragwright confirm` compares the two on "
@@ -163,7 +169,8 @@ def _sentence(verdict: StudyVerdict) -> str:
         return f"{first.trial}: no question of the confirm split has a score under both settings."
     effect = f"{_by(held)} {first.objective} on {held.n} held-out questions"
     if first.outcome in ("better", "worse"):
-        return f"{first.trial} is {first.outcome} than the current settings: {effect}."
+        where = f" on {held.questions}" if held.questions else ""
+        return f"{first.trial} is {first.outcome}{where} than the current settings: {effect}."
     return f"No change proven for {first.trial}: {effect}."
 
 
@@ -172,9 +179,9 @@ def _selection(verdict: StudyVerdict) -> Iterable[str]:
     chosen = verdict.selection
     many = "1 candidate" if chosen.candidates == 1 else f"{chosen.candidates} candidates"
     yield (
-        f"On the {chosen.n} questions that chose it, it leads by {chosen.difference:.4f}. Expected "
-        f"optimism from picking the best of {many}: {chosen.optimism:.4f} "
-        f"({p_text(chosen.p)}, corrected for the choice)."
+        f"On the {chosen.n} {chosen.questions} that chose it, it leads by "
+        f"{chosen.difference:.4f}. Expected optimism from picking the best of {many}: "
+        f"{chosen.optimism:.4f} ({p_text(chosen.p)}, corrected for the choice)."
     )
     if verdict.confirmations:
         confirmed = verdict.confirmations[0].confirmed
@@ -226,8 +233,7 @@ def _runs(subject: Subject) -> Headline:
     verdicts = {comparison.verdict for comparison in proven}
     state = verdicts.pop() if len(verdicts) == 1 else "open"
     changes = "; ".join(
-        f"{comparison.verdict} by {_by(comparison)} of {comparison.measure}"
-        for comparison in proven
+        f"{comparison.worded} by {_by(comparison)} of {comparison.measure}" for comparison in proven
     )
     text = (
         f"{names[1]} compared with {names[0]}: {changes}."

@@ -28,12 +28,14 @@ from ..experiment import (
     diagnosis_of,
     evaluation_of,
     find_run,
+    grounds,
     has_result,
     leaderboard,
     objective_scores,
     objectives_of,
     pareto_front,
     promise_note,
+    questions_of,
     result_of,
     selection_of,
     stored_ablation,
@@ -164,6 +166,8 @@ class _Reader:
             facts |= _changed(chosen)
         notes = [f"run {run.id} is {run.state}" for run in chosen if run.state != "complete"]
         notes += dict.fromkeys(line for run in chosen for line in promise_note(run.manifest))
+        rows = list(self._rows(entries[0].run, True))
+        notes += grounds(rows, entries[0].summaries if pair else ())
         return Subject(
             title,
             "pair" if pair else "run",
@@ -174,7 +178,8 @@ class _Reader:
             stopped=_stopped(first),
             curves=() if pair else self._curves(first),
             notes=(*notes, *self._passport_notes(chosen)),
-            clusters=self._clusters(entries[0].run) if pair else {},
+            clusters=clusters_of_results(rows) if pair else {},
+            questions=questions_of(rows),
         )
 
     def _passport_notes(self, runs: Iterable[Run]) -> Iterable[str]:
@@ -238,6 +243,7 @@ class _Reader:
         name = str(run.manifest.get("study", {}).get("name", ""))
         facts = _facts(run, max((trial.rows for trial in trials), default=0))
         ordered = ", ".join(objective.name for objective in objectives)
+        rows = [] if incumbent is None else list(self._rows(incumbent.run, True))
         return Subject(
             f"Study {name}: {counted(len(trials), 'trial')} on {run.manifest.get('testset', '')}",
             "study",
@@ -250,7 +256,9 @@ class _Reader:
             self._verdict(run, ranked, objectives[0]),
             self._openings(run),
             stopped or _stopped(run),
-            clusters={} if incumbent is None else self._clusters(incumbent.run),
+            notes=grounds(rows, () if incumbent is None else incumbent.summaries),
+            clusters=clusters_of_results(rows),
+            questions=questions_of(rows),
         )
 
     def _trial(self, trial: TrialResult, runs: Mapping[str, Run]) -> Entry:
@@ -295,6 +303,8 @@ class _Reader:
             clusters=self._clusters(incumbent.run) or None,
             eligible={trial.id for trial in candidates if trial.state == "done"},
         )
+        rows = questions_of(self._rows(incumbent.run, True))
+        selection = replace(selection, questions=rows or selection.questions)
         for confirm in reversed(self.runs.list(CONFIRM)):
             if self.confirmed not in ("", confirm.id):
                 continue
@@ -348,7 +358,7 @@ class _Reader:
             openings=self._openings(run),
             stopped=_stopped(run),
             diagnosis=diagnosis,
-            notes=tuple(diagnosis.notes),
+            notes=(*diagnosis.notes, *grounds(plain)),
         )
 
     def ablation(self, run: Run) -> Subject:

@@ -118,6 +118,7 @@ class Subject:
         notes: Limits and warnings for the reader.
         clusters: Row id -> cluster of rows that are not independent; empty if all are.
         baselines: Baselines that the report is about, then the other experiments of the project.
+        questions: What the rows are if a program made them: ``generated questions``.
         about: Number of baselines that the report is about.
     """
 
@@ -140,6 +141,7 @@ class Subject:
     clusters: Mapping[str, Hashable] = field(default_factory=dict)
     baselines: tuple[BaselineResult, ...] = ()
     about: int = 1
+    questions: str = ""
 
     def entry(self, name: str) -> Entry | None:
         """Return the entry with an id."""

@@ -28,7 +28,7 @@ def tuned_headline(tuned: Tuned) -> str:
         return f"no {part} was written: it is not proven better ({change})"
     if not tuned.proven:
         return f"the {part} is kept, although it is not proven better: {change}"
-    return f"the {part} is better: {change}"
+    return f"the {part} is {held.worded}: {change}"
 
 
 def tuned_table(tuned: Tuned, width: int = 100) -> str:

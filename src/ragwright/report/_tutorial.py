@@ -45,7 +45,7 @@ def _change(comparison: Comparison | None) -> str:
     if comparison is None or comparison.difference is None:
         return "not compared"
     ends = "" if comparison.low is None else f" ({comparison.low:+.3f} to {comparison.high:+.3f})"
-    return f"{comparison.difference:+.3f}{ends} {comparison.verdict}"
+    return f"{comparison.difference:+.3f}{ends} {comparison.worded}"
 
 
 def tutorial_json(table: TutorialTable) -> dict[str, Any]:

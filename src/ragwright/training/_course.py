@@ -349,7 +349,7 @@ def _moved_to_target(
 def _also_table(compared: Sequence[tuple[str, Comparison]]) -> TunedTable:
     columns = ("also on", "n", "measure", "without", "with", "difference", "interval", "verdict")
     rows = tuple(
-        (name, c.n, c.measure, c.mean_a, c.mean_b, c.difference, interval_text(c), c.verdict)
+        (name, c.n, c.measure, c.mean_a, c.mean_b, c.difference, interval_text(c), c.worded)
         for name, c in compared
     )
     return TunedTable("also", columns, rows)
@@ -359,7 +359,7 @@ def _loss_note(name: str, comparison: Comparison) -> str:
     return (
         f"{name} got worse: {comparison.measure} {comparison.mean_a:.3f} -> "
         f"{comparison.mean_b:.3f} "
-        f"({interval_text(comparison) or 'no interval'}, {comparison.verdict})"
+        f"({interval_text(comparison) or 'no interval'}, {comparison.worded})"
     )
 
 

@@ -50,7 +50,7 @@ def write_card(
             f"{comparison.mean_a:.3f}",
             f"{comparison.mean_b:.3f}",
         ]
-        cells += [f"{comparison.difference:+.3f}", interval_text(comparison), comparison.verdict]
+        cells += [f"{comparison.difference:+.3f}", interval_text(comparison), comparison.worded]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     worse = [
         f"{name} ({comparison.difference:+.3f})"

@@ -14,6 +14,7 @@ from ..experiment import (
     clusters_of_results,
     compare_evaluations,
     evaluate_testset,
+    grounds,
 )
 from ..measure import Comparison
 from ..project import Project, load_settings
@@ -149,4 +150,5 @@ def held_out(
             where=options.testset,
             hint="add gold (reference_ids or spans) to the questions of its confirm split",
         )
-    return compared[0], (*rows.notes, *([clusters.note] if clusters.note else []))
+    notes = [clusters.note] if clusters.note else []
+    return compared[0], (*rows.notes, *notes, *grounds(rows.rows, sides[0].summaries))

@@ -23,6 +23,7 @@ from ..evaluations import (
     cluster_of,
     clusters_of_rows,
     measures_of_answers,
+    questions_of,
     stored_evaluation,
 )
 from ..studies import (
@@ -328,6 +329,7 @@ class _Ablation:
                 *_failed_note(failed, sum(map(len, results.values()))),
                 *_cluster_note(rows.rows, self.options.clusters),
             ),
+            questions=questions_of(rows.rows),
         )
 
     def confirm(self, tune: Ablation) -> AblationResult:
@@ -411,6 +413,7 @@ class _Ablation:
             "confirm_rows": ablation.confirm_rows,
             "never": list(ablation.never),
             "notes": list(ablation.notes),
+            "questions": ablation.questions,
         }
         runs.append(run, RunRow(len(ablation.parts), _SUMMARY_ROW, "done", body))
         runs.finish(run, "stopped" if self.swept.stopped else "complete")
@@ -554,4 +557,5 @@ def stored_ablation(runs: Runs, run: str) -> Ablation:
         body["confirm_rows"],
         tuple(body["never"]),
         tuple(body["notes"]),
+        body["questions"],
     )

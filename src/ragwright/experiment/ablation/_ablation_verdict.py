@@ -26,6 +26,7 @@ class Ablation:
         confirm_rows: Rows of the confirm split.
         never: Parts that are in no row's prompt.
         notes: What the reader should know.
+        questions: What the rows are if a program made them: ``generated questions``.
     """
 
     testset: str
@@ -38,6 +39,7 @@ class Ablation:
     confirm_rows: int = 0
     never: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    questions: str = ""
 
     @property
     def safe(self) -> tuple[PartResult, ...]:
@@ -72,9 +74,14 @@ def _proven_effects(ablation: Ablation) -> Iterator[str]:
             if effect.persona and effect.measure not in overall
         ]
     if texts:
-        yield f"Proven on {counted(ablation.rows, 'row')}: {'; '.join(texts)}."
+        yield f"Proven on {_rows(ablation)}: {'; '.join(texts)}."
     else:
-        yield f"No part is proven to help or to harm on {counted(ablation.rows, 'row')}."
+        yield f"No part is proven to help or to harm on {_rows(ablation)}."
+
+
+def _rows(ablation: Ablation) -> str:
+    asked = f" of {ablation.questions}" if ablation.questions else ""
+    return f"{counted(ablation.rows, 'row')}{asked}"
 
 
 def _effect_text(effect: PartEffect, part: PartResult) -> str:
@@ -97,8 +104,8 @@ def _safe_deletions(ablation: Ablation) -> Iterator[str]:
     safe = [part for part in deleted if part.safe]
     if safe:
         yield (
-            f"Safe to delete on these rows, each alone: {_parts_with_costs(safe)}. The loss "
-            f"is below {share}, by every "
+            f"Safe to delete on these {ablation.questions or 'rows'}, each alone: "
+            f"{_parts_with_costs(safe)}. The loss is below {share}, by every "
             f"measure{' and for every persona' if ablation.personas else ''}."
         )
     else:

@@ -10,7 +10,14 @@ from ...flow import Forecast, Run, RunRow, Runs, run_jobs
 from ...measure import Measure, Selection, parse_measures
 from ...project import CONFIRM, Project, at_work, build_like, configuration_of, keep_configuration
 from ...testsets import Openings, Testset, project_testset
-from ..evaluations import RowResult, clusters_of_results, stored_evaluation, sweeps_by_use
+from ..evaluations import (
+    RowResult,
+    clusters_of_results,
+    grounds,
+    questions_of,
+    stored_evaluation,
+    sweeps_by_use,
+)
 from ..studies import (
     Objective,
     Study,
@@ -172,7 +179,8 @@ def _confirmed_once(project: Project, swept: _Swept, options: Confirming) -> Con
     selection, incumbent = _chosen_on_tune(project, swept, options)
     clusters = clusters_of_results(incumbent, options.clusters) or None
     if selection.difference <= 0:
-        return Confirmed("", swept.study, StudyVerdict(selection))
+        notes = grounds(incumbent, swept.incumbent.summaries)
+        return Confirmed("", swept.study, StudyVerdict(selection, notes=notes))
     chosen = _leading_trials(swept, selection.best, options.top)
     opening = _Opening(project, swept, chosen, options.clusters)
     finished_run = project.runs.complete(CONFIRM, opening.manifest)
@@ -202,7 +210,7 @@ def _tune_selection(
     name = swept.objective.name
     dropped = [trial for trial in swept.trials if trial.state == "dropped" and trial.run]
     tried = sorted((*swept.board, *dropped), key=lambda trial: trial.number)
-    return selection_of(
+    selection = selection_of(
         objective_scores(incumbent, name),
         {trial.id: objective_scores(_trial_rows(project, trial), name) for trial in tried},
         swept.objective,
@@ -210,6 +218,7 @@ def _tune_selection(
         clusters=clusters,
         eligible={trial.id for trial in swept.board},
     )
+    return replace(selection, questions=questions_of(incumbent) or selection.questions)
 
 
 class _Opening:
@@ -267,8 +276,9 @@ class _Opening:
         log = project.folder.openings
         openings = len(Openings.touching(log, testset.name, testset.opened))
         confirmations = settled(both, swept.objective, openings)
-        if clusters.note:
-            testset = replace(testset, notes=(*testset.notes, clusters.note))
+        notes = [clusters.note] if clusters.note else []
+        notes += grounds(testset.rows, swept.incumbent.summaries)
+        testset = replace(testset, notes=(*testset.notes, *notes))
         for position, trial in enumerate(confirmations):
             body = confirmation_body(trial) | {"openings": openings, "notes": list(testset.notes)}
             project.runs.append(run, RunRow(position, trial.trial, "done", body))

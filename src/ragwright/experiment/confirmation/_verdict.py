@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...core import counted
 from ...measure import Comparison, MeasureScale, Selection, compare_rows, holm, p_text
-from ..evaluations import RowResult
+from ..evaluations import RowResult, questions_of
 from ..studies import Objective, objective_scores, scale_of
 
 ConfirmationOutcome: TypeAlias = Literal["better", "worse", "no change proven", "not confirmed"]
@@ -80,7 +80,11 @@ def compared(
     # for facts, and rubrics without a file, the objective knows the direction
     scale = scale_of(objective) or MeasureScale(0.0, None, objective.higher_is_better)
     [comparison] = compare_rows(
-        *sides, seed=seed, clusters=clusters, scales={objective.name: scale}
+        *sides,
+        seed=seed,
+        clusters=clusters,
+        scales={objective.name: scale},
+        questions=questions_of(incumbent),
     ).measures
     return comparison
 
@@ -127,8 +131,8 @@ def _verdict_sentence(verdict: StudyVerdict) -> str:
     if not verdict.confirmations:
         return (
             f"Not confirmed yet: {chosen.best} leads the current settings by "
-            f"{chosen.difference:.4f} on the {chosen.n} questions of the tune split that chose it. "
-            f"Expected optimism from picking the best of {chosen.candidates}: "
+            f"{chosen.difference:.4f} on the {chosen.n} {chosen.questions} of the tune split that "
+            f"chose it. Expected optimism from picking the best of {chosen.candidates}: "
             f"{chosen.optimism:.4f} ({p_text(chosen.p)}, corrected for the choice)."
         )
     first = verdict.confirmations[0]
@@ -144,7 +148,8 @@ def _verdict_sentence(verdict: StudyVerdict) -> str:
         f"{comparison.difference:+.4f} {first.objective}{span} on {comparison.n} held-out questions"
     )
     if first.outcome in ("better", "worse"):
-        return f"{first.trial} is {first.outcome} than the current settings: {difference}."
+        where = f" on {comparison.questions}" if comparison.questions else ""
+        return f"{first.trial} is {first.outcome}{where} than the current settings: {difference}."
     outlook = comparison.outlook("question")
     return f"No change proven for {first.trial}: {difference}{outlook and f'; {outlook}'}."
 

@@ -32,6 +32,7 @@ from ._evaluating import (
 )
 from ._given_rows import given_answer, gold_texts
 from ._gold_notes import gold_warning
+from ._grounds import grounds, questions_of
 from ._judges import differing, judge_identity, scored_differently
 from ._measuring import (
     answering_settings,
@@ -157,6 +158,7 @@ __all__ = [
     "given_answer",
     "gold_texts",
     "gold_warning",
+    "grounds",
     "has_result",
     "judge_identity",
     "judging",
@@ -170,6 +172,7 @@ __all__ = [
     "planned",
     "promise_note",
     "questions_in",
+    "questions_of",
     "ranking_search",
     "ranking_work",
     "read_key",

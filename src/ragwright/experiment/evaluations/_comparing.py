@@ -16,6 +16,7 @@ from ._clusters import (
     no_field,
     shared_by,
 )
+from ._grounds import questions_of
 from ._judges import scored_differently
 from ._results import Evaluation, RowResult
 
@@ -112,4 +113,5 @@ def compare_evaluations(
         clusters=clusters or None,
         scales=scales,
         incomparable=scored_differently(a, b),
+        questions=questions_of(a.results),
     )

@@ -40,7 +40,14 @@ from ...project import (
     project_sections,
 )
 from ...testsets import Testset, project_testset
-from ..evaluations import Evaluating, clusters_of_rows, planned, run_evaluation
+from ..evaluations import (
+    Evaluating,
+    clusters_of_rows,
+    grounds,
+    planned,
+    questions_of,
+    run_evaluation,
+)
 from ._leaderboard import (
     Objective,
     TrialResult,
@@ -366,6 +373,7 @@ class _Sweep:
                 self._run_search(testset)
             project.runs.finish(self.run_id, "stopped" if self.stopped else "complete")
         trials = (self.results[number] for number in sorted(self.results))
+        current = self.results[0].summaries if 0 in self.results else ()
         return SweepResult(
             self.run_id,
             self.study,
@@ -374,7 +382,7 @@ class _Sweep:
             self.objectives,
             tuple(trials),
             self.stopped,
-            (*testset.notes, *self._score_notes()),
+            (*testset.notes, *self._score_notes(), *grounds(testset.rows, current)),
             self._best_selection(testset),
         )
 
@@ -404,7 +412,7 @@ class _Sweep:
         if states.get(0) != "done" or not done:
             return None
         with suppress(MeasureError):
-            return selection_of(
+            selection = selection_of(
                 self.scores[0],
                 {self.results[n].id: self.scores[n] for n in tried},
                 self.objectives[0],
@@ -412,6 +420,7 @@ class _Sweep:
                 clusters=clusters_of_rows(testset.rows) or None,
                 eligible=done,
             )
+            return replace(selection, questions=questions_of(testset.rows) or selection.questions)
         return None
 
     def _run_search(self, testset: Testset) -> None:

@@ -10,7 +10,16 @@ _READ = frozenset(
     {
         *("answerability", "conversation_id", "standalone", "turn"),
         *("abstained", "answerable", "ask", "base", "chunk_score", "dose", "fake", "falsified"),
-        *("feedback_score", "gold_rank", "half_characters", "hard", "kind", "language", "leak"),
+        *(
+            "feedback_score",
+            "generated",
+            "gold_rank",
+            "half_characters",
+            "hard",
+            "kind",
+            "language",
+            "leak",
+        ),
         *("level", "limits", "model", "references", "relevant", "retrieved"),
         *(
             "review",
