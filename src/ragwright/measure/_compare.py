@@ -326,19 +326,12 @@ def compare_rows(
         )
     ids = list(dict.fromkeys([*a, *b]))
     check_clusters(ids, clusters)
-    known_scales, reasons = scales or {}, incomparable or {}
     answered, counted_all = [], []
     for name in shared:
-        scale = known_scales.get(name) or known_scale(name)
+        scale = (scales or {}).get(name) or known_scale(name)
         sides = tables[0][name], tables[1][name]
-        bare = Comparison(
-            name,
-            seed=seed,
-            scale=scale,
-            incomparable=reasons.get(name, ""),
-            missed=_missed_count(*sides),
-            questions=questions,
-        )
+        bare = Comparison(name, seed=seed, scale=scale, missed=_missed_count(*sides))
+        bare = replace(bare, incomparable=(incomparable or {}).get(name, ""), questions=questions)
         comparison = _compared_measure(bare, sides, ids, clusters)
         answered.append(comparison)
         if bare.missed and scale is not None and scale.worst is not None:

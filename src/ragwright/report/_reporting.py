@@ -302,9 +302,8 @@ class _Reader:
             seed=int(run.manifest["study"]["options"].get("seed", 0)),
             clusters=self._clusters(incumbent.run) or None,
             eligible={trial.id for trial in candidates if trial.state == "done"},
+            questions=questions_of(self._rows(incumbent.run, True)),
         )
-        rows = questions_of(self._rows(incumbent.run, True))
-        selection = replace(selection, questions=rows or selection.questions)
         for confirm in reversed(self.runs.list(CONFIRM)):
             if self.confirmed not in ("", confirm.id):
                 continue

@@ -210,15 +210,15 @@ def _tune_selection(
     name = swept.objective.name
     dropped = [trial for trial in swept.trials if trial.state == "dropped" and trial.run]
     tried = sorted((*swept.board, *dropped), key=lambda trial: trial.number)
-    selection = selection_of(
+    return selection_of(
         objective_scores(incumbent, name),
         {trial.id: objective_scores(_trial_rows(project, trial), name) for trial in tried},
         swept.objective,
         seed=swept.study.options.seed,
         clusters=clusters,
         eligible={trial.id for trial in swept.board},
+        questions=questions_of(incumbent),
     )
-    return replace(selection, questions=questions_of(incumbent) or selection.questions)
 
 
 class _Opening:

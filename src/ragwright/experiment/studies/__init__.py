@@ -21,15 +21,14 @@ from ._sweeping import (
     SweepResult,
     as_swept,
     incumbent_hash,
-    read_study,
     run_sweep,
     stored_trials,
     study_rows,
     trial_how,
     trial_plan,
-    variant_of,
 )
 from ._tpe import TpeSampler
+from ._variants import read_study, variant_of
 
 __all__ = [
     "FACTS",

@@ -20,7 +20,8 @@ from ...testsets import Testset
 from ..evaluations import planned
 from ._sampling import Trial, grid_points, random_points
 from ._study import Study
-from ._sweeping import study_rows, trial_how, variant_of
+from ._sweeping import study_rows, trial_how
+from ._variants import variant_of
 
 T = TypeVar("T")
 

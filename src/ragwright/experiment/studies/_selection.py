@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ...core import Score, StudyError
 from ...measure import MeasureScale, Selection, best_of, known_scale
@@ -59,12 +60,13 @@ def selection_of(
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
     eligible: Collection[str] | None = None,
+    questions: str = "",
 ) -> Selection:
     """The best candidate on the rows that selected it; see :func:`ragwright.measure.best_of`.
 
-    Scores are those of :func:`objective_scores`.
+    Scores are those of :func:`objective_scores`; ``questions`` are those of :func:`questions_of`.
     """
-    return best_of(
+    selection = best_of(
         incumbent,
         candidates,
         higher_is_better=objective.higher_is_better,
@@ -73,6 +75,7 @@ def selection_of(
         scale=scale_of(objective),
         eligible=eligible,
     )
+    return replace(selection, questions=questions or selection.questions)
 
 
 def scale_of(objective: Objective) -> MeasureScale | None:

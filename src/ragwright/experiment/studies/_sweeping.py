@@ -6,19 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from itertools import islice
-from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...answer import prompt_parts
 from ...core import (
     ConfigError,
     MeasureError,
-    PromptError,
     RagwrightError,
     Score,
     StoppedError,
-    StudyError,
     changed_options,
     frame_of,
     html_table,
@@ -29,15 +24,12 @@ from ...measure import Measure, Selection
 from ...project import (
     SWEEP,
     TRIAL,
-    Overrides,
     Project,
-    Settings,
     at_work,
     build_like,
     configuration_of,
     keep_configuration,
     load_settings,
-    project_sections,
 )
 from ...testsets import Testset, project_testset
 from ..evaluations import (
@@ -61,10 +53,11 @@ from ._leaderboard import (
     trial_result,
 )
 from ._live import Pulse
-from ._sampling import Trial, grid_points
+from ._sampling import Trial
 from ._selection import common_reason, objective_scores, selection_of
-from ._study import Axis, Study, load_study
+from ._study import Study
 from ._tpe import sampler_of
+from ._variants import variant_of
 
 Take: TypeAlias = Callable[[TrialResult], None]
 
@@ -85,9 +78,6 @@ _PACE = frozenset(
 
 _OVERRIDES = "overrides"
 """Stored beside a sweep's manifest: the values of ``--set`` it was run with."""
-
-_TRIED = 200
-"""Most combinations tried for a value that is invalid with the current settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,81 +188,6 @@ class SweepResult:
             for trial in self.trials
             if all(trial.values.get(key, value) == value for key, value in first.items())
         )
-
-
-def read_study(project: Project, file: Path) -> Study:
-    """The study in a file, with every value checked against the project file.
-
-    Raises:
-        ConfigError: With the file and line of the key or value that is wrong.
-        StudyError: Nothing is swept, the grid is too large, or there is no testset.
-    """
-    study = load_study(file, project_sections(project.settings))
-    if not study.options.testset:
-        raise StudyError(
-            "the study has no testset",
-            where=str(file),
-            hint="write  study: {testset: testsets/mine.jsonl}",
-        )
-    for axis in study.axes:
-        for value in axis.values:
-            _check_value(project, study, axis, value)
-    _check_personas(project, study)
-    return study
-
-
-def _check_personas(project: Project, study: Study) -> None:
-    names = [(name, "study.personas") for name in study.options.personas]
-    for axis in study.axes:
-        if axis.path == ("answer", "persona"):
-            names += [(str(value), axis.where) for value in axis.values if value]
-    for name, where in names:
-        if name not in project.personas:
-            raise StudyError(
-                f"unknown persona {name!r}",
-                where=where,
-                hint=f"known: {', '.join(sorted(project.personas))}",
-            )
-
-
-def _check_value(project: Project, study: Study, axis: Axis, value: Any) -> None:
-    """Build settings with a value; a value that is invalid alone may be valid with others."""
-    try:
-        settings = _trial_settings(project, study, {**study.fixed, axis.path: value})
-    except ConfigError as error:
-        among = replace(study, axes=tuple(a for a in study.axes if a != axis and a.values))
-        for point in islice(grid_points(among), _TRIED):
-            with suppress(ConfigError):
-                _trial_settings(project, study, {**among.settings_of(point), axis.path: value})
-                return
-        raise ConfigError(error.what, where=axis.where, hint=error.hint) from error
-    if axis.path[0] == "prompt":
-        try:
-            prompt_parts(settings.prompt)
-        except PromptError as error:
-            raise ConfigError(error.what, where=axis.where, hint=error.hint) from error
-
-
-def variant_of(project: Project, study: Study, trial: Trial) -> Project:
-    """The project under a trial's settings; trial 0 is the project with its current settings.
-
-    It is judged like the trials: with the study's judge settings, and by the first of several
-    judges. Ranked trials have one judge.
-
-    Raises:
-        ConfigError: The values are incompatible.
-    """
-    judge = {path: value for path, value in study.fixed.items() if path[0] == "judge"}
-    judge |= {axis.path: axis.values[0] for axis in study.judging if axis.values}
-    values = study.settings_of(trial.values) if trial.number else judge
-    return project.variant(_trial_settings(project, study, values))
-
-
-def _trial_settings(
-    project: Project, study: Study, values: Mapping[tuple[str, ...], Any]
-) -> Settings:
-    overrides = Overrides({**values}, study.places)
-    return load_settings(project.folder.file, project.session.overrides, overrides)
 
 
 @at_work("sweep")
@@ -412,15 +327,15 @@ class _Sweep:
         if states.get(0) != "done" or not done:
             return None
         with suppress(MeasureError):
-            selection = selection_of(
+            return selection_of(
                 self.scores[0],
                 {self.results[n].id: self.scores[n] for n in tried},
                 self.objectives[0],
                 seed=self.study.options.seed,
                 clusters=clusters_of_rows(testset.rows) or None,
                 eligible=done,
+                questions=questions_of(testset.rows),
             )
-            return replace(selection, questions=questions_of(testset.rows) or selection.questions)
         return None
 
     def _run_search(self, testset: Testset) -> None:
