@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from typer import Argument, BadParameter
+from typer import Argument, BadParameter, Option
 
 from ..experiment import (
     BASELINE,
@@ -20,6 +20,7 @@ from ..experiment import (
     open_baselines,
     open_results,
 )
+from ..project import Session
 from ..report import (
     answer_changes,
     answer_changes_json,
@@ -28,11 +29,70 @@ from ..report import (
     baselines_table,
     comparison_json,
     comparison_table,
+    tutorial_json,
+    tutorial_table,
     unequal_depths,
 )
-from ._compare_table import TableFlags, show_table
+from ..training import TutorialOptions
 from ._console import table
 from ._flags import RUN_HELP, Flags, takes
+from ._show import show_progress
+
+
+@dataclass(frozen=True, slots=True)
+class TableFlags:
+    """The options of a table."""
+
+    name: str = Option(
+        "",
+        "--table",
+        help="tutorial: measure base, tuned, and both with reranking, in place of two runs.",
+    )
+    testset: str = Option(
+        "", help="For --table: testset whose confirm split is used; by default one is generated."
+    )
+    tuned: list[str] | None = Option(
+        None,
+        metavar="KEY=VALUE",
+        help="For --table: settings of the tuned rows, such as embed.model=st:models/NAME.",
+    )
+    rerank: str = Option("", help="For --table: reranking model; by default the configured one.")
+    candidates: int = Option(20, min=1, help="For --table: number of hits to rerank.")
+    keep: int = Option(
+        2, min=1, help="For --table: number of passages for an answer after reranking."
+    )
+    questions: int = Option(50, min=2, help="For --table: number of questions to generate.")
+
+
+def show_table(flags: Flags, own: TableFlags) -> None:
+    """Measure the table and print it."""
+    if own.name != "tutorial":
+        raise BadParameter(f"no table {own.name!r}; the table is: tutorial", param_hint="--table")
+    console = flags.console
+    options = TutorialOptions(
+        own.testset,
+        "",
+        own.questions,
+        tuple(own.tuned or ()),
+        own.rerank,
+        own.candidates,
+        own.keep,
+        flags.seed,
+    )
+    session = Session(flags.settings, max_cost=flags.max_cost)
+    with flags.open(session) as bench, show_progress(console, bench):
+        tutorial = bench.tutorial(options)
+    console.show(
+        lambda: tutorial_json(tutorial),
+        lambda: "\n".join(
+            [
+                tutorial_table(tutorial, console.columns()),
+                "",
+                *(f"run: {row.name}: {', '.join(row.runs)}" for row in tutorial.rows if row.runs),
+                *(f"note: {note}" for note in tutorial.notes),
+            ]
+        ),
+    )
 
 
 @takes("cluster project overrides as_json output max_cost seed")

@@ -1,7 +1,19 @@
 """The corpus doctor: faults of documents that no setting repairs, the most severe first."""
 
-from ._auditing import Auditing, dismiss, forecast_audit, known_audits, run_audit, stored_audit
-from ._gate import AuditGate, check_audit, read_rules, require_kinds
+from ._auditing import (
+    AuditGate,
+    Auditing,
+    Scan,
+    check_audit,
+    dismiss,
+    forecast_audit,
+    known_audits,
+    read_rules,
+    require_kinds,
+    run_audit,
+    scan_documents,
+    stored_audit,
+)
 from ._options import AuditOptions, check_kinds
 from ._records import (
     KINDS,
@@ -13,7 +25,6 @@ from ._records import (
     finding_of,
     ranked_findings,
 )
-from ._scan import Scan, scan_documents
 
 __all__ = [
     "KINDS",

@@ -2,23 +2,278 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..core import ConfigError, counted, replace_text
+from ..core import ConfigError, Document, counted, near, replace_text, shipped_mapping
 from ..experiment import RunOptions, judging, named_run
 from ..flow import Flow, Forecast, Job, Run, Runs, RunSummary
-from ..measure import MeasureSetup
+from ..measure import (
+    Declined,
+    JudgeCall,
+    MeasureSetup,
+    ReplyForm,
+    asked,
+    read_object,
+    schema_text,
+    text_of,
+)
 from ..project import Project, at_work
-from ._gate import AuditGate, require_kinds
-from ._judge import judged_finding
+from ..retrieve import RetrieveOptions, Target, mine_glossary, retrieve
+from ..testsets import project_testset
+from ._codes import Codes
+from ._copies import Copies
+from ._damage import Damage
 from ._options import AuditOptions, check_kinds
-from ._reach import out_of_reach
+from ._pairs import Pairs
 from ._records import KINDS, Audit, Finding, finding_body, finding_of, ranked_findings
-from ._scan import scan_documents
+from ._references import References
+from ._text import Corpus, lines_of
+
+_RULE = re.compile(r"^\s*(?P<kind>[a-z]+)\s*(?P<sign><=|==|=|<)\s*(?P<count>\d+)\s*$")
+_HINT = "write a kind, = or <=, and a whole number: references=0, copies<=5"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditGate:
+    """A rule: at most ``most`` findings of a kind; of all kinds for ``findings``."""
+
+    kind: str
+    most: int
+
+    def __str__(self) -> str:
+        """The rule as it is typed."""
+        return f"{self.kind}<={self.most}"
+
+
+def read_rules(text: str) -> tuple[AuditGate, ...]:
+    """Rules such as ``references=0, copies<=5``; ``=`` means at most.
+
+    Raises:
+        ConfigError: There is none, one cannot be read, or names an unknown kind.
+    """
+    if not text.strip():
+        raise ConfigError("the gate has no rule", where="--gate", hint=_HINT)
+    rules = []
+    for part in text.split(","):
+        match = _RULE.match(part)
+        if match is None:
+            raise ConfigError(
+                f"cannot read the rule {part.strip()!r}",
+                where="--gate",
+                hint=_HINT,
+            )
+        if match["kind"] not in (*KINDS, "findings"):
+            raise ConfigError(
+                f"unknown kind of finding {match['kind']!r}",
+                where="--gate",
+                hint=near(match["kind"], (*KINDS, "findings")),
+            )
+        rules.append(AuditGate(match["kind"], int(match["count"]) - (match["sign"] == "<")))
+    return tuple(rules)
+
+
+def require_kinds(rules: Sequence[AuditGate], kinds: Sequence[str]) -> None:
+    """Refuse a rule on a kind that is not looked for: it would pass whatever the documents hold.
+
+    Raises:
+        ConfigError: With the kinds to name.
+    """
+    for rule in rules:
+        if rule.kind not in (*kinds, "findings"):
+            raise ConfigError(
+                f"the gate has the rule {rule}, but the audit does not look for {rule.kind}",
+                where="--gate",
+                hint=f"add it to --kinds: {','.join((*kinds, rule.kind))}",
+            )
+
+
+def check_audit(audit: Audit, rules: Sequence[AuditGate]) -> tuple[str, ...]:
+    """One sentence for each rule that the audit fails; empty if it passes.
+
+    Raises:
+        ConfigError: A rule is on a kind that the audit did not look for.
+    """
+    require_kinds(rules, audit.kinds)
+    counts = {**audit.counts(), "findings": len(audit.findings)}
+    failed = []
+    for rule in rules:
+        if counts[rule.kind] > rule.most:
+            head = "" if rule.kind == "findings" else f"{rule.kind}: "
+            count = counted(counts[rule.kind], "finding")
+            failed.append(f"{head}{count}, at most {rule.most} allowed ({rule})")
+    return tuple(failed)
+
+
+_SHOWN = 5
+"""Places of a finding."""
+
+
+def reached_chunks(
+    project: Project, testset: str, depth: int
+) -> tuple[set[tuple[str, int, int]], int]:
+    """Search for every question of a test set, each text once; the chunks found, and how many.
+
+    No model rewrites a question or answers it.
+    """
+    rows = project_testset(project.folder, testset, purpose="audit").rows
+    questions = list(dict.fromkeys(row.user_input for row in rows))
+    settings, target = project.settings.retrieve, project.target()
+    options = replace(
+        settings,
+        query=type(settings.query)(),
+        iterate=type(settings.iterate)(),
+        top_k=depth,
+        context_tokens=None,
+    )
+    flows = [_found(question, target, options) for question in questions]
+    found: set[tuple[str, int, int]] = set()
+    for chunks in project.runner.map(flows):
+        found |= chunks
+    return found, len(questions)
+
+
+def _found(
+    question: str, target: Target, options: RetrieveOptions
+) -> Flow[set[tuple[str, int, int]]]:
+    hits = (yield from retrieve(question, target, options)).hits
+    return {(hit.document_id, hit.start, hit.end) for hit in hits}
+
+
+def out_of_reach(project: Project, corpus: Corpus, testset: str, depth: int) -> Iterator[Finding]:
+    """Chunks that no question of a test set finds; one finding for each document."""
+    reached, questions = reached_chunks(project, testset, depth)
+    with project.store.reading(project.pair) as state:
+        for document in state.documents():
+            missed = [c for c in document.chunks if (document.id, c.start, c.end) not in reached]
+            if not missed or document.id not in corpus.numbers:
+                continue
+            number = corpus.numbers[document.id]
+            total = len(document.chunks)
+            yield Finding(
+                "reach",
+                "unreached chunk",
+                "medium" if len(missed) == total else "low",
+                tuple(corpus.place(number, c.start, c.end) for c in missed[:_SHOWN]),
+                f"{len(missed)} of {counted(total, 'chunk')} of {corpus.briefs[number].source} "
+                f"{'is' if len(missed) == 1 else 'are'} not among the first {depth} hits of any of "
+                f"{counted(questions, 'question')}.",
+                "Give the passage a heading and words of its own, leave out copies that outrank "
+                "it, or ask about it in the test set.",
+                marks={"chunks": len(missed), "of": total},
+                subject=document.id,
+            )
+
+
+@dataclass(slots=True)
+class Scan:
+    """What one pass over the documents yields.
+
+    Attributes:
+        corpus: What is remembered of each document.
+        findings: Findings, in no particular order.
+        pages: Pages of formats that have some.
+        characters: Length of all texts.
+    """
+
+    corpus: Corpus
+    findings: list[Finding] = field(default_factory=list)
+    pages: int = 0
+    characters: int = 0
+
+
+def scan_documents(
+    documents: Callable[[], Iterable[Document]],
+    read: Callable[[str], Document | None],
+    options: AuditOptions,
+    kinds: Sequence[str],
+    exists: Callable[[str], bool],
+) -> Scan:
+    """Read every document once (twice for ``codes``), and gather the findings of these kinds.
+
+    Args:
+        documents: Iterates over the documents from the beginning at each call.
+        read: A document by its id, for the places of findings.
+        options: Thresholds.
+        kinds: Kinds to look for; those that need more than reading are ignored.
+        exists: True for the path of a file that is there, relative to the project.
+    """
+    scan = Scan(Corpus(read))
+    pairs = Pairs(scan.corpus, options.pairs) if "contradictions" in kinds else None
+    copies = Copies(scan.corpus, options.copy_similarity) if "copies" in kinds else None
+    codes = Codes(scan.corpus) if "codes" in kinds else None
+    references = References(scan.corpus, exists) if "references" in kinds else None
+    damage = Damage(scan.corpus, options) if "damage" in kinds else None
+    for document in documents():
+        brief = scan.corpus.add(document)
+        scan.pages += len(document.pages)
+        scan.characters += len(document.text)
+        lines = list(lines_of(document.text))
+        for detector in (pairs, codes, references, damage):
+            if detector is not None:
+                detector.read(document, brief, lines)
+        if copies is not None:
+            copies.read(document, brief)
+    for collected in (pairs, copies, references, damage):
+        if collected is not None:
+            scan.findings += collected.findings()
+    if codes is not None:
+        scan.findings += codes.findings(
+            mine_glossary(documents()), references.dead if references is not None else ()
+        )
+    return scan
+
+
+_VERDICTS = ("contradiction", "compatible")
+
+
+def judged_finding(finding: Finding, setup: MeasureSetup) -> Flow[Finding]:
+    """A candidate with the judge's verdict.
+
+    A contradiction is sure then, a compatible pair is not; nor is one without a usable reply, which
+    says why.
+    """
+    texts = []
+    for number, place in enumerate(finding.places[:2], start=1):
+        texts += [(f"source {number}", place.source), (f"passage {number}", place.text)]
+    call = JudgeCall(
+        prompt="contradiction",
+        texts=tuple(texts),
+        read=_read_reply,
+        schema=schema_text({"reason": {"type": "string"}, "verdict": {"enum": [*_VERDICTS, None]}}),
+        stand_in=("contradiction", ""),
+        values={},
+        sources=tuple(dict.fromkeys(place.document_id for place in finding.places)),
+        data=shipped_mapping("audit", "prompts/contradiction.yaml"),
+        advice="These pairs are not judged. Name another judge.model.",
+    )
+    judged = yield from asked(call, setup)
+    if judged.value is None:
+        return replace(finding, verdict=f"not judged: {judged.why}")
+    verdict, reason = judged.value
+    text = f"{verdict}: {reason}" if reason else verdict
+    return replace(finding, sure=verdict == "contradiction", verdict=text)
+
+
+def _read_reply(text: str, form: ReplyForm, finish: str) -> tuple[str, str]:
+    """The verdict and reason of a reply.
+
+    Raises:
+        ValueError: The reply does not have the form, with the fault.
+        Declined: The verdict is null.
+    """
+    values = read_object(text, ("reason", "verdict"), finish)
+    verdict, reason = values["verdict"], text_of(values["reason"], "reason")
+    if verdict is None:
+        raise Declined(f"the judge declined: {reason}")
+    if verdict not in _VERDICTS:
+        raise ValueError(f"the verdict is not one of {', '.join(_VERDICTS)}")
+    return verdict, reason
+
 
 KIND = "audit"
 _RULES = 3

@@ -1,6 +1,5 @@
 """Drafts from records: examples, prompts, replies, checks, and the table of outputs."""
 
-from ._calls import ONE_CALL, portions, text_tokens, texts_per_call
 from ._copies import NearCopy, containment, copies_among, same_template, shares_before
 from ._declarations import promoted_declarations
 from ._draft import Underway, draft, no_model
@@ -12,6 +11,7 @@ from ._options import Drafting
 from ._records import DraftBatch, DraftPrompt, DraftRequest, DraftText
 from ._saving import origin_of, project_outputs, save_drafts
 from ._split import Split, split_reply
+from ._write import ONE_CALL, portions, text_tokens, texts_per_call
 from .outputs import (
     Feedback,
     FeedbackVerdict,

@@ -1,9 +1,7 @@
 """Engines: where a batch of work runs, threads of this process or workers of a Ray cluster."""
 
-from ._local import LocalEngine
-from ._options import EngineName, EngineOptions, open_engine, settled_engine
-from ._quiet import quiet
-from ._ray import RayEngine, check_storage, node_name, packed_error
+from ._options import EngineName, EngineOptions, LocalEngine, open_engine, settled_engine
+from ._ray import RayEngine, check_storage, node_name, packed_error, quiet
 from ._seams import Engine, Result, Task, Work
 
 __all__ = [

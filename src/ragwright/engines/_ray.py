@@ -27,8 +27,22 @@ from threading import Lock
 from typing import Any
 
 from ..core import ConfigError, EngineError, RagwrightError, require
-from ._quiet import quiet
 from ._seams import Engine, R, T, Task, Work
+
+_QUIET = {
+    "DO_NOT_TRACK": "1",
+    "DAFT_ANALYTICS_ENABLED": "0",
+    "SCARF_NO_ANALYTICS": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "DAFT_PROGRESS_BAR": "0",
+}
+"""Read when Daft and Ray are imported, so set before; workers inherit them."""
+
+
+def quiet() -> dict[str, str]:
+    """Set the variables that switch telemetry off, unless set; returns them for workers."""
+    return {name: os.environ.setdefault(name, value) for name, value in _QUIET.items()}
+
 
 OWN = "local"
 """Address for a cluster on this machine only, started and ended by the engine."""

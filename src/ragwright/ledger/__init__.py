@@ -14,9 +14,8 @@ from ._database import (
 )
 from ._forgetting import forget, kept_of_person
 from ._kept_files import Erasures, copy_database, discard, file_error, reading_connection, writable
-from ._ledger_tables import ledger_tables
 from ._locks import FileLock, LockHolder, WorkLock, folder_locked
-from ._opening import Ledger, copy_rows, open_cache, open_database
+from ._opening import Ledger, copy_rows, ledger_tables, open_cache, open_database
 from ._output_tables import EARLIER
 from ._postgres import PostgresDatabase
 from ._sqlite import SqliteDatabase, sqlite_version

@@ -2,8 +2,10 @@
 
 from ._audit_log import (
     AuditLog,
+    AuditOptions,
     EventQuery,
     audit_log,
+    audit_options,
     record,
     record_done,
     recorded,
@@ -12,7 +14,6 @@ from ._audit_log import (
 from ._audit_tables import OPERATION_TABLES
 from ._backup import back_up_project, check_backup
 from ._events import EVENT_KINDS, Event, EventKind, event_json, owner_event, utc_now
-from ._options import AuditOptions, audit_options
 
 __all__ = [
     "EVENT_KINDS",

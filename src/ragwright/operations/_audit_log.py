@@ -2,22 +2,120 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from ..core import RagwrightError, StoreError, erased_name
+from ..core import RagwrightError, StoreError, erased_name, option, require
 from ..ledger import Connection, Ledger, Place, committed
 from ..project import Project, ProjectFolder, Settings
 from ._audit_tables import EVENT_COLUMNS
 from ._events import Event, EventKind, owner_event
-from ._options import AuditOptions, audit_options
-from ._telemetry import EventExport
+
+_ADDRESSES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT")
+_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_PURPOSE = "sending the audit log"
+
+
+class EventExport:
+    """Sends events in the background, where that is on; else it does nothing and costs nothing."""
+
+    def __init__(self) -> None:
+        self._provider: Any = None
+        self._content = os.environ.get(_CONTENT, "").lower() == "true"
+        if any(os.environ.get(name) for name in _ADDRESSES):
+            self._provider = _exporting_provider()
+            self._logger = self._provider.get_logger("ragwright.audit")
+
+    def send(self, events: Sequence[Event]) -> None:
+        """Queue events; an address that does not answer delays nobody."""
+        if self._provider is None:
+            return
+        logs = require("opentelemetry._logs", "otel", _PURPOSE)
+        for event in events:
+            at = int(datetime.fromisoformat(event.at).timestamp() * 1e9)
+            failed = event.outcome in ("refused", "failed") or event.kind == "sign-in failed"
+            severity = logs.SeverityNumber.WARN if failed else logs.SeverityNumber.INFO
+            self._logger.emit(
+                logs.LogRecord(
+                    timestamp=at,
+                    observed_timestamp=at,
+                    severity_number=severity,
+                    severity_text=severity.name,
+                    event_name=f"ragwright.audit.{event.kind.replace(' ', '_').replace('-', '_')}",
+                    body=event.kind,
+                    attributes=self._attributes(event),
+                )
+            )
+
+    def _attributes(self, event: Event) -> dict[str, Any]:
+        values: dict[str, Any] = {
+            "enduser.id": event.who,
+            "enduser.role": event.role,
+            "client.address": event.origin,
+            "ragwright.request_id": event.request,
+            "ragwright.configuration": event.configuration,
+            "ragwright.action": event.action,
+            "ragwright.outcome": event.outcome,
+            "ragwright.subject": event.subject,
+            "ragwright.documents": list(event.documents),
+            "ragwright.question": event.question if self._content else "",
+        }
+        return {name: value for name, value in values.items() if value}
+
+    def close(self) -> None:
+        """Send what waits to be sent; safe to call twice."""
+        if self._provider is not None:
+            provider, self._provider = self._provider, None
+            provider.shutdown()
+
+
+def _exporting_provider() -> Any:
+    sdk = require("opentelemetry.sdk._logs", "otel", _PURPOSE)
+    export = require("opentelemetry.sdk._logs.export", "otel", _PURPOSE)
+    http = require("opentelemetry.exporter.otlp.proto.http._log_exporter", "otel", _PURPOSE)
+    resources = require("opentelemetry.sdk.resources", "otel", _PURPOSE)
+    resource = resources.Resource.create({"service.name": "ragwright"})
+    provider = sdk.LoggerProvider(resource=resource)
+    provider.add_log_record_processor(export.BatchLogRecordProcessor(http.OTLPLogExporter()))
+    return provider
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """What the audit log of a project keeps, and for how long."""
+
+    keep: Literal["auto", "always", "never"] = option(
+        "auto",
+        "Keep an audit log: `auto` where keys were made or a proxy names people, `always` or "
+        "`never`.",
+    )
+    days: int = option(
+        365, "Days after which an event is deleted; a change holds for new events.", ge=1
+    )
+    questions: bool = option(False, "Store the texts of questions in the events, too.")
+    wait: bool = option(
+        True, "Send a reply only once its event is stored; false: events may be lost by a crash."
+    )
+    flood: int = option(
+        120,
+        "Most events a minute of requests with a wrong key; others are counted.",
+        ge=1,
+    )
+
+
+def audit_options(settings: Settings) -> AuditOptions:
+    """Return the keys below ``serve.audit``."""
+    options: AuditOptions = settings.section("serve").audit
+    return options
+
 
 _DAY = 86_400
 _LOOK = 3_600.0

@@ -1,6 +1,13 @@
 """Passports of judges: how far a measure, a model or recorded verdicts agree with people."""
 
-from ._checks import judge_checks, passport_line
+from ._checks import (
+    judge_checks,
+    known_passports,
+    passport_line,
+    passport_of_judge,
+    read_passport,
+    record_passport,
+)
 from ._compute import dimension_about, measures_about, passport_from
 from ._making import (
     PassportOptions,
@@ -22,7 +29,6 @@ from ._passport import (
     passport_of,
 )
 from ._people import Adapter, Dimension, PeopleSet, Rated, checked_people
-from ._stored import known_passports, passport_of_judge, read_passport, record_passport
 from ._verdicts import FREE, Verdicts, free_verdicts, recorded_verdicts, verdicts_in
 from .sets import MappedColumn, SetFiles, known_sets, open_people, read_column_map
 

@@ -2,7 +2,7 @@
 
 from ._findings import Check, index_findings, model_findings, unproven_models
 from ._folder import ProjectFolder, init_project, project_templates
-from ._ingesting import forecast_ingest, ingest_sources, last_ingest
+from ._ingesting import at_work, forecast_ingest, ingest_sources, last_ingest
 from ._like import StoredDocuments, build_like, unfetched
 from ._make_ingest import make_ingest
 from ._model_list import ListedModel, list_models
@@ -35,7 +35,6 @@ from ._settings import (
     setting_places,
     settings_without_file,
 )
-from ._work import at_work
 from .building import (
     Feed,
     Ingest,

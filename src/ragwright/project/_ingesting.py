@@ -8,25 +8,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from .. import flow, ingest
 from ..core import (
     ConfigError,
     StoreError,
+    common_groups,
     counted,
     plugin_folder,
 )
 from ..engines import open_engine, settled_engine
-from ..ingest import FetchBytes, Fetched, ScanProgress
-from ..ledger import Ledger
+from ..ingest import FetchBytes, Fetched, ScanProgress, SourceOptions
+from ..ledger import Ledger, WorkLock
 from ._folder import ProjectFolder
 from ._make_ingest import make_ingest
 from ._project import Project
 from ._settings import SourceEntry
-from ._source_entries import entry_of_argument
-from ._work import at_work
 from .building import (
     Cluster,
     ClusterIngest,
@@ -45,6 +45,65 @@ from .building import (
     spool_folder,
     web_pages,
 )
+
+
+def entry_of_argument(project: Project, source: str) -> SourceEntry:
+    """A source of the command line, with fields and parser of the sources that it lies in.
+
+    Without them, a folder that is read again by hand would lose the fields that filters need.
+    """
+    fields: dict[str, Any] = {}
+    groups: list[tuple[str, ...]] = []
+    parser = ""
+    path = Path(source).resolve()
+    for entry in project.settings.sources:
+        folder = (project.folder.root / entry.source).resolve()
+        if source == entry.source or path.is_relative_to(folder):
+            fields.update(entry.options.metadata)
+            groups.append(entry.options.groups)
+            parser = entry.options.parser or parser
+    common = common_groups(groups)
+    if common is None:
+        raise ConfigError(
+            "the sources that it lies in name no common group of readers",
+            where=source,
+            hint="ingest without naming it, or name one group in all of these sources",
+        )
+    options = SourceOptions(metadata=fields, parser=parser, groups=common)
+    return project.settings.parsed(SourceEntry(source, options=options))
+
+
+class Working(Protocol):
+    """An opened project, as needed for its lock."""
+
+    @property
+    def work(self) -> WorkLock:
+        """Held shared by everything that reads text and stores results."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+B = TypeVar("B", bound=Working)
+
+
+def at_work(
+    what: str,
+) -> Callable[[Callable[Concatenate[B, P], R]], Callable[Concatenate[B, P], R]]:
+    """Decorator for work on a project, its first argument: ``forget`` is refused meanwhile.
+
+    The lock is held from before the text is read until the results are stored; otherwise forgotten
+    text could be stored again.
+    """
+
+    def decorate(function: Callable[Concatenate[B, P], R]) -> Callable[Concatenate[B, P], R]:
+        @wraps(function)
+        def working(project: B, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            with project.work.working(what):
+                return function(project, *args, **kwargs)
+
+        return working
+
+    return decorate
 
 
 @at_work("ingest")

@@ -1,11 +1,10 @@
 """Rows of tables and databases: bronze, silver and gold tables, then documents."""
 
-from ._check import Checking, check_records
+from ._check import Checking, check_records, open_source
 from ._documents import RecordsReader, WholeChunker, record_document_id, record_key
 from ._engine import StepWork
 from ._options import RecordsOptions
-from ._plan import RefreshPlan, RefreshProgress, RefreshReport
-from ._refresh import refresh
+from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, refresh
 from ._seams import (
     HASH,
     KEY,
@@ -18,7 +17,6 @@ from ._seams import (
     Task,
     UpsertCounts,
 )
-from ._source import open_source
 from ._spec import (
     RecordsSpec,
     load_draft_spec,

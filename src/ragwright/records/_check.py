@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import RagwrightError, counted, require, without_secret
-from . import checking, declared, stages
+from ..core import ConfigError, RagwrightError, counted, holds_secret, require, without_secret
+from . import checking, declared, sources, stages
 from ._seams import (
     DUPLICATE,
     HASH,
@@ -25,8 +26,35 @@ from ._seams import (
     ArrowTable,
     RowSource,
 )
-from ._source import open_source
 from ._spec import RecordsSpec, declared_files, read_spec, unread_files, unused_format_faults
+
+_ADDRESS = re.compile(r"\w+(\+\w+)?://|sqlite:|\$\{\w+\}$")
+"""Prefixes of database addresses; a whole address may be in a variable."""
+
+
+def open_source(spec: declared.SourceSpec, root: Path) -> RowSource:
+    """The rows that source.yaml declares; nothing is read or connected to yet.
+
+    Args:
+        spec: The declaration.
+        root: Folder that relative paths start from.
+
+    Raises:
+        RecordsError: A query or a SQLite file is missing.
+        ConfigError: A database's address is invalid, contains a password, or names a variable that
+            is not set.
+        MissingExtraError: A driver is not installed.
+    """
+    if not _ADDRESS.match(spec.source):
+        return sources.FileSource(spec, root)
+    if holds_secret(spec.source):
+        raise ConfigError(
+            "the address of the source holds a password",
+            where=spec.place("source"),
+            hint="put it into an environment variable and write ${VARIABLE} instead",
+        )
+    return sources.SqlSource(spec, sources.AlchemyServer(spec, root))
+
 
 Mask = NDArray[np.bool_]
 

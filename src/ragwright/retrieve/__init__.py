@@ -6,11 +6,9 @@ from ._channels import candidates, check_question
 from ._conditions import parse_filter, parse_soft_filter
 from ._databases import Databases, SqlHandler, open_databases
 from ._entries import Entry, EntryPattern, find_pattern, read_entries
-from ._expand import expand_hits, merge_hits
 from ._explain import explain, nearest_sentences
 from ._fusion import convex, rrf
 from ._glossary import Expansion, Glossary, Meaning, load_glossary
-from ._idle import idle_exclusions
 from ._iterate import iterate
 from ._meanings import visible_glossary
 from ._mining import best_long_form, mine_glossary
@@ -34,10 +32,20 @@ from ._postgres import PostgresReader
 from ._query import query_variants
 from ._rerank import read_order, rerank_hits, rerank_method, rerank_windows
 from ._route import Route, RouteScene, courtesy, route, route_by_rules
-from ._search import retrieve
-from ._select import dissimilar, diversify, mmr, select_hits, similarities, word_similarities
+from ._search import expand_hits, idle_exclusions, merge_hits, retrieve
+from ._select import (
+    Spread,
+    dissimilar,
+    diversify,
+    mmr,
+    one_sided,
+    select_hits,
+    similarities,
+    spread,
+    values_of,
+    word_similarities,
+)
 from ._sheets import SheetReader, narrowed_sheets, sheet_hits, sheet_options
-from ._spread import Spread, one_sided, spread, values_of
 from ._sql import DATABASE, markdown_table, read_statement, sql_context
 from ._sqlite import SqliteReader
 from ._stages import StageHooks, open_stages

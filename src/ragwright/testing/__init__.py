@@ -4,11 +4,11 @@ from ._addition_suites import CommandSuite, JudgeSuite, MeasureSuite, StageSuite
 from ._chat_suite import ChatModelSuite
 from ._chunker_suite import ChunkerSuite
 from ._embedder_suite import EmbedderSuite
-from ._fixture import RagGate, hold
 from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
 from ._reader_suite import ReaderSuite
 from ._reranker_suite import RerankerSuite, RetrieverFunction, RetrieverSuite, indexed_corpus
 from ._server import Reply, Script, ScriptedServer, ServerRequest, SpawnedServer
+from .pytest_plugin import RagGate, hold
 
 __all__ = [
     "PAIR",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -59,8 +59,37 @@ from ..report import Report, Reporting
 from ..retrieve import Explanation, Retrieved
 from ..testsets import SuiteOptions, Synthesis, Synthesizing, Testset, TestsetReview
 from ._asking import Asking, AsyncVerbs, checked_count, checked_filters, checked_text
-from ._erasing import ErasingVerbs
 from ._tuning import TuningVerbs
+
+
+class ErasingVerbs:
+    """The verbs of a workbench that erase; each is in the audit log, where that is kept."""
+
+    project: Project
+
+    def clear_replies(self) -> int:
+        """Delete every stored reply; returns their number, 0 if their file was damaged."""
+        return self.project.clear_replies()
+
+    def forget(self, document_id: str) -> Mapping[str, int]:
+        """Purge a document from all that is stored; see ``ragwright.drafting.forget_document``."""
+        with operations.recorded_erasure(self.project, "forget document", document_id):
+            return drafting.forget_document(self.project, document_id)
+
+    def forget_tenant(self, scope: str) -> Mapping[str, int]:
+        """Purge what was made in a visibility scope; see ``ragwright.drafting.forget_tenant``."""
+        with operations.recorded_erasure(self.project, "forget tenant", scope):
+            return drafting.forget_tenant(self.project, scope)
+
+    def forget_person(self, person: str, *, dry_run: bool = False) -> Mapping[str, int]:
+        """Purge what is kept of a key or person; see ``ragwright.drafting.forget_person``.
+
+        With ``dry_run`` nothing is changed, and the counts are those of a purge.
+        """
+        if dry_run:
+            return drafting.kept_of(self.project, person)
+        with operations.recorded_erasure(self.project, "forget person", person):
+            return drafting.forget_person(self.project, person)
 
 
 class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):

@@ -1,6 +1,6 @@
 """Commands that keep a project at work: serve, mcp, keys, promote, job."""
 
-from ._job_lines import line_problem
+from ._job import line_problem
 from ._serve import require_serving, serve_demo
 
 __all__ = [

@@ -10,8 +10,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import typer
+import typer.main
 from typer import Argument, Option
 
+from ...core import near
 from ...jobs import (
     JobCall,
     JobRun,
@@ -22,9 +24,29 @@ from ...jobs import (
     run_lines,
     told_time,
 )
+from .._commands import command_line
 from .._console import EXIT_ERROR, table
 from .._flags import Flags, takes
-from ._job_lines import line_problem
+
+
+def line_problem(words: Sequence[str]) -> str:
+    """Return the fault of a command line (command, flags, values); empty if there is none."""
+    command: Any = typer.main.get_command(command_line(words[:1]))
+    rest = list(words)
+    called = "ragwright"
+    while (commands := getattr(command, "commands", None)) is not None:
+        name = rest.pop(0) if rest else ""
+        if name not in commands:
+            return f"{called} has no command {name!r} ({near(name, commands)})"
+        command, called = commands[name], f"{called} {name}"
+    if "--help" in rest:
+        return "it only prints its help"
+    try:
+        command.make_context(called, rest)
+    except Exception as error:
+        return str(getattr(error, "format_message", error.__str__)())
+    return ""
+
 
 group = typer.Typer(
     help="Run scheduled jobs and show past runs.",

@@ -4,10 +4,9 @@ from ._ahead import FetchAhead
 from ._cluster import Cluster, ClusterIngest, clear_spools, spool_folder
 from ._feeds import Feed, Recipe, reading, web_pages
 from ._glossaries import forget_glossaries, is_mined, project_glossary
-from ._index_key import reading_suffix
 from ._index_mismatch import known_embedders, nothing_indexed, remember_embedder
 from ._ingest import Ingest
-from ._preparing import Preparing, PreparingSettings
+from ._preparing import Preparing, PreparingSettings, reading_suffix
 from ._progress import IngestForecast, IngestProgress, IngestReport, Pace
 from ._stamps import Stamps, forget_stamps
 

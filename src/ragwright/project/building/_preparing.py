@@ -35,9 +35,11 @@ from ...index import (
     packed_terms,
 )
 from ...ingest import (
+    OURS,
     Chunker,
     ChunkOptions,
     Failure,
+    IngestOptions,
     Reader,
     ScanProgress,
     SourceFile,
@@ -55,8 +57,21 @@ from ...models import (
 )
 from ._batch import Bad, Batch, Matrix, cut_document, embed_missing
 from ._feeds import Recipe
-from ._index_key import chunker_of
 from ._known import KnownDocuments
+
+_READ_BY = "; read by "
+"""What parts the chunker's settings from the name of another parser in an index's key."""
+
+
+def reading_suffix(options: IngestOptions) -> str:
+    """What the key of an index says after the chunker's settings: by what documents are read."""
+    return "" if options.parser == OURS else f"{_READ_BY}{options.parser}"
+
+
+def chunker_of(key: str) -> str:
+    """The chunker's settings in the key of an index."""
+    return key.partition(_READ_BY)[0]
+
 
 Item: TypeAlias = "SourceFile | Document | Failure"
 """A file to read, or what the driver has read."""

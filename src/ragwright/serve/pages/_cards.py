@@ -2,14 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...answer import NO_MODEL_LINE, CitedSpan, Marks
+from ...answer import NO_MODEL_LINE, CitedSpan, Marks, citation
+from ...core import Answer
+from ...models import TokenSource, words
 from .._admission import Admitted
-from .._answers import Delivered, notes_for, short_model
+from .._answers import Delivered, notes_for, short_model, standalone
 from .._links import citation_json, moved_url, snippets_json
-from ._why import plain_why
+
+_WAYS: Mapping[str, str] = {
+    "keyword": "by its words",
+    "dense": "by its meaning",
+    "rerank": "when question and passage were read together",
+    "select": "by how well its sentences answer",
+}
+"""Channels and stages of a search -> how a reader would put it."""
+
+_TEENS = range(11, 14)
+
+
+def plain_why(analyzer: TokenSource, answer: Answer, marks: Marks) -> dict[str, Any]:
+    """Explain an answer.
+
+    Args:
+        analyzer: That of the index.
+        answer: The answer.
+        marks: Its text and the spans that it cites.
+
+    Returns:
+        The words that were looked for, those that no passage holds, those that were not looked
+        for, each passage with its words, its places and whether it was quoted, and whether a search
+        by words found nothing.
+    """
+    read_as = standalone(answer)
+    tokens_of = {word: frozenset(analyzer.tokens(word)) for word in words(read_as)}
+    looked_for = {word: tokens for word, tokens in tokens_of.items() if tokens}
+    numbers: dict[str, list[int]] = {}
+    for span in marks.spans:
+        numbers.setdefault(span.citation.chunk_id, []).append(span.number)
+    read = []
+    held: set[str] = set()
+    for hit in answer.hits:
+        title = hit.title or hit.source
+        tokens = set(analyzer.tokens(f"{hit.text}\n{title}"))
+        matched = [word for word, wanted in looked_for.items() if wanted & tokens]
+        held.update(matched)
+        read.append(
+            {
+                "title": title,
+                "page": hit.page,
+                "url": moved_url(marks.link(citation(hit.rank, hit), hit.text), ""),
+                "text": hit.text,
+                "words": matched,
+                "others": not matched and "keyword" in hit.channels,
+                "places": _places({name: score.rank for name, score in hit.channels.items()}),
+                "numbers": numbers.get(hit.chunk_id, ()),
+            }
+        )
+    return {
+        "read_as": "" if read_as == answer.question else read_as,
+        "words": [*looked_for],
+        "absent": [word for word in looked_for if word not in held] if read else [],
+        "common": [word for word, tokens in tokens_of.items() if not tokens],
+        "read": read,
+        "unfound": any(note.startswith("no keyword hits") for note in answer.notes),
+        "quoted": sum(bool(passage["numbers"]) for passage in read),
+    }
+
+
+def _places(ranks: Mapping[str, int]) -> Sequence[str]:
+    """Such as ``1st by its words``, for the ways that a reader can make sense of."""
+    return [f"{_ordinal(rank)} {_WAYS[name]}" for name, rank in ranks.items() if name in _WAYS]
+
+
+def _ordinal(rank: int) -> str:
+    ending = "th" if rank % 100 in _TEENS else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank}{ending}"
+
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
