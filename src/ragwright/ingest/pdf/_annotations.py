@@ -15,7 +15,7 @@ _LEFT = 300.0
 """Points to the left of a field in which its label may stand."""
 
 
-def annotations(pdfium: Any, document: Any, page: Any, text_page: Any) -> Iterator[str]:
+def read_annotations(pdfium: Any, document: Any, page: Any, text_page: Any) -> Iterator[str]:
     """Yield a line for each field of a form that has a value, and for each note.
 
     Args:

@@ -21,7 +21,7 @@ from .._pdf_layout import (
     resolve_hyphens,
 )
 from ..ocr import ScannedPage, about_scans, faults_of
-from ._annotations import annotations
+from ._annotations import read_annotations
 from ._headings import Entry, heading_levels, read_outline
 from ._settle import PageBlocks, settle
 from ._tables import PageTable, PageTables
@@ -174,7 +174,7 @@ def _page(pdfium: Any, document: Any, index: int, tables: PageTables | None) -> 
             upright = not page.get_rotation()
             blocks = _blocks(content, ruled, tables_too=tables is not None and upright)
             _, bottom, _, top = page.get_bbox() if upright else (0, 0, 0, 0)
-            added = list(annotations(pdfium, document, page, text_page))
+            added = list(read_annotations(pdfium, document, page, text_page))
             return PageBlocks(blocks, bottom, top, content.slanted, added)
         finally:
             text_page.close()
