@@ -20,18 +20,6 @@ pytestmark = [
 ]
 
 FAIL: dict[str, str] = {
-    "stopword-queries": """
-        stop-it
-        stop-who
-        stop-or
-    """,
-    "filters": """
-        filter-date-open
-        filter-date-note
-        filter-reversed
-        filter-number-low
-        filter-number-note
-    """,
     "ole-sniff": """
         ole-doc-style-names
     """,

@@ -261,3 +261,14 @@ def test_many_texts_are_cut_as_each_alone() -> None:
         assert analyzer.tokens_of(texts) == [analyzer.tokens(text) for text in texts]
     long = ["one two.three " * 5000, "four", "five's " * 9000, ""]
     assert analyzer.tokens_of(long) == [analyzer.tokens(text) for text in long]
+
+
+def test_raised_numbers_are_no_digits_of_the_number_before_them() -> None:
+    analyzer = Analyzer()
+    assert set(analyzer.tokens("10^6")) <= set(analyzer.tokens("10⁶"))
+    assert "106" not in analyzer.tokens("10⁶")
+    assert analyzer.tokens("m²") == analyzer.tokens("m2")
+
+
+def test_a_stop_word_in_capitals_is_a_name() -> None:
+    assert Analyzer().tokens("IT and WHO, it and Who") == ["it", "who"]

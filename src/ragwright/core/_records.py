@@ -229,6 +229,11 @@ class Filter:
                 f"the filter on {self.field!r} states no condition",
                 hint="give `values`, or `low` and `high`",
             )
+        if not self.values and _reversed(self.low, self.high):
+            raise FilterError(
+                f"the range {self.low}..{self.high} of {self.field!r} is reversed",
+                hint=f"write {self.field}={self.high}..{self.low}",
+            )
 
     def __str__(self) -> str:
         """The filter as it is typed: ``field=value|value``, ``field=low..high``; or ``!=``."""
@@ -250,6 +255,16 @@ class Filter:
         parts += [("exclude", True)] if self.exclude else []
         parts += [] if self.missing is None else [("missing", self.missing)]
         return f"Filter({', '.join(f'{name}={value!r}' for name, value in parts)})"
+
+
+def _reversed(low: str | float | None, high: str | float | None) -> bool:
+    """Return True if no value can be within two bounds; what begins with the upper one is."""
+    if low is None or high is None:
+        return False
+    try:
+        return float(low) > float(high)
+    except ValueError:
+        return str(low)[: len(str(high))] > str(high)
 
 
 def prefix_filter(field: str, start: str, *, exclude: bool = False) -> Filter:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -145,29 +147,46 @@ def open_fields(arrays: Arrays) -> dict[str, FieldIndex]:
 def in_range(values: list[str], low: Any, high: Any) -> list[int]:
     """Indexes of the values within inclusive bounds (None: open).
 
-    Values are compared as numbers if the value and all given bounds are numbers; else as text,
-    where ``high`` includes all texts that begin with it: ``2021`` holds ``2021-05-04``.
+    Bounds that are numbers hold numbers, and dates hold dates, of a field that has any; what is
+    neither is not within them. Other bounds are compared as text. ``high`` includes all texts and
+    dates that begin with it: ``2021`` holds ``2021-05-04``.
     """
-    bounds = [None if bound is None else spelling(bound) for bound in (low, high)]
-    numbers = [None if bound is None else number_of(bound) for bound in bounds]
-    numeric = all(n is not None for n, b in zip(numbers, bounds, strict=True) if b is not None)
+    keys, read, _ = compared(values, low, high)
+    lowest, highest = (None if bound is None else read(spelling(bound)) for bound in (low, high))
     indexes = []
-    for index, value in enumerate(values):
-        number = number_of(value) if numeric else None
-        if number is not None:
-            under = numbers[0] is not None and number < numbers[0]
-            over = numbers[1] is not None and number > numbers[1]
-        else:
-            under = bounds[0] is not None and value < bounds[0]
-            over = bounds[1] is not None and value[: len(bounds[1])] > bounds[1]
-        if not under and not over:
+    for index, key in enumerate(keys):
+        if key is None or (lowest is not None and key < lowest):
+            continue
+        start = key[: len(highest)] if isinstance(highest, str) else key
+        if highest is None or start <= highest:
             indexes.append(index)
     return indexes
 
 
+def compared(values: list[str], low: Any, high: Any) -> tuple[list[Any], Callable[[str], Any], str]:
+    """What values are compared by with bounds (None if they cannot be), the reader, its name."""
+    bounds = [spelling(bound) for bound in (low, high) if bound is not None]
+    if all(map(date_of, bounds)) and any(map(_DASHED.match, (*bounds, *values))):
+        return [date_of(value) for value in values], date_of, "date"
+    if all(number_of(bound) is not None for bound in bounds):
+        return [number_of(value) for value in values], number_of, "number"
+    return list(values), str, "text"
+
+
+_DASHED = re.compile(r"\d{4}-\d\d(?:-\d\d)?(?:[T ]\d.*)?\Z")
+
+
+def date_of(text: str) -> str | None:
+    """A value as a date of ISO 8601, or its beginning; None if it is none."""
+    if re.fullmatch(r"\d{4}(?:(?:0\d|1[0-2])[0-3]\d)?", text):
+        return text if len(text) == 4 else f"{text[:4]}-{text[4:6]}-{text[6:]}"
+    return text.replace(" ", "T", 1) if _DASHED.match(text) else None
+
+
 def number_of(text: str) -> float | None:
-    """A value as a number, None if it is none."""
+    """A value as a finite number, None if it is none."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return None
+    return number if math.isfinite(number) else None

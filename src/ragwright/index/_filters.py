@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Filter, FilterError, listed
-from ._fields import ALWAYS, Rows, in_range, spelling
+from ._fields import ALWAYS, Rows, compared, in_range, spelling
 from ._segment import Segment
 
 Mask = NDArray[np.bool_]
@@ -190,6 +190,28 @@ def _holding_rows(segment: Segment, condition: Filter) -> Rows:
     if len(lists) == 1:
         return lists[0]
     return np.concatenate(lists) if lists else np.empty(0, np.int32)
+
+
+def left_out_of_range(
+    segments: Sequence[Segment], masks: Sequence[Mask], condition: Filter
+) -> tuple[int, str]:
+    """Count the documents among rows without a value that can be compared with the bounds.
+
+    Returns:
+        The count, and what their values lack: a number or a date; empty if nothing is compared.
+    """
+    count, kind = 0, ""
+    for segment, mask in zip(segments, masks, strict=True):
+        left = mask.copy()
+        index = segment.fields.get(condition.field)
+        if index is not None:
+            keys, _, name = compared(index.spelled(), condition.low, condition.high)
+            kind = kind if name == "text" else name
+            for at in (at for at, key in enumerate(keys) if key is not None):
+                left[index.at(at)] = False
+        owners = np.repeat(np.arange(len(segment.sizes)), segment.sizes)
+        count += len(np.unique(owners[left]))
+    return count, kind
 
 
 def _allowed_masks(

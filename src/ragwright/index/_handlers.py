@@ -222,7 +222,8 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
             vectors = np.stack([_request_vector(request) for request in group])
             results = view.dense(vectors, first.k, first.filters)
             note = view.approximation(first.k, first.filters)
-            return [SearchReply(result, notes=(note,) if note else ()) for result in results]
+            noted = (*((note,) if note else ()), *view.range_notes(first.filters))
+            return [SearchReply(result, notes=noted) for result in results]
 
         try:
             replies, notes = self._views.answer(first.snapshot, ask)
@@ -241,6 +242,12 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
 
 
 def _search_view(view: View, request: Search) -> SearchReply:
+    reply = _found(view, request)
+    notes = view.range_notes(request.filters)
+    return replace(reply, notes=(*reply.notes, *notes)) if notes else reply
+
+
+def _found(view: View, request: Search) -> SearchReply:
     if request.channel == "all":
         return _listed_chunks(view, request)
     if request.relax is not None:

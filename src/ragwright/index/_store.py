@@ -246,6 +246,10 @@ class View(ABC):
         """True if hard filters cost next to nothing, since they were met before or are none."""
         return not filters
 
+    def range_notes(self, filters: Sequence[Filter]) -> tuple[str, ...]:
+        """Notes on documents that a range leaves out because their values cannot be compared."""
+        return ()
+
     def approximation(self, k: int, filters: Sequence[Filter] = ()) -> str:
         """The note on :meth:`dense` with these arguments; empty if it is exact."""
         return ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Filter, Hit, Relaxation, RetrieveError
+from ..core import Filter, Hit, Relaxation, RetrieveError, counted
 from ..flow import SearchReply
 from ..models import TokenSource
 from ._arrays import Arrays
@@ -21,6 +21,7 @@ from ._filters import (
     fields_under,
     filter_masks,
     held,
+    left_out_of_range,
     must_be_held,
     positions_of,
     unknown_value,
@@ -120,6 +121,26 @@ class ViewState:
                 self._masks = {}
             self._masks[key] = masks
         return list(masks)
+
+    def range_notes(self, filters: Sequence[Filter]) -> tuple[str, ...]:
+        """Notes on documents that a range leaves out because their values cannot be compared."""
+        notes = []
+        for condition in filters:
+            bounded = condition.low is not None or condition.high is not None
+            if condition.values or condition.exclude or not bounded:
+                continue
+            rest = [other for other in filters if other is not condition]
+            masks = [
+                np.ones(part.segment.rows, np.bool_) if mask is None else mask
+                for part, mask in zip(self.parts, self.masks(rest), strict=True)
+            ]
+            count, kind = left_out_of_range(self.segments, masks, condition)
+            if count and kind:
+                notes.append(
+                    f"{counted(count, 'document')} without a {kind} in {condition.field!r} "
+                    f"left out by {condition}"
+                )
+        return tuple(notes)
 
     def fields_under(self, filters: Sequence[Filter]) -> Mapping[str, int]:
         """Fields of the rows that the rights to read among some filters leave."""
@@ -223,6 +244,10 @@ class SegmentView(View):
             rows = highest(scores, k, ROUNDING, above=0.0)
             candidates.append((part.segment, rows, scores[rows]))
         return SearchReply(best(candidates, k, above=0.0), terms=ranked.terms)
+
+    def range_notes(self, filters: Sequence[Filter]) -> tuple[str, ...]:
+        """Notes on documents that a range leaves out because their values cannot be compared."""
+        return self._live_state().range_notes(filters)
 
     def _keyword_scores(
         self, state: ViewState, text: str, masks: Sequence[Mask | None] | None

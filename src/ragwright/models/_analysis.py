@@ -93,6 +93,16 @@ _LIGATURES = str.maketrans(
     {"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ß": "ss"}
 )
 
+_ONE_SPELLING = {
+    **str.maketrans("أإآٱىة", "اااايه"),
+    **dict.fromkeys((0x0640, 0x0670, *range(0x064B, 0x0660))),
+    **{first + n: str(n) for first in (0x0660, 0x06F0, 0x0966) for n in range(10)},
+}
+"""Arabic letter -> the one that stands for its forms; vowel marks go; digits become ASCII."""
+
+_SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+_EXPONENT = late_pattern(r"(?<=\d)[⁺⁻⁰¹²³⁴-⁹]+")
+
 _LONG = 600
 """Text length from which finding words with arrays is faster than with the pattern."""
 
@@ -153,7 +163,7 @@ class Analyzer(TokenSource):
     def __init__(self, options: AnalyzerOptions | None = None) -> None:
         self.options = options or AnalyzerOptions()
         settings = asdict(self.options)
-        self.spec = f"words/2 {canonical_json(settings)}"
+        self.spec = f"words/3 {canonical_json(settings)}"
         self.title_weight = self.options.title_weight
         language = self.options.language
         stops = stop_words(language) if self.options.stop_words else frozenset()
@@ -179,7 +189,16 @@ class Analyzer(TokenSource):
         if _HAS_CJK.match(word):
             return _character_pairs(unicodedata.normalize("NFKC", word).casefold())
         if not word.isascii():
+            word = _EXPONENT.sub(lambda match: f"^{match[0]}", word)
             word = unicodedata.normalize("NFKC", word).replace("’", "'")
+            word = word.translate(_ONE_SPELLING) if self.options.fold else word
+            spelt = word.lower().translate(_SPELT_OUT)
+            if spelt != word.lower() and self.options.language == "auto" and self.options.fold:
+                # The German stemmer takes ae for ä itself.
+                return tuple(dict.fromkeys((*self._pieces_of(word), *self._pieces_of(spelt))))
+        return self._pieces_of(word)
+
+    def _pieces_of(self, word: str) -> tuple[str, ...]:
         if "'" in word:
             if self._fold(word.casefold()).replace("'", "") in self._stops:
                 return ()
@@ -194,7 +213,8 @@ class Analyzer(TokenSource):
 
     def _part_tokens(self, part: str) -> tuple[str, ...]:
         folded = self._fold(part.casefold())
-        if folded.replace("'", "") in self._stops or not folded:
+        named = part.isupper() and len(part) > 1  # IT, WHO: a name, not the word
+        if not folded or (folded.replace("'", "") in self._stops and not named):
             return ()
         return (self._stem(folded) if folded.isalpha() else folded,)
 
@@ -381,8 +401,13 @@ def _words_between(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def fold(text: str) -> str:
-    """Text without accents on Latin, Greek and Cyrillic letters; other scripts keep theirs."""
-    decomposed = unicodedata.normalize("NFD", text.translate(_LIGATURES))
+    """Text without accents on Latin, Greek and Cyrillic letters, and Arabic in one spelling.
+
+    Of Arabic the forms of alef, yeh and teh are one, and vowel marks go; digits of all scripts
+    are ASCII.
+    """
+    text = text.translate(_LIGATURES).translate(_ONE_SPELLING)
+    decomposed = unicodedata.normalize("NFD", text)
     stripped = re.sub("[\u0300-\u036f]", "", decomposed)
     return unicodedata.normalize("NFC", stripped)
 

@@ -18,7 +18,8 @@ def parse_filter(text: str) -> Filter:
     ``field=value``, ``field=value|value`` for any of several, ``field=low..high`` for inclusive
     bounds, one of which may be missing, ``field=start*`` for values that begin so; other uses of
     ``|``, ``..`` or ``*`` are plain values. ``!=`` in
-    place of ``=`` excludes: hits must not match. Values are compared as text, so that ``2021`` also
+    place of ``=`` excludes: hits must not match. ``field=*`` is any value, ``field!=*`` none: the
+    field is missing. Values are compared as text, so that ``2021`` also
     matches the number, and ``true`` the boolean.
 
     Raises:
@@ -31,13 +32,13 @@ def parse_filter(text: str) -> Filter:
         raise FilterError(
             f"cannot read {text!r} as a filter",
             hint="write field=value, field=value|value, field=low..high or field=start*; != "
-            "excludes",
+            "excludes, and field!=* asks for what lacks the field",
         )
     bounds = _BOUNDS.fullmatch(value) if value.count("..") == 1 and "|" not in value else None
     low, high = (bounds["low"] or "", bounds["high"] or "") if bounds else ("", "")
     if low.strip() or high.strip():
         return Filter(field, (), low.strip() or None, high.strip() or None, exclude)
-    if value.endswith("*") and "|" not in value and len(value) > 1:
+    if value.endswith("*") and "|" not in value:
         return prefix_filter(field, value[:-1], exclude=exclude)
     values = tuple(part.strip() for part in value.split("|") if part.strip())
     return Filter(field, values, exclude=exclude)
