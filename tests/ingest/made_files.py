@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -123,17 +124,41 @@ def lying_archive(member: str, real: bytes, claimed: int) -> bytes:
     return data
 
 
-def odt(body: str, *, before: str = "") -> bytes:
-    """An OpenDocument text with this body."""
+def odt(body: str, *, before: str = "", kind: str = "text") -> bytes:
+    """An OpenDocument text, or another kind, with this body."""
     names = "".join(
         f' xmlns:{short}="urn:oasis:names:tc:opendocument:xmlns:{long}:1.0"'
-        for short, long in (("office", "office"), ("text", "text"), ("table", "table"))
+        for short, long in (
+            ("office", "office"),
+            ("text", "text"),
+            ("table", "table"),
+            ("draw", "drawing"),
+            ("presentation", "presentation"),
+        )
     )
     content = (
         f'<?xml version="1.0"?>{before}<office:document-content{names}><office:body>'
-        f"<office:text>{body}</office:text></office:body></office:document-content>"
+        f"<office:{kind}>{body}</office:{kind}></office:body></office:document-content>"
     )
-    return archive({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content})
+    return archive(
+        {"mimetype": f"application/vnd.oasis.opendocument.{kind}", "content.xml": content}
+    )
+
+
+def ole(*names: str, text: str = "") -> bytes:
+    """An OLE file with streams of these names, and text that is none of them."""
+    head = bytearray(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504))
+    struct.pack_into("<HHH", head, 28, 0xFFFE, 9, 6)
+    struct.pack_into("<I", head, 48, 1)
+    struct.pack_into("<109I", head, 76, 0, *[0xFFFFFFFF] * 108)
+    table = struct.pack("<128I", 0xFFFFFFFD, 0xFFFFFFFE, *[0xFFFFFFFF] * 126)
+    entries = b""
+    for at, name in enumerate(("Root Entry", *names)):
+        after = at + 1 if 0 < at < len(names) else 0xFFFFFFFF
+        entry = name.encode("utf-16-le").ljust(64, b"\0") + struct.pack("<HBB", 2 * len(name), 2, 1)
+        entries += entry + struct.pack("<3I", 0xFFFFFFFF, after, 1 if at == 0 else 0xFFFFFFFF)
+        entries += bytes(48)
+    return bytes(head) + table + entries.ljust(512, b"\0") + text.encode("utf-16-le").ljust(512)
 
 
 def epub(chapters: Sequence[str]) -> bytes:

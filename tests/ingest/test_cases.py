@@ -19,11 +19,7 @@ pytestmark = [
     pytest.mark.skipif(not IDS, reason="the cases are not beside the checkout"),
 ]
 
-FAIL: dict[str, str] = {
-    "ole-sniff": """
-        ole-doc-style-names
-    """,
-}
+FAIL: dict[str, str] = {}
 """Kind -> ids that do not hold yet."""
 
 

@@ -173,7 +173,7 @@ def test_what_no_reader_knows() -> None:
 
 
 def test_locked_office_file() -> None:
-    data = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500) + "EncryptedPackage".encode("utf-16-le")
+    data = make.ole("EncryptionInfo", "EncryptedPackage")
     refused(EncryptedSourceError, "a.docx", data)
 
 

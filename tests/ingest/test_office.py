@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import made_files as make
 import pytest
 
-from ragwright.core import MalformedSourceError
+from ragwright.core import MalformedSourceError, SourceError
 from ragwright.ingest import Extract, SourceOptions, extract_bytes
 
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -221,3 +221,36 @@ def test_strict_open_xml_is_read() -> None:
 def test_a_word_file_without_a_body_is_damaged() -> None:
     with pytest.raises(MalformedSourceError, match=r"word/document\.xml"):
         read("a.docx", make.archive({"word/document.xml": "<w:document"}))
+
+
+def test_slides_of_open_document_are_pages() -> None:
+    slide = (
+        '<draw:page draw:name="One"><draw:frame presentation:class="title"><draw:text-box>'
+        "<text:p>Plan</text:p></draw:text-box></draw:frame><draw:frame><draw:text-box>"
+        "<text:p>Opens at six.</text:p></draw:text-box></draw:frame>"
+        "<draw:frame><draw:image/></draw:frame></draw:page>"
+    )
+    extract = read("a.odp", make.odt(slide, kind="presentation"))
+    assert extract.text == "# Plan\n\nOpens at six."
+    assert [page.label for page in extract.pages] == ["One"]
+    assert warnings(extract)[0].startswith("1 image: left out")
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("WordDocument",), "old Word document"),
+        (("PowerPoint Document",), "old PowerPoint file"),
+        (("__properties_version1.0",), "Outlook message"),
+        (("EncryptedPackage",), "password"),
+        (("Contents",), "old Office file"),
+    ],
+)
+def test_an_old_file_is_named_by_its_streams_and_not_by_its_words(
+    names: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(SourceError) as caught:
+        read("a.doc", make.ole("Title", *names, text="Workbook Book Title WordDocument"))
+    assert said in str(caught.value)
+    if "old Word" in said:
+        assert "kreuzberg" in str(caught.value)

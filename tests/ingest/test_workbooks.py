@@ -118,3 +118,20 @@ def test_what_lies_on_a_sheet_beside_values_is_read_or_counted(tmp_path: Path) -
     assert [page.label for page in extract.pages] == ["S", "Chart"]
     assert "# Chart\n\n|  | Net |\n| - | - |\n|  | 100 |" in extract.text
     assert [fault.what.split(":")[0] for fault in extract.faults] == ["1 formula", "1 image"]
+
+
+def test_an_open_document_sheet_keeps_values_whatever_its_language() -> None:
+    cells = (
+        '<table:table-cell office:value-type="percentage" office:value="0.075"><text:p>7,5 %'
+        '</text:p></table:table-cell><table:table-cell office:value-type="currency" '
+        'office:currency="EUR" office:value="1234.5"><text:p>1.234,50 €</text:p></table:table-cell>'
+        '<table:table-cell office:value-type="float" office:value="123"><text:p>00123</text:p>'
+        '</table:table-cell><table:table-cell office:value-type="date" '
+        'office:date-value="2026-03-15"><text:p>15.03.26</text:p></table:table-cell>'
+        '<table:table-cell office:value-type="time"><text:p>26:30</text:p></table:table-cell>'
+    )
+    row = f'<table:table-row table:number-rows-repeated="2">{cells}</table:table-row>'
+    body = f'<table:table table:name="S">{row}</table:table>'
+    extract = extract_bytes("a.ods", make.odt(body, kind="spreadsheet"), SourceOptions())
+    line = "| 7.5% | 1234.5 EUR | 00123 | 2026-03-15 | 26:30 |"
+    assert extract.text == f"# S\n\n{line}\n| - | - | - | - | - |\n{line}"

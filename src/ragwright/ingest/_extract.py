@@ -22,6 +22,11 @@ from ._language import guess_language
 from ._normalise import clean_metadata, iso_date, normalise
 
 _MOST_PADDED = 5_000_000
+IMAGES_LEFT_OUT = (
+    "left out: text in pictures is read from image files and scans only",
+    "save what it shows as text beside it",
+)
+"""Why images within documents are not read, and what to do; for :meth:`TextBuilder.miss`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from ._normalise import LEFT_OUT
 from ._odt import read_odt
 from ._options import SourceOptions
 from ._plain import CODE, read_plain
-from ._sniff import BINARY, NAMES, SUFFIXES, is_element, sniff, sniff_mail
+from ._sniff import BINARY, NAMES, RARE, SUFFIXES, is_element, sniff, sniff_mail
 from ._tabular import read_csv
 from ._xml import read_xml
 from .ocr import ScannedPage
@@ -35,6 +35,7 @@ _PARSERS: dict[str, Callable[[bytes, str, SourceOptions], Extract]] = {
     "docx": read_docx,
     "pptx": read_pptx,
     "odt": read_odt,
+    "odp": read_odt,
     "epub": read_epub,
     "html": read_html,
     "xml": read_xml,
@@ -69,6 +70,13 @@ def parse_file(
     parser = None if kind in PLAIN else parser_of(options, kind)
     if parser is not None:
         return parse_by(parser, data, name, kind, options)
+    if kind in RARE:
+        raise UnsupportedSourceError(
+            f"ragwright itself does not read this file: it is {NAMES[kind]}",
+            where=name,
+            hint="save it in a newer format, or set `parser: kreuzberg` for its source "
+            "(pip install kreuzberg), or leave it out with `exclude`",
+        )
     try:
         if kind == "csv":
             extract = read_csv(data, name, suffix, options)

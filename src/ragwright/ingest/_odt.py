@@ -7,8 +7,9 @@ from xml.etree import ElementTree
 
 from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError
 from ._archive import Archive, safe_tree
-from ._extract import Extract, TextBuilder
+from ._extract import IMAGES_LEFT_OUT, Extract, TextBuilder
 from ._grid import Grid
+from ._numbers import plain_number
 from ._options import SourceOptions
 
 Element = ElementTree.Element
@@ -23,17 +24,69 @@ _SKIPPED = frozenset(
     {f"{_TEXT}tracked-changes", f"{_OFFICE}annotation", f"{_OFFICE}annotation-end",
      f"{_OFFICE}forms", f"{_TEXT}sequence-decls", f"{_TEXT}variable-decls"}
 )  # fmt: skip
+_DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
+_NOTE = f"{_OFFICE}annotation"
+_CLASS = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}class"
 _REPEAT_LIMIT = 1000
 
 
 def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """Read an OpenDocument text; tracked deletions and comments are left out.
+    """Read an OpenDocument text or presentation, each slide a page; tracked deletions and comments
+    are left out.
 
     Raises:
         EmptySourceError: No text.
         EncryptedSourceError: Protected by a password.
         MalformedSourceError: Truncated or damaged.
     """
+    archive, root = _content(data, where, options)
+    styles = safe_tree(archive.read("styles.xml"), where) if "styles.xml" in archive else None
+    kinds = ("text", "presentation")
+    bodies = ((kind, root.find(f"{_OFFICE}body/{_OFFICE}{kind}")) for kind in kinds)
+    kind, body = next(((k, found) for k, found in bodies if found is not None), ("", None))
+    if body is None:
+        raise MalformedSourceError(
+            "the document has no text body", where=where, hint="save it again"
+        )
+    builder = TextBuilder()
+    _count_left_out(root, builder)
+    walk = _Walk(builder, _titles(root, styles), _ordered(root, styles))
+    walk.blocks(body)
+    if builder.empty:
+        raise EmptySourceError(
+            "the document contains no text", where=where, hint="remove or fill it"
+        )
+    meta = _meta(archive, where)
+    return builder.extract(
+        f"application/vnd.oasis.opendocument.{kind}",
+        title=meta.pop("title", ""),
+        language=meta.pop("language", "")[:2].lower(),
+        dates=(meta.pop("created", ""), meta.pop("modified", "")),
+        metadata=meta,
+    )
+
+
+def ods_sheets(
+    data: bytes, where: str, options: SourceOptions, builder: TextBuilder
+) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield name and cells of the sheets of an OpenDocument spreadsheet; raises as a text does.
+
+    The builder counts what is left out.
+    """
+    _, root = _content(data, where, options)
+    _count_left_out(root, builder)
+    walk = _Walk(builder, {}, set())
+    for table in root.iterfind(f"{_OFFICE}body/{_OFFICE}spreadsheet/{_TABLE}table"):
+        yield table.get(f"{_TABLE}name") or "", walk.grid(table)
+
+
+def _count_left_out(root: Element, builder: TextBuilder) -> None:
+    notes, images = (sum(1 for _ in root.iter(tag)) for tag in (_NOTE, f"{_DRAW}image"))
+    builder.miss("comment", "left out", "write it into the text if it counts", notes)
+    builder.miss("image", *IMAGES_LEFT_OUT, images)
+
+
+def _content(data: bytes, where: str, options: SourceOptions) -> tuple[Archive, Element]:
     archive = Archive(data, where, options)
     if "META-INF/manifest.xml" in archive and b"encryption-data" in archive.read(
         "META-INF/manifest.xml"
@@ -43,28 +96,7 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
             where=where,
             hint="save a copy without the password",
         )
-    root = safe_tree(archive.read("content.xml"), where)
-    styles = safe_tree(archive.read("styles.xml"), where) if "styles.xml" in archive else None
-    body = root.find(f"{_OFFICE}body/{_OFFICE}text")
-    if body is None:
-        raise MalformedSourceError(
-            "the document has no text body", where=where, hint="save it again"
-        )
-    builder = TextBuilder()
-    walk = _Walk(builder, _titles(root, styles), _ordered(root, styles))
-    walk.blocks(body)
-    if builder.empty:
-        raise EmptySourceError(
-            "the document contains no text", where=where, hint="remove or fill it"
-        )
-    meta = _meta(archive, where)
-    return builder.extract(
-        "application/vnd.oasis.opendocument.text",
-        title=meta.pop("title", ""),
-        language=meta.pop("language", "")[:2].lower(),
-        dates=(meta.pop("created", ""), meta.pop("modified", "")),
-        metadata=meta,
-    )
+    return archive, safe_tree(archive.read("content.xml"), where)
 
 
 class _Walk:
@@ -88,7 +120,13 @@ class _Walk:
             elif child.tag == f"{_TABLE}table":
                 self._builder.table(self.grid(child))
             elif child.tag not in _SKIPPED:
-                self.blocks(child)
+                if child.tag == f"{_DRAW}page":
+                    self._builder.page(child.get(f"{_DRAW}name") or "")
+                if child.get(_CLASS) == "title":
+                    lines = (inline(p) for p in child.iter(f"{_TEXT}p"))
+                    self._builder.heading(" ".join(lines), 1)
+                else:
+                    self.blocks(child)
                 continue
             self._in_list = False
 
@@ -142,6 +180,10 @@ class _Walk:
         return grid.rows(height)
 
     def cell(self, cell: Element) -> str:
+        """Return a cell's text; a number as its value, since its text depends on the language."""
+        kind, value = (cell.get(f"{_OFFICE}{name}") or "" for name in ("value-type", "value"))
+        if kind == "date":
+            return (cell.get(f"{_OFFICE}date-value") or "").removesuffix("T00:00:00")
         parts: list[str] = []
         for child in cell:
             if child.tag == f"{_TEXT}list":
@@ -150,7 +192,12 @@ class _Walk:
                 parts += [text for row in self.grid(child) for text in row]
             elif child.tag not in _SKIPPED:
                 parts.append(inline(child).strip())
-        return " ".join(part for part in parts if part)
+        text = " ".join(part for part in parts if part)
+        if not value or (kind == "float" and text.startswith("0") and text.isdecimal()):
+            return text  # with leading zeros
+        number = plain_number(float(value) * (100 if kind == "percentage" else 1))
+        unit = {"percentage": "%", "currency": f" {cell.get(f'{_OFFICE}currency') or ''}"}
+        return f"{number}{unit.get(kind, '')}".rstrip()
 
 
 def inline(element: Element) -> str:
@@ -187,7 +234,8 @@ def frames(paragraph: Element) -> list[Element]:
 def _rows(table: Element) -> Iterator[Element]:
     for child in table:
         if child.tag == f"{_TABLE}table-row":
-            yield child
+            filled = next(child.iter(f"{_TEXT}p"), None) is not None
+            yield from [child] * (_count(child, "number-rows-repeated") if filled else 1)
         elif child.tag in (
             f"{_TABLE}table-header-rows", f"{_TABLE}table-rows", f"{_TABLE}table-row-group"
         ):  # fmt: skip

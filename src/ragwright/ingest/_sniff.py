@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import struct
 import zipfile
 
 from ._encoding import is_binary
@@ -13,7 +14,7 @@ SUFFIXES = {
     ".docx": "docx", ".docm": "docx", ".dotx": "docx",
     ".pptx": "pptx", ".pptm": "pptx", ".ppsx": "pptx",
     ".xlsx": "sheet", ".xlsm": "sheet", ".xls": "sheet", ".ods": "sheet",
-    ".odt": "odt", ".ott": "odt",
+    ".odt": "odt", ".ott": "odt", ".odp": "odp",
     ".epub": "epub",
     ".html": "html", ".htm": "html", ".xhtml": "html",
     ".xml": "xml", ".tei": "xml", ".svg": "xml",
@@ -35,9 +36,15 @@ NAMES = {
     "mbox": "a mailbox",
     "notebook": "a notebook",
     "text": "plain text", "image": "an image", "locked": "an encrypted Office file",
+    "doc": "an old Word document (.doc)", "ppt": "an old PowerPoint file (.ppt)",
+    "rtf": "an RTF document", "msg": "an Outlook message (.msg)",
+    "odp": "an OpenDocument presentation",
 }  # fmt: skip
 
-BINARY = frozenset({"pdf", "docx", "pptx", "sheet", "odt", "epub", "image"})
+RARE = frozenset({"doc", "ppt", "rtf", "msg"})
+"""Formats that only a parser of another package reads."""
+
+BINARY = RARE | {"pdf", "docx", "pptx", "sheet", "odt", "odp", "epub", "image"}
 """Formats that cannot be plain text."""
 
 _MAGIC = (
@@ -52,7 +59,7 @@ _MAGIC = (
     (b"BZh", "a bzip2 archive"),
     (b"\xfd7zXZ", "an xz archive"),
     (b"\x28\xb5\x2f\xfd", "a zstd archive"),
-    (b"{\\rtf", "an RTF document"),
+    (b"{\\rtf", "rtf"),
     (b"SQLite format 3", "an SQLite database"),
     (b"PAR1", "a Parquet table"),
     (b"\x7fELF", "a program"),
@@ -70,7 +77,13 @@ _ELEMENT = re.compile(rb"\s*(?:<!--.*?-->\s*)*<([A-Za-z_][\w:.-]*)[\s>]", re.S)
 _MAILBOX = re.compile(rb"From \S+ [^\n]*\d\d:\d\d[^\n]*\n>?[!-9;-~]+:")
 _HEADER = re.compile(rb"^([A-Za-z][A-Za-z-]*):[ \t]", re.M)
 _HEADERS = frozenset({b"from", b"to", b"date", b"subject", b"message-id", b"received"})
+_FREE = 0xFFFFFFFA
+_OLE = {
+    "EncryptedPackage": "locked", "Workbook": "sheet", "Book": "sheet", "WordDocument": "doc",
+    "PowerPoint Document": "ppt", "__properties_version1.0": "msg",
+}  # fmt: skip
 _ODF = {
+    b"application/vnd.oasis.opendocument.presentation": "odp",
     b"application/vnd.oasis.opendocument.text": "odt",
     b"application/vnd.oasis.opendocument.text-template": "odt",
     b"application/vnd.oasis.opendocument.spreadsheet": "sheet",
@@ -142,15 +155,33 @@ def _sniff_zip(data: bytes) -> str:
 
 
 def _sniff_ole(data: bytes) -> str:
-    def named(name: str) -> bool:
-        return name.encode("utf-16-le") in data
-
-    if named("EncryptedPackage"):
-        return "locked"
-    if named("Workbook") or named("Book"):
-        return "sheet"
-    if named("WordDocument"):
-        return "an old Word document (.doc)"
-    if named("PowerPoint Document"):
-        return "an old PowerPoint file (.ppt)"
+    streams = _streams(data)
+    for name, kind in _OLE.items():
+        if name in streams:
+            return kind
     return "an old Office file"
+
+
+def _streams(data: bytes) -> set[str]:
+    """Return the names at the top of an OLE file; files within it have names of their own."""
+    names: set[str] = set()
+    try:
+        size = 1 << struct.unpack_from("<H", data, 30)[0]
+        tables = struct.unpack_from("<109I", data, 76)
+        table = b"".join(data[(n + 1) * size : (n + 2) * size] for n in tables if n < _FREE)
+        at = struct.unpack_from("<I", data, 48)[0]
+        entries: list[bytes] = []
+        while at < _FREE and len(entries) * 128 < len(data):
+            sector = data[(at + 1) * size : (at + 2) * size]
+            entries += [sector[n : n + 128] for n in range(0, size, 128)]
+            at = struct.unpack_from("<I", table, 4 * at)[0]
+        waiting = [struct.unpack_from("<I", entries[0], 76)[0]]
+        while waiting and len(names) < len(entries):
+            number = waiting.pop()
+            if number < _FREE:
+                entry = entries[number]
+                names.add(entry[:64].decode("utf-16-le").partition("\0")[0])
+                waiting += struct.unpack_from("<2I", entry, 68)
+    except (struct.error, IndexError, UnicodeDecodeError):  # truncated
+        pass
+    return names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._extract import TextBuilder
-from ._numbers import show_number
+from .._numbers import show_number
 
 _C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...core import EmptySourceError, MalformedSourceError
-from .._extract import Extract, TextBuilder
+from .._extract import IMAGES_LEFT_OUT, Extract, TextBuilder
 from .._html import read_html
 from .._options import SourceOptions
 from .._plain import read_plain
@@ -29,10 +29,6 @@ _REFERENCES = (
     f"{W}footnoteReference", f"{W}endnoteReference", f"{W}commentReference", _CHART, _DIAGRAM,
     f"{A}blip", _OLD_IMAGE,
 )  # fmt: skip
-IMAGES_LEFT_OUT = (
-    "left out: text in pictures is read from image files and scans only",
-    "save what it shows as text beside it",
-)
 _PAGE_NUMBER = re.compile(
     r"(?i)[\W\d]*(?:(?:page|seite|pagina|página|strona|of|von|de|sur)[\W\d]*)*"
 )

@@ -8,11 +8,10 @@ from typing import Any
 
 from ...core import EmptySourceError, MalformedSourceError, require
 from .._archive import safe_xml
-from .._extract import Extract, TextBuilder
+from .._extract import IMAGES_LEFT_OUT, Extract, TextBuilder
 from .._options import SourceOptions
 from .._raised import Raised, join_raised
 from ._chart import add_chart, diagram_text
-from ._docx import IMAGES_LEFT_OUT
 from ._math import latex
 from ._package import Package
 from ._text import FALLBACK, A, R

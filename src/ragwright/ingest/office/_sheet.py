@@ -15,9 +15,10 @@ from ...core import (
 )
 from .._archive import Archive
 from .._extract import Extract, TextBuilder
+from .._numbers import plain_number
+from .._odt import ods_sheets
 from .._options import SourceOptions
 from ._blocks import add_sheet, cells_of, fill_merged
-from ._numbers import plain_number
 from ._package import Package
 from ._workbook import read_workbook
 
@@ -42,6 +43,9 @@ def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
     archive = Archive(data, where, options) if data.startswith(b"PK") else None
     if archive is not None and "xl/workbook.xml" in archive:
         read_workbook(Package(data, where, options, builder), builder)
+    elif archive is not None and "content.xml" in archive:
+        for name, grid in ods_sheets(data, where, options, builder):
+            add_sheet(builder, name, cells_of(grid))
     else:
         if archive is not None:
             archive.verify()

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...core import MalformedSourceError, require
-from .._extract import TextBuilder
+from .._extract import IMAGES_LEFT_OUT, TextBuilder
+from .._numbers import built_in_format, show_number
 from .._raised import join_raised
 from ._blocks import Cells, add_sheet, fill_merged
 from ._chart import add_chart
-from ._docx import IMAGES_LEFT_OUT
-from ._numbers import built_in_format, show_number
 from ._package import Package
 from ._text import A, R
 

@@ -14,6 +14,10 @@ MEDIA_TYPES = {
     "epub": "application/epub+zip",
     "html": "text/html",
     "eml": "message/rfc822",
+    "doc": "application/msword",
+    "ppt": "application/vnd.ms-powerpoint",
+    "rtf": "application/rtf",
+    "msg": "application/vnd.ms-outlook",
 }
 """Kinds of files that a parser may read, with their media types."""
 
@@ -27,7 +31,7 @@ class Parser(ABC):
             another version reads files again; empty for none.
         module: Module that must be installed.
         install: Argument of ``pip install`` that brings it.
-        kinds: Kinds of files that it reads (pdf, docx, pptx, sheet, odt, epub, html, eml); others
+        kinds: Kinds of files that it reads (keys of ``MEDIA_TYPES``); others
             are read by ragwright.
         room: Address space that it takes beside ``max_memory``, in bytes.
     """
