@@ -113,6 +113,7 @@ def test_f3_the_confirm_split_is_opened_once_and_no_change_is_a_verdict(project:
     assert (means["T000"], means["T002"]) == (0.9, 1.0), "the current settings, and two hits"
     assert not [*project.rglob("openings.jsonl")], "the tune split picks"
     told = read_json(project, "confirm", "-q")
+    assert any(note.startswith("least provable gain: about ") for note in told["notes"])
     [verdict] = told["confirmations"]
     assert (verdict["trial"], verdict["outcome"]) == ("T002", "no change proven")
     assert verdict["confirmed"]["difference"] == pytest.approx(0.1)

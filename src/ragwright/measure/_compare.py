@@ -59,6 +59,7 @@ class Comparison:
         p_holm: The larger of ``p`` and ``p_rare``, corrected for all measures compared together
             (Holm 1979).
         exact: All sign flips were enumerated; else 10,000 random ones.
+        error: Standard error of the difference, over clusters if there are some.
         effect: Difference over the standard deviation of the rows' differences (Cohen's d_z).
         wins: Rows on which b is better; likewise ``ties`` and ``losses``.
         only_a: Rows with a score only in a; likewise ``only_b``.
@@ -108,6 +109,7 @@ class Comparison:
     p: float | None = None
     p_holm: float | None = None
     exact: bool = False
+    error: float | None = None
     effect: float | None = None
     wins: int = 0
     ties: int = 0
@@ -171,6 +173,13 @@ class Comparison:
     def units(self) -> int:
         """Independent observations: clusters, or rows."""
         return self.n if self.clusters is None else self.clusters
+
+    def needed(self, rows: int, units: int, tests: int = 1) -> RowsNeeded:
+        """What rows like these can prove, if there are so many of them in so many clusters."""
+        error = self.error and self.error * math.sqrt(self.units / units)
+        against = min(self.wins, self.losses) / self.n if self.n else 0.0
+        width = None if self.scale is None else self.scale.width
+        return RowsNeeded(error, rows, units, against=against, width=width, tests=tests)
 
     def outlook(self, noun: str = "row") -> str:
         """A sentence on the further rows that would tell the difference from 0; empty if it is
@@ -453,8 +462,7 @@ def _compared_measure(
         wins=int(np.count_nonzero(ahead > 0)),
         ties=int(np.count_nonzero(ahead == 0)),
         losses=int(np.count_nonzero(ahead < 0)),
-        # the standard error, until the number of tests is known
-        smallest=standard_error(differences, groups),
+        error=standard_error(differences, groups),
         clusters=None if groups is None else len(steps),
         p_rare=_p_with_rare_rows(mean, steps, width),
     )
@@ -541,14 +549,7 @@ def _with_verdict(comparison: Comparison, p_holm: float, tests: int) -> Comparis
     doubt = _doubt_of(comparison) if is_shown else ""
     if is_shown and not doubt and comparison.scale is not None:
         verdict = "better" if (difference > 0) == comparison.scale.higher_is_better else "worse"
-    need = RowsNeeded(
-        comparison.smallest,  # still the standard error of the difference
-        comparison.n,
-        comparison.units,
-        against=min(comparison.wins, comparison.losses) / comparison.n,
-        width=None if comparison.scale is None else comparison.scale.width,
-        tests=tests,
-    )
+    need = comparison.needed(comparison.n, comparison.units, tests)
     judged = replace(
         comparison, p_holm=p_holm, smallest=need.smallest, verdict=verdict, doubt=doubt
     )

@@ -181,7 +181,7 @@ def _selection(verdict: StudyVerdict) -> Iterable[str]:
     yield (
         f"On the {chosen.n} {chosen.questions} that chose it, it leads by "
         f"{chosen.difference:.4f}. Expected optimism from picking the best of {many}: "
-        f"{chosen.optimism:.4f} ({p_text(chosen.p)}, corrected for the choice)."
+        f"at least {chosen.optimism:.4f} ({p_text(chosen.p)}, corrected for the choice)."
     )
     if verdict.confirmations:
         confirmed = verdict.confirmations[0].confirmed

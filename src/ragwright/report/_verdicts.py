@@ -26,8 +26,8 @@ def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> s
         lines += [
             "",
             f"expected optimism from picking the best of {selection.candidates}: "
-            f"{selection.optimism:.4f}; lead without it: {selection.expected:+.4f} "
-            f"({p_text(selection.p)}, corrected for the choice)",
+            f"at least {selection.optimism:.4f}; lead without it: at most "
+            f"{selection.expected:+.4f} ({p_text(selection.p)}, corrected for the choice)",
         ]
     lines += [f"note: {note}" for note in verdict.notes]
     lines += [f"run: {run}"] if run else []

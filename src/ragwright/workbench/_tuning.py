@@ -59,9 +59,14 @@ class TuningVerbs(ABC):
             return experiment.read_study(self.project, Path(study))
         return study
 
-    def confirm(self, sweep: str = "latest", options: Confirming | None = None) -> Confirmed:
+    def confirm(
+        self,
+        sweep: str = "latest",
+        options: Confirming | None = None,
+        told: Callable[[str], None] | None = None,
+    ) -> Confirmed:
         """Compare the winner of a sweep with the current settings on held-out questions, once."""
-        return experiment.confirm(self.project, sweep, options)
+        return experiment.confirm(self.project, sweep, options, told)
 
     def forecast_confirm(
         self, sweep: str = "latest", options: Confirming | None = None

@@ -87,6 +87,26 @@ def test_a_winner_is_confirmed_once_and_only_shown_again_after_that(tmp_path: Pa
 
 
 @pytest.mark.slow
+def test_the_least_provable_gain_is_said_before_the_split_is_opened(tmp_path: Path) -> None:
+    with (
+        ScriptedServer(answer) as server,
+        Workbench.open(project(MakeProject(tmp_path), server)) as bench,
+    ):
+        log, said = bench.project.folder.openings, []
+        found = bench.confirm(told=lambda text: said.append((text, log.exists())))
+        [(text, opened)] = said
+        assert not opened
+        assert text.startswith("least provable gain: about 0.")
+        assert "of TokenF1 (0-1) on 20 held-out questions; a smaller one will " in text
+        assert text in found.verdict.notes
+        bench.confirm(told=lambda text: said.append((text, True)))
+        assert len(said) == 1, "a stored result opens nothing"
+        assert found.verdict.confirmations[0].confirmed is not None
+        smallest = found.verdict.confirmations[0].confirmed.smallest
+        assert float(text.split()[4]) == pytest.approx(smallest, abs=0.1)
+
+
+@pytest.mark.slow
 def test_a_project_that_changed_since_is_refused_before_anything_is_opened(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
         folder = project(MakeProject(tmp_path), server)

@@ -27,7 +27,7 @@ def command(
             show_forecast(console, bench.forecast_confirm(sweep, options))
             return
         with show_progress(console, bench):
-            confirmed = bench.confirm(sweep, options)
+            confirmed = bench.confirm(sweep, options, told=console.remark)
         if confirmed.overrides:
             settings = " ".join(f"--set {setting}" for setting in confirmed.overrides)
             console.remark(f"as in the sweep: {settings}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...core import StoreError, StudyError, TestsetError
+from ...core import StoreError, StudyError, TestsetError, counted
 from ...flow import Forecast, Run, RunRow, Runs, run_jobs
-from ...measure import Measure, Selection, parse_measures
+from ...measure import Comparison, Measure, Selection, parse_measures
 from ...project import CONFIRM, Project, at_work, build_like, configuration_of, keep_configuration
 from ...testsets import Openings, Testset, project_testset
 from ..evaluations import (
@@ -102,13 +102,19 @@ class _Swept:
 
 
 @at_work("confirm")
-def confirm(project: Project, name: str, options: Confirming | None = None) -> Confirmed:
+def confirm(
+    project: Project,
+    name: str,
+    options: Confirming | None = None,
+    told: Callable[[str], None] | None = None,
+) -> Confirmed:
     """Compare the best trials of a stored sweep with the current settings, on the confirm split.
 
     Values of ``--set`` are those of the sweep, unless the project was opened with its own.
 
     The split is opened once: this is logged before a row of it is read, and confirming the same
-    trials again only shows the result. If no candidate leads, it stays closed.
+    trials again only shows the result. If no candidate leads, it stays closed. Before it is
+    opened, ``told`` gets the least gain that its rows can prove.
 
     Raises:
         StoreError: There is no such sweep.
@@ -117,7 +123,7 @@ def confirm(project: Project, name: str, options: Confirming | None = None) -> C
     """
     swept = stored_sweep(project, name)
     own, project = project, as_swept(project, swept.run.id)
-    confirmed = _confirmed_once(project, swept, options or Confirming())
+    confirmed = _confirmed_once(project, swept, options or Confirming(), told)
     return confirmed if project is own else replace(confirmed, overrides=project.session.overrides)
 
 
@@ -174,7 +180,12 @@ def _chosen_on_tune(
     return _tune_selection(project, swept, incumbent, clusters), incumbent
 
 
-def _confirmed_once(project: Project, swept: _Swept, options: Confirming) -> Confirmed:
+def _confirmed_once(
+    project: Project,
+    swept: _Swept,
+    options: Confirming,
+    told: Callable[[str], None] | None,
+) -> Confirmed:
     rows = study_rows(project, swept.study)
     selection, incumbent = _chosen_on_tune(project, swept, options)
     clusters = clusters_of_results(incumbent, options.clusters) or None
@@ -194,7 +205,10 @@ def _confirmed_once(project: Project, swept: _Swept, options: Confirming) -> Con
     tune_comparisons = _comparisons(
         swept, chosen, [incumbent, *(_trial_rows(project, trial) for trial in chosen)], clusters
     )
-    run, confirmations, testset, openings = opening.open(tune_comparisons, rows)
+    outlook = opening.outlook(tune_comparisons[0].tune, rows)
+    if told is not None:
+        told(outlook)
+    run, confirmations, testset, openings = opening.open(tune_comparisons, rows, outlook)
     return Confirmed(
         run, swept.study, StudyVerdict(selection, confirmations, openings, testset.notes)
     )
@@ -254,8 +268,27 @@ class _Opening:
         """Return the rows of the confirm split for a forecast; the opening is not logged."""
         return self._load_confirm_rows(dry_run=True)
 
+    def outlook(self, tune: Comparison, rows: Testset) -> str:
+        """A sentence on the least gain that the held-out rows prove, if they vary as the others."""
+        project, closed = self._project, self.counted()
+        held, by = _held_out_rows(closed, rows).rows, str(self.manifest["clusters"])
+        openings = len(Openings.touching(project.folder.openings, closed.name, closed.opened))
+        openings += project.runs.unfinished(CONFIRM, self.manifest) is None
+        found = clusters_of_results([RowResult(row.id, (), (), row) for row in held], by)
+        units, side = len(set(found.values())) or len(held), tune.deciding
+        least = side.needed(len(held), units, len(self._chosen) * openings).smallest
+        name = self._swept.objective.name + (f" ({side.scale})" if side.scale else "")
+        on = f"{counted(len(held), 'held-out question')}"
+        on += f" in {counted(units, 'cluster')}" if found else ""
+        if least is None:
+            return f"no gain of {name} can be proven on {on}: they are too few"
+        return (
+            f"least provable gain: about {least:.4f} of {name} on {on}; a smaller one will "
+            "probably end as no change proven"
+        )
+
     def open(
-        self, picked: Sequence[Confirmation], tune: Testset
+        self, picked: Sequence[Confirmation], tune: Testset, outlook: str
     ) -> tuple[str, tuple[Confirmation, ...], Testset, int]:
         """Run the trials on the confirm split and store the result.
 
@@ -276,7 +309,7 @@ class _Opening:
         log = project.folder.openings
         openings = len(Openings.touching(log, testset.name, testset.opened))
         confirmations = settled(both, swept.objective, openings)
-        notes = [clusters.note] if clusters.note else []
+        notes = [outlook, *([clusters.note] if clusters.note else [])]
         notes += grounds(testset.rows, swept.incumbent.summaries)
         testset = replace(testset, notes=(*testset.notes, *notes))
         for position, trial in enumerate(confirmations):

@@ -132,7 +132,7 @@ def _verdict_sentence(verdict: StudyVerdict) -> str:
         return (
             f"Not confirmed yet: {chosen.best} leads the current settings by "
             f"{chosen.difference:.4f} on the {chosen.n} {chosen.questions} of the tune split that "
-            f"chose it. Expected optimism from picking the best of {chosen.candidates}: "
+            f"chose it. Expected optimism from picking the best of {chosen.candidates}: at least "
             f"{chosen.optimism:.4f} ({p_text(chosen.p)}, corrected for the choice)."
         )
     first = verdict.confirmations[0]
