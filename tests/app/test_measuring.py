@@ -11,6 +11,7 @@ import pytest
 from command_line import ragwright
 
 from ragwright import Workbench, evaluate
+from ragwright.testing import ScriptedServer, ServerRequest
 
 TEXTS = {
     "pump.md": "# Pump\n\nThe circulation pump restarts once the winding has cooled down.\n",
@@ -234,3 +235,88 @@ def test_a_wrong_answer_of_the_readme_is_not_wholly_grounded(tmp_path: Path) -> 
     (tmp_path / "rows.jsonl").write_text(json.dumps(row))
     told = json.loads(run(tmp_path, "score", "rows.jsonl", "--json"))["measures"]
     assert told["KPrecision(content+bigrams)"]["mean"] == 0.5
+
+
+def rows_file(folder: Path, rows: list[dict[str, object]]) -> Path:
+    (folder / "ragwright.yaml").write_text("{}\n")
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+def test_two_abstentions_are_no_mean(tmp_path: Path) -> None:
+    row = {"user_input": "Who?", "response": "", "abstained": True, "reference": "Ada"}
+    folder = rows_file(tmp_path, [{"id": "a", **row}, {"id": "b", **row}])
+    words = ("score", "rows.jsonl", "--measures", "EditDistance,TokenF1", "--json")
+    told = json.loads(run(folder, *words, code=101))
+    for measure in told["measures"].values():
+        assert (measure["n"], measure["mean"], measure["mean_with_abstained"]) == (0, None, None)
+    assert (told["outcome"]["answered"], told["outcome"]["abstained"]) == (0, 2)
+    run(folder, "report", "latest", "-o", "page.html", "-q")
+    page = (folder / "page.html").read_text("utf-8")
+    assert "None of the 2 rows has a score." in page
+
+
+def test_a_judge_that_fails_is_no_system_that_fails(tmp_path: Path) -> None:
+    said = {"a": 5, "b": 3, "c": None}
+    rows: list[dict[str, object]] = [
+        {"id": key, "user_input": f"Who is {key}?", "response": f"Ada {key}"}
+        | {"retrieved_contexts": [f"Ada {key} did."]}
+        for key in said
+    ]
+
+    def judged(request: ServerRequest) -> str:
+        text = json.dumps(request.body["messages"])
+        key = next(key for key in said if f"Ada {key} did." in text)
+        return "Hm." if said[key] is None else json.dumps({"reasoning": "So.", "score": said[key]})
+
+    folder = rows_file(tmp_path, rows)
+    with ScriptedServer(judged) as server:
+        judge = ("--set", f"judge.model={server.url}#judge")
+        words = ("score", "rows.jsonl", "--measures", "Faithfulness", *judge)
+        shown = " ".join(run(folder, *words).split())
+        told = json.loads(run(folder, *words, "--json"))
+    assert shown.startswith("outcome rows")
+    assert "answered 3 of 3" in shown
+    assert "judge_invalid 1; with their scores the mean is 3.0000 to 4.3333" in shown
+    assert told["measures"]["Faithfulness"]["judge_range"] == pytest.approx([3.0, 13 / 3])
+    assert next(iter(told)) == "outcome"
+    text = run(folder, "report", "latest", "--json")
+    verdict = json.loads(text)["verdict"]["headline"]
+    assert "judge_invalid 1; with their scores the mean is 3.0000 to 4.3333" in verdict
+    assert "Without an answer" not in verdict
+
+
+def test_an_evaluation_opens_with_what_became_of_the_questions(tmp_path: Path) -> None:
+    def row(key: str, response: str, answerable: bool) -> dict[str, object]:
+        marks = {"reference": "Ada", "answerable": answerable, "retrieved_contexts": ["It is Ada."]}
+        return {"id": key, "user_input": "Who?", "response": response, **marks}
+
+    said = [("Ada", True), ("I don't know.", True), ("I don't know.", False), ("Ada", False)]
+    folder = rows_file(tmp_path, [row(f"r{at}", *each) for at, each in enumerate(said)])
+    told = json.loads(run(folder, "score", "rows.jsonl", "--json"))
+    counts = {name: value for name, value in told["outcome"].items() if value}
+    assert counts == {
+        "rows": 4,
+        "answered": 2,
+        "abstained": 2,
+        "unanswerable": 2,
+        "answerable": 2,
+        "rightly_refused": 1,
+        "wrongly_answered": 1,
+        "wrongly_refused": 1,
+    }
+    for name in ("RejectionRate", "FalseRejectionRate"):
+        assert told["measures"][name]["mean"] == 0.5
+    text = " ".join(run(folder, "score", "rows.jsonl").split())
+    assert "rightly refused 1 of 2 answered although nothing answers 1 of 2" in text
+    assert "KPrecision: 2 of 4 answers are quotes" not in text
+    run(folder, "report", "latest", "-o", "page.html", "-q")
+    page = (folder / "page.html").read_text("utf-8")
+    assert page.index("answered although nothing answers") < page.index('<dl class="facts">')
+    assert '<h1 class="verdict plain" dir="auto">' in page
+    assert "Contains (0-1) is 0." in page, "the measure that sees references leads"
+
+
+def test_quotes_are_said_to_be_grounded_by_construction(project: Path) -> None:
+    told = json.loads(run(project, "eval", "--testset", "set.jsonl", "--json"))
+    assert any("are quotes of their passages" in note for note in told["notes"])

@@ -80,12 +80,15 @@ def show_evaluation(
                 slices=sliced,
                 baselines=evaluation.baselines,
                 rows=experiment.row_records(evaluation.results, rows) if every else None,
+                counts=evaluation.counts,
             )
         )
     else:
         shown = (*evaluation.summaries, *evaluation.baselines)
         wide = console.columns()
-        blocks = [report.summary_table(shown, notes=evaluation.notes, run=run, width=wide)]
+        opening = report.counts_table(evaluation.counts, wide)
+        blocks = [opening] if opening else []
+        blocks.append(report.summary_table(shown, notes=evaluation.notes, run=run, width=wide))
         if few:
             blocks.append(report.rows_table(few, wide))
         blocks += [report.slice_table(parts, field, wide) for field, parts in sliced.items()]

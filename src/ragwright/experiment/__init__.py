@@ -86,6 +86,7 @@ from .diagnosis import (
 )
 from .evaluations import (
     BASELINE,
+    AnswerCounts,
     Evaluating,
     Evaluation,
     KnownRun,
@@ -216,6 +217,7 @@ __all__ = [
     "Ablating",
     "Ablation",
     "AblationResult",
+    "AnswerCounts",
     "BaselineOutcome",
     "BaselineResult",
     "Baselining",

@@ -1,6 +1,7 @@
 """Measures as values, and the statistics beside them."""
 
 from ._alignment import BertScorer, MoverScorer, mover_score, transport
+from ._capability import is_refusal
 from ._catalogue import custom_measure, definitions
 from ._compare import Comparison, Comparisons, compare_rows
 from ._defaults import ChosenMeasures, default_measures, ranking_measures
@@ -146,6 +147,7 @@ __all__ = [
     "gold_given",
     "holm",
     "incomplete_beta",
+    "is_refusal",
     "judge",
     "judge_difference",
     "judge_spread",

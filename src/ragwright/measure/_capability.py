@@ -73,9 +73,13 @@ def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
 def _rejection_value(row: Row, setup: MeasureSetup, answerable: bool) -> Found:
     if marked(row, "answerable") is not answerable:
         return NoGold(f"the row is not marked `answerable: {str(answerable).lower()}`")
-    if marked(row, "abstained"):
-        return 1.0
-    return float(recognised(row.response_text, setup.refusals))
+    return float(is_refusal(row, setup))
+
+
+def is_refusal(row: Row, setup: MeasureSetup | None = None) -> bool:
+    """True if a row's system declined to answer: it is marked ``abstained``, or says so."""
+    refusals = (setup or MeasureSetup()).refusals
+    return bool(marked(row, "abstained")) or recognised(row.response_text, refusals)
 
 
 _ANSWERABLE = {"FalseRejectionRate": True, "RejectionRate": False}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import median
 
-from ..core import Row
+from ..core import MeasureError, Row
+from ._gold import marked
 from ._judged import on_rubric_scales
 from ._knowledge import SHORT_WORDS
 from ._measure import Measure, parse_measure, parse_measures
@@ -31,6 +33,9 @@ IN_PASSAGES = "AnswerRecall"
 """Used for rows of a retriever without other gold than the answer. `Contains` and it need short
 references: of longer ones `Contains` is 0 for good and bad answers alike, as for all 274 pairs of
 RAGChecker (docs/measures.md)."""
+
+REFUSALS = {"RejectionRate": False, "FalseRejectionRate": True}
+"""Used if rows are marked ``answerable``: the measure -> the mark of its rows."""
 
 RANKING = "nDCG@10, Recall@100, MRR@10"
 """For rankings only, with their usual depths."""
@@ -70,7 +75,8 @@ def default_measures(
     Rankings if there is gold; `AnswerRecall@5` for rows of a retriever (passages, no response)
     whose only gold is the answer; judged measures if a chat model judges, else
     `KPrecision(content+bigrams)`; `TokenF1` against references, and `Contains` if at least half of
-    them have at most 5 words; `BERTScore(recall)` if a token model is set.
+    them have at most 5 words; `BERTScore(recall)` if a token model is set; `RejectionRate` and
+    `FalseRejectionRate` if rows are marked ``answerable``.
 
     Args:
         rows: Rows to measure; read once, one in memory at a time.
@@ -81,7 +87,8 @@ def default_measures(
     depth = 10 if hits is None else hits
     ranking = [f"nDCG@{min(10, depth)}", f"Recall@{min(5, depth)}"]
     in_passages = f"{IN_PASSAGES}@{min(5, depth)}"
-    thought_of = [*ranking, in_passages, *JUDGED, GROUNDING, SHORT, WHOLE, WITH_TOKENS]
+    answered = [*JUDGED, GROUNDING, SHORT, WHOLE, WITH_TOKENS, *REFUSALS]
+    thought_of = [*ranking, in_passages, *answered]
     facts = _row_facts(rows, parse_measures(thought_of), chosen)
     left_out = {name: _reason_left_out(name, facts, chosen) for name in thought_of}
     return ChosenMeasures(
@@ -89,7 +96,7 @@ def default_measures(
         {
             name: reason
             for name, reason in left_out.items()
-            if reason and (name != in_passages or facts.retriever)
+            if reason and (name != in_passages or facts.retriever) and name not in REFUSALS
         },
     )
 
@@ -102,6 +109,8 @@ class _RowFacts:
     words: float
     retriever: bool
     """No row has a response."""
+    marks: frozenset[bool | None] = frozenset()
+    """What ``answerable`` says in the rows."""
 
     @property
     def ranked(self) -> bool:
@@ -115,8 +124,10 @@ def _row_facts(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureS
     """Read rows once, one in memory at a time."""
     least: dict[str, tuple[str, ...]] = {}
     words = array("l")
-    retriever = True
+    retriever, marks = True, set[bool | None]()
     for row in rows:
+        with suppress(MeasureError):  # of a mark that cannot be read; the row's scores say so
+            marks.add(marked(row, "answerable"))
         retriever = retriever and row.response is None
         for measure in measures:
             best = least.get(str(measure))
@@ -126,7 +137,7 @@ def _row_facts(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureS
         if references := references_of(row):
             language = language_of(row, setup)
             words.append(min(len(answer_words(text, language)) for text in references))
-    return _RowFacts(least, median(words) if words else 0, retriever)
+    return _RowFacts(least, median(words) if words else 0, retriever, frozenset(marks))
 
 
 def _reason_left_out(name: str, facts: _RowFacts, setup: MeasureSetup) -> str:
@@ -136,6 +147,8 @@ def _reason_left_out(name: str, facts: _RowFacts, setup: MeasureSetup) -> str:
         return "no rows"
     if least:
         return f"no row has {' and '.join(least)}"
+    if name in REFUSALS and REFUSALS[name] not in facts.marks:
+        return "no row is marked for it"
     if name.startswith(IN_PASSAGES) and facts.ranked:
         return "gold documents or passages are measured"
     if name.startswith(IN_PASSAGES) and not facts.retriever:

@@ -89,8 +89,23 @@ class Summary:
     @property
     def accounted(self) -> float:
         """Share of the rows with gold behind ``deciding``: scored, or at the worst value."""
-        added = self.missed if self.mean_with_abstained is not None else 0
-        return self.coverage * (self.n + added) / self.n if self.n else float(added > 0)
+        return self.coverage * self._deciding_rows / self.n if self.n else 0.0
+
+    @property
+    def judge_range(self) -> tuple[float, float] | None:
+        """The ends between which rows with an invalid judgment could move ``deciding``; None
+        without such rows, or without a mean or an end.
+        """
+        mean, failed, scale = self.deciding[0], self.states.get("judge_invalid", 0), self.scale
+        if not failed or mean is None or scale is None or scale.high is None:
+            return None
+        rows = self._deciding_rows
+        low, high = mean * rows + failed * scale.low, mean * rows + failed * scale.high
+        return low / (rows + failed), high / (rows + failed)
+
+    @property
+    def _deciding_rows(self) -> int:
+        return self.n + (self.missed if self.mean_with_abstained is not None else 0)
 
     @property
     def lost(self) -> dict[ScoreState, int]:
@@ -179,7 +194,7 @@ class Tally:
             missed=self._missed,
         )
         if not n:
-            return self._with_missed(bare, values)
+            return bare  # no mean of nothing: abstentions alone are no measurement
         clusters = numbered(self._clusters) if self._clusters else None
         ends, method = mean_interval(
             values, seed, scale=None if scale is None else scale.ends, clusters=clusters

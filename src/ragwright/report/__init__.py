@@ -40,6 +40,7 @@ from ._row_files import RowFile, check_row_file, row_file
 from ._subject import Board, Entry, Subject
 from ._text import (
     comparison_table,
+    counts_table,
     gate_table,
     rows_table,
     slice_table,
@@ -87,6 +88,7 @@ __all__ = [
     "check_row_file",
     "comparison_json",
     "comparison_table",
+    "counts_table",
     "curves_json",
     "curves_table",
     "diagnosis_json",

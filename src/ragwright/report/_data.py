@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..core import csv_lines, plain
+from ..experiment import AnswerCounts
 from ..measure import Comparisons, GateOutcome, Summary
 
 
@@ -28,7 +29,10 @@ def fields_of(record: Any, *names: str) -> dict[str, Any]:
 def by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:
     """Return summaries as plain values under their measures."""
     return {
-        summary.measure: {k: v for k, v in as_json(summary).items() if k != "measure"}
+        summary.measure: {
+            **{k: v for k, v in as_json(summary).items() if k != "measure"},
+            **({"judge_range": list(ends)} if (ends := summary.judge_range) else {}),
+        }
         for summary in summaries
     }
 
@@ -41,13 +45,16 @@ def summary_json(
     slices: Mapping[str, Mapping[str, Iterable[Summary]]] | None = None,
     baselines: Iterable[Summary] = (),
     rows: Sequence[Mapping[str, Any]] | None = None,
+    counts: AnswerCounts | None = None,
 ) -> dict[str, Any]:
     """The document of ``eval --json``: ``{"measures": {name: {"mean", …}}, "run", "notes"}``.
 
     ``slices`` (field -> value -> summaries) adds ``"slices"`` of the same shape, ``baselines`` the
-    key ``"baselines"`` of the shape of ``"measures"``, ``rows`` the key ``"rows"``.
+    key ``"baselines"`` of the shape of ``"measures"``, ``rows`` the key ``"rows"``, and ``counts``,
+    first, ``"outcome"``.
     """
     document: dict[str, Any] = {
+        **({"outcome": as_json(counts)} if counts and any(counts.lines()) else {}),
         "measures": by_measure(summaries),
         "run": run,
         "notes": list(notes),

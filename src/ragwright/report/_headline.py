@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
-from ..core import MeasureError, ScoreState, counted
+from ..core import MeasureError, counted
 from ..experiment import StudyVerdict
-from ..measure import Comparison, Comparisons, Summary, compare_rows, p_text
+from ..measure import Comparison, Comparisons, Summary, compare_rows, known_measure, p_text
 from ._baseline import shift_text
 from ._relations import value_text
 from ._subject import FACT_NAMES, Entry, Subject
-from ._text import with_scale
+from ._text import judge_failed_text, with_scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ def _runs(subject: Subject) -> Headline:
                 f"None of the {entry.rows} rows has a score.",
                 sentences=tuple(_states(entry)),
             )
-        lead = scored[0]
+        lead = next((s for s in scored if _sees_references(s.measure)), scored[0])
         name = with_scale(lead.measure, lead.scale, lead.counted)
         return Headline(
             f"{name} is {_mean(entry, lead.measure)}.{_unanswered(entry, lead)}",
@@ -247,6 +247,13 @@ def _runs(subject: Subject) -> Headline:
     ]
     evidence = (*silent, *(comparison.text for comparison in comparisons.measures))
     return Headline(text, state, evidence, comparisons, names)
+
+
+def _sees_references(measure: str) -> bool:
+    """True for a measure of answers against their references."""
+    known = known_measure(measure)
+    needs = () if known is None else known.definition.needs
+    return {"response", "reference"} <= {*needs}
 
 
 def _limits(subject: Subject) -> tuple[str, ...]:
@@ -286,8 +293,10 @@ def _mean(entry: Entry, name: str) -> str:
     lost = summary.lost
     if not lost:
         return f"{mean:.4f}{ends} on {counted(summary.n, 'row')}"
-    total = summary.n + sum(lost.values())
-    rows = f"{summary.n} of {total} rows; the others: {_counts(lost)}"
+    total, failed = summary.n + sum(lost.values()), lost.pop("judge_invalid", 0)
+    others = [_counts(lost)] if lost else []
+    others += [judge_failed_text(failed, summary.judge_range)] if failed else []
+    rows = f"{summary.n} of {total} rows; the others: {'; '.join(others)}"
     scale = summary.scale
     if not summary.missed or scale is None or summary.mean_with_abstained is None:
         return f"{mean:.4f}{ends} on {rows}"
@@ -299,13 +308,12 @@ def _mean(entry: Entry, name: str) -> str:
 
 def _unanswered(entry: Entry, lead: Summary | None = None) -> str:
     """Rows without an answer, as a sentence; empty if there are none or ``lead`` counts them."""
-    lost: Counter[ScoreState] = Counter()
-    for summary in entry.summaries:
-        lost |= Counter({s: n for s, n in summary.lost.items() if s in ("abstained", "errored")})
-    if not lost or (lead is not None and lead.lost):
+    counts = {name: getattr(entry.counts, name) for name in ("abstained", "failed")}
+    lost = {name: count for name, count in counts.items() if count}
+    if not any(entry.counts.lines()) or not lost or (lead is not None and lead.lost):
         return ""
     return f" Without an answer: {_counts(lost)} of {entry.rows} rows."
 
 
-def _counts(lost: Mapping[ScoreState, int]) -> str:
+def _counts(lost: Mapping[Any, int]) -> str:
     return ", ".join(f"{state} {count}" for state, count in lost.items())

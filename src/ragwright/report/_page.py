@@ -59,6 +59,7 @@ def html_document(
         unranked=_unranked(subject),
         places=_places(subject),
         measures=_measures(subject),
+        counts=_counts(subject),
         usage=_usage(subject.entries),
         weak=weak,
         charts=[figure_of(chart) for chart in charts],
@@ -234,6 +235,15 @@ def _places(subject: Subject) -> list[tuple[str, ...]]:
     return [head, *((key, *line) for key, line in places.items())]
 
 
+def _counts(subject: Subject) -> list[tuple[str, ...]]:
+    """What became of the questions of one run, or of two side by side; empty without answers."""
+    runs = [e for e in subject.entries if any(e.counts.lines())] if subject.kind != "study" else []
+    sides = [{what: f"{n} of {of}" for what, n, of in entry.counts.lines()} for entry in runs]
+    names = dict.fromkeys(what for side in sides for what in side)
+    rows = [(what, *(side.get(what, "-") for side in sides)) for what in names]
+    return [("outcome", *(entry.label or entry.id for entry in runs)), *rows] if rows else []
+
+
 def _measures(subject: Subject) -> list[tuple[str, ...]]:
     """Means, intervals, n, coverage and states of one run, or of two below each other."""
     several = len(subject.entries) > 1
@@ -248,6 +258,8 @@ def _measures(subject: Subject) -> list[tuple[str, ...]]:
             if summary is None:
                 continue
             states = [f"{s} {n}" for s, n in summary.states.items() if n and s != "scored"]
+            if ends := summary.judge_range:
+                states.append(f"with those of the judge {ends[0]:.4f} to {ends[1]:.4f}")
             rows.append(
                 (
                     with_scale(measure, summary.scale, summary.counted),

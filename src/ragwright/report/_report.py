@@ -104,7 +104,11 @@ class Report:
                 "said": list(headline.sentences),
             },
             "entries": [
-                {**trial_json(entry), **fields_of(entry, "label", "run")}
+                {
+                    **trial_json(entry),
+                    **fields_of(entry, "label", "run"),
+                    **({"outcome": as_json(entry.counts)} if entry.counts.rows else {}),
+                }
                 for entry in subject.entries
             ],
             "boards": as_json(subject.boards),

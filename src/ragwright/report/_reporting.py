@@ -209,6 +209,7 @@ class _Reader:
             run=run.id,
             judge=_judge(run),
             read=partial(self._rows, run.id),
+            counts=evaluation.counts,
         )
 
     def _curves(self, run: Run) -> tuple[Curve, ...]:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..experiment import (
     Ablation,
+    AnswerCounts,
     BaselineResult,
     Curve,
     Diagnosis,
@@ -48,6 +49,7 @@ class Entry:
         run: Run that holds its rows.
         judge: Key of its judge; scores of different judges are never ranked together.
         read: Reads its rows; False leaves out their texts, which is faster.
+        counts: What became of its questions; of an evaluation.
     """
 
     id: str
@@ -62,6 +64,7 @@ class Entry:
     judge: str = ""
     read: Callable[[bool], Iterable[RowResult]] = no_rows
     current: Mapping[str, Any] = field(default_factory=dict)
+    counts: AnswerCounts = field(default_factory=AnswerCounts)
 
     @property
     def shown(self) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from ..core import Score, counted
-from ..experiment import RowResult
+from ..experiment import AnswerCounts, RowResult
 from ..measure import (
     LEAST_P,
     Comparison,
@@ -141,7 +141,11 @@ def mean_cells(s: Summary, missed: bool) -> tuple[str, ...]:
 
 def _beside_the_mean(s: Summary) -> Iterator[str]:
     """Details of a mean: rows without a score, histogram, clusters."""
-    missing = [f"{state} {count}" for state, count in s.lost.items()]
+    lost = s.lost
+    failed = lost.pop("judge_invalid", 0)
+    if failed:
+        yield judge_failed_text(failed, s.judge_range)
+    missing = [f"{state} {count}" for state, count in lost.items()]
     if missing:
         bounds = ""
         if s.n and s.worst is not None and s.best is not None:
@@ -162,6 +166,20 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
         yield ", ".join(f"{value}: {count}" for value, count in s.histogram.items())
     if s.clusters is not None:
         yield f"{counted(s.n, 'row')} in {s.clusters} clusters"
+
+
+def judge_failed_text(failed: int, ends: tuple[float, float] | None) -> str:
+    """Say on how many rows a judge failed, and how far they could move the mean."""
+    moved = (
+        "" if ends is None else f"; with their scores the mean is {ends[0]:.4f} to {ends[1]:.4f}"
+    )
+    return f"the judge failed, judge_invalid {failed}{moved}"
+
+
+def counts_table(counts: AnswerCounts, width: int = WIDTH) -> str:
+    """Return what became of the questions; empty if no answers were asked for."""
+    rows = [[what, str(count), f"of {of}"] for what, count, of in counts.lines()]
+    return text_table([["outcome", "rows", ""], *rows], right=(1,), width=width) if rows else ""
 
 
 def rows_table(results: Sequence[RowResult], width: int = WIDTH) -> str:

@@ -1,5 +1,6 @@
 """Evaluations: running a system row by row, its results, and comparisons."""
 
+from ._answer_counts import AnswerCounts
 from ._asked import Answerer, answered_by, asked_row, unanswered
 from ._clusters import cluster_of, clusters_of_rows, shared_by
 from ._comparing import clusters_of_results, compare_evaluations
@@ -103,6 +104,7 @@ from ._weak import WeakRow, WeakSlice, weak_rows, weak_slices
 
 __all__ = [
     "BASELINE",
+    "AnswerCounts",
     "Answerer",
     "Evaluating",
     "Evaluation",

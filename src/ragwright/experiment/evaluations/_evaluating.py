@@ -334,13 +334,13 @@ class RunMean:
 
     Attributes:
         mean: With abstentions on rows with gold at the worst value of the measure, if it has one.
-        answered: Mean of the scored rows; None if there are none.
+        answered: Mean of the scored rows.
         coverage: Share of the rows with gold that have a score, 0 to 1.
         abstained: Abstentions that ``mean`` counts as the worst value.
     """
 
     mean: float
-    answered: float | None
+    answered: float
     coverage: float
     abstained: int = 0
 
@@ -361,12 +361,11 @@ def _run_mean(scores: Sequence[Score], scale: MeasureScale | None) -> RunMean | 
     values = [score.value for score in scores if score.value is not None]
     worst = None if scale is None else scale.worst
     missed = 0 if worst is None else sum(score.missed for score in scores)
-    if not values and not missed:
+    if not values:
         return None
     total = sum(not (score.no_gold or score.unanswerable) for score in scores)
     counted_all = values if worst is None else [*values, *[worst] * missed]
-    answered = fmean(values) if values else None
-    return RunMean(fmean(counted_all), answered, len(values) / total if total else 0.0, missed)
+    return RunMean(fmean(counted_all), fmean(values), len(values) / total if total else 0.0, missed)
 
 
 def has_result(row: RunRow) -> bool:

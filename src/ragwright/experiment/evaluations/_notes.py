@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...core import Score, counted
+from ...core import Row, Score, counted
 from ...measure import flip_rate, judge_spread
 from ._refusal_notes import RefusalNotes
 from ._results import Evaluation, RowResult
 
 _REPORTED_STATES = frozenset({"errored", "judge_invalid", "not_applicable"})
+_GROUNDED = "KPrecision"
 _MOST, _LONGEST = 5, 160
 
 
@@ -22,11 +23,15 @@ class NoteCollector:
         self._counts: dict[tuple[str, str], Counter[str]] = {}
         self._judgments: dict[str, list[Score]] = {}
         self._refusals = RefusalNotes()
+        self._grounding: list[bool] = []
 
     def add(self, result: RowResult) -> None:
         """Add the scores of one row."""
         self._refusals.add(result)
+        row = result.row
         for score in result.scores:
+            if row is not None and score.value is not None and score.measure.startswith(_GROUNDED):
+                self._grounding.append(_is_quote(row))
             if score.state in _REPORTED_STATES and not score.no_gold:
                 # Replies of a judge are quoted after this mark and differ for each row.
                 reason = score.reason.partition("«")[0].strip(" :")
@@ -38,7 +43,21 @@ class NoteCollector:
 
     def notes(self) -> tuple[str, ...]:
         """Return notes on missing scores, recognised refusals, and the judge's consistency."""
-        return (*self._missing_score_notes(), *self._refusals.notes(), *self._consistency())
+        return (
+            *self._missing_score_notes(),
+            *self._refusals.notes(),
+            *self._consistency(),
+            *self._quotes(),
+        )
+
+    def _quotes(self) -> Iterator[str]:
+        """Say that quotes are grounded by construction."""
+        quotes, rows = sum(self._grounding), len(self._grounding)
+        if 2 * quotes > rows:
+            yield (
+                f"{_GROUNDED}: {quotes} of {rows} answers are quotes of their passages, for which "
+                "it is about 1 by construction; a measure against references says more"
+            )
 
     def _missing_score_notes(self) -> Iterator[str]:
         """Return the most common reasons for missing scores, except missing gold."""
@@ -62,6 +81,12 @@ class NoteCollector:
                     f"{measure}: in {flips.flipped} of {flips.judgments} judgments the score "
                     f"depends on the order ({flips.rate:.0%})"
                 )
+
+
+def _is_quote(row: Row) -> bool:
+    """True if a passage holds the whole answer, word for word."""
+    words = " ".join(row.response_text.split())
+    return any(words in " ".join(text.split()) for text in row.retrieved_contexts)
 
 
 def with_notes(evaluation: Evaluation) -> Evaluation:

@@ -22,6 +22,7 @@ from ...core import (
     plain,
 )
 from ...measure import Measure, Summary, Tally
+from ._answer_counts import AnswerCounts
 from ._clusters import clusters_of_rows
 from ._row_records import row_records
 
@@ -74,7 +75,8 @@ class Evaluation:
     """Results of every row in testset order, and their summary per measure.
 
     ``manifest`` holds what its run pinned: testset, measures, settings; empty if unknown.
-    ``baselines`` are summaries of null baselines of a measure.
+    ``baselines`` are summaries of null baselines of a measure. ``counts`` says what became of the
+    questions.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
     baselines: tuple[Summary, ...] = ()
+    counts: AnswerCounts = field(default_factory=AnswerCounts)
 
     def __getitem__(self, measure: str) -> Summary:
         """The summary of a measure by its text."""
@@ -160,7 +163,7 @@ def evaluation_of(
         each: Called with every result; the evaluation then holds only summaries: any
             number of rows in bounded memory.
     """
-    tallies = [Tally(measure) for measure in measures]
+    tallies, counts = [Tally(measure) for measure in measures], AnswerCounts()
     collected: list[RowResult] = []
     take = each or collected.append
     pairs: Iterable[tuple[RowResult, Hashable]] = (
@@ -171,8 +174,10 @@ def evaluation_of(
     for result, group in pairs:
         for tally, score in zip(tallies, result.scores, strict=True):
             tally.add(score, group)
+        counts.add(result)
         take(result)
-    return Evaluation(name, tuple(tally.summary(seed) for tally in tallies), tuple(collected))
+    summaries = tuple(tally.summary(seed) for tally in tallies)
+    return Evaluation(name, summaries, tuple(collected), counts=counts)
 
 
 def slices(
