@@ -278,25 +278,6 @@ def test_a_missing_library_is_named_with_the_way_to_install_it(
     assert "ragwright[docs]" in (failure.error.hint or "")
 
 
-@pytest.mark.slow
-def test_a_library_missing_for_many_files_is_explained_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    without("pypdfium2", tmp_path / "packages", monkeypatch)
-    for name in ("a.pdf", "b.pdf", "c.pdf"):
-        (tmp_path / name).write_bytes(make.pdf([make.lines("x")]))
-    reader = FileReader(SourceOptions(exclude=("packages",)), base=tmp_path)
-    for _ in range(2):  # a second reading explains it again
-        first, *others = [f for f in reader.read(".", no_network) if isinstance(f, Failure)]
-        assert "ragwright[docs]" in (first.error.hint or "")
-        assert [f.source for f in others] == ["b.pdf", "c.pdf"]
-        for failure in others:
-            assert isinstance(failure.error, MissingExtraError)
-            assert "PDF" in failure.error.what
-            assert "a.pdf" in failure.error.what
-            assert len(str(failure.error)) < len(str(first.error))
-
-
 # Formats.
 
 

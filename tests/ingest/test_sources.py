@@ -19,6 +19,7 @@ from ragwright.ingest import (
     WebReader,
     WikipediaReader,
     default_readers,
+    failure_lines,
     guarded,
     load_reader,
     pick_reader,
@@ -96,3 +97,20 @@ def test_an_own_reader_is_loaded_by_address() -> None:
     for address in (f"{__name__}:offline", "no_such_module:Reader", "nothing"):
         with pytest.raises(PluginError):
             load_reader(address)
+
+
+def test_files_with_one_cause_are_one_entry() -> None:
+    def failed(name: str, what: str, *, warning: bool = False) -> Failure:
+        return Failure(name, SourceError(what, where=name, hint="mend it"), warning=warning)
+
+    lines = failure_lines(
+        [
+            *(failed(f"{n}.png", "no OCR") for n in range(7)),
+            failed("a.xlsx", "2 formulas: never computed", warning=True),
+        ]
+    )
+    assert "\n".join(lines) == (
+        "failed: 7 files: no OCR\n  where: 0.png, 1.png, 2.png, 3.png, 4.png and 2 more\n"
+        "  do: mend it\n"
+        "warning: a.xlsx\n  2 formulas: never computed\n    where: a.xlsx\n    do: mend it"
+    )

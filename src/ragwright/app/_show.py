@@ -15,6 +15,7 @@ from ..answer import NO_MODEL_LINE, marks_of_answer
 from ..core import Answer, Citation, Hit, Snippet, Usage, counted
 from ..experiment import SweepForecast
 from ..flow import Forecast, Progress, Range, TraceEntry
+from ..ingest import failure_lines
 from ..project import Check, IngestForecast, IngestProgress, IngestReport
 from ..retrieve import Explanation, Retrieved
 from ..workbench import Workbench
@@ -273,9 +274,7 @@ def ingest_text(report: IngestReport, seconds: float) -> str:
         f"time: {seconds:.1f} s",
     ]
     lines += [f"note: {note}" for note in report.notes]
-    for failure in (*report.warnings, *report.skipped, *report.failures):
-        word = "warning" if failure.warning else "skipped" if failure.skipped else "failed"
-        lines.append(f"{word}: {failure.source}\n{textwrap.indent(str(failure.error), '  ')}")
+    lines += failure_lines((*report.warnings, *report.skipped, *report.failures))
     return "\n".join(lines)
 
 

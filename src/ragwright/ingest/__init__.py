@@ -8,7 +8,7 @@ from ._chunkers import HeadedChunker, make_chunker
 from ._chunks import check_spans
 from ._extract import Attachment, Extract, markdown_headings
 from ._fetch import FetchHandler
-from ._files import FileReader, shortened
+from ._files import FileReader
 from ._group_options import GroupOptions, GroupRule
 from ._html import parse_html
 from ._language import guess_language
@@ -33,6 +33,7 @@ from ._seams import (
     RemoteFile,
     SourceFile,
     SuffixReader,
+    failure_lines,
 )
 from ._sources import default_readers, files_of, guarded, load_reader, pick_reader
 from ._walk import read_bytes
@@ -82,6 +83,7 @@ __all__ = [
     "default_readers",
     "engine_name",
     "extract_bytes",
+    "failure_lines",
     "files_of",
     "guarded",
     "guess_language",
@@ -96,5 +98,4 @@ __all__ = [
     "read_bytes",
     "refusal",
     "resolve",
-    "shortened",
 ]

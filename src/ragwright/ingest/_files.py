@@ -12,7 +12,6 @@ from urllib.parse import unquote
 from ..core import (
     Document,
     EmptySourceError,
-    MissingExtraError,
     RagwrightError,
     SourceError,
     UnsupportedSourceError,
@@ -55,7 +54,6 @@ class FileReader(Reader):
         # abspath, not resolve: a link keeps the name the user sees.
         self._home = Path(os.path.abspath(home or self.base))  # noqa: PTH100
         self._scans = scans
-        self._missing: dict[str, str] = {}
 
     def accepts(self, source: str) -> bool:
         """True for existing paths, and for anything not written as ``scheme:…``."""
@@ -69,7 +67,6 @@ class FileReader(Reader):
 
     def files(self, source: str) -> Iterator[Path | Failure]:
         """List the files of a path, folder or pattern, in sorted order."""
-        self._missing.clear()
         path = self._path(source)
         if os.path.lexists(path):
             yield from self._below(path)
@@ -127,10 +124,6 @@ class FileReader(Reader):
             name, UnsupportedSourceError(item.reason, where=name, hint=item.hint), skipped=True
         )
 
-    def begin(self, source: str) -> None:
-        """Report missing packages in full again: the process that lists files shortens messages."""
-        self._missing.clear()
-
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Read the documents of one file: itself, and its attachments if it is an e-mail."""
         assert isinstance(path, Path)
@@ -147,10 +140,9 @@ class FileReader(Reader):
                 yield from _under_id(reader, path, name)
                 return
             data = read_bytes(path, name, self.options)
-            for item in documents(name, data, self.options, self._scans):
-                yield shortened(item, self._missing) if isinstance(item, Failure) else item
+            yield from documents(name, data, self.options, self._scans)
         except RagwrightError as error:
-            yield shortened(Failure(name, error), self._missing)
+            yield Failure(name, error)
         except OSError as error:
             yield Failure(name, unreadable(error, name))
 
@@ -182,23 +174,6 @@ def _under_id(reader: SuffixReader, path: Path, name: str) -> Iterator[Document 
 
 def _renamed(text: str, path: Path, name: str) -> str:
     return name + text.removeprefix(str(path)) if text.startswith(str(path)) else text
-
-
-def shortened(failure: Failure, missing: dict[str, str]) -> Failure:
-    """Shorten a failure if the same package was missing before.
-
-    Args:
-        failure: Of one file.
-        missing: Message -> first file with that message, which is reported in full; extended here.
-    """
-    error = failure.error
-    if not isinstance(error, MissingExtraError):
-        return failure
-    first = missing.setdefault(error.what, failure.source)
-    if first == failure.source:
-        return failure
-    purpose = error.what.partition(" needs ")[0]
-    return Failure(failure.source, MissingExtraError(f"{purpose} needs a package: see {first!r}"))
 
 
 def relative_id(whole: Path, home: Path) -> str:

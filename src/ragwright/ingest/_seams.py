@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -25,6 +26,30 @@ class Failure:
     error: RagwrightError
     skipped: bool = False
     warning: bool = False
+
+
+_NAMED = 5
+"""Files that are named where many share a cause."""
+
+
+def failure_lines(failures: Iterable[Failure]) -> list[str]:
+    """Return what could not be read, as lines of text; many files with one cause are one entry."""
+    causes: dict[tuple[str, str, str], list[Failure]] = {}
+    for failure in failures:
+        word = "warning" if failure.warning else "skipped" if failure.skipped else "failed"
+        cause = (word, failure.error.what, failure.error.hint or "")
+        causes.setdefault(cause, []).append(failure)
+    lines = []
+    for (word, what, hint), alike in causes.items():
+        if len(alike) == 1:
+            text = textwrap.indent(str(alike[0].error), "  ")
+            lines.append(f"{word}: {alike[0].source}\n{text}")
+            continue
+        more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
+        named = ", ".join(failure.source for failure in alike[:_NAMED])
+        lines.append(f"{word}: {len(alike)} files: {what}\n  where: {named}{more}")
+        lines += [f"  do: {hint}"] * bool(hint)
+    return lines
 
 
 FetchBytes = Callable[[str], "Fetched"]

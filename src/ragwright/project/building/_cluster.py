@@ -15,7 +15,7 @@ from typing import Self
 from ...core import Chunk, Document, SourceError
 from ...engines import Engine
 from ...index import chunk_key
-from ...ingest import Failure, FetchBytes, SourceFile, files_of, guarded, shortened
+from ...ingest import Failure, FetchBytes, SourceFile, files_of, guarded
 from ...ledger import FileLock
 from ._batch import Batch
 from ._feeds import Feed
@@ -99,13 +99,11 @@ class ClusterIngest(Ingest):
 
     _cluster: Cluster
     _sent: deque[_Sent]
-    _missing: dict[str, str]
 
     def on(self, cluster: Cluster) -> Self:
         """Itself, with the engine that it uses."""
         self._cluster = cluster
         self._sent = deque()
-        self._missing = {}
         return self
 
     def _batches(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[Batch]:
@@ -209,7 +207,7 @@ class ClusterIngest(Ingest):
         keep = stamp is not None
         for report in read:
             if isinstance(report, Failure):
-                self._fail(shortened(report, self._missing))
+                self._fail(report)
                 # read again next time, so that the fault is reported again
                 keep = keep and report.skipped
                 continue
