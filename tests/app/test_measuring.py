@@ -320,3 +320,65 @@ def test_an_evaluation_opens_with_what_became_of_the_questions(tmp_path: Path) -
 def test_quotes_are_said_to_be_grounded_by_construction(project: Path) -> None:
     told = json.loads(run(project, "eval", "--testset", "set.jsonl", "--json"))
     assert any("are quotes of their passages" in note for note in told["notes"])
+
+
+def test_citations_are_measured_against_gold_passages(tmp_path: Path) -> None:
+    said = {
+        "both": "It is Ada [1], and Bo [2].",
+        "half": "It is Ada [1][3].",
+        "unknown": "It is Ada [1], see [9].",
+        "index": "The first one is arr[0], and `arr[1]` follows.",
+        "unread": "It is Cy [3].",
+    }
+    gold = {"retrieved_context_ids": ["a", "b", "c"], "reference_ids": {"a": 1, "b": 1, "c": 0}}
+    rows: list[dict[str, object]] = [
+        {"id": key, "user_input": "Who?", "response": text, **gold} for key, text in said.items()
+    ]
+    folder = rows_file(tmp_path, rows)
+    words = ("score", "rows.jsonl", "--measures", "CitationPrecision,CitationRecall")
+    told = json.loads(run(folder, *words, "--json", "--rows"))["rows"]
+    found = {row["id"]: (row["CitationPrecision"], row["CitationRecall"]) for row in told}
+    expected = {"both": (1, 1), "half": (0.5, 0.5), "unknown": (0.5, 0.5), "unread": (0, 0)}
+    assert found == {**expected, "index": (None, 0)}
+
+
+def test_the_citations_of_the_project_are_measured_by_their_places(project: Path) -> None:
+    hits = json.loads(run(project, "retrieve", ROWS[0][1], "--json"))["hits"]
+    at = hits[0]["text"].index(ROWS[0][2])
+    span = {"document_id": hits[0]["document_id"], "start": hits[0]["start"] + at}
+    span |= {"end": span["start"] + len(ROWS[0][2]), "text": ROWS[0][2]}
+    row = {"id": "q", "user_input": ROWS[0][1], "reference_spans": [span]}
+    (project / "cited.jsonl").write_text(json.dumps(row))
+    measures = ("--measures", "CitationPrecision,CitationRecall", "--json")
+    for reply, expected in (("Once it is cold [1].", (1, 1)), ("So it is [1][2] [7].", (1 / 3, 1))):
+        with ScriptedServer(reply) as server:
+            chosen = ("--set", f"answer.model={server.url}#m")
+            told = json.loads(run(project, "eval", "--testset", "cited.jsonl", *measures, *chosen))
+        means = [measure["mean"] for measure in told["measures"].values()]
+        assert means == pytest.approx(expected)
+
+
+def test_repeated_judgments_are_stable_or_flaky_and_a_gate_can_ask_for_it(tmp_path: Path) -> None:
+    said = {"good": [5, 4], "shaky": [5, 2], "bad": [1, 3]}
+    rows: list[dict[str, object]] = [
+        {"id": key, "user_input": "Who?", "response": f"Ada {key}", "retrieved_contexts": ["Ada"]}
+        for key in said
+    ]
+    drawn = {key: iter(values) for key, values in said.items()}
+
+    def judged(request: ServerRequest) -> str:
+        text = json.dumps(request.body["messages"])
+        key = next(key for key in said if f"Ada {key}" in text)
+        return json.dumps({"reasoning": "So.", "score": next(drawn[key])})
+
+    folder = rows_file(tmp_path, rows)
+    with ScriptedServer(judged) as server:
+        judge = ("--repeat", "2", "--set", f"judge.model={server.url}#judge")
+        words = ("score", "rows.jsonl", "--measures", "Faithfulness", "--rows", "--json", *judge)
+        told = json.loads(run(folder, *words))
+    stability = {row["id"]: row["Faithfulness stability"] for row in told["rows"]}
+    assert stability == {"good": "stable right", "shaky": "flaky", "bad": "stable wrong"}
+    assert told["measures"]["Faithfulness"]["stability"] == dict.fromkeys(stability.values(), 1)
+    rule = "flaky(Faithfulness)<="
+    assert "1 of 3 repeated rows are flaky" in run(folder, "gate", "latest", "--rule", f"{rule}0.4")
+    run(folder, "gate", "latest", "--rule", f"{rule}0.3", code=100)

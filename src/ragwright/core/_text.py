@@ -126,15 +126,17 @@ class CitationMark:
 def citation_marks(text: str) -> Iterator[CitationMark]:
     """The citation marks of a text in order: ``[1]``, ``[1-3]``, ``[1 and 2]``, ``【1†a】``.
 
-    An index in code that directly follows a name, such as ``x[0]``, is not a mark.
+    An index in code that directly follows a name, such as ``x[1]``, is not a mark, nor is ``[0]``:
+    passages are numbered from 1.
     """
     at = 0
     for place, part in enumerate(_CODE.split(text)):
         for match in _MARK.finditer(part):
             before = part[max(0, match.start() - 1) : match.start()]
-            if place % 2 and _BEFORE_AN_INDEX.match(before):
+            numbers = _passage_numbers(match[1])
+            if 0 in numbers or (place % 2 and _BEFORE_AN_INDEX.match(before)):
                 continue
-            yield CitationMark(at + match.start(), at + match.end(), _passage_numbers(match[1]))
+            yield CitationMark(at + match.start(), at + match.end(), numbers)
         at += len(part)
 
 

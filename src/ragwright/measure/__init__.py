@@ -41,6 +41,7 @@ from ._spread import (
     flip_rate,
     judge_spread,
     of_repeats,
+    row_stability,
 )
 from ._statistics import Summary, Tally, aggregate, known_measure, known_scale
 from ._text import stands_in
@@ -188,6 +189,7 @@ __all__ = [
     "read_verdict",
     "resampled",
     "retrieval_scores",
+    "row_stability",
     "rubric_names",
     "rubrics_of",
     "schema_text",

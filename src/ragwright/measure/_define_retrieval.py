@@ -109,6 +109,27 @@ RETRIEVAL = (
         cutoff="optional",
         binary=False,
     ),
+    *(
+        Definition(
+            name=f"Citation{part}",
+            kind="text",
+            summary=f"Share of the {of}, by gold spans or else documents.",
+            needs=("response", "retrieved_context_ids", "reference_ids"),
+            instead=("response", *_SPANS),
+            low=0.0,
+            high=1.0,
+            higher_is_better=True,
+            source="ALCE (Gao et al. 2023), with gold in place of entailment; a mark [n] is the "
+            "nth passage of the row, and a mark without a passage is wrong",
+        )
+        for part, of in (
+            (
+                "Precision",
+                "cited passages that are gold, where one that was not retrieved is not",
+            ),
+            ("Recall", "gold that the cited passages hold"),
+        )
+    ),
     _character_definition(
         "SpanPrecision",
         "Share of the characters of the first k passages that belong to a gold span.",

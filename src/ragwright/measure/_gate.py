@@ -21,6 +21,7 @@ GateState: TypeAlias = Literal["passed", "failed", "untrusted"]
 
 _RULE = re.compile(r"(?P<measure>.+?)\s*(?P<sign><=|>=)\s*(?P<bound>.+)")
 _BASELINE = re.compile(r"baseline(?:\s*(?P<sign>[+-])\s*(?P<margin>\d*\.?\d+))?", re.IGNORECASE)
+_FLAKY = re.compile(r"flaky\((?P<measure>.+)\)\s*<=\s*(?P<bound>\d*\.?\d+)")
 _FEWEST = 6
 """With fewer units no sign flip has p below 0.05."""
 
@@ -31,16 +32,20 @@ _OVER = 9  # digits in which a mean is compared to its bound
 class GateRule:
     """One rule: a bound for the mean, or at most a margin worse than the baseline.
 
-    ``str(rule)`` parses back. With ``margin``, ``bound`` is 0 and not used.
+    ``str(rule)`` parses back. With ``margin``, ``bound`` is 0 and not used. ``flaky``: the bound is
+    the largest share of repeated rows that may be flaky.
     """
 
     measure: Measure
     upward: bool
     bound: float = 0.0
     margin: float | None = None
+    flaky: bool = False
 
     def __str__(self) -> str:
         """The text that parses back."""
+        if self.flaky:
+            return f"flaky({self.measure})<={self.bound:g}"
         sign = ">=" if self.upward else "<="
         if self.margin is None:
             return f"{self.measure}{sign}{self.bound:g}"
@@ -150,7 +155,8 @@ class GateOutcome:
 
 
 def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = None) -> GateRule:
-    """The rule written as a text: ``nDCG@10>=0.7``, ``Faithfulness>=baseline-0.2``.
+    """The rule written as a text: ``nDCG@10>=0.7``, ``Faithfulness>=baseline-0.2``, or
+    ``flaky(Faithfulness)<=0.1`` for judgments that were repeated.
 
     Args:
         text: Measure, sign and bound.
@@ -160,6 +166,9 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
         MeasureError: Not of that form; the bound or margin is always or never met on the measure's
             scale; the sign is against the measure's direction.
     """
+    flaky = _FLAKY.fullmatch(text.strip())
+    if flaky is not None:
+        return GateRule(parse_measure(flaky["measure"]), False, float(flaky["bound"]), flaky=True)
     match = _RULE.fullmatch(text.strip())
     if match is None:
         raise MeasureError(
@@ -236,7 +245,9 @@ def gate(
             judge_facts = (checked or {}).get(str(rule.measure), _UNCHECKED)
         judge = judge_facts if chosen.needs_people else None
         doubt = "" if judge is None else _judge_doubt(judge, chosen)
-        if doubt:
+        if rule.flaky:
+            checks.append(_flaky_check(rule, by_name.get(str(rule.measure), Summary())))
+        elif doubt:
             hint = "" if judge is None else judge.hint
             checks.append(replace(_check_of(rule, "untrusted", doubt), hint=hint))
         elif rule.margin is None:
@@ -276,6 +287,16 @@ def _judge_doubt(judge: JudgeCheck, options: GateOptions) -> str:
         f"{end} is {reached} on {counted(judge.n, 'row')}; at least {options.min_kappa:g} is "
         "required"
     )
+
+
+def _flaky_check(rule: GateRule, summary: Summary) -> GateCheck:
+    """The share of repeated rows whose judgments differ in being right."""
+    rows = sum(summary.stability.values())
+    if not rows:
+        return _check_of(rule, "untrusted", "no row was judged several times: see --repeat")
+    share = summary.stability.get("flaky", 0) / rows
+    reason = f"{summary.stability.get('flaky', 0)} of {rows} repeated rows are flaky"
+    return _check_of(rule, "passed" if share <= rule.bound else "failed", reason, share)
 
 
 def _judge_warning(rule: GateRule, judge: JudgeCheck) -> str:

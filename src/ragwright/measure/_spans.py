@@ -11,8 +11,9 @@ import math
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from ..core import GoldSpan, Row, Span
+from ..core import GoldSpan, Row, Span, citation_marks
 from ._gold import NoGold
 from ._measure import Measure
 
@@ -30,6 +31,32 @@ def span_value(row: Row, measure: Measure) -> float | str:
     earned = spans_earned(row.retrieved_spans[:k], row.reference_spans)
     gold = len(set(_span_places(row.reference_spans)))
     return _FROM_EARNED[measure.name](earned, gold, k)
+
+
+def citation_value(row: Row, measure: Measure) -> float | str:
+    """`CitationPrecision` or `CitationRecall` of the passages that an answer cites, 0 to 1.
+
+    The marks are those in the response, and the numbers that were resolved in it before
+    (``metadata["cited"]``).
+    """
+    known = row.metadata.get("cited")
+    numbers = {int(text) for text in known} if isinstance(known, tuple) else set[int]()
+    numbers |= {n for mark in citation_marks(row.response_text) for n in mark.numbers}
+    if not numbers and measure.name == "CitationPrecision":
+        return "the response cites nothing"
+    if row.reference_spans and row.retrieved_spans:
+        passages: Sequence[GoldSpan] = row.retrieved_spans
+        gold = len(set(_span_places(row.reference_spans)))
+    else:
+        passages = [GoldSpan(name, 0, 1) for name in row.retrieved_context_ids]
+        relevant = (name for name, grade in row.reference_ids.items() if grade > 0)
+        row = replace(row, reference_spans=tuple(GoldSpan(name, 0, 1) for name in relevant))
+        gold = len(row.reference_spans)
+    cited = [passages[number - 1] for number in numbers if number <= len(passages)]
+    if measure.name == "CitationRecall":
+        found = sum(spans_earned(cited, row.reference_spans))
+        return found / gold if gold else NoGold("no relevant document")
+    return sum(any(spans_earned([one], row.reference_spans)) for one in cited) / len(numbers)
 
 
 def spans_earned(retrieved: Sequence[GoldSpan], gold: Sequence[GoldSpan]) -> list[int]:

@@ -13,6 +13,7 @@ from itertools import combinations
 from statistics import fmean, variance
 
 from ..core import Score
+from ._definition import MeasureScale
 
 SAMPLE = "sample "
 FIRST_ORDER = "first order"
@@ -127,6 +128,18 @@ def _order_pairs(parts: Mapping[str, float]) -> list[tuple[float, float]]:
 def samples_of(score: Score) -> tuple[float, ...]:
     """Values of the repeats of a score, in their order; none where it was judged once."""
     return tuple(value for name, value in score.parts.items() if name.startswith(SAMPLE))
+
+
+def row_stability(score: Score, scale: MeasureScale | None) -> str:
+    """``stable right``, ``flaky`` or ``stable wrong``: whether all repeats of a row, some or none
+    are beyond the middle of the scale; empty if it was judged once, or has no middle.
+    """
+    values = samples_of(score)
+    if len(values) < 2 or scale is None or scale.high is None:
+        return ""
+    middle, sign = (scale.low + scale.high) / 2, 1 if scale.higher_is_better else -1
+    right = sum(sign * value > sign * middle for value in values)
+    return "stable wrong" if not right else "stable right" if right == len(values) else "flaky"
 
 
 def of_repeats(samples: Sequence[Score]) -> Score:

@@ -14,6 +14,7 @@ import numpy as np
 from ..core import MeasureError, Score, ScoreState, counted
 from ._definition import MeasureScale
 from ._measure import Measure, parse_measure
+from ._spread import row_stability, samples_of
 from .statistics import Method, Values, mean_interval, numbered
 
 
@@ -47,6 +48,8 @@ class Summary:
         counted: ``spans`` or ``documents`` -> scored rows in which a measure of retrieval counted
             them; empty for other measures.
         missed: Other rows with gold on which the system abstained.
+        stability: ``stable right``, ``flaky``, ``stable wrong`` -> rows that were judged several
+            times; see :func:`row_stability`.
         mean_with_abstained: Mean in which each missed row has the worst value of the scale, with
             its interval ``low_with_abstained`` to ``high_with_abstained``; ``mean`` if there are
             none. Rankings and gates use it. None if the scale has no worst value.
@@ -75,6 +78,7 @@ class Summary:
     mean_with_abstained: float | None = None
     low_with_abstained: float | None = None
     high_with_abstained: float | None = None
+    stability: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def deciding(self) -> tuple[float | None, float | None, float | None]:
@@ -134,6 +138,7 @@ class Tally:
         self._missed_clusters: list[Hashable] = []
         self._states: Counter[ScoreState] = Counter()
         self._counted: Counter[str] = Counter()
+        self._repeated: list[Score] = []
 
     def add(self, score: Score, cluster: Hashable = None) -> None:
         """Add one score; ``cluster`` is the name of its cluster, for all scores or for none.
@@ -164,6 +169,8 @@ class Tally:
                 raise MeasureError(
                     "only some of the rows have a cluster", hint="give every row one, or none"
                 )
+        if samples_of(score):
+            self._repeated.append(Score(score.measure, score.state, score.value, parts=score.parts))
         if score.missed:
             self._missed += 1
             if cluster is not None:
@@ -192,6 +199,9 @@ class Tally:
             scale=scale,
             unanswerable=self._unanswerable,
             missed=self._missed,
+            stability=dict(
+                Counter(name for one in self._repeated if (name := row_stability(one, scale)))
+            ),
         )
         if not n:
             return bare  # no mean of nothing: abstentions alone are no measurement

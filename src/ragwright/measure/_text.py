@@ -14,6 +14,7 @@ from ._knowledge import Found, answer_recall, knowledge_value
 from ._measure import Measure
 from ._rouge import f1, rouge
 from ._setup import MeasureSetup
+from ._spans import citation_value
 from ._words import answer_words, plain_words, raw_words, squad_words, words_with_articles
 
 _CHARACTERS = frozenset({"ja", "ko", "th", "lo", "km", "my"})
@@ -40,6 +41,8 @@ def text_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     language = language_of(row, setup)
     if measure.name in _KNOWLEDGE:
         return knowledge_value(row, measure, language)
+    if measure.name.startswith("Citation"):
+        return citation_value(row, measure)
     references = references_of(row)
     if measure.name == "AnswerRecall":
         return answer_recall(row, measure, references, language)

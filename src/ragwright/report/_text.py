@@ -164,6 +164,9 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
         yield f"abstained on unanswerable rows, not counted: {s.unanswerable}"
     if s.histogram:
         yield ", ".join(f"{value}: {count}" for value, count in s.histogram.items())
+    if s.stability:
+        rows = ", ".join(f"{name} {count}" for name, count in sorted(s.stability.items()))
+        yield f"repeated rows: {rows} (right: beyond the middle of the scale in every repeat)"
     if s.clusters is not None:
         yield f"{counted(s.n, 'row')} in {s.clusters} clusters"
 

@@ -19,7 +19,7 @@ Answerer = Callable[[Row], Flow[Answer]]
 
 
 _OF_AN_ANSWER = frozenset(
-    {"abstained", "chunk_score", "model", "retrieved", "route", "snippet_score"}
+    {"abstained", "chunk_score", "cited", "model", "retrieved", "route", "snippet_score"}
 )
 """Metadata that belongs to one answer, not to the question."""
 
@@ -45,9 +45,9 @@ def answered_by(row: Row, answer: Answer) -> Row:
     Without a chat model the answer is the best unit of the first snippet, alone.
     Resolved citation marks are removed from the text: they are not words of the answer, but text
     measures would count them. ``metadata`` gains ``abstained``, ``retrieved`` (an empty ranking
-    then scores 0), ``route``, ``model`` and, if the passages have similarities, ``chunk_score``,
-    their mean, and ``snippet_score``, that of the first snippet. Nothing of an earlier answer is
-    kept.
+    then scores 0), ``route``, ``model``, ``cited`` (numbers of passages) and, if the passages have
+    similarities, ``chunk_score``, their mean, and ``snippet_score``, that of the first snippet.
+    Nothing of an earlier answer is kept.
     """
     row = with_hits(unanswered(row), answer.hits)
     metadata: dict[str, MetaValue] = {
@@ -59,6 +59,7 @@ def answered_by(row: Row, answer: Answer) -> Row:
     if (mean_similarity := avg_chunk_score(answer)) is not None:
         metadata["chunk_score"] = round(mean_similarity, 6)
     if not answer.snippets:
+        metadata["cited"] = tuple(dict.fromkeys(str(c.marker) for c in answer.citations))
         return replace(
             row,
             response=_without_marks(answer.text, {c.marker for c in answer.citations}),

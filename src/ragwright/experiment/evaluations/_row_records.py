@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ...core import Row, Score
+from ...measure import known_scale, row_stability
 from ...testsets import row_record
 
 _FIRST = ("id", "user_input", "response", "reference")
@@ -50,7 +51,8 @@ def row_records(results: Iterable[ScoredRow], rows: Iterable[Row] = ()) -> list[
     ``id, user_input, response, reference``, and ``answered`` if a row has no answer; one key per
     measure with its value or None; passages, gold and persona if a row has them; text and number
     columns of the rows' metadata, the rest of it under ``metadata``; then
-    ``MEASURE state``, ``MEASURE reason`` and, from judges, ``MEASURE detail``. The state of a row
+    ``MEASURE state``, ``MEASURE reason`` and, from judges, ``MEASURE detail`` and, of repeated
+    judgments, ``MEASURE stability``. The state of a row
     without gold ends with ``(no gold)``. Records can be scored again (:func:`evaluate`) and
     compared (:func:`read_results`).
 
@@ -75,7 +77,7 @@ def row_records(results: Iterable[ScoredRow], rows: Iterable[Row] = ()) -> list[
         *(
             f"{name} {end}"
             for name in measures
-            for end in ("state", "reason", "detail")
+            for end in ("state", "reason", "detail", "stability")
             if f"{name} {end}" in detail_keys
         ),
     ]
@@ -101,6 +103,8 @@ def _record(
         details[f"{score.measure} reason"] = score.reason
         if score.detail:
             details[f"{score.measure} detail"] = score.detail
+        if stability := row_stability(score, known_scale(score.measure)):
+            details[f"{score.measure} stability"] = stability
     record = row_record(row)
     metadata: Mapping[str, Any] = record.pop("metadata", {})
     known_keys = {*record, *scores, *details, *_FIRST, *_BEHIND, "answered", "metadata"}

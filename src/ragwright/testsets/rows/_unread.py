@@ -9,17 +9,9 @@ from ...core import Row
 _READ = frozenset(
     {
         *("answerability", "conversation_id", "standalone", "turn"),
-        *("abstained", "answerable", "ask", "base", "chunk_score", "dose", "fake", "falsified"),
-        *(
-            "feedback_score",
-            "generated",
-            "gold_rank",
-            "half_characters",
-            "hard",
-            "kind",
-            "language",
-            "leak",
-        ),
+        *("abstained", "answerable", "ask", "base", "chunk_score", "cited", "dose", "fake"),
+        *("falsified", "feedback_score", "generated", "gold_rank", "half_characters", "hard"),
+        *("kind", "language", "leak"),
         *("level", "limits", "model", "references", "relevant", "retrieved"),
         *(
             "review",
