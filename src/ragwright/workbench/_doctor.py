@@ -61,6 +61,7 @@ def doctor(
         *_package_checks(),
         *_settings_checks(project),
         *opened.index_findings(project),
+        *_worker_checks(project),
         *(opened.Check("records", *finding) for finding in drafting.record_findings(project)),
         *opened.model_findings(project, ask=ask_models),
         *(
@@ -111,6 +112,19 @@ def _settings_checks(project: Project) -> Iterator[opened.Check]:
         except RagwrightError as error:
             where = f"{error.where}: " if error.where else ""
             yield opened.Check("settings", "fault", f"{where}{error.what}", error.hint or "")
+
+
+def _worker_checks(project: Project) -> Iterator[opened.Check]:
+    """Models that each worker of a server loads for itself."""
+    search = project.settings.retrieve
+    names = (project.settings.embed.model, search.rerank.model)
+    for name in dict.fromkeys(name for name in names if name.startswith("st:")):
+        yield opened.Check(
+            "serve",
+            "note",
+            f"each worker of `ragwright serve` loads {name} for itself, and 400 MB of torch",
+            "`ragwright models` measures its memory; start as many workers as fit into yours",
+        )
 
 
 def _package_checks() -> Iterator[opened.Check]:
