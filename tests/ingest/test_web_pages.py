@@ -22,6 +22,7 @@ MAIN = SourceOptions(main_text=True)
         ("<p>the valve<sup>3</sup> opens.<sup>4</sup></p>", "the valve ³ opens. ⁴"),
         ("<p>as shown<sup><a href='#n'>12</a></sup>, and</p>", "as shown ¹², and"),
         ("<p>known<sup class=reference><a>[7]</a></sup>.</p>", "known [7]."),
+        ("<p>known<sup>[7]</sup></p>", "known [7]"),
         ("<p>the 1<sup>st</sup> and XX<sup>e</sup></p>", "the 1st and XXe"),
         ("<table><tr><th>a<td>b<tr><td>x<sup>2</sup><td>1</table>", "| x² | 1 |"),
     ],
@@ -140,3 +141,22 @@ def test_the_main_part_keeps_what_authors_write(tmp_path: Path, kept: str, left:
     text = read(tmp_path, "a.html", f"<body>{left}{kept}{left}</body>", MAIN)[0].text
     words = read(tmp_path, "b.html", f"<body>{kept}</body>")[0].text.split()
     assert text.split() == words
+
+
+@pytest.mark.parametrize("main", ["main", "article"])
+@pytest.mark.parametrize(
+    "beside",
+    ["<aside><h3>Note</h3><p>Wear gloves.</p></aside>", "<div id=comments>Use key 7.</div>"],
+)
+def test_asides_and_comments_beside_the_main_part_are_kept(
+    tmp_path: Path, main: str, beside: str
+) -> None:
+    page = f"<p>Teaser</p><{main}><h1>Gate</h1><p>{'Opens at nine. ' * 20}</p></{main}>{beside}"
+    text = read(tmp_path, "a.html", page, MAIN)[0].text
+    assert "Wear gloves." in text or "Use key 7." in text
+    assert "Teaser" not in text
+
+
+def test_a_summary_stands_on_a_line_of_its_own(tmp_path: Path) -> None:
+    document, _ = read(tmp_path, "a.html", "<details><summary>How long?</summary>A year.</details>")
+    assert document.text.split("\n\n") == ["How long?", "A year."]

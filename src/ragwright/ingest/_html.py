@@ -40,13 +40,14 @@ address article aside blockquote br caption dd div dl dt figure figcaption foote
 h5 h6 header hr li main nav ol p pre section table tbody td tfoot th thead tr ul
 """
 _BLOCKS = frozenset(_BLOCK_TAGS.split())
+_LINES_OF_THEIR_OWN = re.compile(r"<(/?)(?:summary|details|legend|button|dialog)\b")
 _PLAIN_TAGS = ["a", "abbr", "b", "cite", "del", "em", "i", "kbd", "mark", "q", "s", "samp", "small",
                "span", "strong", "sub", "sup", "u", "var"]  # fmt: skip
 _HOLD = re.compile("\\s*\ue000(\\d+)\ue001\\s*")
 _SPAN_LIMIT = 1000
 _LONGEST_NOTICE = 1500
 """Characters of a longest hidden text that is a cookie notice because it speaks of cookies."""
-_MOST_OF_TABLE = 0.6
+_MOST_OF_TABLE = 0.5
 _NUMBERED = re.compile(
     r"(?:^|[-_\s])(?:line-?no|line-?num|gutter|blob-num|hljs-ln-num|lnt?\b)", re.I
 )
@@ -224,7 +225,7 @@ def _drop_hidden(root: Any) -> None:
 def _spelled(node: Any) -> str:
     """Return raised or lowered text as plain text; the mark of a note stands apart."""
     text = " ".join(node.text().split())
-    if node.css_first("a") is not None and text.startswith(("[", "(")):
+    if text.startswith("[") or (text.startswith("(") and node.css_first("a") is not None):
         return f" {text}"
     before, place = "", node
     while not before.strip() and place is not None and place.tag not in _BLOCKS:
@@ -245,7 +246,7 @@ def _to_markdown(root: Any) -> str:
         node.replace_with(f" \ue000{len(tables) - 1}\ue001 ")
     _unwrap_layout(root)
     text: str = markdownify.markdownify(
-        root.html or "",
+        _LINES_OF_THEIR_OWN.sub(r"<\1div", root.html or ""),
         heading_style="ATX",
         bullets="-",
         escape_asterisks=False,

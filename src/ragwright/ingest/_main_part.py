@@ -23,6 +23,8 @@ _COOKIES = re.compile(
     re.I,
 )
 _BLOCKS = "aside, div, section, ul, ol, table, p, dl, header"
+_BESIDE = "aside, [class*=comments], [id*=comments], [class*=answers], [id*=answers]"
+"""What readers and authors add to the main part, beside it."""
 _LINKS_SHARE = 0.6
 _NAMED_SHARE = 0.5
 
@@ -56,13 +58,22 @@ def keep_main_part(root: Any) -> Any:
 
 
 def _scope(root: Any) -> Any:
-    """Return ``main``, or the only ``article``, if hardly any text is beside it."""
+    """Return ``main`` or the only ``article``, with asides and comments, if little is beside it."""
     total = max(1, _size(root))
     for selector, least in (("main, [role=main]", 0.5), ("article", 0.7)):
         nodes = root.css(selector)
         if len(nodes) == 1 and _size(nodes[0]) >= least * total:
+            for node in root.css(_BESIDE):
+                if not (_within(node, nodes[0]) or _within(nodes[0], node)):
+                    nodes[0].insert_child(node)
             return nodes[0]
     return root
+
+
+def _within(node: Any, other: Any) -> bool:
+    while node is not None and node.mem_id != other.mem_id:
+        node = node.parent
+    return node is not None
 
 
 def _drop_link_blocks(scope: Any) -> None:
