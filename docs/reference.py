@@ -18,6 +18,9 @@ from ragwright.answer import PromptOptions, compose, presets, shipped_personas
 from ragwright.app import command_line
 from ragwright.core import Hit
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "ingest"))
+from reader_table import ROWS
+
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- written by docs/reference.py; do not edit -->\n\n"
 
@@ -81,6 +84,22 @@ def measures() -> Iterator[str]:
         )
 
 
+def readers() -> Iterator[str]:
+    """What readers keep and leave out, from the rows that the tests read."""
+    yield (
+        "# What readers keep and leave out\n\nEach entry is held by a test with a file of its own. "
+        "What is counted stands in one\nwarning of the document for each cause: in `ingest`, its "
+        "`--json`, and the page Sources.\n\n"
+        "| format | kept | left out, and counted | left out |\n|---|---|---|---|\n"
+    )
+    for name in dict.fromkeys(row.format for row in ROWS):
+        cells = (
+            "; ".join(row.what for row in ROWS if (row.format, row.state) == (name, state))
+            for state in ("kept", "counted", "left out")
+        )
+        yield f"| {name} | {' | '.join(cells)} |\n"
+
+
 def prompt_presets() -> Iterator[str]:
     """Every prompt preset."""
     yield (
@@ -119,6 +138,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "keys.md": keys,
     "measures.md": measures,
     "presets.md": prompt_presets,
+    "readers.md": readers,
 }
 
 

@@ -240,12 +240,18 @@ def _guessed(data: bytes, where: str, stated: str) -> Decoded:
     said = f" although it states the encoding {stated}" if stated else ""
     fault = MalformedSourceError(
         f"not UTF-8{said}: read in the encoding {name}, a guess "
-        f"(confidence {min(max(scores[name], 0), 1):.0%})"
+        f"(confidence {_certainty(scores[name], text):.0%})"
         + (f"; {lost} characters are not in it" if lost else ""),
         where=where,
         hint="if letters are wrong, set `encoding` of the source",
     )
     return Decoded(text, name, (fault,))
+
+
+def _certainty(score: float, text: str) -> float:
+    """Return a score as a probability: a text with few letters beyond ASCII fits many encodings."""
+    odd = sum(map(len, re.findall(r"[^\x00-\x7f]+", text[:_SAMPLE])))
+    return min(max(score, 0.0), 1.0) * (odd + 1) / (odd + 2)
 
 
 def _sample(data: bytes) -> bytes:

@@ -95,11 +95,13 @@ def _preamble(text: str, delimiter: str, line: int) -> tuple[str, str, int]:
     usual = Counter(widths).most_common(1)[0][0] if widths else 0
     above: list[str] = []
     for number, row in enumerate(lines[:_MOST_ABOVE]):
-        cells = [cell.strip() for cell in row.split(delimiter)]
+        quoted = row.count('"') and not row.count('"') % 2
+        parts = next(csv.reader([row], delimiter=delimiter)) if quoted else row.split(delimiter)
+        cells = [cell.strip() for cell in parts]
         filled = [cell for cell in cells if cell]
         gap = "" in lines[number:_MOST_ABOVE] and len(filled) < usual
-        narrow = delimiter not in row or 2 * len(filled) <= usual or gap
-        if len(cells) > usual or '"' in row or not narrow or (filled and not usual):
+        narrow = len(cells) < 2 or 2 * len(filled) <= usual or gap
+        if len(cells) > usual or row.count('"') % 2 or not narrow or (filled and not usual):
             break
         above.append(" ".join(filled))
     kept = [row for row in above if row]
