@@ -54,18 +54,20 @@ def show_number(value: float, code: str, *, exact: bool = False, from_1904: bool
     """
     if not abs(value) < 1e300:
         return str(value)
+    if not code:
+        return plain_number(value)
     sections = _sections(code)
     section = sections[0]
     if value < 0 and len(sections) > 1:
         section = sections[1]
     elif value == 0 and len(sections) > 2:
         section = sections[2]
-    kinds = "".join(kind for kind, _ in section)
+    kinds = {kind for kind, _ in section}
     if "d" in kinds or "t" in kinds:
         return _moment(value, section, from_1904) or plain_number(value)
     if "E" in kinds or "/" in kinds or "0" not in kinds:
         literal = "".join(text for kind, text in section if kind == "l").strip()
-        shown = literal if section and not kinds.strip("l") else ""
+        shown = literal if kinds == {"l"} else ""
         return shown or plain_number(value)
     return _digits(value, section, exact)
 

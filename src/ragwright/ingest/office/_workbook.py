@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from ._package import Package
 from ._text import A, R
 
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_VALUE, _FORMULA = f"{_S}v", f"{_S}f"
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
 _TICKS = {"1": "TRUE", "0": "FALSE"}
 _NOT_COMPUTED = (
@@ -98,15 +100,20 @@ class _Book:
     def _row(self, row: Any) -> Iterator[tuple[int, str]]:
         column = -1
         for cell in row:
-            column = _place(cell.get("r") or "")[1] if cell.get("r") else column + 1
+            place = cell.get("r")
+            column = _column(place.rstrip("0123456789")) if place else column + 1
             text = self._shown(cell)
             if text and column < _MOST_COLUMNS:
                 yield column, text
 
     def _shown(self, cell: Any) -> str:
         """Return what a cell shows; its formula if that was never computed."""
-        kind, value = cell.get("t") or "n", cell.findtext(f"{_S}v") or ""
-        formula = cell.find(f"{_S}f")
+        kind, value, formula = cell.get("t") or "n", "", None
+        for part in cell:
+            if part.tag == _VALUE:
+                value = part.text or ""
+            elif part.tag == _FORMULA:
+                formula = part
         if formula is not None and (not value or (self._stale and value == "0")):
             if kind == "str" and self._stale is False:
                 return ""  # computed: an empty text
@@ -185,7 +192,12 @@ def rich_text(item: Any) -> str:
 def _place(ref: str) -> tuple[int, int]:
     """Return row and column from 0 of a place such as ``AB12``."""
     letters = ref.rstrip("0123456789")
+    return int(ref[len(letters) :] or 1) - 1, _column(letters)
+
+
+@functools.cache
+def _column(letters: str) -> int:
     column = 0
     for letter in letters:
         column = column * 26 + ord(letter) - 64
-    return int(ref[len(letters) :] or 1) - 1, column - 1
+    return column - 1
