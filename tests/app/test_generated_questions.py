@@ -109,3 +109,15 @@ def test_some_of_both_are_counted(project: Path) -> None:
     shown = " ".join(ragwright(project, "compare", "m1", "m2").stdout.split())
     assert "better on partly generated questions" in shown
     assert "12 of these 24 questions were made from the passages (8 cloze, 4 heading)." in shown
+
+
+def test_a_report_of_a_sweep_tells_one_lead(project: Path) -> None:
+    study = (project / "asked.yaml").read_text("utf-8").replace("[2]", "[1, 2]")
+    (project / "lead.yaml").write_text(study)
+    ragwright(project, "sweep", "lead.yaml", "-q")
+    ragwright(project, "report", "-o", "lead.json")
+    told = json.loads((project / "lead.json").read_text("utf-8"))
+    sentences = json.dumps(told["verdict"])
+    assert sentences.count("leads") == 1
+    assert "by +1.0000" in sentences
+    assert "best of 1 candidate" in sentences, "top_k 1 is the current setting"

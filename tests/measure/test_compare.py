@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,6 +126,38 @@ def test_a_run_equals_itself() -> None:
     for half, verdict in ((19, "no change proven"), (20, "better")):
         assert compared([0.1, 0.5] * half, [0.2, 0.6] * half).verdict == verdict
     assert compared([0.1], [0.2]).more_rows is None
+
+
+def test_only_a_proof_says_that_no_number_of_rows_would_do() -> None:
+    few = compared([0.5, 0.1, 0.9, 0.4, 0.2, 0.8], [0.6, 0.1, 0.8, 0.5, 0.1, 0.9])
+    assert few.outlook() == "too few rows to tell how many more would tell it from 0"
+    assert few.more_rows is None
+    assert few.more_rows_low is not None
+    assert few.more_rows_low > 0
+    assert compared([0.1, 0.5] * 6, [0.1, 0.5] * 6).outlook() == "no row differs"
+    many = replace(few, more_rows_low=100_001)
+    assert many.outlook() == "it cannot be told from 0 by any number of rows you could collect"
+
+
+def test_an_interval_without_0_beside_no_proof_is_explained() -> None:
+    draw = np.random.default_rng(1)
+    names = ("nDCG@10", "MRR@10", "Recall@10", "MAP@10")
+    a = {f"r{n}": [Score(name, "scored", 0.5) for name in names] for n in range(40)}
+    b = {
+        key: [
+            Score(names[0], "scored", 0.5 + draw.normal(0.045, 0.12)),
+            *(Score(name, "scored", 0.5 + draw.normal(0, 0.1)) for name in names[1:]),
+        ]
+        for key in a
+    }
+    found = compare_rows(a, b)[names[0]]
+    assert found.p is not None
+    assert found.p_holm is not None
+    assert found.p <= 0.05 < found.p_holm
+    assert found.low is not None
+    assert found.low > 0
+    assert found.verdict == "no change proven"
+    assert "the interval is not corrected for the number of tests, p = 0." in found.text
 
 
 def test_a_few_rows_prove_nothing_and_say_what_would() -> None:

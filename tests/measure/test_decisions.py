@@ -273,7 +273,7 @@ def test_what_would_settle_a_difference_is_a_range_that_holds_the_true_need() ->
             seed=at,
         ).measures
         if not found.more_rows:
-            assert found.more_rows_low == found.more_rows
+            assert found.more_rows_high == found.more_rows
             assert "more rows" not in found.outlook()
             continue
         assert found.more_rows_low is not None

@@ -191,14 +191,29 @@ class Comparison:
             return ""
         if self.units < 2:
             return f"1 {noun if self.clusters is None else 'cluster'} cannot prove a difference"
+        if not self.wins + self.losses:
+            return f"no {noun} differs"
         least, most = self.more_rows_low, self.more_rows_high
-        if self.more_rows is None or least is None or most is None or most > COLLECTABLE:
+        if least is not None and least > COLLECTABLE:
             return f"it cannot be told from 0 by any number of {noun}s you could collect"
+        if self.more_rows is None or least is None or most is None or most > COLLECTABLE:
+            return f"too few {noun}s to tell how many more would tell it from 0"
         low, high = _two_digits(least), _two_digits(most)
         plural = "" if self.more_rows == 1 else "s"
         span_text = "" if low == high else f" ({low} to {high})"
         more = f"{_two_digits(self.more_rows)} more {noun}{plural}{span_text}"
         return f"about {more} would tell it from 0"
+
+    def beside_interval(self, p: float | None) -> str:
+        """Why nothing is proven although the interval excludes 0; empty if it does not.
+
+        ``p`` is the corrected p-value of the verdict.
+        """
+        if p is None or self.low is None or self.high is None or self.low <= 0 <= self.high:
+            return ""
+        if (self.p_verdict or 0.0) > LEVEL:
+            return "the interval excludes 0, but the paired test does not"
+        return f"the interval is not corrected for the number of tests, p = {p:.3f} is (Holm)"
 
     @property
     def text(self) -> str:
@@ -236,6 +251,8 @@ class Comparison:
         elif decider.verdict == "no change proven":
             if decider.p is not None and decider.p <= LEVEL < (decider.p_rare or 0.0):
                 yield "rare kinds of rows that are not in this sample could reverse it"
+            elif unlike := decider.beside_interval(decider.p_holm):
+                yield unlike
             if outlook := decider.outlook():
                 yield outlook
 

@@ -151,7 +151,7 @@ def _study(subject: Subject) -> Headline:
         return Headline(_sentence(verdict), state, tuple(evidence), comparisons, names)
     text = (
         f"Not confirmed yet: {chosen.id} leads the current settings"
-        f"{_lead(comparisons, incumbent, chosen, goal.name)} on the "
+        f"{_lead(verdict, comparisons, goal.name)} on the "
         f"{subject.questions or 'questions'} that chose it."
     )
     evidence.append(
@@ -178,26 +178,29 @@ def _selection(verdict: StudyVerdict) -> Iterable[str]:
     """Yield the result on the tune split, with the effect of choosing by it."""
     chosen = verdict.selection
     many = "1 candidate" if chosen.candidates == 1 else f"{chosen.candidates} candidates"
+    lead = f"On the {chosen.n} {chosen.questions} that chose it, it leads by "
+    lead += f"{chosen.difference:.4f}. "
     yield (
-        f"On the {chosen.n} {chosen.questions} that chose it, it leads by "
-        f"{chosen.difference:.4f}. Expected optimism from picking the best of {many}: "
-        f"at least {chosen.optimism:.4f} ({p_text(chosen.p)}, corrected for the choice)."
+        f"{lead if verdict.confirmations else ''}Expected optimism from picking the best of "
+        f"{many}: at least {chosen.optimism:.4f} ({p_text(chosen.p)}, corrected for the choice)."
     )
     if verdict.confirmations:
         confirmed = verdict.confirmations[0].confirmed
-        outlook = "" if confirmed is None else confirmed.deciding.outlook("question")
-        if verdict.confirmations[0].outcome == "no change proven" and outlook:
-            yield f"{outlook[0].upper()}{outlook[1:]}."
+        if confirmed is not None and verdict.confirmations[0].outcome == "no change proven":
+            side = confirmed.deciding
+            why = side.beside_interval(verdict.confirmations[0].p), side.outlook("question")
+            yield from (f"{text[0].upper()}{text[1:]}." for text in why if text)
 
 
-def _lead(comparisons: Comparisons | None, a: Entry, b: Entry, name: str) -> str:
+def _lead(verdict: StudyVerdict | None, comparisons: Comparisons | None, name: str) -> str:
+    """The lead by which it was chosen, with the interval of a comparison that gives the same."""
+    if verdict is None:
+        return f" on {FACT_NAMES.get(name, name)}"
+    lead = f"{verdict.selection.difference:+.4f}"
     for comparison in () if comparisons is None else comparisons.measures:
-        if comparison.measure == name and comparison.deciding.difference is not None:
-            return f" by {_by(comparison)} of {name}"
-    before, after = a.value(name), b.value(name)
-    if before is None or after is None:
-        return f" on {name}"
-    return f" on {FACT_NAMES.get(name, name)} ({before:.4g} to {after:.4g})"
+        if comparison.measure == name and _by(comparison).startswith(lead):
+            lead = _by(comparison)
+    return f" by {lead} of {FACT_NAMES.get(name, name)}"
 
 
 def _runs(subject: Subject) -> Headline:

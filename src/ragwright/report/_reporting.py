@@ -292,7 +292,8 @@ class _Reader:
     ) -> StudyVerdict | None:
         """Return results of the best trial on the tune split, and on the confirm split if known."""
         name = objective.name
-        candidates = [t for t in trials if t.number and t.value(name) is not None]
+        others = [t for t in trials if t.number and t.state != "same"]
+        candidates = [t for t in others if t.value(name) is not None]
         incumbent = next((trial for trial in trials if not trial.number and trial.run), None)
         if incumbent is None or not candidates:
             return None

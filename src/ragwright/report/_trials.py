@@ -62,9 +62,10 @@ def leaderboard_table(
     measures = board[0].summaries if board else ()
     facts = [name for name in _FACTS if any(trial.facts.get(name) for trial in board)]
     missed = {s.measure for trial in board for s in trial.summaries if s.missed}
+    lost = {s.measure for t in board for s in t.summaries if _lost(s, view.objectives)}
     heads = []
     for summary in measures:
-        heads += _heads(summary, summary.measure in missed)
+        heads += _heads(summary, summary.measure in missed, lost=summary.measure in lost)
     rows = [["", "trial", *_short(keys), *heads, "n", *(_FACTS[name] for name in facts)]]
     shown = [(n, t) for n, t in enumerate(board, 1) if n <= view.most or not t.values]
     hidden = len(board) - len(shown)
@@ -88,18 +89,27 @@ def leaderboard_table(
     return "\n".join([*lines, *(f"note: {note}" for note in notes)])
 
 
-def _heads(summary: Summary, missed: bool) -> list[str]:
+def _lost(summary: Summary, objectives: Sequence[str]) -> bool:
+    """True if rows of an objective that lack a score count as the worst value in the order."""
+    ordering = summary.measure in objectives and summary.worst is not None
+    return ordering and bool(summary.n) and summary.accounted < 1
+
+
+def _heads(summary: Summary, missed: bool, lost: bool = False) -> list[str]:
     """A column for the mean; with abstentions another one for the mean of the answered rows."""
     name = with_scale(summary.measure, summary.scale, summary.counted)
     scale = summary.scale
-    if not missed or scale is None or scale.worst is None:
+    if not (missed or lost) or scale is None or scale.worst is None:
         return [name]
-    return [f"{name}, abstained = {scale.worst:g}", f"{summary.measure}, answered rows only"]
+    name += f", {'unscored' if lost else 'abstained'} = {scale.worst:g}"
+    return [name, f"{summary.measure}, answered rows only"] if missed else [name]
 
 
 def _cells(summary: Summary, objectives: Sequence[str], missed: bool) -> list[str]:
     """Mean, for an objective with its interval, and the coverage if rows are missing."""
     mean, low, high = summary.deciding
+    if _lost(summary, objectives):  # the value that orders, so that leads are differences of it
+        mean, low, high = summary.worst, None, None
     shown = "-" if mean is None else f"{mean:.3f}"
     if summary.measure in objectives and low is not None and high is not None:
         shown = f"{shown} [{low:.2f}, {high:.2f}]"
@@ -127,15 +137,6 @@ def _order_notes(board: Sequence[TrialLike], objectives: Sequence[str]) -> list[
         partly = [
             (t.id, s) for t in board for s in t.summaries if s.measure == name and s.coverage < 1
         ]
-        worst = [
-            f"{trial} {s.worst:.3f}"
-            for trial, s in partly
-            if s.accounted < 1 and s.worst is not None
-        ]
-        if worst:
-            lines.append(
-                f"ordered by {name}, unscored rows counted as the worst value: {_first(worst)}"
-            )
         endless = [trial for trial, s in partly if s.worst is None and s.mean is not None]
         if endless:
             lines.append(

@@ -292,6 +292,21 @@ def test_an_index_that_cannot_be_built_costs_its_own_trials_only(
     assert found.stopped is None
 
 
+def test_a_trial_of_the_current_settings_is_no_candidate_and_is_not_run(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    settings = f"answer: {{model: '{server.url}#m'}}\nretrieve: {{top_k: 2}}\n"
+    folder = project(MakeProject(tmp_path), "retrieve: {top_k: [1, 2, 3]}\n", settings)
+    found = swept(folder, Session(reuse=False))
+    assert [trial.state for trial in found.trials] == ["done", "done", "same", "done"]
+    assert found.selection is not None
+    assert found.selection.candidates == 2
+    assert {trial.id for trial in found.board} == {"T000", "T001", "T003"}
+    assert len(server.requests) <= 9, "three settings for three questions"
+    with Workbench.open(folder) as bench:
+        assert bench.results("T002").name == found.trials[0].run
+
+
 def test_trials_are_runs_that_can_be_named(tmp_path: Path) -> None:
     folder = project(MakeProject(tmp_path), "retrieve: {top_k: [1, 2]}\n")
     found = swept(folder)
@@ -338,7 +353,7 @@ def test_chunk_scores_are_kept_where_the_embedding_model_is_swept(
     file = folder / "s.yaml"
     file.write_text(file.read_text().replace("TokenF1, KPrecision", "TokenF1, ChunkScore"))
     found = swept(folder)
-    assert [trial.state for trial in found.trials] == ["done"] * 4
+    assert [trial.state for trial in found.trials] == ["done", "same", "done", "done"]
     scores = {
         trial.values.get("embed.model", ""): trial.value("ChunkScore") for trial in found.trials
     }

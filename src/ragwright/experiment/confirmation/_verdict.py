@@ -150,8 +150,8 @@ def _verdict_sentence(verdict: StudyVerdict) -> str:
     if first.outcome in ("better", "worse"):
         where = f" on {comparison.questions}" if comparison.questions else ""
         return f"{first.trial} is {first.outcome}{where} than the current settings: {difference}."
-    outlook = comparison.outlook("question")
-    return f"No change proven for {first.trial}: {difference}{outlook and f'; {outlook}'}."
+    why = (comparison.beside_interval(first.p), comparison.outlook("question"))
+    return f"No change proven for {first.trial}: {'; '.join([difference, *filter(None, why)])}."
 
 
 def _verdict_doubts(verdict: StudyVerdict) -> list[str]:

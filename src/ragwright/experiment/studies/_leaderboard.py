@@ -14,8 +14,9 @@ from ...project import Settings
 from ..evaluations import Evaluation, RowResult
 from ._study import FACTS
 
-TrialState: TypeAlias = Literal["done", "dropped", "errored", "invalid", "skipped"]
-"""``dropped`` by a rung of successive halving; ``invalid`` if the values are incompatible."""
+TrialState: TypeAlias = Literal["done", "dropped", "errored", "invalid", "same", "skipped"]
+"""``dropped`` by a rung of successive halving; ``invalid`` if the values are incompatible; ``same``
+as the current settings, and so no candidate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -345,7 +345,8 @@ class _Sweep:
         while self.stopped is None and (batch := sampler.ask()):
             self._run_batch(batch, testset, self._keep_trial)
             for trial in batch:
-                values = [self.results[trial.number].ranked_value(o.name) for o in self.objectives]
+                result = self.results[trial.number]
+                values = [result.ranked_value(objective.name) for objective in self.objectives]
                 known = [value for value in values if value is not None]
                 sampler.tell(trial, known if len(known) == len(values) else None)
 
@@ -447,6 +448,8 @@ class _Sweep:
             trial_plan(trial, project, testset, self.measures, self._evaluating)
             for trial, project in family
         ]
+        if not self.study.points:  # the points of an ablation are all shown
+            prepared = self._candidates(prepared, testset, take)
         variants = {trial.number: project for trial, project in family}
         alike: dict[str, list[TrialPlan]] = {}
         for plan in prepared:
@@ -462,6 +465,23 @@ class _Sweep:
             keep_configuration(self.project.runs, summary.run, configuration)
             for plan in group:
                 take(self._trial_result(plan, summary))
+
+    def _candidates(
+        self, plans: Sequence[TrialPlan], testset: Testset, take: Take
+    ) -> list[TrialPlan]:
+        """The plans less those of the current settings, which are no candidates."""
+        base = variant_of(self.project, self.study, Trial(0, {}))
+        current = incumbent_hash(base, self.study, testset, self.measures)
+        others = []
+        for plan in plans:
+            number, values = plan.trial.number, plan.trial.values
+            if not number or value_hash(plan.job.manifest) != current:
+                others.append(plan)
+                continue
+            known = replace(self.results.get(0, TrialResult(0, {}, "same")), current={})
+            reason = "as the current settings (T000)"
+            take(replace(known, number=number, values=values, state="same", reason=reason))
+        return others
 
     @property
     def _evaluating(self) -> Evaluating:

@@ -60,13 +60,11 @@ class RowsNeeded:
     def around(self, difference: float) -> tuple[int | None, int | None, int | None]:
         """Further rows for the largest likely difference, the observed and the smallest one.
 
-        All None if no number of rows is enough for the smallest.
+        The last two are None if no number of rows is enough for the smallest.
         """
         error = _TEN_PERCENT * (self.error or 0.0)
-        most = self.more_rows(difference - error)
-        if most is None:
-            return None, None, None
-        return self.more_rows(difference + error), self.more_rows(difference), most
+        least, most = self.more_rows(difference + error), self.more_rows(difference - error)
+        return least, None if most is None else self.more_rows(difference), most
 
     def more_rows(self, difference: float) -> int | None:
         """Further rows needed, at least 1; None if no number of rows would be enough."""
