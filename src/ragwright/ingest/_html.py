@@ -301,8 +301,8 @@ def _is_layout(table: Any) -> bool:
 
 def _blocks_in(cell: Any) -> int:
     breaks = len(re.findall(r"<br\s*/?>\s*<br", cell.html or ""))
-    blocks = cell.css("p, pre, ul, ol, dl, blockquote, table, hr, form, div > div")
-    return len(blocks) + 2 * breaks + any(node.tag in ("pre", "table") for node in blocks)
+    blocks = cell.css("p, pre, ul, ol, dl, blockquote, hr, form, div > div")
+    return len(blocks) + 2 * breaks + any(node.tag == "pre" for node in blocks)
 
 
 def _listings(root: Any) -> Iterator[tuple[Any, str]]:
