@@ -84,6 +84,14 @@ _UP = (
     '<w:p><w:r><w:t>10</w:t></w:r><w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr>'
     "<w:t>6</w:t></w:r></w:p>"
 )
+_SHEET = (
+    '<table:table table:name="S"><table:table-row><table:table-cell office:value="0.075" '
+    'office:value-type="percentage"><office:annotation><text:p>Agreed</text:p>'
+    "</office:annotation><text:p>7,5 %</text:p></table:table-cell></table:table-row></table:table>"
+    '<table:table table:name="T"><table:table-row><table:table-cell office:value="0.075" '
+    'office:value-type="percentage"><text:p>7,5 %</text:p></table:table-cell><table:table-cell>'
+    "<text:p>x</text:p></table:table-cell></table:table-row></table:table>"
+)
 _MAIL = "From: a@b.c\nSubject: x\nContent-Type: multipart/mixed; boundary=B\n\n--B\n\nText.\n--B\n"
 _NOTEBOOK = {
     "cells": [
@@ -159,6 +167,12 @@ ROWS = (
     Row("DOCX", "counted", "images", "a.docx", lambda: _word(_IMAGE), "gone", "1 image"),
     Row("XLSX, ODS", "kept", "every cell, in one table across empty lines", "a.xlsx",
         lambda: make.xlsx({"S": [["Cost", "", 300], ["Sum", "", 280]]}), "| Cost | 300 |"),
+    Row("XLSX, ODS", "kept", "percentages, leading zeros, dates, units", "a.ods",
+        lambda: make.odt(_SHEET, kind="spreadsheet"), "| 7.5% |", "1 comment"),
+    Row("XLSX, ODS", "counted", "comments (ODS)", "a.ods",
+        lambda: make.odt(_SHEET, kind="spreadsheet"), "Agreed", "1 comment"),
+    Row("PDF", "kept", "raised and lowered digits", "a.pdf",
+        lambda: make.pdf(["BT 50 700 Td /F 12 Tf (Up to 10) Tj /F 7 Tf 5 Ts (6) Tj ET"]), "10⁶"),
     Row("PDF", "kept", "values of forms", "a.pdf",
         _form("/Subtype/Widget/FT/Tx/T(f1)/V(Hydra GmbH)"), "Hydra GmbH"),
     Row("PDF", "kept", "notes", "a.pdf",
