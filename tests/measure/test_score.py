@@ -55,6 +55,7 @@ FULL = Row(
         "answerability": "underspecified",
         "falsified": True,
         "column": 1,
+        "cited": ("2",),
     },
 )
 ECHO = CompleteReply(FULL.response_text, tokens=(("b", -1.0), ("c", -3.0)))
@@ -200,8 +201,10 @@ def test_default_measures_are_those_the_rows_have_fields_for() -> None:
     answered = Row("r", "?", "a", "b")
     assert taken([answered]) == ["Contains", "TokenF1"]
     everything = ["nDCG@10", "Recall@5", "KPrecision(content+bigrams)", "Contains", "TokenF1"]
-    assert taken([Row("x", "?"), FULL]) == everything
-    assert taken([FULL], MODELS) == [*everything, "BERTScore(recall)"]
+    assert taken([Row("x", "?"), FULL]) == [*everything, "RejectionRate"]
+    assert taken([FULL], MODELS) == [*everything, "BERTScore(recall)", "RejectionRate"]
+    asked = Row("r", "?", "a", "b", metadata={"answerable": True})
+    assert taken([asked]) == ["Contains", "TokenF1", "FalseRejectionRate"]
     chosen = default_measures([FULL])
     assert all(measure.definition.model == "none" for measure in chosen.measures)
     assert chosen.left_out["Faithfulness"] == "no chat model judges: `judge.model`"
