@@ -30,13 +30,16 @@ def turns_of(
 ) -> tuple[str, tuple[Message, ...]]:
     """The question and the turns before it. System messages are left out: the persona is ours.
 
+    Of earlier turns the text alone is read: an image in one does not lock the conversation.
+
     Raises:
-        ApiError: There is no question, or a message holds something else than text.
+        ApiError: There is no question, or it holds something else than text.
     """
     turns: list[Message] = []
+    last = max((n for n, message in enumerate(messages) if message.role == "user"), default=-1)
     for number, message in enumerate(messages):
         try:
-            text = message.plain_text()
+            text = message.plain_text(strict=number == last)
         except ValueError as error:
             raise ApiError(
                 400, str(error), "unsupported_content", param=f"{param}.{number}.content"

@@ -141,7 +141,7 @@ async def embeddings(
         vectors = await work.result(
             project.runner.arun(flow, scope=work.scope, trace=work.trace, sources=sources)
         )
-        tokens = sum(await asyncio.to_thread(_token_counts, project.count, texts))
+        tokens = sum(await asyncio.to_thread(lambda: list(map(project.count, texts))))
     length = int(vectors.shape[1])
     if body.dimensions not in (None, length):
         raise ApiError(400, f"vectors of {model} have {length} dimensions", param="dimensions")
@@ -156,10 +156,6 @@ async def embeddings(
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     name = body.model or work.opened.name
     return JSONResponse({"object": "list", "data": data, "model": name, "usage": usage})
-
-
-def _token_counts(count: Any, texts: Sequence[str]) -> list[int]:
-    return [count(text) for text in texts]
 
 
 def _encoded_vector(vector: Vector, form: str) -> list[float] | str:

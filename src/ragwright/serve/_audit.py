@@ -172,7 +172,10 @@ class Audited:
             if replaced:
                 return
             if message["type"] == "http.response.start":
-                streaming = _is_stream(message)
+                streaming = any(
+                    name == b"content-type" and value.startswith(_STREAM)
+                    for name, value in message["headers"]
+                )
                 outcome = "begun" if streaming else ""
                 try:
                     await self._store(scope, message["status"], outcome)
@@ -243,7 +246,11 @@ class Audited:
 
 def _kind_of(scope: Scope, route: str, status: int, note: Note) -> EventKind | None:
     if status == 401 and note.kind is None:
-        return "sign-in failed" if _sent_secret(scope) else None
+        return (
+            "sign-in failed"
+            if any(name in (b"authorization", b"x-api-key") for name, _ in scope["headers"])
+            else None
+        )
     usual = _KINDS.get((scope["method"], route))
     if status in _NO_RIGHT and note.kind != "sign-in failed":
         return "refused" if usual or note.kind or status != 404 else None
@@ -258,16 +265,6 @@ def _outcome(kind: EventKind, status: int) -> str:
     if kind == "refused" or status in _NO_RIGHT:
         return "refused"
     return "done" if status < 400 else "failed"
-
-
-def _sent_secret(scope: Scope) -> bool:
-    return any(name in (b"authorization", b"x-api-key") for name, _ in scope["headers"])
-
-
-def _is_stream(message: Message) -> bool:
-    return any(
-        name == b"content-type" and value.startswith(_STREAM) for name, value in message["headers"]
-    )
 
 
 def _origin(scope: Scope, proxy: ProxyOptions) -> str:

@@ -54,8 +54,9 @@ class Door:
             self._same_site(request)
             receive = self._bounded_receive(request, receive)
         except (ApiError, RagwrightError) as error:
+            is_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
             refused: Response = error_reply(error, request)
-            if refused.status_code == 401 and _is_page(request):
+            if refused.status_code == 401 and is_page:
                 query = urlencode({"next": f"{request.url.path}?{request.url.query}".rstrip("?")})
                 refused = RedirectResponse(f"/login?{query}", 303)
             await refused(scope, receive, send)
@@ -178,11 +179,6 @@ def _require_readable_host(request: Request) -> None:
         is_readable = False
     if not is_readable:
         raise ApiError(400, "the Host header cannot be read", "host")
-
-
-def _is_page(request: Request) -> bool:
-    """True for a browser that opens a page."""
-    return request.method == "GET" and "text/html" in request.headers.get("accept", "")
 
 
 def _is_same_host(origin: str, host: str) -> bool:

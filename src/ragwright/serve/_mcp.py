@@ -180,7 +180,9 @@ class _Tools:
                 id=f"{hit.document_id}#{hit.start}-{hit.end}",
                 title=" > ".join(dict.fromkeys((hit.title or hit.document_id, *hit.headings))),
                 url=self._passage_url(work, citation(hit.rank, hit), hit.text),
-                snippet=_passage_snippet(hit.text),
+                snippet=shorten(hit.text, _SNIPPET, placeholder=" …")
+                if " " in hit.text
+                else hit.text[:_SNIPPET],
             )
             for hit in retrieval.hits
         ]
@@ -336,11 +338,6 @@ def _whole_words(text: str, first: int, last: int) -> tuple[int, int]:
         blanks = [m.start() for m in re.finditer(r"\s", text[last - _WORD : last])]
         end = last - _WORD + blanks[-1] + 1 if blanks and last > _WORD else last
     return (begin, end) if begin < end else (first, last)
-
-
-def _passage_snippet(text: str) -> str:
-    """The beginning of a passage on one line, cut at a blank."""
-    return shorten(text, _SNIPPET, placeholder=" …") if " " in text else text[:_SNIPPET]
 
 
 class _Server(MCPServer[Any]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -38,6 +39,28 @@ class OtherOrigins(CORSMiddleware):
     def is_allowed_origin(self, origin: str) -> bool:
         """True for an origin of the settings, which may change while the server runs."""
         return origin in self._service.options.cors
+
+
+def clean_requests(app: ASGIApp, prefix: str) -> ASGIApp:
+    """ASGI middleware: HEAD is asked as GET, and paths of the API in their clean form.
+
+    The server sends no body for HEAD. An agent's connection is not opened by it: it has no end.
+    """
+
+    async def cleaned(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            path = re.sub(r"^/+", "/", scope["path"])
+            path = re.sub(rf"^((?:{re.escape(prefix)})?/v1)/+(.*?)/*$", r"\1/\2", path)
+            as_get = scope["method"] == "HEAD" and "/mcp" not in path
+            scope = {
+                **scope,
+                "path": path,
+                "raw_path": path.encode(),
+                "method": "GET" if as_get else scope["method"],
+            }
+        await app(scope, receive, send)
+
+    return cleaned
 
 
 class BelowPath:

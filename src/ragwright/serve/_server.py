@@ -34,7 +34,7 @@ from ._door import Door
 from ._errors import documented, install_errors
 from ._identity import is_loopback
 from ._logs import LogForm, Logged, log_to_stderr
-from ._outside import BelowPath, OtherOrigins
+from ._outside import BelowPath, OtherOrigins, clean_requests
 from ._service import Service, Serving
 from .pages import page_routes
 
@@ -112,7 +112,8 @@ def make_app(serving: Serving) -> ASGIApp:
     app.mount("/mcp", agents)
     door = OtherOrigins(Door(app, service), service)
     measured = _metrics.Measured(BelowPath(door, service), metrics)
-    return Logged(Audited(measured, service), partial(find_route, app))
+    logged = Logged(Audited(measured, service), partial(find_route, app))
+    return clean_requests(logged, service.options.prefix)
 
 
 _metrics_router = APIRouter()

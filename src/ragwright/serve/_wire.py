@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator, model_validator
 
 from ._options import ServeOptions
 
@@ -15,9 +15,17 @@ Text = Annotated[str, Field(min_length=1, max_length=_LONGEST)]
 
 
 class Body(BaseModel):
-    """A body; keys that it does not name are ignored, as OpenAI's clients send many."""
+    """A body; keys that it does not name are ignored, as OpenAI's clients send many.
+
+    ``null`` means that a key is not given: both of OpenAI's clients send it so.
+    """
 
     model_config = ConfigDict(extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: Any) -> Any:
+        return {k: v for k, v in data.items() if v is not None} if isinstance(data, dict) else data
 
 
 _TEXTS = frozenset({"text", "input_text", "output_text"})
@@ -37,8 +45,8 @@ class ChatMessage(Body):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[ContentPart] | None = None
 
-    def plain_text(self) -> str:
-        """The text of its parts.
+    def plain_text(self, *, strict: bool = True) -> str:
+        """The text of its parts; unless ``strict``, what is not text is left out.
 
         Raises:
             ValueError: It holds something else than text, such as an image.
@@ -46,9 +54,9 @@ class ChatMessage(Body):
         if not isinstance(self.content, list):
             return self.content or ""
         other = next((part.type for part in self.content if part.type not in _TEXTS), None)
-        if other is not None:
+        if strict and other is not None:
             raise ValueError(f"a message holds a part of type {other!r}; only text is read")
-        return "\n".join(part.text for part in self.content)
+        return "\n".join(part.text for part in self.content if part.type in _TEXTS)
 
 
 class StreamOptions(Body):
@@ -122,11 +130,16 @@ class EmbeddingsRequest(Body):
     input_type: Literal["query", "passage"] = "passage"
     dimensions: int | None = None
 
-    @field_validator("input")
+    @field_validator("input", mode="before")
     @classmethod
-    def _require_texts(cls, texts: str | list[str]) -> str | list[str]:
+    def _require_texts(cls, texts: Any) -> Any:
         if not texts or len(texts if isinstance(texts, list) else [texts]) > 2048:
             raise ValueError("give 1 to 2,048 texts")
+        if isinstance(texts, list) and any(isinstance(text, int | list) for text in texts):
+            raise ValueError(
+                "these are tokens of another model; send texts "
+                "(LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False))"
+            )
         return texts
 
 

@@ -111,12 +111,9 @@ def _comparison_values(bench: Workbench, wanted: _Wanted) -> dict[str, Any]:
 
 def _difference_span(comparisons: Comparisons) -> tuple[float, float] | None:
     """A common axis for the differences; it holds 0."""
-    ends = [e for entry in comparisons.measures for e in _interval_ends(entry.deciding)]
+    deciding = [entry.deciding for entry in comparisons.measures]
+    ends = [end for one in deciding for end in (one.low, one.high, one.difference)]
     return span_of([0.0, *ends])
-
-
-def _interval_ends(comparison: Comparison) -> tuple[float | None, float | None, float | None]:
-    return comparison.low, comparison.high, comparison.difference
 
 
 def _overall_state(comparisons: Comparisons) -> str:
@@ -172,7 +169,8 @@ def _changed_rows(
         before = others.get(after.row_id)
         if before is None:
             continue
-        both = [(_score_of(before, score.measure), score) for score in after.scores]
+        scores_before = {score.measure: score for score in before.scores}
+        both = [(scores_before.get(score.measure), score) for score in after.scores]
         cells = [
             _score_cell(first, score)
             for first, score in both
@@ -202,10 +200,6 @@ def _changed_rows(
                 }
             )
     return sorted(rows, key=lambda row: row["order"])
-
-
-def _score_of(result: RowResult, measure: str) -> Score | None:
-    return next((score for score in result.scores if score.measure == measure), None)
 
 
 def _score_cell(before: Score, after: Score) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from ...core import RagwrightError
 from ...drafting import OutputQuery, ScoreOrder, ServedScore
 from ...measure import parse_measures
-from ...monitoring import DriftReport, MeasureDrift, Moved, measure_options, shown_day
+from ...monitoring import DriftReport, MeasureDrift, measure_options, shown_day
 from ...workbench import Workbench
 from .._api import caller_of, service_of
 from .._errors import ApiError
@@ -117,7 +117,10 @@ def _score_figures(bench: Workbench) -> dict[str, Any]:
     options = measure_options(bench.project.settings)
     scores = bench.outputs.scores
     report = _drift_report(bench)
-    moves = sorted({move for drift in report.measures for move in drift.moves}, key=_move_order)
+    moves = sorted(
+        {move for drift in report.measures for move in drift.moves},
+        key=lambda move: (move.day, move.part, move.before, move.after),
+    )
     newest = moves[-_MOVES:]
     days = {day: number for number, day in enumerate(dict.fromkeys(m.day for m in newest), 1)}
     return {
@@ -167,10 +170,6 @@ def _days_of_measure(days: Mapping[str, int], drift: MeasureDrift) -> dict[str, 
     """The days that belong in the plot of a measure: on them something of it changed."""
     own = {move.day for move in drift.moves}
     return {day: number for day, number in days.items() if day in own}
-
-
-def _move_order(move: Moved) -> tuple[str, str, str, str]:
-    return move.day, move.part, move.before, move.after
 
 
 @router.get("/outputs/{name}", response_class=HTMLResponse)

@@ -205,6 +205,7 @@ def _review_values(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any
     neighbours = [ids[(at + step) % len(ids)] if ids and len(ids) > 1 else "" for step in (-1, 1)]
     if at < 0 and current is not None:  # decided already, so no longer in the queue
         neighbours = [ids[-1] if ids else "", _next_waiting(review.rows, current.id, set(ids))]
+    decisions = labels.by_row.get(current.id, {}) if current else {}
     return {
         "title": f"Testset {path.name}",
         "name": path.name,
@@ -224,9 +225,8 @@ def _review_values(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any
         "own": len(own),
         "agreement": agreement,
         "row": None if current is None else _row_values(bench, current),
-        "decisions": _visible_decisions(labels.by_row.get(current.id, {}), queue.by)
-        if current
-        else [],
+        # Hidden from those who have not decided yet.
+        "decisions": sorted(decisions.items()) if queue.by in decisions else [],
         "decided": own.get(current.id, "") if current else "",
         "place": at + 1,
         "of": len(ids),
@@ -235,11 +235,6 @@ def _review_values(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any
         "can_undo": bool(own),
         "action": f"/testsets/{quote(path.name)}",
     }
-
-
-def _visible_decisions(decisions: Any, by: str) -> list[tuple[str, str]]:
-    """Return what people decided; hidden from those who have not decided yet."""
-    return sorted(decisions.items()) if by in decisions else []
 
 
 def _row_values(bench: Workbench, row: Row) -> dict[str, Any]:
