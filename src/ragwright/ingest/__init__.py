@@ -6,6 +6,7 @@ from ._arxiv import ArxivReader
 from ._beir import BeirReader
 from ._chunkers import HeadedChunker, make_chunker
 from ._chunks import check_spans
+from ._encoding import decode
 from ._extract import Attachment, Extract, markdown_headings
 from ._fetch import FetchHandler
 from ._files import FileReader
@@ -80,6 +81,7 @@ __all__ = [
     "check_parser_name",
     "check_spans",
     "clean_metadata",
+    "decode",
     "default_readers",
     "engine_name",
     "extract_bytes",

@@ -3,7 +3,7 @@
 from ._alignment import BertScorer, MoverScorer, mover_score, transport
 from ._capability import is_refusal
 from ._catalogue import custom_measure, definitions
-from ._compare import Comparison, Comparisons, compare_rows
+from ._compare import Comparison, Comparisons, compare_rows, paired_by_question
 from ._defaults import ChosenMeasures, default_measures, ranking_measures
 from ._definition import Definition, MeasureScale
 from ._edit import common_subsequence, edit_distance
@@ -174,6 +174,7 @@ __all__ = [
     "opened_judge",
     "ordered",
     "p_text",
+    "paired_by_question",
     "parse_measure",
     "parse_measures",
     "parse_rule",

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field, replace
 from ..core import MeasureError
 from ._catalogue import definitions, find
 from ._definition import Definition, MeasureScale
-from ._ragas import NEAREST, OURS
+from ._ragas import NEAREST, OF_TOOLS, OURS
 from ._rubric import NAME
 
 _TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@(\d{1,9}))?")
 _CUSTOM = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_ROUGE = re.compile(r"(?i)\Arouge[-_ ]?([1-9]|l|w|s|su)\Z")
+_CUT = re.compile(r"([A-Za-z_]*[A-Za-z])_(\d{1,9})")
 _LONGEST = 500  # characters of a measure's text; numbers in it must be short enough for int()
 _COMMA = re.compile(r",(?![^(]*\))")  # not inside brackets
 
@@ -93,15 +95,20 @@ def on_scale(measure: Measure, scale: MeasureScale | None) -> Measure:
 def parse_measure(text: str) -> Measure:
     """The measure written as a text such as ``nDCG@10`` or ``Recall(rel=2)@100``.
 
-    Names of ragas are read too where a measure of ours has their definition; ``faithfulness`` is
-    then ``Claims``. ``module:function`` is a function of the user; it is not imported here.
+    Names of other tools are read too where a measure of ours has their definition: ragas'
+    ``faithfulness`` is ``Claims``, ``recip_rank`` ``MRR``, ``ndcg_cut_10`` ``nDCG@10``, ``ROUGE-L``
+    ``ROUGE(L)``. So are ours in other capitals, unless ragas calls something else so.
+    ``module:function`` is a function of the user; it is not imported here.
 
     Raises:
         MeasureError: Not of that form, or unknown; the nearest known name is given.
     """
     if len(text) <= _LONGEST and _CUSTOM.fullmatch(text.strip()):
         return Measure(text.strip())
-    match = _TEXT.fullmatch(text.strip()) if len(text) <= _LONGEST else None
+    form = _ROUGE.sub(lambda m: f"ROUGE({m[1].upper()})", text.strip()[:_LONGEST])
+    if (cut := _CUT.fullmatch(form)) and _own_name(cut[1]) != cut[1]:
+        form = f"{cut[1]}@{cut[2]}"
+    match = _TEXT.fullmatch(form) if len(text) <= _LONGEST else None
     if match is None:
         raise MeasureError(
             f"cannot read {text.strip()[:_LONGEST]!r} as a measure",
@@ -114,7 +121,16 @@ def parse_measure(text: str) -> Measure:
         )
     if name in OURS and not parameter:
         name, _, parameter = OURS[name].removesuffix(")").partition("(")
-    return Measure(name, parameter or "", None if cutoff is None else int(cutoff))
+    return Measure(_own_name(name), parameter or "", None if cutoff is None else int(cutoff))
+
+
+def _own_name(name: str) -> str:
+    """Our name for one of another tool, or for ours in other capitals; else the same."""
+    plain = name.lower()
+    known = {definition.name.lower(): definition.name for definition in definitions()}
+    if name in known.values() or plain in map(str.lower, (*OURS, *NEAREST)):
+        return name
+    return OF_TOOLS.get(plain) or known.get(plain, name)
 
 
 def parse_measures(texts: str | Iterable[str | Measure]) -> tuple[Measure, ...]:

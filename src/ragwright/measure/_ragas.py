@@ -1,4 +1,4 @@
-"""Names of ragas: those with the definition of one of our measures, and those without.
+"""Names of other tools: those with the definition of one of our measures, and those without.
 
 Several of its names are spelt as measures of ours that are something else: its ``faithfulness``
 is a share of claims, our ``Faithfulness`` a grade from 1 to 5. So names are never matched by
@@ -26,6 +26,28 @@ OURS: Mapping[str, str] = {
     "ResponseRelevancy": "QuestionSimilarity",
 }
 """A name of ragas -> the text of our measure with the same definition."""
+
+OF_TOOLS: Mapping[str, str] = {
+    "ap": "MAP",
+    "average_precision": "MAP",
+    "em": "ExactMatch",
+    "f1": "TokenF1",
+    "hit": "HitRate",
+    "hits": "HitRate",
+    "hit_rate": "HitRate",
+    "levenshtein": "EditDistance",
+    "map_cut": "MAP",
+    "mean_average_precision": "MAP",
+    "mean_reciprocal_rank": "MRR",
+    "ndcg_cut": "nDCG",
+    "p": "Precision",
+    "r": "Recall",
+    "recip_rank": "MRR",
+    "rr": "MRR",
+    "success": "HitRate",
+    "token_f1": "TokenF1",
+}
+"""A name of trec_eval, ir_measures or SQuAD, in lower case -> our measure of that definition."""
 
 NEAREST: Mapping[str, str] = {
     "answer_similarity": "AnswerCorrectness, a quarter of which it is",

@@ -109,7 +109,9 @@ def assign_splits(
         elif cluster in declared:
             splits[row.id] = "confirm" if declared[cluster] == {"confirm"} else "tune"
         else:
-            splits[row.id] = "confirm" if _uniform_number(cluster) < share else "tune"
+            # A number in [0, 1) that depends only on the cluster's name.
+            uniform = int(text_hash(f"split\x00{cluster}")[:12], 16) / 16**12
+            splits[row.id] = "confirm" if uniform < share else "tune"
     return splits
 
 
@@ -194,8 +196,3 @@ def joined(ties: Mapping[str, Sequence[str]]) -> dict[str, str]:
             root_key = root(keys[0])
             names[root_key] = min(names.get(root_key, cluster_name), cluster_name)
     return {row: names[root(keys[0])][1:] for row, keys in ties.items()}
-
-
-def _uniform_number(name: str) -> float:
-    """Return a number in [0, 1) that depends only on the name."""
-    return int(text_hash(f"split\x00{name}")[:12], 16) / 16**12

@@ -406,7 +406,12 @@ def stored_sweep(project: Project, name: str) -> _Swept:
     study = stored_study(run.manifest["study"])
     measures = parse_measures(run.manifest["measures"])
     [objective, *_] = objectives_of(run.manifest["objectives"], measures)
-    trials = tuple(trial for trial in stored_trials(project, run.id) if _first_judge(study, trial))
+    first = {axis.key: axis.values[0] for axis in study.judging if axis.values}
+    trials = tuple(
+        trial
+        for trial in stored_trials(project, run.id)
+        if all(trial.values.get(key, value) == value for key, value in first.items())
+    )
     swept = _Swept(run, study, trials, measures, objective)
     if not swept.board or not any(not trial.number and trial.run for trial in trials):
         raise StudyError(
@@ -414,14 +419,6 @@ def stored_sweep(project: Project, name: str) -> _Swept:
             hint="see its trials: ragwright report, or sweep again",
         )
     return swept
-
-
-def _first_judge(study: Study, trial: TrialResult) -> bool:
-    return all(
-        trial.values.get(axis.key, axis.values[0]) == axis.values[0]
-        for axis in study.judging
-        if axis.values
-    )
 
 
 def _trial_rows(project: Project, trial: TrialResult) -> Sequence[RowResult]:

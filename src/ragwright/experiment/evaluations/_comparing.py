@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 
 from ...core import TestsetError
-from ...measure import Comparisons, MeasureScale, compare_rows
+from ...measure import Comparisons, MeasureScale, compare_rows, paired_by_question
 from ._clusters import (
     DOCUMENT,
     GOLD_PASSAGES,
@@ -75,7 +76,8 @@ def compare_evaluations(
 ) -> Comparisons:
     """Compare the rows of b with those of a; see :func:`ragwright.measure.compare_rows`.
 
-    A measure scored by two different judges gets no verdict; see :func:`scored_differently`.
+    Rows that have only their number for an id are paired by their questions. A measure scored by
+    two different judges gets no verdict; see :func:`scored_differently`.
 
     Args:
         a: The baseline evaluation.
@@ -88,14 +90,20 @@ def compare_evaluations(
         MeasureError: They share no row or no measure.
         TestsetError: A row has different questions in the two evaluations.
     """
-    questions = {result.row_id: result.row.user_input for result in a.results if result.row}
-    for result in b.results:
-        other = questions.get(result.row_id)
-        if result.row and other is not None and other != result.row.user_input:
-            raise TestsetError(
-                f"row {result.row_id!r} has different questions in the two runs",
-                hint="compare runs of one testset",
-            )
+    asked, also = (
+        {result.row_id: result.row.user_input for result in run.results if result.row}
+        for run in (a, b)
+    )
+    different = [row for row in asked if row in also and asked[row] != also[row]]
+    numbered = all(map(str.isdecimal, asked)) or all(map(str.isdecimal, also))
+    if different and not numbered:
+        raise TestsetError(
+            f"row {different[0]!r} has different questions in the two runs",
+            hint="compare runs of one testset",
+        )
+    if different or (numbered and not asked.keys() & also.keys()):  # without ids of their own
+        ids, clusters = paired_by_question(asked.items(), also.items()), None
+        a = replace(a, results=tuple(replace(r, row_id=ids[r.row_id]) for r in a.results if r.row))
     sides = [{result.row_id: result.scores for result in run.results} for run in (a, b)]
     scales: dict[str, MeasureScale | None] = {}
     for summary in (*a.summaries, *b.summaries):

@@ -132,7 +132,8 @@ def planned(
     plan = project.plan()
     settings = {**searched, **answering_settings(project, personas, plan)}
     system = EvaluatedProject(target, project.pair.key, searching, settings)
-    rows = _with_shallow_ranks(_with_measures_note(rows, choice), wanted_measures, searching.top_k)
+    noted = replace(rows, notes=(*rows.notes, choice.note)) if choice.note else rows
+    rows = _with_shallow_ranks(noted, wanted_measures, searching.top_k)
     asking = partial(_answer_question, project.persona, target, plan)
     work = answering_work(system, asking, rows, wanted_measures, setup)
     return rows, wanted_measures, replace(work, count=project.count)
@@ -154,11 +155,6 @@ def _as_answered(rows: Iterable[Row], *, near: bool) -> tuple[Row, ...]:
         )
         for row in rows
     )
-
-
-def _with_measures_note(rows: Testset, choice: ChosenMeasures) -> Testset:
-    """Add a note on the measures that were left out."""
-    return replace(rows, notes=(*rows.notes, choice.note)) if choice.note else rows
 
 
 def _answer_question(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...core import Score, counted
+from ...core import counted
 from ...measure import MeasureScale, known_scale
 from ._results import RowResult, row_values
 
@@ -97,7 +97,13 @@ def weak_rows(
     ordered: list[tuple[float, WeakRow]] = []
     for result in results:
         for score in result.scores:
-            if score.measure != measure or not _is_scored_or_failed(score):
+            if score.measure != measure or (
+                score.value is None
+                and (
+                    score.state not in ("abstained", "errored", "judge_invalid")
+                    or score.unanswerable
+                )
+            ):
                 continue
             worse = score.value is None or bound is None
             if not worse and score.value is not None and bound is not None:
@@ -108,13 +114,6 @@ def weak_rows(
                 row = WeakRow(measure, result.row_id, question, score.value, score.state)
                 ordered.append((order, row))
     return tuple(row for _, row in sorted(ordered, key=lambda pair: pair[0])[:most])
-
-
-def _is_scored_or_failed(score: Score) -> bool:
-    """True if a score is a value or a failure of the system; a row without gold is neither."""
-    return score.value is not None or (
-        score.state in ("abstained", "errored", "judge_invalid") and not score.unanswerable
-    )
 
 
 def _best_value(scale: MeasureScale | None) -> float | None:

@@ -57,7 +57,11 @@ def plain_why(analyzer: TokenSource, answer: Answer, marks: Marks) -> dict[str, 
                 "text": hit.text,
                 "words": matched,
                 "others": not matched and "keyword" in hit.channels,
-                "places": _places({name: score.rank for name, score in hit.channels.items()}),
+                "places": [
+                    f"{_ordinal(score.rank)} {_WAYS[name]}"
+                    for name, score in hit.channels.items()
+                    if name in _WAYS
+                ],
                 "numbers": numbers.get(hit.chunk_id, ()),
             }
         )
@@ -70,11 +74,6 @@ def plain_why(analyzer: TokenSource, answer: Answer, marks: Marks) -> dict[str, 
         "unfound": any(note.startswith("no keyword hits") for note in answer.notes),
         "quoted": sum(bool(passage["numbers"]) for passage in read),
     }
-
-
-def _places(ranks: Mapping[str, int]) -> Sequence[str]:
-    """Such as ``1st by its words``, for the ways that a reader can make sense of."""
-    return [f"{_ordinal(rank)} {_WAYS[name]}" for name, rank in ranks.items() if name in _WAYS]
 
 
 def _ordinal(rank: int) -> str:

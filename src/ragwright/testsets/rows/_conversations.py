@@ -88,13 +88,13 @@ def _column_of(record: Mapping[str, Any]) -> str | None:
             return None
         if isinstance(content, Mapping):
             content = content.get("messages")
-        if isinstance(content, list) and (column == "user_input" or _holds_turns(content)):
+        if isinstance(content, list) and (
+            column == "user_input"
+            or not content
+            or any(isinstance(entry, Mapping) for entry in content)
+        ):
             return column
     return None
-
-
-def _holds_turns(content: Sequence[Any]) -> bool:
-    return not content or any(isinstance(entry, Mapping) for entry in content)
 
 
 def _history_of(content: Any, where: str) -> tuple[Turn, ...]:

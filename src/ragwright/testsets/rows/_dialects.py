@@ -104,7 +104,7 @@ def with_known_names(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     renamed: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for column, content in record.items():
-        name = column if column in _NAMES else _SPELT.get(_bare_name(column), column)
+        name = column if column in _NAMES else _SPELT.get(_PLAIN.sub("", column).casefold(), column)
         if name in renamed:
             raise TestsetError(
                 f"columns {sources[name]!r} and {column!r} mean the same, {name}",
@@ -113,10 +113,6 @@ def with_known_names(record: Mapping[str, Any], where: str) -> dict[str, Any]:
             )
         renamed[name], sources[name] = content, column
     return renamed
-
-
-def _bare_name(column: str) -> str:
-    return _PLAIN.sub("", column).casefold()
 
 
 def from_cells(record: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -135,14 +131,14 @@ def from_cells(record: Mapping[str, Any], where: str) -> dict[str, Any]:
         ):
             parsed[column] = list_of(cell.strip(), where)
         elif isinstance(cell, str) and column in _ID_LISTS | _SEVERAL:
-            parsed[column] = _split_cell(cell, "|" if "|" in cell or column in _SEVERAL else ";")
+            parsed[column] = [
+                part.strip()
+                for part in cell.split("|" if "|" in cell or column in _SEVERAL else ";")
+                if part.strip()
+            ]
         else:
             parsed[column] = [cell] if isinstance(cell, str) and column in _LISTS else cell
     return parsed
-
-
-def _split_cell(cell: str, mark: str) -> list[str]:
-    return [part.strip() for part in cell.split(mark) if part.strip()]
 
 
 def without_scores(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from ...core import TestsetError, csv_text, require
+from ...ingest import decode
 from ._files import objects_of, once, opened
 
 Record: TypeAlias = tuple[str, dict[str, Any]]
@@ -276,20 +277,28 @@ def _json_error(error: Exception, path: Path, line: int) -> TestsetError:
     )
 
 
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?')
+"""First line of a table by which Excel names the separator."""
+
+
 def _table_records(path: Path, separator: str) -> Iterator[Record]:
     """Read the lines of a table under the names of its first one."""
     csv.field_size_limit(max(csv.field_size_limit(), _MOST_OF_A_CELL))
     with opened(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        text = _table_text(file, path)
         reader: Any = None
+        head, skipped = text.readline(), 1
+        if stated := _SEPARATOR_LINE.fullmatch(head.strip("\r\n")):
+            separator = stated[1]
+        else:
+            skipped = text.seek(0)
         try:
-            if separator == ",":
-                separator = _likely_separator(text.readline())
-                text.seek(0)
+            if separator == "," and not skipped:
+                separator = _likely_separator(head)
             reader = csv.reader(text, delimiter=separator, strict=True)
             names = _column_names([csv_text(name) for name in next(reader, [])], path)
             for cells in reader:
-                where = f"{path}:{reader.line_num}"
+                where = f"{path}:{reader.line_num + skipped}"
                 if len(cells) > len(names):
                     raise TestsetError(
                         f"{len(cells)} cells under {len(names)} column names",
@@ -300,12 +309,21 @@ def _table_records(path: Path, separator: str) -> Iterator[Record]:
                 if cells_by_name:
                     yield where, cells_by_name
         except csv.Error as error:
-            line = 1 if reader is None else reader.line_num
+            line = 1 if reader is None else reader.line_num + skipped
             raise TestsetError(f"not a table: {error}", where=f"{path}:{line}") from error
-        except UnicodeDecodeError as error:
-            raise TestsetError(
-                "the file is not UTF-8", where=str(path), hint="save the file as UTF-8"
-            ) from error
+
+
+def _table_text(file: IO[bytes], path: Path) -> IO[str]:
+    """The text of a table: UTF-8, else what Excel writes, or what its bytes are likely to be."""
+    try:
+        for line in file:
+            line.decode()
+    except UnicodeDecodeError:
+        file.seek(0)
+        text = decode(file.read(), str(path)).text
+        return io.StringIO(text.removeprefix("\ufeff"), newline="")
+    file.seek(0)
+    return io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
 
 
 def _likely_separator(head: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import measure
-from ...core import GoldSpan, MetaValue, Row, TestsetError, Turn
+from ...core import GoldSpan, MetaValue, Row, TestsetError
 from ._conversations import one_question_each
 from ._dialects import (
     ALIASES,
@@ -203,16 +203,12 @@ def _type_error(name: str, content: Any, expected: str, where: str) -> TestsetEr
 
 
 def _checked_text(name: str, content: Any, where: str) -> str:
+    """Return a text; a number is its text."""
+    if isinstance(content, int | float) and not isinstance(content, bool):
+        return str(content)
     if not isinstance(content, str):
         raise _type_error(name, content, "a string", where)
     return content
-
-
-def _checked_id(name: str, content: Any, where: str) -> str:
-    """Return an id as a string; whole numbers are accepted."""
-    if isinstance(content, int) and not isinstance(content, bool):
-        return str(content)
-    return _checked_text(name, content, where)
 
 
 def _checked_texts(name: str, content: Any, where: str) -> tuple[str, ...]:
@@ -220,7 +216,7 @@ def _checked_texts(name: str, content: Any, where: str) -> tuple[str, ...]:
         content = [content]
     if not isinstance(content, list):
         raise _type_error(name, content, "a list of strings", where)
-    return tuple(_checked_id(f"an entry of {name}", entry, where) for entry in content)
+    return tuple(_checked_text(f"an entry of {name}", entry, where) for entry in content)
 
 
 def _checked_grades(name: str, content: Any, where: str) -> dict[str, int]:
@@ -254,10 +250,6 @@ def _checked_spans(name: str, content: Any, where: str) -> tuple[GoldSpan, ...]:
     return tuple(spans)
 
 
-def _known_history(name: str, content: Any, where: str) -> tuple[Turn, ...]:
-    return tuple(content)  # read by one_question_each
-
-
 def _metadata_value(name: str, content: Any, where: str) -> MetaValue:
     if isinstance(content, str | int | float | bool):
         return content
@@ -273,7 +265,7 @@ def _checked_metadata(name: str, content: Any, where: str) -> dict[str, MetaValu
 
 
 _CONVERT: dict[str, Callable[[str, Any, str], Any]] = {
-    "id": _checked_id,
+    "id": _checked_text,
     "user_input": _checked_text,
     "response": _checked_text,
     "reference": _checked_text,
@@ -285,5 +277,5 @@ _CONVERT: dict[str, Callable[[str, Any, str], Any]] = {
     "retrieved_spans": _checked_spans,
     "persona_name": _checked_text,
     "metadata": _checked_metadata,
-    "history": _known_history,
+    "history": lambda _, content, __: tuple(content),  # read by one_question_each
 }

@@ -134,7 +134,8 @@ class LeakCheck:
         return _words_with_digits(text, self._language)
 
     def _content(self, text: str) -> frozenset[str]:
-        return _content_stems(text, self._language)
+        digits = " ".join(_words_with_digits(text, self._language))
+        return frozenset(content_words(digits, self._language))
 
 
 _NO_SIGNS = dict.fromkeys(map(ord, string.punctuation))
@@ -149,10 +150,6 @@ def _words_with_digits(text: str, language: str) -> list[str]:
 
 
 @lru_cache(maxsize=8192)
-def _content_stems(text: str, language: str) -> frozenset[str]:
-    return frozenset(content_words(" ".join(_words_with_digits(text, language)), language))
-
-
 def _contains_most(content: frozenset[str], text_content: frozenset[str]) -> bool:
     share = 1.0 if len(content) <= ALL_OF else MOST_OF
     return len(content & text_content) >= share * len(content)

@@ -108,7 +108,11 @@ def _rgb_question(value: Mapping[str, Any], where: str, language: str) -> RgbQue
     return RgbQuestion(
         str(value["id"]),
         question,
-        GoldAnswer(tuple(parts), language or _language_of_script(question)),
+        GoldAnswer(
+            tuple(parts),
+            language
+            or ("en" if any(w.isascii() and w.isalpha() for w in words(question)) else "zh"),
+        ),
         tuple(_distinct_texts("positive", group, where) for group in groups),
         _distinct_texts("negative", value["negative"], where),
         false,
@@ -126,11 +130,6 @@ def _language_of_file(path: Path) -> str:
     """Return the language in the file's name: ``en_fact``, ``zh_int``."""
     head = path.stem.partition("_")[0]
     return head if head in ("en", "zh") else ""
-
-
-def _language_of_script(text: str) -> str:
-    """Return ``zh`` for a text without a word of ASCII letters, else ``en``."""
-    return "en" if any(word.isascii() and word.isalpha() for word in words(text)) else "zh"
 
 
 def _rgb_evidence(question: RgbQuestion, file: str, dropped: Counter[str]) -> Evidence:
