@@ -55,7 +55,6 @@ def test_several_measures_from_a_text_or_a_list() -> None:
     ("text", "named"),
     [
         ("nDGC@10", "nDCG"),
-        ("ndcg@10", "nDCG"),
         ("Recal@5", "Recall"),
         ("Recall", "Recall[(rel=N|norel=skip|rel=N,norel=skip)]@k"),
         ("Recall@0", "k from 1"),
@@ -88,3 +87,17 @@ def test_every_measure_declares_what_it_is() -> None:
         assert set(definition.needs) <= set(Row.__dataclass_fields__)
     names = [d.name.lower() for d in definitions()]
     assert names == sorted(set(names))
+
+
+@pytest.mark.parametrize(
+    ("text", "ours"),
+    [
+        ("RR", "MRR"), ("RR@10", "MRR@10"), ("recip_rank", "MRR"), ("ROUGE-L", "ROUGE(L)"),
+        ("rouge1", "ROUGE(1)"), ("ndcg_cut_10", "nDCG@10"), ("ndcg@10", "nDCG@10"),
+        ("map_cut_100", "MAP@100"), ("P_5", "Precision@5"), ("R@100", "Recall@100"),
+        ("success_1", "HitRate@1"), ("recall_100", "Recall@100"), ("faithfulness", "Claims"),
+        ("Faithfulness", "Faithfulness"), ("AP", "MAP"), ("f1", "TokenF1"),
+    ],
+)  # fmt: skip
+def test_names_of_other_tools_are_read(text: str, ours: str) -> None:
+    assert str(parse_measure(text)) == ours

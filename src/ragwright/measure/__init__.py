@@ -3,7 +3,7 @@
 from ._alignment import BertScorer, MoverScorer, mover_score, transport
 from ._capability import is_refusal
 from ._catalogue import custom_measure, definitions
-from ._compare import Comparison, Comparisons, compare_rows, paired_by_question
+from ._compare import Comparison, Comparisons, compare_rows
 from ._defaults import ChosenMeasures, default_measures, ranking_measures
 from ._definition import Definition, MeasureScale
 from ._edit import common_subsequence, edit_distance
@@ -19,7 +19,7 @@ from ._gate import (
     gate,
     parse_rule,
 )
-from ._gold import GOLD, gold_given, lacks_gold, marked
+from ._gold import GOLD, gold_given, lacks_gold, marked, paired_by_question
 from ._judge import judge
 from ._judge_call import JudgeCall, Judged, asked, object_schema, schema_text
 from ._judged import on_rubric_scales, rubric_names, rubrics_of

@@ -592,21 +592,3 @@ def _doubt_of(comparison: Comparison) -> str:
         return ""
     ends = f"{comparison.lowest:+.4f} and {comparison.highest:+.4f}"
     return f"{rows}, and they could reverse it: with them the difference lies between {ends}"
-
-
-def paired_by_question(
-    first: Iterable[tuple[str, str]], second: Iterable[tuple[str, str]]
-) -> dict[str, str]:
-    """Ids for the rows of a first run: those of the rows of a second one with the same question.
-
-    Rows are (id, question); equal questions are paired in their order. A row that has no partner
-    gets an id that no row has.
-    """
-    ids_of: dict[str, list[str]] = {}
-    for row_id, question in second:
-        ids_of.setdefault(question, []).append(row_id)
-    pairs = {}
-    for row_id, question in first:
-        same = ids_of.get(question)
-        pairs[row_id] = same.pop(0) if same else f"{row_id} of the first run"
-    return pairs

@@ -103,3 +103,21 @@ def counted_apart(pairs: Sequence[tuple[str, str]]) -> str:
         "every row" if len(differing) == len(scored) else f"{len(differing)} of {len(scored)} rows"
     )
     return f"{difference} in {rows}: measure again the run that counted documents"
+
+
+def paired_by_question(
+    first: Iterable[tuple[str, str]], second: Iterable[tuple[str, str]]
+) -> dict[str, str]:
+    """Ids for the rows of a first run: those of the rows of a second one with the same question.
+
+    Rows are (id, question); equal questions are paired in their order. A row that has no partner
+    gets an id that no row has.
+    """
+    ids_of: dict[str, list[str]] = {}
+    for row_id, question in second:
+        ids_of.setdefault(question, []).append(row_id)
+    pairs = {}
+    for row_id, question in first:
+        same = ids_of.get(question)
+        pairs[row_id] = same.pop(0) if same else f"{row_id} of the first run"
+    return pairs

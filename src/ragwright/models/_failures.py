@@ -36,6 +36,23 @@ _UNSUPPORTED = late_pattern(
 
 _TOO_LONG = late_pattern(r"context[_ ](?:length|window)|too (?:large|long)", re.IGNORECASE)
 
+_NO_SYSTEM = late_pattern(
+    r"(?:system|developer)\W{0,3} ?(?:role|message|prompt|turn|instruction)s?\W.{0,40}"
+    r"(?:not|n't|un)|(?:not|n't|un)\w* (?:support|allow|accept|enabl|permit)\w*.{0,20}\bsystem\b"
+    r"|only user (?:and|or) assistant roles|roles must alternate",
+    re.IGNORECASE,
+)
+
+_BATCH = late_pattern(
+    r"batch|too many|array too long|(?:inputs?|texts?|documents?|items?)\b.{0,40}"
+    r"(?:at most|maximum|limit|exceed|more than)"
+    r"|(?:at most|maximum|limit|exceed|more than)\b.{0,40}(?:inputs?|texts?|documents?|items?)\b",
+    re.IGNORECASE,
+)
+_OF_ONE_TEXT = late_pattern(
+    r"token|context|physical|characters|too large to process", re.IGNORECASE
+)
+
 _PLAIN_WORDS = {"echo", "metadata", "n", "stop", "store", "suffix", "tools", "user"}
 """Parameters that are also words of English: a message means them only if it quotes them."""
 
@@ -84,6 +101,11 @@ class Complaint:
         code = error.get("code") or data.get("error_code") or error.get("type") or ""
         text = message if isinstance(message, str) else _value_text(message)
         return cls(text[:_LONGEST], _value_text(code), param)
+
+    def rejects_system(self) -> bool:
+        """True if the model takes no system turn."""
+        text = f"{self.param} {self.message}"
+        return bool(_NO_SYSTEM.search(text)) and not _TOO_LONG.search(text)
 
     def rejects(self, parameters: Collection[str]) -> str | None:
         """The parameter that the server does not know; None for another fault."""
@@ -164,20 +186,45 @@ def failure(
         )
     if status == 408:
         return ModelTimeoutError(problem, where=where)
+    text = f"{complaint.code} {complaint.message}".lower()
+    is_long = "context" in text and ("length" in text or "window" in text or "exceed" in text)
+    if is_long or (status in {413, 500} and _TOO_LONG.search(text)):
+        return PromptTooLongError(problem, where=where, hint=_length_hint(text))
     if status >= 500 or status in {409, 425}:
         return ModelUnavailableError(
             problem, where=where, hint="the server failed; try again later"
         )
-    text = f"{complaint.code} {complaint.message}".lower()
-    if "context" in text and ("length" in text or "window" in text or "exceed" in text):
-        advice = "shorten the prompt: fewer or smaller chunks (top_k, chunk size)"
-        return PromptTooLongError(problem, where=where, hint=advice)
     return ModelRefusedError(problem, where=where, hint=_refusal_hint(status, text))
+
+
+def batch_limit(message: str, sent: int) -> int:
+    """The number of texts that a server takes in a call, by its refusal of ``sent`` ones.
+
+    The number that it names, else half of them; 0 if the number of texts is not what it refuses.
+    """
+    if sent < 2 or not _BATCH.search(message) or _OF_ONE_TEXT.search(message):
+        return 0
+    named = [int(number) for number in re.findall(r"\d{1,5}", message) if 0 < int(number) < sent]
+    return max(named, default=sent // 2)
+
+
+def _length_hint(text: str) -> str:
+    if "max_tokens" in text or "max_completion_tokens" in text:
+        return "lower answer.max_tokens, or set context_window under models:"
+    return (
+        "set context_window under models: (then texts are fitted to it), or shorten the prompt: "
+        "fewer or smaller chunks (top_k, chunk size)"
+    )
 
 
 def _refusal_hint(status: int, text: str) -> str:
     if status == 404 or ("model" in text and "exist" in text):
         return "check the model's name and the base address"
+    if re.search(r"input_type|task_type|asymmetric", text):
+        return (
+            "say what is a query and what a passage: query_params and passage_params under "
+            "models:, such as {input_type: query} and {input_type: passage}"
+        )
     return "the server rejects this request; see its message"
 
 

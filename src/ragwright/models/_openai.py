@@ -8,7 +8,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -270,18 +270,20 @@ class OpenAIEmbeddings:
         self.target = target
         self._server = OpenAIServer(target, connections)
         self._kept: dict[tuple[str, ...], _Part] = {}
+        self._size = target.settings.batch_size or EMBED_BATCH
 
     async def embed(
         self,
         texts: Sequence[str],
         timeout: float | None = None,
         before: Callable[[], Awaitable[None]] | None = None,
+        role: Literal["query", "passage"] = "query",
     ) -> tuple[Matrix, Usage]:
         """Vectors as the server gives them: float32, shape (texts, dimensions), and the usage.
 
-        Texts go in calls of at most ``batch_size``, one after the other; ``before`` is awaited
-        ahead of each. Where a call fails, what came before it is kept: the next attempt sends
-        the rest alone, and its usage counts everything.
+        Texts go in calls of at most ``batch_size``, or what the server takes, which is learnt, one
+        after the other; ``before`` is awaited ahead of each. Where a call fails, what came before
+        it is kept: the next attempt sends the rest alone, and its usage counts everything.
 
         Raises:
             ModelReplyError: Vectors missing, of unequal length, not finite, of an impossible norm
@@ -289,17 +291,23 @@ class OpenAIEmbeddings:
             ModelRefusedError: Vectors of another length than ``dimensions``.
             ModelError: Any other failure of the server.
         """
-        size = self.target.settings.batch_size or EMBED_BATCH
+        params = getattr(self.target.settings, f"{role}_params")
         batches: list[tuple[tuple[str, ...], _Part]] = []
+        start = 0
         try:
-            for start in range(0, len(texts), size):
-                part = tuple(texts[start : start + size])
+            while start < len(texts):
+                part = tuple(texts[start : start + self._size])
                 batch = self._kept.pop(part, None)
                 if batch is None:
                     if before is not None:
                         await before()
-                    batch = await self._embed_batch(part, timeout)
+                    try:
+                        batch = await self._embed_batch(part, timeout, params)
+                    except ModelRefusedError as error:
+                        self._size = self._server.smaller_batch(error, len(part), self._size)
+                        continue
                 batches.append((part, batch))
+                start += len(part)
         except BaseException:  # after a stop or a time limit, too, there may be paid vectors
             self._kept.update(batches)
             for part in list(self._kept)[:-KEPT_PARTS]:
@@ -314,12 +322,13 @@ class OpenAIEmbeddings:
         return np.concatenate(parts), usage
 
     async def _embed_batch(
-        self, texts: Sequence[str], timeout: float | None
+        self, texts: Sequence[str], timeout: float | None, params: Mapping[str, Any]
     ) -> tuple[Matrix, Usage]:
         settings = self.target.settings
         body: dict[str, Any] = {
             "model": self.target.name.name,
             **settings.params,
+            **params,
             "input": list(texts),
             "encoding_format": "base64",
         }

@@ -46,6 +46,12 @@ class ModelSettings:
         None, "Most bytes of one reply, decompressed; 64 MiB where not set.", ge=1
     )
     params: Mapping[str, Any] = option(dict, "Parameters sent unless the request names them.")
+    query_params: Mapping[str, Any] = option(
+        dict, "Parameters sent with queries to embed.", when="index"
+    )
+    passage_params: Mapping[str, Any] = option(
+        dict, "Parameters sent with passages to embed.", when="index"
+    )
     query_prefix: str | None = option(None, "Text put before queries.", when="index")
     passage_prefix: str | None = option(None, "Text put before passages.", when="index")
     pooling: Pooling | None = option(None, "How token vectors become one vector.", when="index")

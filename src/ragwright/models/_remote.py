@@ -187,7 +187,7 @@ class RemoteEmbedHandler(ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
             (name, self.models.embed.long_texts),
         )
         raw, usage = await self._models[name].embed(
-            planned.pieces, request.timeout, lambda: self.pace(name)
+            planned.pieces, request.timeout, lambda: self.pace(name), request.role
         )
         vectors = rule.shaped(raw)
         expected = self.models.known_dimensions.get(name, vectors.shape[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -184,8 +185,16 @@ def _encodable_pair(query: str, passage: str) -> tuple[str, str]:
     )
 
 
+_MOST_PASSAGES = 1000
+"""Most passages of one call, as Cohere and Voyage take them."""
+
+
 class ServerReranker:
-    """A reranking model behind ``POST base/rerank`` (vLLM, Jina, Cohere v2, LocalAI, …).
+    """A reranking model behind ``POST base/rerank``.
+
+    Replies are read in the shapes of Cohere, Jina and vLLM (``results``), Voyage (``data``) and
+    text-embeddings-inference (``texts`` in, a list out). Passages go in calls of at most
+    ``batch_size``, or what the server takes, which is learnt.
 
     Args:
         target: Location of the model; its base may differ from the provider's.
@@ -198,6 +207,8 @@ class ServerReranker:
         self.target = target
         self._server = OpenAIServer(target, connections)
         self.identity = server_identity(target)
+        self._field = "documents"
+        self._size = target.settings.batch_size or _MOST_PASSAGES
 
     async def score(
         self, query: str, passages: Sequence[str], timeout: float | None = None
@@ -208,18 +219,36 @@ class ServerReranker:
             ModelReplyError: Scores missing or not numbers.
             ModelError: Whatever else the server does.
         """
-        if not passages:
-            return (), Usage()
+        scores: tuple[float, ...] = ()
+        total = Usage()
+        while len(scores) < len(passages):
+            part = passages[len(scores) : len(scores) + self._size]
+            try:
+                found, usage = await self._score_part(query, part, timeout)
+            except ModelRefusedError as error:
+                if self._field == "documents" and re.search(r"\btexts\b", error.what):
+                    self._field = "texts"  # text-embeddings-inference
+                else:
+                    self._size = self._server.smaller_batch(error, len(part), self._size)
+                continue
+            scores, total = scores + found, total + usage
+        return scores, total
+
+    async def _score_part(
+        self, query: str, passages: Sequence[str], timeout: float | None
+    ) -> tuple[tuple[float, ...], Usage]:
         body: dict[str, Any] = {
             "model": self.target.name.name,
             **self.target.settings.params,
             "query": query,
-            "documents": list(passages),
+            self._field: list(passages),
             "top_n": len(passages),
         }
+        if self._field == "texts":
+            del body["top_n"]
         data, _ = await self._server.send("/rerank", body, timeout)
         try:
-            scores = _passage_scores(data.get("results"), passages)
+            scores = _passage_scores(data.get("results") or data.get("data"), passages)
         except ValueError as error:
             raise self._server.bad_reply(f"sent scores that cannot be read: {error}") from None
         usage = data.get("usage")
@@ -242,7 +271,7 @@ def _passage_scores(results: Any, passages: Sequence[str]) -> tuple[float, ...]:
         )
     scores = []
     for entry, passage in zip(in_order(entries, len(passages)), passages, strict=True):
-        score: Any = entry.get("relevance_score")
+        score: Any = entry.get("relevance_score", entry.get("score"))
         if type(score) not in (int, float) or not abs(score) <= sys.float_info.max:
             raise ValueError("a score is not a finite number")
         document = entry.get("document")

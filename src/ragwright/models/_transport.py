@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import logging
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,7 +29,7 @@ from ..core import (
     canonical_json,
 )
 from ._door import LARGEST_REPLY, TooLargeError, bounded, masked, read_json
-from ._failures import Complaint, bad_reply, failure
+from ._failures import Complaint, bad_reply, batch_limit, failure
 from ._limits import Heard, Queue, watched
 from ._names import Target
 from ._options import TimeLimits
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 T = TypeVar("T")
+log = logging.getLogger("ragwright.models")
 
 CONNECTIONS = 1024
 """Most open connections of one client; the runner's limits are far lower."""
@@ -162,6 +164,7 @@ class _Dialect:
     """Parameters that a model rejected: parameter -> its other name, or None to drop it."""
 
     refused: dict[str, str | None] = field(default_factory=dict)
+    no_system: bool = False
 
     def apply(self, body: dict[str, Any]) -> tuple[str, ...]:
         """Adapt a body; returns the parameters dropped or renamed."""
@@ -175,6 +178,9 @@ class _Dialect:
             else:
                 body[replacement] = value
                 changed.append(f"{name}->{replacement}")
+        if self.no_system and any(turn["role"] == "system" for turn in body.get("messages", ())):
+            body["messages"] = _without_system(body["messages"])
+            changed.append("a system turn, which is put before the question")
         return tuple(changed)
 
     def learn(self, name: str, message: str) -> bool:
@@ -214,10 +220,22 @@ async def stream_events(response: httpx2.Response, heard: Heard) -> AsyncIterato
         yield b"\n".join(data).decode()
 
 
+def _without_system(turns: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Turns without system turns: their texts are put before that of the first user turn."""
+    system = [turn["content"] for turn in turns if turn["role"] == "system"]
+    others = [dict(turn) for turn in turns if turn["role"] != "system"]
+    first = next((turn for turn in others if turn["role"] == "user"), None)
+    if first is None:
+        others.insert(0, first := {"role": "user", "content": ""})
+    first["content"] = "\n\n".join(filter(None, (*system, first["content"])))
+    return others
+
+
 def server_identity(target: Target) -> str:
     """Base address, model, and the parameters that the settings add to every call."""
-    params = target.settings.params
-    more = f" {canonical_json(dict(params))}" if params else ""
+    settings = target.settings
+    sent = (settings.params, settings.query_params, settings.passage_params)
+    more = "".join(f" {canonical_json(dict(params))}" for params in sent if params)
     return f"{target.base}#{target.name.name}{more}"
 
 
@@ -338,7 +356,7 @@ class OpenAIServer:
                 return self._redirect_error(response)
             complaint = Complaint.read(response.content)
             status = error.status_code
-            if status in {400, 404, 422, 501} and self._adapt_dialect(body, complaint):
+            if status in {400, 404, 422, 500, 501} and self._adapt_dialect(body, complaint):
                 return None
             return self.refusal(status, complaint, response.headers)
         if isinstance(error, openai.APIError) and error.body is not None:
@@ -400,7 +418,27 @@ class OpenAIServer:
             hint="if that server is yours, configure its address: base under models:",
         )
 
+    def smaller_batch(self, error: ModelRefusedError, sent: int, size: int) -> int:
+        """The number of texts that a server takes, where that is why it refused some.
+
+        Raises:
+            ModelRefusedError: It is another error.
+        """
+        takes = batch_limit(error.what.partition(" answered ")[2], sent)
+        if not takes:
+            raise error
+        if takes < size:
+            log.warning(
+                "%s takes %d texts in a call: set batch_size: %d under models:",
+                *(self.model, takes, takes),
+            )
+        return min(takes, size)
+
     def _adapt_dialect(self, body: Mapping[str, Any], complaint: Complaint) -> bool:
+        turns = body.get("messages", ())
+        if complaint.rejects_system() and any(turn["role"] == "system" for turn in turns):
+            self.dialect.no_system = True
+            return True
         name = complaint.rejects([key for key in body if key not in _FIXED])
         return name is not None and self.dialect.learn(name, complaint.message)
 
@@ -451,6 +489,8 @@ class OpenAIServer:
                 f"sent a reply that is not JSON: {excerpt!r}" if excerpt else "sent an empty reply",
                 "check the base address (most end in /v1)" if excerpt.startswith("<") else "",
             ) from None
+        if isinstance(data, list):
+            data = {"results": data}  # of a reranker
         if not isinstance(data, dict):
             raise self.bad_reply("sent JSON that is not an object")
         return data

@@ -16,7 +16,6 @@ from ..core import (
     Mapped,
     MissingKeyError,
     ModelError,
-    ModelRefusedError,
     RetrieveError,
     counted,
     passage_values,
@@ -65,7 +64,6 @@ def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow
     Raises:
         ConfigError: No such model, or a model of another kind.
         MissingKeyError: The environment holds no key for the model.
-        ModelRefusedError: The server refuses the request itself.
         RetrieveError: Scores or vectors that are not numbers.
     """
     if not options.model or not hits:
@@ -73,7 +71,7 @@ def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow
     readable, cut = _readable_hits(hits, options)
     try:
         scores, notes = yield from _model_scores(query, readable, options)
-    except (MissingKeyError, ModelRefusedError):
+    except MissingKeyError:
         raise
     except ModelError as error:
         problem = f"{type(error).__name__}: {error.what}"

@@ -101,9 +101,14 @@ def compare_evaluations(
             f"row {different[0]!r} has different questions in the two runs",
             hint="compare runs of one testset",
         )
-    if different or (numbered and not asked.keys() & also.keys()):  # without ids of their own
+    if different or (
+        numbered and asked and also and not asked.keys() & also.keys()
+    ):  # without ids of their own
         ids, clusters = paired_by_question(asked.items(), also.items()), None
-        a = replace(a, results=tuple(replace(r, row_id=ids[r.row_id]) for r in a.results if r.row))
+        a = replace(
+            a,
+            results=tuple(replace(r, row_id=ids.get(r.row_id, r.row_id)) for r in a.results),
+        )
     sides = [{result.row_id: result.scores for result in run.results} for run in (a, b)]
     scales: dict[str, MeasureScale | None] = {}
     for summary in (*a.summaries, *b.summaries):
