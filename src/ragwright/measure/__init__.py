@@ -1,7 +1,6 @@
 """Measures as values, and the statistics beside them."""
 
 from ._alignment import BertScorer, MoverScorer, mover_score, transport
-from ._capability import is_refusal
 from ._catalogue import custom_measure, definitions
 from ._compare import Comparison, Comparisons, compare_rows
 from ._defaults import ChosenMeasures, default_measures, ranking_measures
@@ -29,7 +28,7 @@ from ._ragas import name_in_ragas
 from ._reply import Declined, ReplyForm, ordered, read_object, read_verdict, text_of
 from ._retrieval import no_relevant_note, retrieval_scores
 from ._rubric import Rubric, find_rubric, load_rubrics, prompts_fingerprint, shipped_rubrics
-from ._score import check_setup, model_fields, score_row, score_rows
+from ._score import check_setup, is_refusal, model_fields, score_row, score_rows
 from ._selection import Selection, best_of
 from ._setup import MeasureSetup
 from ._silence import counted_as_worst

@@ -11,13 +11,13 @@ kind): a new one is one entry.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 from ..core import Counted, MeasureError, RagwrightError, Row, Score, StoppedError, require
-from ..flow import Flow, gather, run_in_pool
-from ._capability import capability_value
+from ..flow import Flow, complete, gather, run_in_pool
 from ._catalogue import (
     column_value,
     custom_function,
@@ -27,17 +27,119 @@ from ._catalogue import (
 )
 from ._definition import Definition
 from ._embedded import chunk_score, kept_chunk_score, qa_distance, token_similarity
-from ._gold import NoGold, lacks_gold
+from ._gold import NoGold, lacks_gold, marked
 from ._judged import check_rubric, judged, rubric_names
 from ._knowledge import Found
-from ._likelihood import perplexity
 from ._measure import Measure
 from ._own_judge import opened_judge
 from ._retrieval import retrieval_scores
 from ._setup import MeasureSetup
 from ._silence import empty_answer, withheld
 from ._spans import span_value
-from ._text import text_value
+from ._text import contains, language_of, references_of, text_value
+from ._words import plain_words
+
+
+def recognised(response: str, cues: Sequence[str]) -> bool:
+    """True if the words of at least one cue occur in the response in sequence."""
+    pattern = _cue_pattern(tuple(cues))
+    return pattern is not None and pattern.search(" ".join(plain_words(response))) is not None
+
+
+@lru_cache(maxsize=16)
+def _cue_pattern(cues: tuple[str, ...]) -> re.Pattern[str] | None:
+    """One pattern over words separated by single spaces; None without a cue."""
+    parts = [part for part in map(_cue_words, cues) if part]
+    return re.compile(rf"(?<!\S)(?:{'|'.join(parts)})(?!\S)") if parts else None
+
+
+def _cue_words(cue: str) -> str:
+    """The pattern of one cue, word by word; empty if it has no words."""
+    words = []
+    for word in cue.removeprefix("=").split():
+        alternatives = [re.escape(" ".join(plain_words(text))) for text in word.split("|")]
+        if nonempty := [text for text in alternatives if text]:
+            words.append(nonempty[0] if len(nonempty) == 1 else f"(?:{'|'.join(nonempty)})")
+    is_whole = cue.startswith("=") and words
+    return rf"\A{' '.join(words)}\Z" if is_whole else " ".join(words)
+
+
+def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
+    """1 or 0, or the reason why the row does not test the capability.
+
+    Each measure uses only the rows that are marked to test it: what is right for a question without
+    an answer is wrong for one with an answer.
+    """
+    if measure.name in _ANSWERABLE:
+        return _rejection_value(row, setup, _ANSWERABLE[measure.name])
+    if measure.name == "AskBackRate":
+        if row.metadata.get("answerability") != "underspecified":
+            return NoGold("the row is not marked `answerability: underspecified`")
+        return float(recognised(row.response_text, setup.ask_back_cues))
+    if marked(row, "falsified") is not True:
+        return NoGold("the row is not marked `falsified: true`")
+    detected = recognised(row.response_text, setup.error_cues)
+    if measure.name == "ErrorDetection":
+        return float(detected)
+    if not detected and measure.parameter != "all":
+        return "no error was reported"
+    language = language_of(row, setup)
+    results = [contains(row.response_text, text, "", language) for text in references_of(row)]
+    values = [value for value in results if not isinstance(value, str)]
+    return max(values) if values else results[0]
+
+
+def _rejection_value(row: Row, setup: MeasureSetup, answerable: bool) -> Found:
+    if marked(row, "answerable") is not answerable:
+        return NoGold(f"the row is not marked `answerable: {str(answerable).lower()}`")
+    return float(is_refusal(row, setup))
+
+
+def is_refusal(row: Row, setup: MeasureSetup | None = None) -> bool:
+    """True if a row's system declined to answer: it is marked ``abstained``, or says so."""
+    refusals = (setup or MeasureSetup()).refusals
+    return bool(marked(row, "abstained")) or recognised(row.response_text, refusals)
+
+
+_ANSWERABLE = {"FalseRejectionRate": True, "RejectionRate": False}
+"""The rows of a refusal rate."""
+
+
+def perplexity(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
+    """The exponential of the mean negative log-probability of the response's tokens, 1 or more.
+
+    The server echoes the response as a prompt with its log-probabilities and writes nothing. The
+    first token has no probability, since nothing precedes it.
+
+    Raises:
+        MeasureError: The server does not echo the prompt, or gives impossible numbers.
+    """
+    reply = yield from complete(
+        setup.completer,
+        row.response_text,
+        {"echo": True, "max_tokens": 0, "temperature": 0},
+        logprobs=0,
+    )
+    if not reply.text.startswith(row.response_text) or reply.dropped:
+        raise MeasureError(
+            f"{setup.completer} does not echo a prompt with its log-probabilities",
+            hint="Perplexity needs a /completions server with `echo` and `logprobs`",
+        )
+    # A server that must write something adds tokens: only those of the response count.
+    written = len(reply.text) - len(row.response_text)
+    tokens = list(reply.tokens)
+    while tokens and written > 0:
+        written -= len(tokens.pop()[0])
+    if not tokens:
+        return Score(str(measure), "not_applicable", reason="the response is a single token")
+    scores = [score for _, score in tokens]
+    if not all(math.isfinite(score) and score <= 0 for score in scores):
+        raise MeasureError(
+            f"{setup.completer} sent invalid log-probabilities",
+            hint="each must be a finite number not above 0",
+        )
+    return Score(str(measure), "scored", math.exp(-math.fsum(scores) / len(scores)))
+
 
 JudgedScorer: TypeAlias = Callable[[Row, Measure, MeasureSetup], Flow[Score]]
 """Flow of a measure that uses a model."""

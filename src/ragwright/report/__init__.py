@@ -34,7 +34,7 @@ from ._promise import (
 )
 from ._readers import generators_json, generators_table
 from ._relations import parameter_relations, spearman, value_text
-from ._report import Report
+from ._report import Report, verdict_json, verdict_table
 from ._reporting import Reporting, report_subject
 from ._row_files import RowFile, check_row_file, row_file
 from ._subject import Board, Entry, Subject
@@ -51,7 +51,6 @@ from ._text import (
 from ._trials import BoardView, TrialLike, leaderboard_table, trial_json
 from ._tuned import tuned_headline, tuned_json, tuned_table, tuned_use
 from ._tutorial import tutorial_json, tutorial_table
-from ._verdicts import verdict_json, verdict_table
 from ._weak import failing_json, failing_text
 
 __all__ = [

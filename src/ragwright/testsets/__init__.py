@@ -13,8 +13,6 @@ from ._feedback import (
 from ._gold_chunks import best_chunk, chunks_of, covers, gold_chunks, graded_documents
 from ._labels import Decision, ReviewAgreement, ReviewLabels, answer_in_evidence, holds_reviews
 from ._openings import Opening, Openings
-from ._project_testsets import open_review, project_testset, with_current_gold
-from ._questions import questions_of
 from ._review import (
     ReviewStatus,
     SheetOutcome,
@@ -25,8 +23,8 @@ from ._review import (
 )
 from ._splits import Split, assign_splits, fold_clusters, gold_documents, joined, split_clusters
 from ._stale import current_gold, moved_row, stale_rows
-from ._suite_making import make_suite
-from ._testsets import Testset, declared_splits, load_testset, rows_fingerprint
+from ._suite_making import make_suite, open_review, project_testset, with_current_gold
+from ._testsets import Testset, declared_splits, load_testset, questions_of, rows_fingerprint
 from ._trec import Qrels, Run, read_qrels, read_run
 from .rows import (
     half_note,

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import math
 import shutil
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
-from ..core import ConfigError, RagwrightError, Row, TestsetError, require, text_hash, value_hash
+from ..core import (
+    ConfigError,
+    RagwrightError,
+    Row,
+    TestsetError,
+    replace_text,
+    require,
+    text_hash,
+    value_hash,
+)
 from ..measure import Comparison
-from ..models import export_onnx, folder_hash, save_trained
+from ..models import CARD, card_head, export_onnx, folder_hash, save_trained
 from ..project import Project, build_like, load_settings
 from ..testsets import project_testset
-from ._merging import Merged, merge, weights_of
-from ._model_card import curve_rows, interval_text, write_card
 from ._pairs import Mining, Pair, Unseen, as_unseen, read_pairs, without_unseen
 from ._questions import Asking, Questions, other_questions, training_questions
 from ._trainer import (
     Lesson,
+    Point,
     Report,
     Trained,
     TrainingOptions,
@@ -29,6 +40,168 @@ from ._trainer import (
     train,
 )
 from ._tuned import HoldOut, TrainingFigures, Tuned, TunedTable, held_out
+
+CURVE = "training.csv"
+
+
+def write_card(
+    folder: Path,
+    about: tuple[str, Mapping[str, Any]],
+    compared: Sequence[tuple[str, Comparison]],
+    curve: Sequence[Point],
+) -> None:
+    """Write ``README.md`` and the loss curve into a model's folder.
+
+    A model that the first comparison does not prove better is marked as unproven.
+
+    Args:
+        folder: The model's folder.
+        about: Its title, and facts on training data and settings by name.
+        compared: Held-out questions by name, with the model against the one before.
+        curve: Loss and MRR@10 of unseen questions by step.
+    """
+    title, facts = about
+    proven = compared[0][1].verdict == "better"
+    lines = [*card_head(proven=proven), f"# {title}", ""]
+    if not proven:
+        lines += ["**Not proven better** than the model it was trained from: kept on request.", ""]
+    lines += [f"- {name}: {value}" for name, value in facts.items()]
+    lines += ["", "## Held-out questions, before and after", ""]
+    lines += ["| questions | n | measure | before | after | difference | 95 % interval | verdict |"]
+    lines += ["|---|---|---|---|---|---|---|---|"]
+    for name, comparison in compared:
+        cells = [
+            name,
+            comparison.n,
+            comparison.measure,
+            f"{comparison.mean_a:.3f}",
+            f"{comparison.mean_b:.3f}",
+        ]
+        cells += [f"{comparison.difference:+.3f}", interval_text(comparison), comparison.worded]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    worse = [
+        f"{name} ({comparison.difference:+.3f})"
+        for name, comparison in compared
+        if (comparison.difference or 0.0) < 0
+    ]
+    lines += ["", f"Worse than before: {', '.join(worse) or 'nothing that was measured'}."]
+    lines += ["", f"The loss of every step is in `{CURVE}`.", "", *_curve_table(curve)]
+    replace_text(folder / CARD, "\n".join(lines).rstrip() + "\n")
+    replace_text(folder / CURVE, curve_csv(curve))
+
+
+def interval_text(comparison: Comparison) -> str:
+    """Return the 95 % interval of a difference; empty if there is none."""
+    return "" if comparison.low is None else f"{comparison.low:+.3f} to {comparison.high:+.3f}"
+
+
+def curve_csv(curve: Sequence[Point]) -> str:
+    """Return the curve as CSV: step, epoch, loss, MRR@10 of the unseen questions."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["step", "epoch", "loss", "unseen MRR@10"])
+    for point in curve:
+        cells = (point.loss, point.unseen)
+        table.writerow([point.step, point.epoch, *("" if v is None else f"{v:.6g}" for v in cells)])
+    return text.getvalue()
+
+
+def curve_rows(curve: Sequence[Point]) -> list[tuple[int, float | None, float]]:
+    """Return step, mean loss since the last evaluation, and MRR@10 of unseen questions."""
+    rows: list[tuple[int, float | None, float]] = []
+    losses: list[float] = []
+    for point in curve:
+        if point.loss is not None:
+            losses.append(point.loss)
+        if point.unseen is not None:
+            rows.append((point.step, sum(losses) / len(losses) if losses else None, point.unseen))
+            losses = []
+    return rows
+
+
+def _curve_table(curve: Sequence[Point]) -> list[str]:
+    """Return the curve at each evaluation as a table."""
+    lines = ["| step | mean loss | unseen MRR@10 |", "|---|---|---|"]
+    for step, loss, unseen in curve_rows(curve):
+        loss_text = "" if loss is None or not math.isfinite(loss) else f"{loss:.3f}"
+        lines.append(f"| {step} | {loss_text} | {unseen:.3f} |")
+    return lines
+
+
+_SHARES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
+
+_TOLERATED = 0.01
+"""Loss of MRR@10 on other questions that is accepted for a gain on the trained kind."""
+
+Weights: TypeAlias = Mapping[str, Any]
+"""Name -> tensor of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The chosen weights; the model itself is changed in place.
+
+    Attributes:
+        share: Share of the trained weights, above 0; the rest are those before training.
+        unseen: MRR@10 of the unseen training questions with the merged weights.
+        others: MRR@10 of questions of other kinds.
+        rows: Share, MRR@10 of the unseen training questions and of the others, for each share that
+            was tried; share 0 is the model before training.
+    """
+
+    share: float
+    unseen: float
+    others: float
+    rows: tuple[tuple[float, float, float], ...]
+
+
+def weights_of(model: Any) -> Weights:
+    """Return a copy of a model's weights."""
+    states = model.state_dict().items()
+    return {name: tensor.detach().clone() for name, tensor in states if tensor.is_floating_point()}
+
+
+def merge(
+    model: Any,
+    start: Weights,
+    both_kinds: tuple[Unseen, Unseen],
+    measure: Callable[[Any, Unseen], float],
+) -> Merged:
+    """Choose the weights between two models that answer both kinds of questions best.
+
+    Of the shares of the trained weights that gain on the unseen training questions, and lose at
+    most 0.01 on the others, the best on the unseen ones is chosen. Where none loses so little, the
+    highest mean of the two MRR@10 is. Of equal shares the highest.
+
+    Args:
+        model: The trained model of sentence-transformers.
+        start: Its weights before training.
+        both_kinds: The unseen training questions, and questions of other kinds.
+        measure: MRR@10 of questions by the model.
+    """
+    trained = weights_of(model)
+    rows: list[tuple[float, float, float]] = []
+    for share in _SHARES:
+        _load_mixed(model, start, trained, share)
+        unseen, others = (measure(model, questions) for questions in both_kinds)
+        rows.append((share, unseen, others))
+    _, before, others_before = rows[-1]
+    gaining = [row for row in rows[:-1] if row[1] > before] or rows[:1]
+    keeping = [row for row in gaining if row[2] >= others_before - _TOLERATED]
+    best = max(keeping, key=lambda row: row[1]) if keeping else max(gaining, key=_sum_of_both)
+    _load_mixed(model, start, trained, best[0])
+    return Merged(*best, tuple(rows))
+
+
+def _sum_of_both(row: tuple[float, float, float]) -> float:
+    return row[1] + row[2]
+
+
+def _load_mixed(model: Any, start: Weights, trained: Weights, share: float) -> None:
+    # lerp returns its ends exactly: at share 1 these are the trained weights.
+    mixed = {name: start[name].lerp(trained[name], share) for name in trained}
+    model.load_state_dict(mixed, strict=False)
+
 
 _OTHERS = 100
 """Most questions of each other kind, to measure what a trained model lost."""

@@ -1,10 +1,16 @@
 """Evaluations: running a system row by row, its results, and comparisons."""
 
-from ._answer_counts import AnswerCounts
 from ._asked import Answerer, answered_by, asked_row, unanswered
 from ._clusters import cluster_of, clusters_of_rows, shared_by
-from ._comparing import clusters_of_results, compare_evaluations
-from ._distance_runs import distance_evaluation, distance_row
+from ._comparing import (
+    clusters_of_results,
+    compare_evaluations,
+    differing,
+    grounds,
+    judge_identity,
+    questions_of,
+    scored_differently,
+)
 from ._evaluate import (
     answer_flows,
     answer_row,
@@ -22,6 +28,8 @@ from ._evaluating import (
     RunMean,
     Work,
     answering_work,
+    distance_evaluation,
+    distance_row,
     has_result,
     named_run,
     promise_note,
@@ -33,8 +41,6 @@ from ._evaluating import (
 )
 from ._given_rows import given_answer, gold_texts
 from ._gold_notes import gold_warning
-from ._grounds import grounds, questions_of
-from ._judges import differing, judge_identity, scored_differently
 from ._measuring import (
     answering_settings,
     check_models,
@@ -57,6 +63,7 @@ from ._options import Evaluating, RunOptions
 from ._planning import spreads_of
 from ._result_files import read_results, results_jsonl
 from ._results import (
+    AnswerCounts,
     Evaluation,
     Made,
     RowResult,
@@ -98,8 +105,14 @@ from ._stored import (
     write_blind_sheet,
 )
 from ._suite_runs import evaluate_testset, forecast_testset
-from ._system_gold import with_reply
-from ._systems import Questions, evaluate_system, forecast_system, questions_in, system_handler
+from ._systems import (
+    Questions,
+    evaluate_system,
+    forecast_system,
+    questions_in,
+    system_handler,
+    with_reply,
+)
 from ._weak import WeakRow, WeakSlice, weak_rows, weak_slices
 
 __all__ = [

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from ...core import TestsetError
-from ...measure import Comparisons, MeasureScale, compare_rows, paired_by_question
+from ...core import Row, TestsetError, counted
+from ...measure import (
+    Comparisons,
+    MeasureScale,
+    Summary,
+    compare_rows,
+    paired_by_question,
+    parse_measure,
+    rubric_names,
+)
 from ._clusters import (
     DOCUMENT,
     GOLD_PASSAGES,
@@ -17,9 +27,161 @@ from ._clusters import (
     no_field,
     shared_by,
 )
-from ._grounds import questions_of
-from ._judges import scored_differently
 from ._results import Evaluation, RowResult
+
+_NO_JUDGING = frozenset(
+    {
+        "ask_back_cues",
+        "bytes_per_token",
+        "completer",
+        "error_cues",
+        "further_rejection_cues",
+        "rejection_cues",
+        "token_model",
+        "window",
+    }
+)
+"""Keys of the section `judge` that do not affect judgments."""
+
+_OF_ONE = {"embedder": "QuestionSimilarity", "questions": "QuestionSimilarity", "spans": "Q2"}
+"""Keys that affect the judgments of one measure only."""
+
+_MODELS = {
+    "BERTScore": "token_model",
+    "ChunkScore": "embedder",
+    "MoverScore": "token_model",
+    "Perplexity": "completer",
+    "QADistance": "embedder",
+}
+"""Keys that determine measures of models without a judge."""
+
+
+def judge_identity(evaluation: Evaluation, measure: str) -> dict[str, Any]:
+    """Return the identity of the judge of a measure in a run.
+
+    Empty if the evaluation does not contain it (a table of another tool).
+    """
+    manifest = evaluation.manifest
+    if not manifest:
+        return {}
+    parsed = parse_measure(measure)
+    if parsed.definition.kind != "judged":
+        return {"measure": measure}
+    judge = {
+        key: value
+        for key, value in manifest.get("judge", {}).items()
+        if key not in _NO_JUDGING and _OF_ONE.get(key, parsed.name) == parsed.name
+    }
+    hashes = manifest.get("rubrics", {})
+    rubrics = {name: hashes.get(name, "") for name in rubric_names(parsed)}
+    prompts = manifest.get("judge_prompts", "")
+    return {"measure": measure, "judge": judge, "prompts": prompts, "rubrics": rubrics}
+
+
+def differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """Return the names of the settings on which two judges differ, sorted."""
+    names = []
+    for part in ("judge", "rubrics"):
+        own, theirs = a.get(part, {}), b.get(part, {})
+        keys = sorted(own.keys() | theirs.keys())
+        names += [f"{part}.{key}" for key in keys if own.get(key) != theirs.get(key)]
+    return names + (["prompts"] if a.get("prompts") != b.get("prompts") else [])
+
+
+def scored_differently(a: Evaluation, b: Evaluation) -> dict[str, str]:
+    """Return the measures whose scores in two evaluations are not comparable, with the reason.
+
+    A judge of another model, with another rubric or another prompt is another measuring device.
+    Repeats (``repeat``) only make it more precise. If a file does not name its judge, the scores
+    count as comparable.
+    """
+    if not a.manifest or not b.manifest:
+        return {}
+    reasons = {}
+    for measure in dict.fromkeys(summary.measure for summary in a.summaries):
+        parts = _judge_differences(a, b, measure)
+        if parts:
+            reasons[measure] = f"scored by two judges, which differ in {', '.join(parts)}"
+    return reasons
+
+
+def _judge_differences(a: Evaluation, b: Evaluation, measure: str) -> list[str]:
+    parsed = parse_measure(measure)
+    key = _MODELS.get(parsed.name)
+    if key is not None:
+        models = [run.manifest.get("judge", {}).get(key) for run in (a, b)]
+        return [f"judge.{key}"] if models[0] != models[1] else []
+    if parsed.definition.kind != "judged":
+        return []
+    sides = [judge_identity(run, measure) for run in (a, b)]
+    for part in ("judge", "rubrics"):
+        if not all(part in run.manifest for run in (a, b)):
+            sides = [{**side, part: {}} for side in sides]
+    if not all("judge_prompts" in run.manifest for run in (a, b)):
+        sides = [{**side, "prompts": ""} for side in sides]
+    return [part for part in differing(*sides) if part != "judge.repeat"]
+
+
+CEILING = 0.95
+"""Share of a scale from which on the current settings leave hardly anything to gain."""
+
+ADVICE = "Put 30 to 50 of those into the confirm split."
+
+
+def questions_of(rows: Iterable[Row | RowResult]) -> str:
+    """``generated questions`` if a program made all of them; empty if people asked all."""
+    made, people = _origins(rows)
+    if not made:
+        return ""
+    return "partly generated questions" if people else "generated questions"
+
+
+def grounds(rows: Iterable[Row | RowResult], current: Iterable[Summary] = ()) -> tuple[str, ...]:
+    """The sentences that stand beside every verdict on these rows.
+
+    Args:
+        rows: Rows of the verdict, or their results.
+        current: Summaries of the current settings, whose ceiling is named.
+    """
+    made, people = _origins(rows)
+    sentences = []
+    if made:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(made.items()))
+        total = made.total()
+        these = f"These {counted(total, 'question')}"
+        if people:
+            these = f"{total:,} of these {total + people:,} questions"
+        were = "was" if total + people == 1 else "were"
+        sentences.append(
+            f"{these} {were} made from the passages ({kinds}). A difference here is not shown for "
+            f"people's questions. {ADVICE}"
+        )
+    for summary in current:
+        mean, scale = summary.deciding[0], summary.scale
+        if mean is None or scale is None or scale.high is None:
+            continue
+        share = (mean - scale.low) / (scale.high - scale.low)
+        if (share if scale.higher_is_better else 1 - share) >= CEILING:
+            sentences.append(
+                f"The current settings have {summary.measure} {mean:.4f} already, and "
+                f"{scale.high if scale.higher_is_better else scale.low:g} is the best: these "
+                "questions hardly show what is better."
+            )
+    return tuple(sentences)
+
+
+def _origins(rows: Iterable[Row | RowResult]) -> tuple[Counter[str], int]:
+    """Generated questions by kind, and the number of people's; personas count once."""
+    kinds: dict[str, str] = {}
+    for row in rows:
+        name = row.id if isinstance(row, Row) else row.row_id
+        known = row if isinstance(row, Row) else row.row
+        facts = shared_by(known) if known is not None else getattr(row, "shared", {})
+        generated = "".join(facts.get("generated", ())).lower() in ("true", "yes", "1")
+        kind = " ".join(facts.get("kind", ())) or "model"
+        kinds["".join(facts.get(QUESTION, (name,)))] = kind if generated else ""
+    return Counter(filter(None, kinds.values())), sum(not kind for kind in kinds.values())
+
 
 ROW = "row"
 """Value of ``by`` for independent rows."""

@@ -11,9 +11,19 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from ...core import Row, Score, StoppedError, SystemCallError, counted, value_hash
+from ...core import (
+    GoldSpan,
+    Row,
+    Score,
+    StoppedError,
+    SystemCallError,
+    case_folded,
+    counted,
+    text_hash,
+    value_hash,
+)
 from ...flow import (
     Flow,
     Forecast,
@@ -26,7 +36,7 @@ from ...flow import (
 )
 from ...ledger import Ledger
 from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup, parse_measures
-from ...models import SystemHandler, Systems, UnderTest, open_system
+from ...models import SystemHandler, Systems, UnderTest, open_system, without_thought
 from ...project import Project, at_work
 from ...testsets import (
     Testset,
@@ -46,7 +56,94 @@ from ._measuring import check_models, chosen_measures, judging
 from ._notes import with_notes
 from ._options import Evaluating
 from ._results import Evaluation, Made, RowResult
-from ._system_gold import meets_gold, with_reply
+
+Match = Literal["auto", "text", "ids"]
+
+_GOLD = "gold"
+"""Document of gold passages that name none."""
+
+
+def with_reply(row: Row, reply: SystemReply, match: Match = "auto") -> Row:
+    """Add a system's reply to a row without an answer, and match its passages with the gold.
+
+    By text (``match`` ``auto`` or ``text``, if gold has texts and the system returned passages): a
+    passage covers a gold text if it holds all of it, its first or last half, or lies in it and is
+    at least half as long, ignoring white space and case. Gold passages (``reference_contexts``)
+    become gold spans. By ids: the document ids of the system are compared with ``reference_ids`` or
+    the documents of the gold spans.
+    """
+    has_ids = reply.context_ids is not None
+    row = replace(
+        row,
+        response=reply.response and without_thought(reply.response),
+        retrieved_contexts=reply.contexts,
+        retrieved_context_ids=reply.context_ids or (),
+        metadata={
+            **row.metadata,
+            **({"retrieved": True} if has_ids else {}),
+            **({"abstained": True} if reply.abstained else {}),
+        },
+    )
+    gold = _gold_spans(row) if match != "ids" else ()
+    if gold and (reply.contexts or has_ids or reply.response is None):
+        passages = tuple(_passage_span(text, gold) for text in reply.contexts)
+        metadata = {**row.metadata, "retrieved": True}
+        return replace(row, reference_spans=gold, retrieved_spans=passages, metadata=metadata)
+    gold_ids = {span.document_id: 1 for span in row.reference_spans}
+    if gold_ids and match != "text":
+        return replace(row, reference_ids=row.reference_ids or gold_ids, reference_spans=())
+    return row
+
+
+def meets_gold(row: Row) -> bool:
+    """True if a passage of a row is gold."""
+    gold = {span.document_id for span in row.reference_spans}
+    if row.retrieved_spans:
+        return any(span.document_id in gold for span in row.retrieved_spans)
+    return any(name in row.reference_ids for name in row.retrieved_context_ids)
+
+
+def _gold_spans(row: Row) -> tuple[GoldSpan, ...]:
+    """Return gold with texts: the spans of a row, or else its gold passages, in order."""
+    if row.reference_spans:
+        return row.reference_spans if all(s.text.strip() for s in row.reference_spans) else ()
+    if row.reference_ids:
+        return ()
+    spans, start = [], 0
+    for text in row.reference_contexts:
+        if text.strip():
+            spans.append(GoldSpan(_GOLD, start, start + len(text), text))
+            start += len(text) + 1
+    return tuple(spans)
+
+
+def _passage_span(passage: str, gold: Sequence[GoldSpan]) -> GoldSpan:
+    """Return a passage as the span of the gold that it covers, or as a span of its own document."""
+    normalised = case_folded(passage)
+    covered = [span for span in gold if _covers_gold(normalised, case_folded(span.text))]
+    if not covered:
+        return GoldSpan(f"passage {text_hash(normalised)[:12]}", 0, max(1, len(passage)), passage)
+    first = covered[0]
+    same_document = [span for span in covered if span.document_id == first.document_id]
+    start, end = min(s.start for s in same_document), max(s.end for s in same_document)
+    between = [
+        s for s in gold if s.document_id == first.document_id and start <= s.start and s.end <= end
+    ]
+    if len(between) > len(
+        same_document
+    ):  # the range would claim gold that the passage does not hold
+        start, end = first.start, first.end
+    return GoldSpan(first.document_id, start, end, passage)
+
+
+def _covers_gold(passage: str, gold: str) -> bool:
+    if not gold or not passage:
+        return False
+    half = (len(gold) + 1) // 2
+    if passage in gold:
+        return len(passage) >= half
+    return gold in passage or gold[:half] in passage or gold[-half:] in passage
+
 
 Questions: TypeAlias = str | Path | Testset | Iterable[Row | Mapping[str, Any]]
 """A test set, its address, or rows in memory: objects, a data frame, a data set."""

@@ -1,8 +1,15 @@
 """Text recognition (OCR): images and scanned pages become lines with their place."""
 
-from ._documents import about_scans, faults_of, image_extract, nothing_recognised, with_text
+from ._documents import (
+    about_scans,
+    engine_name,
+    faults_of,
+    image_extract,
+    may_recognise,
+    nothing_recognised,
+    with_text,
+)
 from ._engine import Sight
-from ._installed import engine_name, may_recognise
 from ._order import in_reading_order
 from ._pictures import IMAGES
 from ._scans import ScannedPage, ScanProgress, recognise

@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 
-from ...core import EmptySourceError, RagwrightError
+from ...core import EmptySourceError, RagwrightError, require
 from .._extract import Extract, TextBuilder
 from .._language import guess_language
 from .._normalise import clean_metadata
+from .._options import SourceOptions
 from .._pdf_layout import body_size, paragraphs
-from ._installed import engine_name
 from ._pictures import IMAGES
 from ._scans import ScannedPage
+
+
+@cache
+def engine_name() -> str:
+    """Return the installed engine with its version; empty without the extra ``[ocr]``."""
+    if any(find_spec(name) is None for name in ("rapidocr", "onnxruntime", "pypdfium2")):
+        return ""
+    try:
+        return f"rapidocr {version('rapidocr')}"
+    except PackageNotFoundError:
+        return "rapidocr"
+
+
+def may_recognise(options: SourceOptions) -> bool:
+    """Return True if scanned pages and images are to be read.
+
+    Raises:
+        MissingExtraError: ``ocr: always``, and the engine is not installed.
+    """
+    if options.ocr == "always" and not engine_name():
+        for module in ("rapidocr", "onnxruntime", "pypdfium2"):
+            require(module, "ocr", "reading scans and images (`ocr: always`)")
+    return options.ocr != "never" and bool(engine_name())
 
 
 def about_scans(scans: Mapping[int, ScannedPage]) -> dict[str, object]:

@@ -1,9 +1,7 @@
 """Reads and writes rows, also in the formats of other tools."""
 
-from ._files import lines_of, objects_of, opened
-from ._halves import half_note, holds_half
-from ._records import records_of
-from ._rows import iter_rows, read_rows, rows_of
+from ._records import lines_of, objects_of, opened, records_of
+from ._rows import half_note, holds_half, iter_rows, read_rows, rows_of
 from ._unread import unread_columns, unread_note
 from ._write import plain_row, row_record, write_rows
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ... import measure
-from ...core import GoldSpan, MetaValue, Row, TestsetError
+from ...core import GoldSpan, MetaValue, Row, TestsetError, Turn, well_formed
 from ._conversations import one_question_each
 from ._dialects import (
     ALIASES,
@@ -21,9 +22,114 @@ from ._dialects import (
     with_known_names,
     without_scores,
 )
-from ._frames import records_in
-from ._halves import without_halves
 from ._records import TABLES, records_of
+
+_READERS = ("to_dicts", "to_pylist", "to_list")
+"""Methods of polars, of Arrow, and of ragas' data sets."""
+
+
+def records_in(rows: Any) -> Iterable[Row | Mapping[str, Any]]:
+    """Return the rows of a list, a data frame (pandas, polars), an Arrow table or a data set.
+
+    A frame's missing values (None, NaN, NaT) are left out; arrays become lists.
+
+    Raises:
+        TestsetError: The object is none of these.
+    """
+    if hasattr(rows, "columns") and hasattr(rows, "itertuples"):  # pandas
+        names = [str(name) for name in rows.columns]
+        lines = rows.itertuples(index=False, name=None)
+        return (_plain_record(dict(zip(names, line, strict=True))) for line in lines)
+    for method in _READERS:
+        read = getattr(rows, method, None)
+        if callable(read):
+            return map(_plain_record, read())
+    if isinstance(rows, Mapping) or not isinstance(rows, Iterable):
+        raise TestsetError(
+            f"{type(rows).__name__} holds no rows",
+            hint="give a file, a list of objects, a data frame or a data set"
+            + (", one split of it" if isinstance(rows, Mapping) else ""),
+        )
+    return _rows_or_mappings(rows)
+
+
+def _rows_or_mappings(rows: Iterable[Any]) -> Iterator[Row | Mapping[str, Any]]:
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Row | Mapping):
+            raise TestsetError(
+                f"a row is {type(row).__name__}, not an object",
+                where=f"row {number}",
+                hint="give each row as a dict with user_input and so on",
+            )
+        yield row
+
+
+def _plain_record(record: Any) -> Any:
+    if not isinstance(record, Mapping):
+        return record
+    return {name: _plain_cell(value) for name, value in record.items()}
+
+
+def _plain_cell(value: Any) -> Any:
+    """Convert a cell of a frame: NaN, NaT, arrays and numbers of numpy become plain values."""
+    if isinstance(value, str | bool | int) or value is None:
+        return value
+    if isinstance(value, list | tuple | Mapping):
+        return value
+    if hasattr(value, "tolist"):  # arrays and scalars of numpy
+        value = value.tolist()
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if hasattr(value, "isoformat"):
+        return None if value != value else value.isoformat()  # NaT
+    return None if type(value).__name__ == "NAType" else value
+
+
+_MARK = "half_characters"
+"""Metadata key of the columns in which U+FFFD replaces half a character."""
+
+
+def without_halves(row: Row) -> Row:
+    """Replace every half of a surrogate pair by U+FFFD; the metadata names the columns.
+
+    Models, stores and terminals cannot handle such a half: one row would end the whole run.
+    """
+    changed = {
+        field.name: mended
+        for field in fields(Row)
+        if (mended := _mended_value(value := getattr(row, field.name))) != value
+    }
+    if not changed:
+        return row
+    metadata = changed.get("metadata", row.metadata)
+    columns = [name for name in changed if name != "metadata"]
+    columns += [name for name in metadata if metadata[name] != row.metadata.get(name)]
+    return replace(row, **{**changed, "metadata": {**metadata, _MARK: tuple(columns)}})
+
+
+def holds_half(row: Row) -> bool:
+    """True for a row in which :func:`without_halves` replaced something."""
+    return _MARK in row.metadata
+
+
+def half_note(count: int, total: int) -> tuple[str, ...]:
+    """Return a note on the rows with :func:`holds_half`; empty if there are none."""
+    if not count:
+        return ()
+    return (f"{count} of {total} rows hold half a character (a lone surrogate), read as U+FFFD",)
+
+
+def _mended_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, tuple):
+        return tuple(_mended_value(item) for item in value)
+    if isinstance(value, Mapping):
+        return {well_formed(key): _mended_value(item) for key, item in value.items()}
+    if isinstance(value, GoldSpan | Turn):
+        return type(value)(**{key: _mended_value(item) for key, item in asdict(value).items()})
+    return value
+
 
 _KNOWN = tuple(field.name for field in fields(Row))
 _LISTS_OF_ONE = frozenset({"reference_ids", "retrieved_context_ids", "reference_contexts"})
