@@ -43,7 +43,7 @@ def embedded(
         try:
             for role in ("passage", "query"):
                 texts = [f"{role} {'x' * n}" for n in range(count)]
-                found, _ = await model.embed(texts, role=role)  # type: ignore[arg-type]
+                found, _ = await model.embed(texts, role=role)
                 assert list(found[:, 1]) == [len(text) for text in texts]
         finally:
             await connections.aclose()
