@@ -63,7 +63,7 @@ def test_error_codes_tell_their_story(minilm: Path) -> None:
     assert share["entries, dense"] < 0.5 < share["entries, keyword (BM25)"]
     assert share["entries, equal weights (rrf)"] < share["entries, adaptive weights"]
     assert share["entries, dense"] < share["entries, dense with glossary"]
-    assert "PM | P | _ | w | 0 | 3" in printed
+    assert "PM | ##P | _ | w | ##0" in printed
 
 
 def test_rows_of_three_tools_have_equal_scores() -> None:

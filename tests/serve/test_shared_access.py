@@ -111,7 +111,7 @@ def test_requests_under_way_hold_money_on_both_machines(tmp_path: Path, address:
                 [cost] = [batch.usage.cost for batch in [bench.outputs.batch(1)]]
             assert cost
             keys(here).revoke("paid")
-            paid = keys(here).add(ServeKey("paid", daily_budget=3.5 * cost))
+            paid = keys(here).add(ServeKey("paid", daily_budget=3.5 * cost), again=True)
             with ThreadPoolExecutor(8) as pool:
                 states = list(pool.map(lambda at: ask(at, paid), range(1, 9)))
         assert states.count(429) >= 5

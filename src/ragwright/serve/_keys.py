@@ -200,7 +200,10 @@ class ServeKeys:
             ConfigError: There is none of this name.
             StoreError: It cannot be stored.
         """
-        update = f"UPDATE serve_keys SET hash = 'revoked ' || name WHERE name = ? AND {_LIVE}"  # noqa: S608
+        update = (
+            "UPDATE serve_keys SET hash = 'revoked ' || name, configurations = '[]', "  # noqa: S608
+            f"filters = '[]', reader_groups = '[]' WHERE name = ? AND {_LIVE}"
+        )
 
         def work(connection: Connection) -> int:
             return connection.execute(update, (name,)).rowcount

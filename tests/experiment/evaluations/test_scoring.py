@@ -65,9 +65,9 @@ def test_rows_that_are_not_held_come_to_the_same_numbers(tmp_path: Path) -> None
 
 def test_a_fault_in_the_last_row_is_told_before_the_first_is_scored(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_text("".join(lines(5)) + '{"user_input": 3}\n')
+    path.write_text("".join(lines(5)) + '{"user_input": {}}\n')
     seen: list[RowResult] = []
-    with pytest.raises(TestsetError, match="user_input is int"):
+    with pytest.raises(TestsetError, match="user_input is dict"):
         evaluate(path, MEASURES, each=seen.append)
     assert not seen
     empty = tmp_path / "empty.jsonl"

@@ -79,7 +79,7 @@ def test_questions_on_real_documents_are_what_they_say(tmp_path: Path, name: str
         sides.setdefault(gold_documents(row)[0], set()).add(placed[row.id])
     if len(sides) >= 5:
         assert all(len(side) == 1 for side in sides.values())
-    # One of each document before any gets a second one.
+    # Documents take turns; one whose candidate was refused has used its turn.
     owners = Counter(gold_documents(row)[0] for row in made.rows if row.metadata["kind"] == "cloze")
     if len(texts) > 30:
-        assert max(owners.values()) == 1
+        assert max(owners.values()) <= 2

@@ -58,7 +58,7 @@ class Ingest:
         embedding: Embedding model as configured (empty for none), and whether it is local.
         runner: Carries ``Embed`` requests.
         stamps: Stamps of unchanged files; None reads every file.
-        again: Documents that are embedded again although their vectors are stored; None for all.
+        embed_again: Embed every document again although its vectors are stored.
     """
 
     def __init__(
