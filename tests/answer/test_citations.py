@@ -49,5 +49,5 @@ def test_a_cited_span_has_the_page_it_begins_on() -> None:
 def test_marks_that_name_no_passage_are_reported() -> None:
     citations, notes = resolve_citations("A [1]. B [7]. C [0].", [hit(1, "one")])
     assert [c.marker for c in citations] == [1]
-    assert len(notes) == 2
-    assert any("[7]" in note for note in notes)
+    [note] = notes  # [0] is an index of a list, no mark
+    assert "[7]" in note

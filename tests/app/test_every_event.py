@@ -33,7 +33,7 @@ EVENTS = {
         "exported",  # where they write to a file outside the folder of the program
     ),
     **dict.fromkeys(
-        ("keys add", "keys change", "keys revoke"),
+        ("keys add", "keys change", "keys revoke", "keys rotate"),
         "changed",
     ),
     "forget": "erased",

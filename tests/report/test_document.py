@@ -152,7 +152,7 @@ def test_verdict_first_and_what_limits_it() -> None:
     subject = replace(MakeStudy()(6), stopped="the budget of 2.00 is spent", openings=2)
     found, _ = outline(subject)
     texts = " ".join(found.texts)
-    assert "leads the current settings by" in texts
+    assert "leads the current settings on TokenF1" in texts
     assert "Not confirmed yet: " in texts
     assert "Stopped early: the budget of 2.00 is spent" in texts
     assert "has been opened 2 times" in texts

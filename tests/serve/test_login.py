@@ -28,7 +28,7 @@ def project(tmp_path: Path, settings: str = "") -> Path:
 
 
 def key(folder: Path, name: str = "reader") -> str:
-    return ServeKeys(ProjectFolder(folder)).add(ServeKey(name))
+    return ServeKeys(ProjectFolder(folder)).add(ServeKey(name), again=True)
 
 
 def signed(folder: Path, secret: str, ends: str) -> str:

@@ -39,7 +39,7 @@ def grouped(folder: Path, settings: str = "") -> Path:
 def key(folder: Path, name: str, *groups: str, role: str = "reader") -> str:
     """A key of these groups."""
     serve_key = ServeKey(name, role, groups=groups)  # type: ignore[arg-type]
-    return ServeKeys(ProjectFolder(folder)).add(serve_key)
+    return ServeKeys(ProjectFolder(folder)).add(serve_key, again=True)
 
 
 def test_a_reader_sees_what_its_groups_see(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_a_table_that_is_closed_is_closed_at_the_next_ingest(tmp_path: Path) -> 
 
 def test_a_key_with_filters_asks_the_tables_of_documents_that_meet_them(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
-    for tenant, amount in (("acme", 120), ("umbra", 777)):
+    for tenant, amount in (("acme", 120), ("umbra", 948271)):
         (tmp_path / f"docs/{tenant}.csv").write_text(f"Order,Amount\nA1,{amount}\n")
 
     def script(request: ServerRequest) -> Reply:
@@ -165,7 +165,7 @@ def test_a_key_with_filters_asks_the_tables_of_documents_that_meet_them(tmp_path
         with served(tmp_path, own=False) as running:
             _, everything = asked(running, secret, "What is the total amount?")
             assert "| 120 |" in everything
-            assert "777" not in everything
+            assert "948271" not in everything
             assert "umbra" not in everything
 
 

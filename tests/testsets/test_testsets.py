@@ -261,7 +261,7 @@ def test_rows_in_ragas_names(tmp_path: Path) -> None:
     ("row", "named"),
     [
         ({"response": "x"}, "user_input"),
-        ({"user_input": 3}, "user_input"),
+        ({"user_input": {}}, "user_input"),
         ({"user_input": "?", "reference_id": ["d1"]}, "reference_ids"),
         ({"user_input": "?", "retrieved_contexts": "one"}, "list"),
         ({"user_input": "?", "reference_ids": {"d": 0.5}}, "grade"),

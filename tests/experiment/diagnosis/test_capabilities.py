@@ -130,9 +130,10 @@ def test_false_alarms_stand_at_dose_zero() -> None:
         row("counterfactual", 1.0, "1", said, falsified=True, fake=("Odo",)),
         row("counterfactual", 1.0, "2", "Odo", falsified=True, fake=("Odo",)),
     ]
-    reported, corrected, fooled, right = curves(*rows)
+    reported, corrected, everywhere, fooled, right = curves(*rows)
     assert [point.mean for point in reported.points] == [0.5, 0.5]
     assert [(point.n, point.mean) for point in corrected.points] == [(0, None), (1, 1.0)]
+    assert (everywhere.points[1].n, everywhere.points[1].mean) == (2, 0.5)
     assert [point.mean for point in fooled.points] == [0.0, 0.5]
     assert [point.mean for point in right.points] == [1.0, 0.5]
 
