@@ -62,29 +62,32 @@ class Outages:
     """Faults of what the server needs: one line when one begins and one when it has ended.
 
     One has ended when a route that it had stopped replies again.
+
+    Attributes:
+        known: Those under way, by code and place.
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], _Outage] = {}
+        self.known: dict[tuple[str, str], _Outage] = {}
 
     def meet(self, code: str, error: Exception) -> None:
         """Count a request that failed; the first one of a fault is logged."""
         key = (code, str(getattr(error, "where", "") or ""))
-        if key not in self._known:
+        if key not in self.known:
             logging.getLogger("ragwright.serve").warning(
                 "%s on %s: %s", code, _ROUTE.get()() or "a stream", error
             )
-            if len(self._known) >= _MOST:
-                self._known.clear()
-        outage = self._known.setdefault(key, _Outage(time.monotonic()))
+            if len(self.known) >= _MOST:
+                self.known.clear()
+        outage = self.known.setdefault(key, _Outage(time.monotonic()))
         outage.routes.add(_ROUTE.get()())
         outage.requests += 1
 
     def pass_by(self, route: str) -> None:
         """Note that a route has replied."""
-        for key, outage in [*self._known.items()]:
+        for key, outage in [*self.known.items()]:
             if route in outage.routes:
-                del self._known[key]
+                del self.known[key]
                 logging.getLogger("ragwright.serve").warning(
                     "%s has ended: %s replies again after %d failed requests in %.0f s",
                     key[0], route, outage.requests, time.monotonic() - outage.since,
@@ -135,19 +138,19 @@ class Logged:
         try:
             await self._app(scope, receive, sent)
         finally:
-            if status < 400:
+            if status < 400 and OUTAGES.known:
                 OUTAGES.pass_by(route())
             if log.isEnabledFor(logging.INFO):
-                facts = _request_facts(scope, status, begun)
-                log.info("request", extra={"request": {**facts, "route": route()}})
+                facts = _request_facts(scope, route(), status, begun)
+                log.info("request", extra={"request": facts})
             _REQUEST.reset(token)
 
 
-def _request_facts(scope: Scope, status: int, begun: float) -> dict[str, Any]:
+def _request_facts(scope: Scope, route: str, status: int, begun: float) -> dict[str, Any]:
     caller = scope.get("state", {}).get("caller")  # where the door let it in
     return {
         "method": scope["method"],
-        "route": "",
+        "route": route,
         "status": status,
         "seconds": round(time.perf_counter() - begun, 4),
         "key": "" if caller is None else caller.name,
