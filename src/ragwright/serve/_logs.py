@@ -13,11 +13,11 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LogForm: TypeAlias = Literal["warnings", "requests", "json"]
+from ._options import LogForm
 
 REQUEST_ID = "x-request-id"
 """Header that carries the id of a request, from a proxy to the server and in every reply."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from ..core import ConfigError, option
@@ -13,6 +13,8 @@ from ..monitoring import ServedMeasureOptions
 from ..operations import AuditOptions
 from ..project import Settings
 from ._people import PeopleOptions, ProxyOptions
+
+LogForm: TypeAlias = Literal["warnings", "requests", "json"]
 
 _PATH = re.compile(r"(?:/[\w.~-]+)+")
 _ORIGIN = re.compile(r"https?://[\w.-]+(?::\d{1,5})?|https?://\[[0-9a-f:]+\](?::\d{1,5})?")
@@ -54,7 +56,7 @@ class ServeOptions:
     source_links: bool = option(
         False, "End answers with links to their sources, for programs that show no annotations."
     )
-    log: Literal["warnings", "requests", "json"] = option(
+    log: LogForm = option(
         "warnings",
         "What `ragwright serve` logs to standard error: faults; a line per request too; or both as "
         "JSON.",

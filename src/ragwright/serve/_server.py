@@ -33,7 +33,8 @@ from ._audit import Audited, find_route, route_events
 from ._door import Door
 from ._errors import documented, install_errors
 from ._identity import is_loopback
-from ._logs import LogForm, Logged, log_to_stderr
+from ._logs import Logged, log_to_stderr
+from ._options import LogForm
 from ._outside import BelowPath, OtherOrigins, clean_requests
 from ._service import Service, Serving
 from .pages import page_routes

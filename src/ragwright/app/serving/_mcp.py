@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ... import serve  # its server needs an extra, which the command checks first
 from ...core import require
-from ...serve import Serving, serve_stdio
 from .._flags import Flags, takes
 
 
@@ -15,4 +15,4 @@ def command(flags: Flags) -> None:
     """
     require("mcp", "serve", "serving tools to agents")
     require("fastapi", "serve", "serving tools to agents")
-    serve_stdio(Serving(flags.project, flags.settings, own=flags.reload))
+    serve.serve_stdio(serve.Serving(flags.project, flags.settings, own=flags.reload))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from typer import Option
 
+from ... import serve  # its server needs an extra, which the command checks first
 from ...core import require
-from ...serve import Listening, LogForm, Serving, serve
 from .._console import Console
 from .._flags import Flags, takes
 
@@ -31,9 +31,9 @@ def command(
     require_serving()
     # Searches run side by side already: further threads of numpy spin while they wait for work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    serving = Serving(flags.project, flags.settings, own=flags.reload)
+    serving = serve.Serving(flags.project, flags.settings, own=flags.reload)
     announce = announced(flags.console, str(flags.project))
-    serve(serving, Listening(host, port, workers, announce))
+    serve.serve(serving, serve.Listening(host, port, workers, announce))
 
 
 def require_serving() -> None:
@@ -46,10 +46,10 @@ def require_serving() -> None:
         require(module, "serve", "serving a project")
 
 
-def announced(console: Console, project: str) -> Callable[[str, LogForm], None]:
+def announced(console: Console, project: str) -> Callable[[str, str], None]:
     """A callback that prints the addresses of a served project, once its port is open."""
 
-    def started(address: str, form: LogForm) -> None:
+    def started(address: str, form: str) -> None:
         if console.quiet:
             console.result(address)
         if form == "json":
@@ -66,5 +66,5 @@ def announced(console: Console, project: str) -> Callable[[str, LogForm], None]:
 
 def serve_demo(console: Console, folder: Path, port: int | None) -> None:
     """Serve a demo project until it is stopped; follow changes of its files."""
-    serving = Serving(folder, own=True)
-    serve(serving, Listening("", port, 1, announced(console, str(folder))))
+    serving = serve.Serving(folder, own=True)
+    serve.serve(serving, serve.Listening("", port, 1, announced(console, str(folder))))
