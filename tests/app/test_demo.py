@@ -112,6 +112,8 @@ def test_the_wheel_alone_runs_the_demo_in_an_empty_folder(tmp_path: Path) -> Non
     empty = tmp_path / "empty"
     empty.mkdir()
     assert demo([str(fresh / "ragwright")], empty).count(NO_ANSWERS) == 3
+    # its project file has the section `serve`, whose options need no extra
+    subprocess.run([fresh / "ragwright", "doctor"], cwd=empty / "ragwright-demo", check=True)
 
 
 def test_the_full_demo_ends_in_a_verdict_and_a_report(

@@ -19,7 +19,7 @@ from ._admission import Caller
 from ._errors import error_reply
 from ._logs import request_id
 from ._note import Note
-from ._people import ProxyOptions
+from ._options import ProxyOptions
 from ._service import Service
 
 log = logging.getLogger("ragwright.serve")

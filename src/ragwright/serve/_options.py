@@ -2,22 +2,140 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from ..core import ConfigError, option
+from ..core import ConfigError, near, option
 from ..monitoring import ServedMeasureOptions
 from ..operations import AuditOptions
 from ..project import Settings
-from ._people import PeopleOptions, ProxyOptions
+from ._identity import ROLES
 
 LogForm: TypeAlias = Literal["warnings", "requests", "json"]
 
 _PATH = re.compile(r"(?:/[\w.~-]+)+")
 _ORIGIN = re.compile(r"https?://[\w.-]+(?::\d{1,5})?|https?://\[[0-9a-f:]+\](?::\d{1,5})?")
+
+
+_HEADER = re.compile(r"[A-Za-z0-9-]+")
+_SENT_BY_CLIENTS = frozenset({"authorization", "cookie", "host", "x-api-key"})
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyOptions:
+    """The reverse proxy that signs people in and names them in headers."""
+
+    addresses: tuple[str, ...] = option(
+        (),
+        "Addresses or networks from which the proxy connects, such as 10.0.0.5 or 10.1.0.0/24: "
+        "headers from others are ignored; the audit log believes its X-Forwarded-For.",
+    )
+    user_header: str = option(
+        "",
+        "Header with the unique name of the person, such as Remote-User, which the proxy must "
+        "replace; nobody is named where empty.",
+    )
+    name_header: str = option("", "Header with the name that pages show, such as Remote-Name.")
+    groups_header: str = option(
+        "", "Header with the person's groups, separated by commas, such as Remote-Groups."
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse headers that anybody could send, and addresses that are none."""
+        headers = [h for h in (self.user_header, self.name_header, self.groups_header) if h]
+        for header in headers:
+            if not _HEADER.fullmatch(header) or header.lower() in _SENT_BY_CLIENTS:
+                raise ConfigError(
+                    f"serve.proxy: {header!r} cannot name people",
+                    hint="name a header that only the proxy sets, such as Remote-User",
+                )
+        if headers and not self.addresses:
+            raise ConfigError(
+                "serve.proxy names headers and no address, so anybody could claim to be anyone",
+                hint="set serve.proxy.addresses to the addresses of the proxy, such as 10.0.0.5",
+            )
+        if headers and not self.user_header:
+            raise ConfigError(
+                "serve.proxy.user_header is empty, so nobody is named",
+                hint="name the header with the unique name of a person, such as Remote-User",
+            )
+        _parsed_networks(self.addresses)
+
+    def trusts(self, address: str) -> bool:
+        """True for an address from which the proxy connects."""
+        try:
+            peer = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        peer = getattr(peer, "ipv4_mapped", None) or peer
+        return any(peer in network for network in _parsed_networks(self.addresses))
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleOptions:
+    """What people may do who come through the proxy."""
+
+    default_role: Literal["none", "reader", "reviewer", "owner"] = option(
+        "none", "Role of people whom no group of `roles` matches; `none` keeps them out."
+    )
+    roles: Mapping[str, tuple[str, ...]] = option(
+        dict,
+        "Groups that give each role (`reader`, `reviewer`, `owner`); the highest role counts.",
+    )
+    configurations: Mapping[str, tuple[str, ...]] = option(
+        dict,
+        "Configurations that each group opens; all of them for everybody where empty, and for "
+        "owners always.",
+    )
+    per_minute: int | None = option(None, "Most requests a minute of one person.", ge=1)
+    daily_budget: float | None = option(
+        None, "Most money that the requests of one person may cost a day (UTC).", gt=0
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse unknown roles."""
+        for role in self.roles:
+            if role not in ROLES:
+                raise ConfigError(
+                    f"serve.people.roles: {role!r} is not a role; {near(role, ROLES)}"
+                )
+
+    @property
+    def admits(self) -> bool:
+        """True where anybody may come in."""
+        return self.default_role != "none" or any(self.roles.values())
+
+
+@lru_cache(maxsize=8)
+def _parsed_networks(
+    addresses: tuple[str, ...],
+) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    """The networks of a proxy.
+
+    Raises:
+        ConfigError: One is not an address or a network, or names every address.
+    """
+    networks = []
+    for text in addresses:
+        try:
+            network = ipaddress.ip_network(text)
+        except ValueError as error:
+            raise ConfigError(
+                f"serve.proxy.addresses: {error}", hint="as in 10.0.0.5 or 10.1.0.0/24"
+            ) from None
+        if network.prefixlen == 0:
+            raise ConfigError(
+                f"serve.proxy.addresses: {text} names every address, so anybody could claim "
+                "to be anyone",
+                hint="name the addresses of the proxy alone",
+            )
+        networks.append(network)
+    return tuple(networks)
 
 
 @dataclass(frozen=True, slots=True)
