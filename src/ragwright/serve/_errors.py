@@ -41,7 +41,7 @@ from ..core import (
     StoreUnreachableError,
     TestsetError,
 )
-from ._logs import OUTAGES, request_id
+from ._logs import meet_outage, request_id
 
 log = logging.getLogger("ragwright.serve")
 
@@ -206,7 +206,7 @@ def api_error(error: Exception, caller: Recipient | None = None) -> ApiError:
         if isinstance(error, kind):
             message = f"{error.what}; {error.hint}" if error.hint else error.what
             if status >= 500:
-                OUTAGES.meet(code, error)
+                meet_outage(code, error)
                 if (caller is None or not caller.owner) and code in _FOR_READERS:
                     message = f"{_FOR_READERS[code]}; the server's log says more"
                     if request_id():

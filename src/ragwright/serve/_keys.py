@@ -140,8 +140,9 @@ class ServeKeys:
             f"ON CONFLICT (name) DO UPDATE SET {columns} "
             "WHERE substr(serve_keys.hash, 1, 8) = 'revoked '"
         )
-        row = _row_of_key(dated)
-        if not self._ledger.write(lambda connection: connection.execute(insert, row).rowcount):
+        if not self._ledger.write(
+            lambda connection: connection.execute(insert, _row_of_key(dated)).rowcount
+        ):
             raise ConfigError(
                 f"there is a key named {key.name!r} already",
                 where=self._ledger.database.where,

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,10 +25,8 @@ _REQUEST: ContextVar[str] = ContextVar("ragwright_request", default="")
 _ROUTE: ContextVar[Callable[[], str]] = ContextVar("ragwright_route", default=str)
 _GIVEN = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 _OURS = ("ragwright", "uvicorn")
-_MOST = 100
-"""Most outages that are known at once."""
-
 log = logging.getLogger("ragwright.requests")
+serve_log = logging.getLogger("ragwright.serve")
 
 
 def request_id() -> str:
@@ -58,44 +55,29 @@ class _Outage:
     requests: int = 0
 
 
-class Outages:
-    """Faults of what the server needs: one line when one begins and one when it has ended.
-
-    One has ended when a route that it had stopped replies again.
-
-    Attributes:
-        known: Those under way, by code and place.
-    """
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[str, str], _Outage] = {}
-
-    def meet(self, code: str, error: Exception) -> None:
-        """Count a request that failed; the first one of a fault is logged."""
-        key = (code, str(getattr(error, "where", "") or ""))
-        if key not in self.known:
-            logging.getLogger("ragwright.serve").warning(
-                "%s on %s: %s", code, _ROUTE.get()() or "a stream", error
-            )
-            if len(self.known) >= _MOST:
-                self.known.clear()
-        outage = self.known.setdefault(key, _Outage(time.monotonic()))
-        outage.routes.add(_ROUTE.get()())
-        outage.requests += 1
-
-    def pass_by(self, route: str) -> None:
-        """Note that a route has replied."""
-        for key, outage in [*self.known.items()]:
-            if route in outage.routes:
-                del self.known[key]
-                logging.getLogger("ragwright.serve").warning(
-                    "%s has ended: %s replies again after %d failed requests in %.0f s",
-                    key[0], route, outage.requests, time.monotonic() - outage.since,
-                )  # fmt: skip
+OUTAGES: dict[tuple[str, str], _Outage] = {}
+"""Faults of what this process needs, by code and place: one line when one begins and one when a
+route that it had stopped replies again, however many requests meet it."""
 
 
-OUTAGES = Outages()
-"""Those of this process."""
+def meet_outage(code: str, error: Exception) -> None:
+    """Count a request that failed; the first one of a fault is logged."""
+    key, route = (code, str(getattr(error, "where", "") or "")), _ROUTE.get()()
+    if key not in OUTAGES:
+        serve_log.warning("%s on %s: %s", code, route or "a stream", error)
+    outage = OUTAGES.setdefault(key, _Outage(time.monotonic()))
+    outage.routes.add(route)
+    outage.requests += 1
+
+
+def _end_outages(route: str) -> None:
+    for key, outage in [*OUTAGES.items()]:
+        if route in outage.routes:
+            del OUTAGES[key]
+            serve_log.warning(
+                "%s has ended: %s replies again after %d failed requests in %.0f s",
+                key[0], route, outage.requests, time.monotonic() - outage.since,
+            )  # fmt: skip
 
 
 class Logged:
@@ -138,23 +120,19 @@ class Logged:
         try:
             await self._app(scope, receive, sent)
         finally:
-            if status < 400 and OUTAGES.known:
-                OUTAGES.pass_by(route())
+            if status < 400 and OUTAGES:
+                _end_outages(route())
             if log.isEnabledFor(logging.INFO):
-                facts = _request_facts(scope, route(), status, begun)
+                caller = scope.get("state", {}).get("caller")  # where the door let it in
+                facts = {
+                    "method": scope["method"],
+                    "route": route(),
+                    "status": status,
+                    "seconds": round(time.perf_counter() - begun, 4),
+                    "key": "" if caller is None else caller.name,
+                }
                 log.info("request", extra={"request": facts})
             _REQUEST.reset(token)
-
-
-def _request_facts(scope: Scope, route: str, status: int, begun: float) -> dict[str, Any]:
-    caller = scope.get("state", {}).get("caller")  # where the door let it in
-    return {
-        "method": scope["method"],
-        "route": route,
-        "status": status,
-        "seconds": round(time.perf_counter() - begun, 4),
-        "key": "" if caller is None else caller.name,
-    }
 
 
 def _record_time(record: logging.LogRecord) -> str:
