@@ -21,7 +21,7 @@ from ._extract import Extract, TextBuilder, markdown_table
 from ._grid import Grid
 from ._main_part import keep_main_part
 from ._options import SourceOptions
-from ._raised import join_raised
+from ._raised import spell_raised
 
 _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.I)
 _BY_DEFAULT = frozenset(
@@ -235,7 +235,7 @@ def _spelled(node: Any) -> str:
             place = place.prev
             before = (place.text() if place.tag != "-text" else place.text_content or "") + before
     before = "note" if node.css_first("a") is not None else before[-20:]
-    return join_raised([(before, 0), (text, 1 if node.tag == "sup" else -1)])[len(before) :]
+    return spell_raised(text, before, 1 if node.tag == "sup" else -1)
 
 
 def _to_markdown(root: Any) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_UP = str.maketrans("0123456789+-\u2212()=ni", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁽⁾⁼ⁿⁱ")
+SUPERSCRIPTS = str.maketrans("0123456789+-\u2212()=ni", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁽⁾⁼ⁿⁱ")
+"""For ``str.translate``: digits and signs to raised ones."""
+
 _DOWN = str.maketrans("0123456789+-\u2212()=", "₀₁₂₃₄₅₆₇₈₉₊₋₋₍₎₌")
 _PLAIN = re.compile(
     r"(?i)(?:st|nd|rd|th|er|re|e|ère|ème|ers|os?|as?|ter|te|tm|sm|mme|lle|me|le|ᵉ)\.?|[^\w+\-\u2212]+"
@@ -19,23 +21,19 @@ Raised = tuple[str, int]
 """A piece of text, and 1 if it is raised, -1 if it is lowered."""
 
 
-SUPERSCRIPTS = _UP
-"""For ``str.translate``: digits and signs to raised ones."""
-
-
 def join_raised(pieces: Iterable[Raised]) -> str:
     """Join pieces of text; neighbours at the same height are one."""
     joined, waiting, height = "", "", 0
     for text, level in (*pieces, ("", 2)):
         if level != height:
-            joined += _spelled(waiting, joined, height)
+            joined += spell_raised(waiting, joined, height)
             waiting, height = "", level
         waiting += text
     return joined
 
 
-def _spelled(text: str, before: str, height: int) -> str:
-    """Return a piece as it stands after the text before it."""
+def spell_raised(text: str, before: str, height: int) -> str:
+    """Return a piece as it is written after the text before it; ``height`` as in ``Raised``."""
     bare = text.strip()
     if not height or not bare or not before.strip() or "\n" in bare:
         return text
@@ -43,8 +41,8 @@ def _spelled(text: str, before: str, height: int) -> str:
     if height > 0 and _PLAIN.fullmatch(bare):
         return text
     if height > 0 and _MARK.fullmatch(bare) and _AFTER_WORD.search(before):
-        return f" {bare.translate(_UP)}{end}"
-    small = bare.translate(_UP if height > 0 else _DOWN)
+        return f" {bare.translate(SUPERSCRIPTS)}{end}"
+    small = bare.translate(SUPERSCRIPTS if height > 0 else _DOWN)
     if any(character.isascii() for character in small):
         inner = bare if re.fullmatch(r"\w+|[+\-\u2212]\w", bare) else f"({bare})"
         small = f"{'^' if height > 0 else '_'}{inner}"

@@ -15,7 +15,7 @@ from ._extract import Extract, TextBuilder
 from ._html import parse_html, read_html
 from ._options import SourceOptions
 from ._plain import read_plain
-from ._raised import join_raised
+from ._raised import spell_raised
 
 Element = ElementTree.Element
 
@@ -217,8 +217,7 @@ def inline(element: Element) -> str:
         text = "" if _LEFT_OUT.fullmatch(child.tag) else inline(child)
         if child.tag in ("sup", "sub"):
             before = "".join(parts)[-20:]
-            raised = join_raised([(before, 0), (text, 1 if child.tag == "sup" else -1)])
-            parts.append(raised[len(before) :])
+            parts.append(spell_raised(text, before, 1 if child.tag == "sup" else -1))
         elif child.tag in _ASIDES:
             parts.append(f" {_bracketed(text)} " if text else "")
         elif child.tag in _RUNNING or child.tag in ("s", "lb", "br", "pb"):
