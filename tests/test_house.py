@@ -368,7 +368,6 @@ INSIDE = {
     "project/building/test_ingest.py": "batches of a few chunks, files that may be trusted at once",
     "records/sources/test_source_files.py": "blocks of a few bytes, files trusted at once",
     "records/sources/test_source_sql.py": "a database that does not tell types",
-    "records/test_check_report.py": "a check as text, for many reports without a process each",
     "records/tables/test_tables.py": "compaction at sizes that a test reaches",
 }
 """Tests that reach into private modules, mostly to make a constant small, and what for."""

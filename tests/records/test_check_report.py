@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import ragwright
 
-from ragwright.app._show_check import check_text
 from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
 from ragwright.project import init_project
 from ragwright.records import (
@@ -82,6 +82,12 @@ def project(
     with (folder / "rows.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("id", "sender", "body"), *rows])
     return declared, folder
+
+
+def printed(folder: Path, *words: str) -> str:
+    """What `ragwright records check` says of the declarations in a folder."""
+    (folder / "ragwright.yaml").write_text("sources: []\n", "utf-8")
+    return ragwright(folder, "records", "check", *words, code=None).stdout
 
 
 def pattern(report: CheckReport, text: str) -> PatternFacts:
@@ -202,7 +208,7 @@ def test_a_text_format_at_fault_does_not_stop_the_rest(
     assert all("text_formats/message.yaml" in fault.where for fault in report.faults)
     assert report.gold == 3
     assert tags(report)["money ask"] == 2
-    assert check_text(report)
+    assert printed(base)
 
 
 def test_what_check_says_of_text_formats_agrees_with_a_refresh(tmp_path: Path) -> None:
@@ -231,7 +237,7 @@ def test_numbers_that_max_repeat_changes_are_noted(tmp_path: Path) -> None:
     )
     assert note.where == "records/cleaning.yaml:4"
     assert "max_repeat: {times: 3, except: digits}" in note.hint
-    assert "note: max_repeat" in check_text(report)
+    assert "note: max_repeat" in printed(tmp_path / "a")
     (tmp_path / "b").mkdir()
     spared = FILES["cleaning"].replace("max_repeat: 3", "max_repeat: {times: 3, except: digits}")
     report = check_records(*project(tmp_path / "b", rows, rules="{}\n", cleaning=spared))
@@ -267,7 +273,8 @@ def test_files_that_nobody_reads_are_noted(tmp_path: Path) -> None:
 
 def test_no_control_character_reaches_a_terminal(tmp_path: Path) -> None:
     rows = [("1\x1b[2J", "Ann\x07", "Please give $5!!!!!! \x1b[31mnow\x9b1m")]
-    shown = check_text(check_records(*project(tmp_path, rows)))
+    project(tmp_path, rows)
+    shown = printed(tmp_path)
     assert "\\x1b[31mnow" in shown
     assert all(character.isprintable() or character == "\n" for character in shown)
 
@@ -305,7 +312,7 @@ def test_reading_stops_where_the_key_is_missing_and_that_is_told(tmp_path: Path)
     [fault] = report.faults
     assert "Rows without a key" in fault.hint
     assert (report.stopped, report.whole) == (True, False)
-    head = check_text(report).splitlines()[0]
+    head = printed(tmp_path, "--key", "nr").splitlines()[0]
     assert head == "1 fault; reading rows.csv stopped at the first rows: a column is missing"
 
 
@@ -404,7 +411,7 @@ def test_a_pattern_that_hangs_is_a_fault_and_the_others_are_tried(tmp_path: Path
 
 def test_the_text_and_the_document_tell_the_same(tmp_path: Path) -> None:
     report = check_records(*project(tmp_path))
-    text = check_text(report)
+    text = printed(tmp_path)
     assert "no faults" in text
     assert "never matches (records/tags.yaml:6)" in text
     assert "never hits (records/rules.yaml:8)" in text
@@ -458,7 +465,7 @@ def test_documents_that_begin_with_a_blank_are_noted(tmp_path: Path) -> None:
 def test_an_empty_source_is_no_fault(tmp_path: Path) -> None:
     report = check_records(*project(tmp_path, []))
     assert (report.faults, report.rows) == ((), 0)
-    assert "gave no rows" in check_text(report)
+    assert "gave no rows" in printed(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -532,4 +539,4 @@ def test_texts_of_other_types_and_huge_ones_are_tried(tmp_path: Path) -> None:
     report = check_records(*folders)
     assert not report.faults
     assert report.left_out["too long"] == 1
-    assert len(check_text(report)) < 20_000
+    assert len(printed(tmp_path)) < 20_000
