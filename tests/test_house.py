@@ -358,7 +358,6 @@ def test_no_test_reads_a_clock_or_counts_processor_seconds() -> None:
 INSIDE = {
     "app/test_demo.py": "a demo over four pages: over the whole guide it takes a minute",
     "ledger/test_locks.py": "how long a wait is silent, and a system without `fcntl`",
-    "experiment/evaluations/test_scoring.py": "the line of a price, without a process",
     "flow/test_scarce.py": "a lease that ends within a test",
     "ingest/test_chunkers.py": "texts handed to a tokenizer in blocks of a few characters",
     "jobs/test_promotion.py": "a lock waited for briefly, and a disk full at one write",

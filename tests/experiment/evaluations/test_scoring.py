@@ -14,10 +14,8 @@ from command_line import ragwright
 from small_project import MakeProject
 
 from ragwright import Session, Workbench, evaluate
-from ragwright.app._show import price_line
 from ragwright.core import TestsetError
 from ragwright.experiment import RowResult
-from ragwright.flow import Forecast, Range
 from ragwright.testing import ScriptedServer
 
 MEASURES = "ExactMatch, TokenF1, KPrecision"
@@ -139,9 +137,13 @@ def test_what_judging_costs_is_said_before_and_never_exceeded(tmp_path: Path) ->
         assert (code, said, len(server.requests)) == (0, "", 6)
 
 
-def test_where_no_price_is_known_that_is_said() -> None:
-    calls = Range(1, 2, 3)
-    forecast = Forecast(calls, 4, calls, calls, None, None, {"m:judge": 2})
-    assert price_line(forecast).startswith(
-        "calling m:judge: 1 .. 2 .. 3 calls, 4 more from stored replies; no price is known"
-    )
+def test_where_no_price_is_known_that_is_said(tmp_path: Path) -> None:
+    with ScriptedServer(GOOD) as server:
+        name = f"{server.url}#judge"
+        folder = MakeProject(tmp_path)(f"judge: {{model: '{name}', max_tokens: 100}}\n")
+        for rows in (3, 5):
+            path = rows_file(folder, rows)
+            code, said = command(folder, "score", path.name, "--measures", "AnswerRelevance")
+            assert code == 0
+    line = f"calling {name}: 2 .. 2 .. 4 calls, 3 more from stored replies; no price is known"
+    assert line in said
