@@ -25,7 +25,7 @@ from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 from ._st import SentenceTransformerEmbedder
 from ._static import StaticEmbedder
 from ._transport import Connections, server_identity
-from ._tuned_card import is_unproven as is_unproven_
+from ._tuned_card import is_unproven
 
 Backend: TypeAlias = ChatModel | Embedder | Reranker
 
@@ -233,7 +233,7 @@ class Models:
     def is_unproven(self, name: str) -> bool:
         """True for a fine-tuned model that was kept although it is not proven better."""
         _, _, place = name.partition(":")
-        return bool(place) and is_unproven_((self.root or Path()) / place)
+        return bool(place) and is_unproven((self.root or Path()) / place)
 
     def reranker(self, name: str) -> Reranker:
         """The local reranker of a name, opened once: a custom one, or a cross-encoder.

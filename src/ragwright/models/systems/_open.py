@@ -20,7 +20,7 @@ from ...core import (
 )
 from ...flow import Message, SystemReply
 from .._names import PROVIDERS
-from ._callers import Caller, caller_of, made_target, takes_turns as takes_turns_
+from ._callers import Caller, caller_of, made_target, takes_turns
 from ._http import endpoint, sends_turns
 from ._options import SystemOptions
 
@@ -165,7 +165,7 @@ def open_system(system: Any, options: SystemOptions | None = None) -> UnderTest:
 def _called(system: Any, options: SystemOptions) -> UnderTest:
     """An object of Python that is called with the question."""
     target = made_target(system, options)
-    return UnderTest(options, caller_of(target, options), takes_turns_(target))
+    return UnderTest(options, caller_of(target, options), takes_turns(target))
 
 
 def _not_asked(question: str, history: Sequence[Message]) -> Any:
