@@ -4,8 +4,9 @@ Importing this package is quick and touches nothing; each public name is loaded 
 first used.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ._late import late_names
 
 __version__ = "0.1.0"
 
@@ -30,27 +31,16 @@ __all__ = [
     "evaluate",
 ]
 
-_ROOMS = {
-    "Answer": "core",
-    "Asking": "workbench",
-    "Document": "core",
-    "Evaluating": "experiment",
-    "Hit": "core",
-    "MeasureSetup": "measure",
-    "Persona": "core",
-    "RagwrightError": "core",
-    "Session": "project",
-    "Workbench": "workbench",
-    "evaluate": "experiment",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _ROOMS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_ROOMS[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = late_names(
+    __name__,
+    {
+        "core": "Answer Document Hit Persona RagwrightError",
+        "experiment": "Evaluating evaluate",
+        "measure": "MeasureSetup",
+        "project": "Session",
+        "workbench": "Asking Workbench",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -476,6 +476,18 @@ def test_a_row_longer_than_a_chunk_is_cut() -> None:
     assert max(chunk.tokens for chunk in chunks) <= 50
 
 
+@pytest.mark.parametrize("letters", [21, 24, 40, 90])
+@pytest.mark.parametrize("overlap", [0, 10, 49])
+def test_long_words_that_overlap_are_cut_between_words(letters: int, overlap: int) -> None:
+    text = " ".join(f"{number:0{letters}}" for number in range(700)) + "\n\nrevision 17\n"
+    for by in ("tokens", "paragraphs", "sentences", "headings"):
+        chunks = make_chunker(ChunkOptions(by=by, size=100, overlap=overlap), Words()).chunks(
+            Document("d", "d", text)
+        )
+        assert max(len(chunk.text) for chunk in chunks) <= 2_000
+        assert all(len(word) == letters for word in " ".join(c.text for c in chunks[:-1]).split())
+
+
 @pytest.mark.parametrize(
     "text", ["a" * 70_000, "0f" * 20_000 + " end", "日本" * 9_000, "x" * 9_000]
 )

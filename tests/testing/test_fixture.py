@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from ragwright.core import SystemCallError
 from ragwright.testing import RagGate
-from ragwright.testing.pytest_plugin import rag_gate
+from ragwright.pytest_plugin import rag_gate
 
 __all__ = ["rag_gate"]
 
@@ -46,10 +48,10 @@ def test_a_rule_that_cannot_be_read_fails_in_one_line(
         rag_gate(ROWS, "Contians>=1")
     assert str(failed.value) == said
     pytester.makepyfile(
-        conftest="from ragwright.testing.pytest_plugin import rag_gate",
+        conftest="from ragwright.pytest_plugin import rag_gate",
         test_rag="def test_it(rag_gate):\n    rag_gate([], 'Contians>=1')\n",
     )
-    shown = pytester.runpytest_inprocess("-p", "no:cacheprovider").outlines
+    shown = pytester.runpytest_subprocess("-p", "no:cacheprovider").outlines
     assert said in shown
     assert not any("_gate.py" in line or "_measure.py" in line for line in shown)
     assert not any("another exception" in line or "known:" in line for line in shown)
@@ -102,6 +104,15 @@ def test_pytest_finds_it_by_its_entry_point() -> None:
     assert module.rag_gate is rag_gate
 
 
+def test_the_plug_in_loads_nothing_before_the_fixture_is_asked_for() -> None:
+    code = (
+        "import sys, ragwright.pytest_plugin\n"
+        "print(*(name for name in sys.modules if name.startswith('ragwright.')))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["ragwright._late", "ragwright.pytest_plugin"]
+
+
 @pytest.mark.slow
 def test_the_example_of_the_guide(pytester: pytest.Pytester) -> None:
     guide = (ROOT / "docs" / "guide" / "comparing.md").read_text("utf-8")
@@ -109,7 +120,7 @@ def test_the_example_of_the_guide(pytester: pytest.Pytester) -> None:
     example = rest.partition("```")[0]
     assert "rag_gate" in example
     pytester.makepyfile(
-        conftest="from ragwright.testing.pytest_plugin import rag_gate",
+        conftest="from ragwright.pytest_plugin import rag_gate",
         mypipeline="""
             def chain(question):
                 number = question.strip("q?")
@@ -119,7 +130,7 @@ def test_the_example_of_the_guide(pytester: pytest.Pytester) -> None:
     )
     lines = "".join(f"q{n}?,a{n}\n" for n in range(12))
     (pytester.path / "questions.csv").write_text(f"question,answer\n{lines}", "utf-8")
-    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
     pytester.makepyfile(mypipeline="def chain(question):\n    return 'no', ['It is so.']\n")
     failed = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     failed.assert_outcomes(failed=1)

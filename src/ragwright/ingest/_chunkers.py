@@ -411,15 +411,18 @@ def _without_hollow(spans: list[Span], tokens: TokenMap) -> list[Span]:
 def _bounded(spans: Iterable[Span], text: str, most: int) -> Iterator[Span]:
     """Cut spans of too many characters, in front of a word where there is one.
 
-    A text without words, such as a dump of bytes, is one token however long it is.
+    A text without words, such as a dump of bytes, is one token however long it is. Where the next
+    span overlaps more than the last piece, it begins where that piece ends.
     """
+    start = end = -1
     for span in spans:
-        start = span.start
+        start = span.start if span.start > start else end
         while span.end - start > most:
-            end = max(text.rfind(" ", start + most // 2, start + most), start + most - 1) + 1
-            yield Span(start, end)
-            start = end
-        yield Span(start, span.end)
+            cut = text.rfind(" ", start + most // 2, start + most) + 1 or start + most
+            yield Span(start, cut)
+            start = cut
+        end = span.end
+        yield Span(start, end)
 
 
 def _tables(text: str) -> Iterator[tuple[Span, str]]:

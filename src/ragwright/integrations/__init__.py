@@ -3,8 +3,9 @@
 Each is loaded when it is first used: a user has one of the frameworks.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .._late import late_names
 
 if TYPE_CHECKING:
     from ._haystack import HaystackRetriever
@@ -13,14 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["HaystackRetriever", "LangChainRetriever", "LlamaIndexRetriever"]
 
-_FILES = {
-    "HaystackRetriever": "_haystack",
-    "LangChainRetriever": "_langchain",
-    "LlamaIndexRetriever": "_llama_index",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _FILES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_FILES[name]}", __name__), name)
+__getattr__ = late_names(
+    __name__,
+    {
+        "_haystack": "HaystackRetriever",
+        "_langchain": "LangChainRetriever",
+        "_llama_index": "LlamaIndexRetriever",
+    },
+)

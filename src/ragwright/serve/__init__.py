@@ -3,8 +3,9 @@
 Its files need the extra ``serve``, so each is loaded when it is first used.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .._late import late_names
 
 if TYPE_CHECKING:
     from ._identity import ROLES, Identity, Role
@@ -34,24 +35,15 @@ __all__ = [
     "worker_app",
 ]
 
-
-_FILES = {
-    "ROLES": "_identity",
-    "SERVE_TABLES": "_serve_tables",
-    "Identity": "_identity",
-    "LogForm": "_options",
-    "Role": "_identity",
-    "ServeKey": "_keys",
-    "ServeKeys": "_keys",
-    "ServeOptions": "_options",
-    "Serving": "_service",
-    "access_place": "_keys",
-    "serve_stdio": "_mcp",
-}
-"""Name -> its file; all others are in ``_server``."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_FILES.get(name, '_server')}", __name__), name)
+__getattr__ = late_names(
+    __name__,
+    {
+        "_identity": "ROLES Identity Role",
+        "_keys": "ServeKey ServeKeys access_place",
+        "_mcp": "serve_stdio",
+        "_options": "LogForm ServeOptions",
+        "_serve_tables": "SERVE_TABLES",
+        "_server": "Listening audited_routes make_app serve worker_app",
+        "_service": "Serving",
+    },
+)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    StrictBool,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema
 
 from ._options import ServeOptions
 
@@ -26,6 +35,17 @@ class Body(BaseModel):
     @classmethod
     def _without_nulls(cls, data: Any) -> Any:
         return {k: v for k, v in data.items() if v is not None} if isinstance(data, dict) else data
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, make: GetJsonSchemaHandler) -> Any:
+        """Declare that the keys that may be left out may be ``null``."""
+        named = make(core)
+        schema = make.resolve_ref_schema(named)
+        for name in schema["properties"].keys() - schema.get("required", ()):
+            shape = schema["properties"][name]
+            if {"type": "null"} not in shape.get("anyOf", ()):
+                schema["properties"][name] = {"anyOf": [shape, {"type": "null"}]}
+        return named
 
 
 _TEXTS = frozenset({"text", "input_text", "output_text"})

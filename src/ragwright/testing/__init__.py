@@ -1,14 +1,22 @@
-"""Conformance suites and scripted back ends, for our tests and for plug-ins."""
+"""Conformance suites and scripted back ends, for our tests and for plug-ins.
 
-from ._addition_suites import CommandSuite, JudgeSuite, MeasureSuite, StageSuite, StepSuite
-from ._chat_suite import ChatModelSuite
-from ._chunker_suite import ChunkerSuite
-from ._embedder_suite import EmbedderSuite
-from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
-from ._reader_suite import ReaderSuite
-from ._reranker_suite import RerankerSuite, RetrieverFunction, RetrieverSuite, indexed_corpus
+The suites need pytest, so each is loaded when it is first used; the scripted server does not.
+"""
+
+from typing import TYPE_CHECKING
+
+from .._late import late_names
 from ._server import Reply, Script, ScriptedServer, ServerRequest, SpawnedServer
-from .pytest_plugin import RagGate, hold
+
+if TYPE_CHECKING:
+    from ._addition_suites import CommandSuite, JudgeSuite, MeasureSuite, StageSuite, StepSuite
+    from ._chat_suite import ChatModelSuite
+    from ._chunker_suite import ChunkerSuite
+    from ._embedder_suite import EmbedderSuite
+    from ._hold import RagGate, hold
+    from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
+    from ._reader_suite import ReaderSuite
+    from ._reranker_suite import RerankerSuite, RetrieverFunction, RetrieverSuite, indexed_corpus
 
 __all__ = [
     "PAIR",
@@ -37,3 +45,17 @@ __all__ = [
     "make_indexed",
     "make_vector",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "_addition_suites": "CommandSuite JudgeSuite MeasureSuite StageSuite StepSuite",
+        "_chat_suite": "ChatModelSuite",
+        "_chunker_suite": "ChunkerSuite",
+        "_embedder_suite": "EmbedderSuite",
+        "_hold": "RagGate hold",
+        "_index_corpus": "PAIR PLAIN make_document make_indexed make_vector",
+        "_reader_suite": "ReaderSuite",
+        "_reranker_suite": "RerankerSuite RetrieverFunction RetrieverSuite indexed_corpus",
+    },
+)

@@ -1,7 +1,4 @@
-"""The plug-in that pytest loads where ragwright is installed: the fixture ``rag_gate``.
-
-It imports nothing of ragwright until a test asks for the fixture.
-"""
+"""Holds rows, or a system and its questions, to rules in a test."""
 
 from __future__ import annotations
 
@@ -78,12 +75,3 @@ def _parsed(rule: str) -> GateRule:
         message = f"rule {rule!r}: {error.what}; {hint}"
     # Outside the except block, or pytest prints the cause above the one line.
     pytest.fail(message, pytrace=False)
-
-
-@pytest.fixture
-def rag_gate() -> RagGate:
-    """Holds rows, or a system and its questions, to rules: ``rag_gate(rows, "TokenF1>=0.6")``.
-
-    See :func:`ragwright.testing.hold`.
-    """
-    return hold
