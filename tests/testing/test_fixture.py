@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ragwright.core import SystemCallError
-from ragwright.testing import RagGate
 from ragwright.pytest_plugin import rag_gate
+from ragwright.testing import RagGate
 
 __all__ = ["rag_gate"]
 
