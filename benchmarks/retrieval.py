@@ -77,10 +77,6 @@ class KnownVectors(BatchHandler[Embed, EmbedReply]):
         """Nothing to keep."""
         return False
 
-    def quick(self, requests: Sequence[Embed]) -> bool:
-        """A look-up never takes long."""
-        return True
-
     def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply]:
         """The vectors of the texts."""
         return [EmbedReply(np.stack([self._queries[t] for t in r.texts])) for r in requests]

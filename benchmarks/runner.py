@@ -129,10 +129,6 @@ class Index(BatchHandler[Search, SearchReply]):
         """Searches are never kept."""
         return False
 
-    def quick(self, requests: Sequence[Search]) -> bool:
-        """Well under 5 ms."""
-        return len(requests) < 8
-
     def search(self, request: Search) -> SearchReply:
         """The best ten by dot product; the keyword channel stands in with a hashed vector."""
         if request.channel == "dense":

@@ -132,19 +132,13 @@ class FakeChat(SendHandler[Chat, ChatReply]):
 class FakeSearch(BatchHandler[Search, SearchReply]):
     """One candidate a search; remembers how requests were batched."""
 
-    def __init__(
-        self, *, quick: bool = False, bad: str = "", work: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, *, bad: str = "", work: Callable[[], None] | None = None) -> None:
         self.batches: list[list[str]] = []
-        self.is_quick = quick
         self.bad = bad
         self.work = work
 
     def durable(self, request: Search) -> bool:
         return True
-
-    def quick(self, requests: Sequence[Search]) -> bool:
-        return self.is_quick
 
     def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
         self.batches.append([r.text for r in requests])

@@ -33,7 +33,7 @@ def find(text: str, snapshot: str = "s") -> Flow[str]:
 
 
 def test_requests_queued_at_one_moment_are_one_carry() -> None:
-    handler = FakeSearch(quick=True)
+    handler = FakeSearch()
     with Runner({Search: handler}) as runner:
         found = runner.run(gather([find(str(i)) for i in range(50)]))
     assert found == [f"chunk of {i}" for i in range(50)]
@@ -56,14 +56,14 @@ def test_what_arrives_while_a_batch_is_under_way_is_the_next_batch() -> None:
     assert len(handler.batches) <= 4
 
 
-def test_batches_that_are_not_quick_leave_the_loop_free() -> None:
+def test_batches_leave_the_loop_free() -> None:
     threads: set[int] = set()
 
     def work() -> None:
         threads.add(threading.get_ident())
-        assert quick_is_done.wait(30)
+        assert other_is_done.wait(30)
 
-    quick_is_done = threading.Event()
+    other_is_done = threading.Event()
     handler = FakeSearch(work=work)
     other = FakeChat()
     with Runner({Search: handler, Chat: other}) as runner:
@@ -71,18 +71,17 @@ def test_batches_that_are_not_quick_leave_the_loop_free() -> None:
 
         def mark() -> Flow[str]:
             loop_thread.append(threading.get_ident())
-            return (yield from ask("quick"))
+            return (yield from ask("other"))
 
         results = runner.outcomes([mark(), find("slow")])
         assert next(results).state == "done"
-        quick_is_done.set()
+        other_is_done.set()
         assert next(results).state == "done"
     assert threads.isdisjoint(loop_thread)
 
 
-@pytest.mark.parametrize("quick", [True, False])
-def test_one_bad_request_of_a_batch_does_not_fail_the_others(quick: bool) -> None:
-    handler = FakeSearch(quick=quick, bad="bad")
+def test_one_bad_request_of_a_batch_does_not_fail_the_others() -> None:
+    handler = FakeSearch(bad="bad")
     with Runner({Search: handler}) as runner:
         found = runner.run(gather([find("a"), find("bad"), find("c")], settle=True))
     assert found[0] == "chunk of a"
@@ -103,16 +102,13 @@ class Short(FakeSearch):
 
 
 class Unsure(FakeSearch):
-    def quick(self, requests: Sequence[Search]) -> bool:
+    def together(self, requests: Sequence[Search]) -> int:
         raise RuntimeError("cannot tell")
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, StopIteration])
-@pytest.mark.parametrize("quick", [True, False])
-def test_a_handler_that_breaks_leaves_nobody_waiting(
-    kind: type[BaseException], quick: bool
-) -> None:
-    rude = Rude(quick=quick)
+def test_a_handler_that_breaks_leaves_nobody_waiting(kind: type[BaseException]) -> None:
+    rude = Rude()
     rude.kind = kind
     with Runner({Search: rude, Chat: FakeChat()}) as runner:
         found = runner.run(gather([find("a"), find("b")], settle=True))

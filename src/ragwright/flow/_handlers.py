@@ -108,10 +108,6 @@ class BatchHandler(Handler[RequestT, ReplyT]):
         """How many of the first requests to carry out at once, at least 1."""
         return self.max_batch
 
-    def quick(self, requests: Sequence[RequestT]) -> bool:
-        """True if these surely take less than 5 ms: then they run on the loop."""
-        return False
-
 
 AnyHandler = SendHandler[Any, Any] | BatchHandler[Any, Any]
 
@@ -163,13 +159,8 @@ class Batcher:
             most = max(1, self._handler.together([request for request, _ in waiting]))
             batch, self._queue = waiting[:most], waiting[most:]
             requests = [request for request, _ in batch]
-            quick = self._handler.quick(requests)
         except Exception as error:
             self._settle(batch, [], error)
-            self._schedule(loop)
-            return
-        if quick:
-            self._settle(batch, *_carry(self._handler, requests))
             self._schedule(loop)
             return
         self.carried = loop.run_in_executor(self._pool, _carry, self._handler, requests)

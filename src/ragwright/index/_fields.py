@@ -19,7 +19,8 @@ from ._arrays import Array, Arrays, Blob, pack, unpack
 if TYPE_CHECKING:
     Ints = array[int]
 
-Rows = NDArray[np.int32]
+Rows = NDArray[np.integer]
+"""Numbers of rows of a segment."""
 
 ALWAYS = (
     "document_id",

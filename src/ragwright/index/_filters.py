@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
@@ -15,42 +14,15 @@ from ._segment import Segment
 
 Mask = NDArray[np.bool_]
 
-_PIECE = 4096
-"""Rows of a position list that are checked at once."""
-
-_WIDE = 16
-"""A list is wide if it holds at least one row in this many."""
-
 _NEAR_AMONG = 5_000
 """Most values searched for similar ones: comparing more would take seconds."""
 
 
-@dataclass(slots=True, eq=False)
-class Positions:
-    """The rows of one segment that meet a condition, as a list and, where they are many, as bits.
-
-    Attributes:
-        rows: The rows; a row may appear twice.
-        size: Rows of the segment.
-    """
-
-    rows: Rows
-    size: int
-    _bits: NDArray[np.uint8] | None = None
-
-    @property
-    def wide(self) -> bool:
-        """True if a mask is faster than the list."""
-        return len(self.rows) * _WIDE > self.size
-
-    def mask(self) -> Mask:
-        """The rows as a mask; built from the list once, then cached as bits."""
-        if self._bits is None:
-            met = np.zeros(self.size, np.bool_)
-            met[self.rows] = True
-            self._bits = np.packbits(met)
-            return met
-        return np.unpackbits(self._bits, count=self.size).view(np.bool_)
+def mask_of(rows: Rows, size: int) -> Mask:
+    """Rows as a mask of so many rows."""
+    mask = np.zeros(size, np.bool_)
+    mask[rows] = True
+    return mask
 
 
 def field_counts(segments: Sequence[Segment], dead: Sequence[Mask | None]) -> dict[str, int]:
@@ -58,8 +30,7 @@ def field_counts(segments: Sequence[Segment], dead: Sequence[Mask | None]) -> di
     counts: dict[str, int] = {}
     for segment, gone in zip(segments, dead, strict=True):
         for name, index in segment.fields.items():
-            carried = np.zeros(segment.rows, np.bool_)
-            carried[index.rows] = True
+            carried = mask_of(index.rows, segment.rows)
             if gone is not None:
                 carried &= ~gone
             count = int(np.count_nonzero(carried))
@@ -97,7 +68,7 @@ def filter_masks(
             rest = [other for other in filters if other is not condition]
             raise unknown_value(condition, segments, _allowed_masks(segments, live, rest))
         for mask, met in zip(masks, positions, strict=True):
-            mask &= met.mask()
+            mask &= mask_of(met, len(mask))
         if condition.missing is not None:
             if not any(mask.any() for mask in masks):
                 return masks
@@ -119,27 +90,22 @@ def must_be_held(condition: Filter) -> bool:
     return bool(condition.values) and not condition.exclude and condition.missing is None
 
 
-def held(positions: Sequence[Positions], masks: Sequence[Mask | None]) -> bool:
+def held(positions: Sequence[Rows], masks: Sequence[Mask | None]) -> bool:
     """True if a masked row is among the positions, or if no row is left.
 
     Args:
         positions: Rows that meet a condition, one array per segment.
         masks: Rows to check, None for all of a segment.
     """
-    for met, mask in zip(positions, masks, strict=True):
-        rows = met.rows
-        if mask is None and len(rows):
-            return True
-        # Piece by piece: the first pieces are nearly always enough.
-        for start in range(0, len(rows), _PIECE):
-            if mask is not None and mask[rows[start : start + _PIECE]].any():
-                return True
-    return not any(mask is None or mask.any() for mask in masks)
+    return any(
+        len(rows) > 0 if mask is None else bool(mask[rows].any())
+        for rows, mask in zip(positions, masks, strict=True)
+    ) or not any(mask is None or mask.any() for mask in masks)
 
 
 def positions_of(
     segments: Sequence[Segment], fields: Mapping[str, int], condition: Filter
-) -> list[Positions]:
+) -> list[Rows]:
     """Rows that meet a condition, including dead ones; one array per segment.
 
     Args:
@@ -153,27 +119,19 @@ def positions_of(
     is_known = condition.field in fields or condition.field in ALWAYS
     if not is_known and condition.missing is None:
         raise unknown_field(condition.field, fields)
-    return [Positions(_matching_rows(segment, condition), segment.rows) for segment in segments]
+    return [_matching_rows(segment, condition) for segment in segments]
 
 
 def _matching_rows(segment: Segment, condition: Filter) -> Rows:
     rows = _holding_rows(segment, condition)
     if condition.missing:
-        return np.concatenate([rows, _rows_without(segment, condition.field)])
-    if not condition.exclude:
-        return rows
-    others = np.ones(segment.rows, np.bool_)
-    others[rows] = False
-    return np.flatnonzero(others).astype(np.int32)
+        index = segment.fields.get(condition.field)
+        return np.concatenate([rows, _other_rows(segment, rows if index is None else index.rows)])
+    return _other_rows(segment, rows) if condition.exclude else rows
 
 
-def _rows_without(segment: Segment, field: str) -> Rows:
-    """Rows without a field."""
-    without = np.ones(segment.rows, np.bool_)
-    index = segment.fields.get(field)
-    if index is not None:
-        without[index.rows] = False
-    return np.flatnonzero(without).astype(np.int32)
+def _other_rows(segment: Segment, rows: Rows) -> Rows:
+    return np.flatnonzero(~mask_of(rows, segment.rows)).astype(np.int32)
 
 
 def _holding_rows(segment: Segment, condition: Filter) -> Rows:
@@ -221,9 +179,7 @@ def _allowed_masks(
     masks = [mask.copy() for mask in live]
     for condition in filters:
         for mask, segment in zip(masks, segments, strict=True):
-            met = np.zeros(len(mask), np.bool_)
-            met[_matching_rows(segment, condition)] = True
-            mask &= met
+            mask &= mask_of(_matching_rows(segment, condition), len(mask))
     return masks
 
 

@@ -148,20 +148,6 @@ def _extended_hit(hit: Hit, document: Document, span: Span) -> Hit:
     )
 
 
-QUICK_ROWS = 20_000
-"""Chunks up to which one plain dense search of 384 dimensions takes about 5 ms or less."""
-
-_FILTER_ROWS = 8
-"""A new filter costs as much as searching this many times the rows: an unknown value is compared
-with all values, and a range too."""
-
-_ORDER_ROWS = 20
-_RELAX_ROWS = 2
-_VALUE_ROWS = 100
-_CHARACTER_ROWS = 10
-_PLAIN_BYTES = 4 * 384
-
-
 class SearchHandler(BatchHandler[Search, SearchReply]):
     """Carries out searches; dense ones on one snapshot become one matrix product."""
 
@@ -191,20 +177,6 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
             for number, reply in zip(numbers, self._search_dense(group), strict=True):
                 replies[number] = reply
         return replies
-
-    def quick(self, requests: Sequence[Search]) -> bool:
-        """True for a few searches on a small view that is open already.
-
-        New filters, long query texts and long vectors count as further rows. In doubt it is False.
-        """
-        total = 0.0
-        for request in requests:
-            rows = self._views.rows(request.snapshot)
-            if rows is None:
-                return False
-            known = self._views.has_filters(request.snapshot, request.filters)
-            total += _search_cost(request, rows, known=known)
-        return total <= QUICK_ROWS
 
     def _search_one(self, request: Search) -> SearchReply | RagwrightError:
         try:
@@ -272,29 +244,6 @@ def _listed_chunks(view: View, request: Search) -> SearchReply:
     return SearchReply(tuple((chunk_id, 0.0) for chunk_id in ids))
 
 
-def _search_cost(request: Search, rows: int, *, known: bool) -> float:
-    """Approximate number of rows that a plain search could scan in the time of this one.
-
-    ``known`` says that the rows that meet its hard filters are known.
-    """
-    if request.channel == "dense":
-        cost = rows * max(1.0, len(request.vector) / _PLAIN_BYTES)
-    elif request.channel == "all":
-        # The first page puts all chunks in order.
-        cost = rows * _ORDER_ROWS + request.k
-    else:
-        # Each word has its postings; tokenising takes time even without rows.
-        length = len(request.text)
-        cost = rows * (0.5 + length / 400) + length * _CHARACTER_ROWS
-    soft = request.relax.soft if request.relax is not None else ()
-    if request.relax is not None:
-        cost += rows * _RELAX_ROWS
-    hard = () if known else request.filters
-    for condition in (*hard, *(soft_filter.condition for soft_filter in soft)):
-        cost += rows * _FILTER_ROWS + len(condition.values) * _VALUE_ROWS
-    return cost
-
-
 class LookupHandler(BatchHandler[Lookup, LookupReply]):
     """Fetches the chunks behind candidates."""
 
@@ -309,10 +258,7 @@ class LookupHandler(BatchHandler[Lookup, LookupReply]):
 
     def carry(self, requests: Sequence[Lookup]) -> Sequence[LookupReply | RagwrightError]:
         """Replies in the order of the requests; one that failed is its error."""
-        replies: list[LookupReply | RagwrightError] = []
-        for request in requests:
-            replies.append(self._look_up_one(request))
-        return replies
+        return [self._look_up_one(request) for request in requests]
 
     def _look_up_one(self, request: Lookup) -> LookupReply | RagwrightError:
         try:
@@ -322,11 +268,3 @@ class LookupHandler(BatchHandler[Lookup, LookupReply]):
         except RagwrightError as error:
             return error
         return replace(reply, notes=(*notes, *reply.notes)) if notes else reply
-
-    def quick(self, requests: Sequence[Lookup]) -> bool:
-        """True for up to some hundred chunks without expansion, in views that are open already."""
-        all_open = all(
-            not request.expand and self._views.rows(request.snapshot) is not None
-            for request in requests
-        )
-        return all_open and sum(len(request.chunk_ids) for request in requests) <= 150

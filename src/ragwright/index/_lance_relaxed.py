@@ -11,14 +11,13 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..core import Relaxation
 from ..flow import SearchReply
 from . import _lance_tables as lance
-from ._lance_search import DenseScoring, Found, Scoring, joined
+from ._lance_search import DenseScoring, Scoring
 from ._lance_where import Conditions, Where
 from ._rank import Ladder
+from ._relaxed import ScoredChunks, join_chunks, relaxed_reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def climb(
         k: Most to return; 0 counts every level.
         relax: Threshold, and whether chunks that meet no condition count.
     """
-    parts: list[Found] = []
+    parts: list[ScoredChunks] = []
     counts: dict[int, int] = {}
     have = 0
     # Then the counts of scalar indexes are the ladder: every chunk has a similarity.
@@ -66,13 +65,16 @@ def climb(
             scored = scoring.every(weight_class.where.sql, soft)
         else:
             scored = scoring.best(weight_class.where, k - have, soft)
-        scored = _over_threshold(scored, relax, bool(soft))
-        counts |= weight_class.steps if count_known else _step_counts(scored)
+        if relax.threshold is not None:
+            scored = scored.select(scored.scores >= relax.threshold)
+        if soft and not relax.unfiltered:
+            scored = scored.select(scored.steps != 0)
+        counts |= weight_class.steps if count_known else scored.step_counts()
         parts.append(scored)
         have += len(scored.ids)
         if 0 < k <= have:
             break
-    return _relaxed_reply(joined(parts), counts, ladder, k)
+    return relaxed_reply(join_chunks(parts), counts, ladder, k)
 
 
 def _weight_classes(
@@ -121,44 +123,3 @@ def _joined_class(leaves: Sequence[tuple[int, Where]]) -> _WeightClass:
     sql = " OR ".join(f"({where.sql})" for _, where in leaves)
     rows = sum(where.rows for _, where in leaves)
     return _WeightClass(Where(sql, rows), {step: where.rows for step, where in leaves})
-
-
-def _over_threshold(scored: Found, relax: Relaxation, any_soft: bool) -> Found:
-    """The chunks over the threshold that may count."""
-    good = np.ones(len(scored.ids), np.bool_)
-    if relax.threshold is not None:
-        good &= scored.scores >= relax.threshold
-    if any_soft and not relax.unfiltered:
-        good &= scored.steps != 0
-    if good.all():
-        return scored
-    at = np.flatnonzero(good)
-    return Found([scored.ids[place] for place in at.tolist()], scored.scores[at], scored.steps[at])
-
-
-def _step_counts(scored: Found) -> dict[int, int]:
-    steps, counts = np.unique(scored.steps, return_counts=True)
-    return dict(zip(steps.tolist(), counts.tolist(), strict=True))
-
-
-def _relaxed_reply(scored: Found, counts: Mapping[int, int], ladder: Ladder, k: int) -> SearchReply:
-    """The reply: candidates in order, their rungs, and the ladder down to the last candidate."""
-    counts = dict(counts) or _step_counts(scored)
-    if not counts:
-        return SearchReply(())
-    steps = list(counts)
-    weights = dict(zip(steps, ladder.totals(np.array(steps, np.int64)).tolist(), strict=True))
-    order = sorted(
-        range(len(scored.ids)),
-        key=lambda at: (-weights[int(scored.steps[at])], -scored.scores[at], scored.ids[at]),
-    )[: max(0, k)]
-    if 0 < k == len(order):
-        lowest = weights[int(scored.steps[order[-1]])]
-        steps = [step for step in steps if weights[step] >= lowest]
-    steps.sort(key=lambda step: (-weights[step], -step.bit_count(), step))
-    level_of = dict(zip(steps, ladder.all_asked(np.array(steps, np.int64)), strict=True))
-    return SearchReply(
-        tuple((scored.ids[at], float(scored.scores[at])) for at in order),
-        rungs=tuple(level_of[int(scored.steps[at])] for at in order),
-        ladder=tuple((level_of[step], counts[step]) for step in steps),
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from ._lance_state import Pinned
 from ._lance_where import Conditions, Where, computed
 from ._postings import bonus, length_norms, token_numbers, weighed, words_of
 from ._rank import ROUNDING, Scores
+from ._relaxed import ScoredChunks, join_chunks, round_scores
 
 LANCE_K1, LANCE_B = 1.2, 0.75
 """BM25's settings of Lance's inverted index; its scores are (k1 + 1) times ours."""
@@ -40,48 +41,8 @@ _CODED = 5_000
 """Chunks up to which those with a code of the query are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Chunks with their scores, rounded to 6 digits, and the soft conditions that each meets."""
-
-    ids: list[str]
-    scores: Scores
-    steps: NDArray[np.int64]
-
-    def without(self, ids: Collection[str]) -> Found:
-        """The chunks with other ids."""
-        excluded = set(ids)
-        at = [place for place, name in enumerate(self.ids) if name not in excluded]
-        return Found([self.ids[place] for place in at], self.scores[at], self.steps[at])
-
-    def above(self, least: float) -> Found:
-        """The chunks with a score above a bound."""
-        at = np.flatnonzero(self.scores > least)
-        if len(at) == len(self.ids):
-            return self
-        ids = [self.ids[place] for place in at.tolist()]
-        return Found(ids, self.scores[at], self.steps[at])
-
-    def best(self, k: int) -> tuple[tuple[str, float], ...]:
-        """The k best, ties by id."""
-        order = sorted(range(len(self.ids)), key=lambda at: (-self.scores[at], self.ids[at]))
-        return tuple((self.ids[at], float(self.scores[at]) + 0.0) for at in order[: max(0, k)])
-
-
 def _holds_any(numbers: NDArray[np.int64]) -> str:
     return f"array_has_any(terms, [{', '.join(map(str, numbers.tolist()))}])"
-
-
-def joined(parts: Sequence[Found]) -> Found:
-    """Join several results."""
-    if len(parts) == 1:
-        return parts[0]
-    empty = np.empty(0)
-    return Found(
-        [name for part in parts for name in part.ids],
-        np.concatenate([empty, *(part.scores for part in parts)]),
-        np.concatenate([empty.astype(np.int64), *(part.steps for part in parts)]),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +67,11 @@ class Scoring(ABC):
     """What users must know of the last result; empty if it is exact."""
 
     @abstractmethod
-    def every(self, where: str, soft: Sequence[str] = ()) -> Found:
+    def every(self, where: str, soft: Sequence[str] = ()) -> ScoredChunks:
         """All chunks under a condition that have a score, read a few thousand at a time."""
 
     @abstractmethod
-    def best(self, where: Where, k: int, soft: Sequence[str] = ()) -> Found:
+    def best(self, where: Where, k: int, soft: Sequence[str] = ()) -> ScoredChunks:
         """The k best chunks under a condition, and possibly more."""
 
 
@@ -136,18 +97,18 @@ class DenseScoring(Scoring):
         self._tuning = tuning
         self.exact = tuning is None
 
-    def every(self, where: str, soft: Sequence[str] = ()) -> Found:
+    def every(self, where: str, soft: Sequence[str] = ()) -> ScoredChunks:
         """All chunks under a condition."""
         columns = {"id": "id", "vector": "vector", **computed(soft)}
-        return joined(
+        return join_chunks(
             [self._scored_batch(b, soft) for b in lance.batches(self._table, columns, where)]
         )
 
-    def _scored_batch(self, batch: Any, soft: Sequence[str]) -> Found:
+    def _scored_batch(self, batch: Any, soft: Sequence[str]) -> ScoredChunks:
         scores = np.vecdot(matrix(batch["vector"]).astype(np.float64), self._wide)
         return found_in(batch, scores, soft)
 
-    def best(self, where: Where, k: int, soft: Sequence[str] = ()) -> Found:
+    def best(self, where: Where, k: int, soft: Sequence[str] = ()) -> ScoredChunks:
         """The k best; where search is exact, all that may be among them."""
         tuning = self._tuning(where, k) if self._tuning else None
         if tuning is not None:
@@ -264,18 +225,18 @@ class KeywordScoring(Scoring):
 
     terms: tuple[Term, ...]
 
-    def every(self, where: str, soft: Sequence[str] = ()) -> Found:
+    def every(self, where: str, soft: Sequence[str] = ()) -> ScoredChunks:
         """All chunks under a condition that hold a token."""
         return self._read_scored(lance.both(where, self._any), soft)
 
-    def _read_scored(self, sql: str, soft: Sequence[str]) -> Found:
+    def _read_scored(self, sql: str, soft: Sequence[str]) -> ScoredChunks:
         columns = {name: name for name in ("id", "terms", "counts", "length")}
         columns |= computed(soft)
-        return joined(
+        return join_chunks(
             [self._scored_batch(b, soft) for b in lance.batches(self._table, columns, sql)]
         )
 
-    def best(self, where: Where, k: int, soft: Sequence[str] = ()) -> Found:
+    def best(self, where: Where, k: int, soft: Sequence[str] = ()) -> ScoredChunks:
         """The k best, from the inverted index where its scores bound ours."""
         proving = self._corpus.proving
         if self._corpus.words == "none" or not (proving or self._corpus.approximate):
@@ -287,7 +248,7 @@ class KeywordScoring(Scoring):
             rows = self._indexed_pool(where.sql, size, soft)
             scored = self._scored_batch(rows, soft)
             if coded is not None:
-                scored = joined([coded, scored.without(coded.ids)])
+                scored = join_chunks([coded, scored.select(~np.isin(scored.ids, coded.ids))])
             if rows.num_rows < size or (proving and self._is_complete(rows, scored, k)):
                 return scored
             if not proving:
@@ -312,7 +273,7 @@ class KeywordScoring(Scoring):
             np.allclose(np.sort(rows["_score"].to_numpy()), own_scores, rtol=1e-5, atol=1e-5)
         )
 
-    def _is_complete(self, rows: Any, scored: Found, k: int) -> bool:
+    def _is_complete(self, rows: Any, scored: ScoredChunks, k: int) -> bool:
         """True if nothing outside the pool can be among the k best.
 
         Outside it, Lance's score is at most the least one of the pool; ours is that over k1 + 1,
@@ -327,7 +288,7 @@ class KeywordScoring(Scoring):
         reached = np.partition(scored.scores, len(scored.scores) - k)[len(scored.scores) - k]
         return bool(reached > most + ROUNDING)
 
-    def _scored_batch(self, batch: Any, soft: Sequence[str]) -> Found:
+    def _scored_batch(self, batch: Any, soft: Sequence[str]) -> ScoredChunks:
         """BM25 as :mod:`ragwright.index._postings` computes it, impacts in float32."""
         terms, counts = _flat_values(batch["terms"]), _flat_values(batch["counts"])
         lengths = batch["length"].to_numpy()
@@ -343,7 +304,8 @@ class KeywordScoring(Scoring):
         tokens = self._order[at[hit]]
         gained = (impacts + self._bonus[tokens]) * self._factors[tokens]
         scores = np.asarray(np.bincount(rows[hit], gained, len(lengths)), np.float64)
-        return found_in(batch, scores, soft).above(0.0)
+        found = found_in(batch, scores, soft)
+        return found.select(found.scores > 0.0)
 
 
 def agreeing(state: Pinned) -> bool:
@@ -372,14 +334,14 @@ def tokens_of(text: Sequence[str]) -> Counter[str]:
     return Counter(text)
 
 
-def found_in(batch: Any, scores: Scores, soft: Sequence[str]) -> Found:
+def found_in(batch: Any, scores: Scores, soft: Sequence[str]) -> ScoredChunks:
     """The chunks of a batch with their scores and the soft conditions that they meet."""
     steps = np.zeros(len(scores), np.int64)
     for place in range(len(soft)):
         met = _as_array(batch[f"c{place}"]).fill_null(False).to_numpy(zero_copy_only=False)
         steps |= met.astype(np.int64) << place
     ids = [lance.from_string(text) for text in batch["id"].to_pylist()]
-    return Found(ids, np.rint(scores * 1e6) / 1e6 + 0.0, steps)
+    return ScoredChunks(ids, round_scores(scores), steps)
 
 
 def _as_array(column: Any) -> Any:

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Filter, FilterError, Relaxation, RelaxationLevel
-from ._fields import spelling
+from ._fields import Rows, spelling
 from ._segment import Segment
 
-Rows = NDArray[np.intp]
 Scores = NDArray[np.float64]
 
 ROUNDING = 2e-6

@@ -242,10 +242,6 @@ class View(ABC):
             RetrieveError: The pair has no vectors, the dimension differs, or a value is NaN.
         """
 
-    def has_filters(self, filters: Sequence[Filter]) -> bool:
-        """True if hard filters cost next to nothing, since they were met before or are none."""
-        return not filters
-
     def range_notes(self, filters: Sequence[Filter]) -> tuple[str, ...]:
         """Notes on documents that a range leaves out because their values cannot be compared."""
         return ()

@@ -13,10 +13,10 @@ from ..core import Filter, Hit, Relaxation, RetrieveError, counted
 from ..flow import SearchReply
 from ..models import TokenSource
 from ._arrays import Arrays
+from ._fields import Rows
 from ._filters import (
     DocumentOrder,
     Mask,
-    Positions,
     field_counts,
     fields_under,
     filter_masks,
@@ -27,22 +27,16 @@ from ._filters import (
     unknown_value,
 )
 from ._postings import Impacts, Ranked, bm25
-from ._rank import ROUNDING, Ladder, Rows, Scores, best, highest, products
-from ._relaxed import Channel, climb
+from ._rank import ROUNDING, Ladder, Scores, best, highest, products
+from ._relaxed import RelaxedPart, RowScores, climb
 from ._segment import Segment, id_number
 from ._store import IndexSpec, Matrix, View, ViewStatistics
 
 _CELLS = 16_000_000
 """Most similarities computed at once: 64 MB."""
 
-_FETCHED = 128
-"""Vectors fetched at once for a product: they fit a cache."""
-
 _MASKS = 32
 """Filters whose masks are cached."""
-
-_POSITIONS = 256
-"""Soft filters whose rows are cached: for one value a view of the file, else a copy."""
 
 
 @dataclass(slots=True)
@@ -81,7 +75,6 @@ class ViewState:
         self.tokens = tokens
         self._fields: dict[str, int] | None = None
         self._masks: dict[str, list[Mask]] = {}
-        self._positions: dict[str, list[Positions]] = {}
         self._order: DocumentOrder | None = None
 
     @property
@@ -103,10 +96,6 @@ class ViewState:
         if self._fields is None:
             self._fields = field_counts(self.segments, [part.dead for part in self.parts])
         return self._fields
-
-    def has_masks(self, filters: Sequence[Filter]) -> bool:
-        """True if the masks of filters need not be computed again."""
-        return not filters or _masks_key(filters) in self._masks
 
     def masks(self, filters: Sequence[Filter]) -> list[Mask | None]:
         """Allowed rows, one mask per segment; None if all are allowed."""
@@ -152,7 +141,7 @@ class ViewState:
 
     def positions(
         self, ladder: Ladder, masks: Sequence[Mask | None], filters: Sequence[Filter]
-    ) -> list[list[Positions]]:
+    ) -> list[list[Rows]]:
         """Per condition of a ladder the rows that meet it, one array per segment.
 
         Args:
@@ -166,13 +155,7 @@ class ViewState:
         positions = []
         fields = self.fields_under(filters) if ladder.conditions else {}
         for condition in ladder.conditions:
-            key = repr(condition)
-            lists = self._positions.get(key) if condition.field in fields else None
-            if lists is None:
-                lists = positions_of(self.segments, fields, condition)
-                if len(self._positions) >= _POSITIONS:
-                    self._positions = {}
-                self._positions[key] = lists
+            lists = positions_of(self.segments, fields, condition)
             if must_be_held(condition) and not held(lists, masks):
                 allowed = [
                     np.ones(part.segment.rows, np.bool_) if mask is None else mask
@@ -216,10 +199,6 @@ class SegmentView(View):
             raise RetrieveError("the view is closed", where=self.snapshot)
         self._state.check()
         return self._state
-
-    def has_filters(self, filters: Sequence[Filter]) -> bool:
-        """True if rows that meet these filters were found before."""
-        return self._live_state().has_masks(filters)
 
     def keyword(
         self, text: str, k: int, filters: Sequence[Filter] = ()
@@ -290,37 +269,31 @@ class SegmentView(View):
     ) -> SearchReply:
         """Up to k chunks by weight of the soft filters they meet, then score, then id.
 
-        Position lists give each row's level; scores are computed from the heaviest level down, no
-        further than k needs.
+        Position lists give each row's level; exact scores are computed for those that k needs.
         """
         state = self._live_state()
         ladder = Ladder.of(relax)
         masks = state.masks(filters)
-        term_masks = masks if filters else None
-        ranked = self._keyword_scores(state, query, term_masks) if isinstance(query, str) else None
-        channels = self._segment_channels(state, query, ranked)
+        ranked = None
+        if isinstance(query, str):
+            ranked = self._keyword_scores(state, query, masks if filters else None)
+        else:
+            query = checked_query(query, self.pair, self.snapshot)
         if not state.rows:
             return SearchReply(())
         positions = state.positions(ladder, masks, filters)
-        if channels is None:
+        if ranked is not None:
+            scores = [RowScores(scores, scores.take, above=0.0) for scores in ranked.scores]
+        elif isinstance(query, str):
             return SearchReply(())
+        else:
+            scores = [_similarities(part.segment, query) for part in state.parts]
         parts = [
-            (part.segment, mask, channel)
-            for part, mask, channel in zip(state.parts, masks, channels, strict=True)
+            RelaxedPart(part.segment, mask, [lists[at] for lists in positions], scores[at])
+            for at, (part, mask) in enumerate(zip(state.parts, masks, strict=True))
         ]
-        reply = climb(parts, positions, ladder, k, relax)
+        reply = climb(parts, ladder, k, relax)
         return reply if ranked is None else replace(reply, terms=ranked.terms)
-
-    def _segment_channels(
-        self, state: ViewState, query: str | Matrix, ranked: Ranked | None
-    ) -> list[Channel] | None:
-        """The scoring of each segment; None for a text without words."""
-        if isinstance(query, str):
-            if ranked is None:
-                return None
-            return [Channel(scores.take, above=0.0) for scores in ranked.scores]
-        vector = checked_query(query, self.pair, self.snapshot)
-        return [_similarity_channel(part.segment, vector) for part in state.parts]
 
     def every(self, k: int, filters: Sequence[Filter] = (), after: str = "") -> tuple[str, ...]:
         """Up to k chunk ids: documents by id, the chunks of each in text order."""
@@ -463,42 +436,12 @@ def _nearest_rows(
             yield start + at, rows, _exact_scores(segment.vectors, rows, query)
 
 
-class _NearScores:
-    """Float32 similarities of one segment's rows to one query.
-
-    Few rows are fetched and multiplied; from a quarter of the segment on, all in one product,
-    which is then kept.
-    """
-
-    def __init__(self, matrix: Matrix, query: NDArray[np.float32]) -> None:
-        self._matrix = matrix
-        self._query = query
-        self._asked = 0
-        self._every: NDArray[np.float32] | None = None
-        self._fetched: Matrix | None = None
-
-    def __call__(self, rows: Rows) -> NDArray[np.float32]:
-        self._asked += len(rows)
-        if self._every is None and self._asked > len(self._matrix) // 4:
-            self._every = products(self._matrix, self._query)
-        if self._every is not None:
-            return self._every[rows]
-        scores = np.empty(len(rows), np.float32)
-        if self._fetched is None:
-            self._fetched = np.empty((_FETCHED, len(self._query)), np.float32)
-        for start in range(0, len(rows), _FETCHED):
-            piece = rows[start : start + _FETCHED]
-            # Rows are in range: clipping avoids the copy that a check would need.
-            part = self._matrix.take(piece, 0, self._fetched[: len(piece)], "clip")
-            scores[start : start + _FETCHED] = part @ self._query
-        return scores
-
-
-def _similarity_channel(segment: Segment, query: NDArray[np.float32]) -> Channel:
+def _similarities(segment: Segment, query: NDArray[np.float32]) -> RowScores:
     matrix = segment.vectors
-    near = _NearScores(matrix, query)
-    return Channel(
-        lambda rows: _exact_scores(matrix, rows, query), near, _rounding_bound(query, segment.norm)
+    return RowScores(
+        products(matrix, query),
+        lambda rows: _exact_scores(matrix, rows, query),
+        _rounding_bound(query, segment.norm),
     )
 
 

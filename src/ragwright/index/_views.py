@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -13,7 +13,6 @@ from typing import TypeVar
 from ..core import (
     ConfigError,
     Document,
-    Filter,
     MissingExtraError,
     RagwrightError,
     RetrieveError,
@@ -196,18 +195,6 @@ class Views:
             f"the store has no snapshot {snapshot!r}",
             hint="run ingest with the settings it was made with",
         )
-
-    def rows(self, snapshot: str) -> int | None:
-        """Number of chunks of a snapshot whose view is open, else None."""
-        with self._lock:
-            view = self._open.get(snapshot)
-        return None if view is None else view.statistics().chunks
-
-    def has_filters(self, snapshot: str, filters: Sequence[Filter]) -> bool:
-        """True if the open view of a snapshot knows the rows that meet hard filters."""
-        with self._lock:
-            view = self._open.get(snapshot)
-        return view is not None and view.has_filters(filters)
 
     def document(self, document_id: str) -> Document | None:
         """One document as stored now, None if there is none."""

@@ -191,7 +191,8 @@ def _diagnosis_notes(project: Project, work: _DiagnosisWork, errors: Sequence[st
         )
     options = project.settings.retrieve
     target = project.target()
-    depth, chunks = pool_depth(options), project.views.rows(target.snapshot)
+    depth = pool_depth(options)
+    chunks, _ = project.views.answer(target.snapshot, lambda view: view.count())
     if chunks and depth >= _WIDE * chunks:
         notes.append(
             f"the first {depth} candidates count as found, but the index has only {chunks} "

@@ -85,10 +85,6 @@ class _Beside(Views):
             return super().answer(snapshot, ask)
         return self._real.answer(snapshot, ask)
 
-    def rows(self, snapshot: str) -> int | None:
-        """From the store with the snapshot."""
-        return super().rows(snapshot) if self._is_aside(snapshot) else self._real.rows(snapshot)
-
     def document(self, document_id: str) -> Document | None:
         """From the project's store: the temporary one has copies of its documents."""
         return self._real.document(document_id)
