@@ -5,7 +5,7 @@ from __future__ import annotations
 import made_files as make
 import pytest
 
-from ragwright.ingest import Extract, SourceOptions, extract_bytes
+from ragwright.ingest import Extract, ScanProgress, SourceOptions, extract_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +60,30 @@ def test_words_cut_at_a_line_end_keep_the_hyphen_that_they_are_written_with() ->
         assert word in text
     assert "24-hour watch, an international unit" in text
     assert "in- and output" in text
+    numbers = make.pdf([make.lines("See the pages 3-", "5 of the manual.")])
+    assert "pages 3-5 of" in read(numbers).text
+
+
+def test_words_of_plain_text_are_joined_as_well() -> None:
+    text = b"The infor-\nmation on AB-\n12, a 24-\n  hour watch. In-\nand output,\n- a\n-----\n"
+    joined = "The information\non AB-12,\na 24-hour\nwatch. In- and\noutput,\n- a\n-----\n"
+    assert extract_bytes("a.txt", text, SourceOptions()).text == joined
+    assert extract_bytes("a.py", b"a = b-\\\n2-\nc", SourceOptions()).text == "a = b-\\\n2-\nc"
+
+
+def test_progress_names_the_file_that_is_read_and_its_page() -> None:
+    seen: list[object] = []
+
+    class Seen(ScanProgress):
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            seen.extend([value] * (name == "current"))
+
+    data = make.pdf([make.lines(f"Page {n}.") for n in range(3)])
+    extract_bytes("a.pdf", data, SourceOptions(ocr="never"), Seen())
+    for name in ("a.pdf", "a.pdf, page 1 of 3", "a.pdf, page 3 of 3"):
+        assert name in seen
+    assert seen[-1] == ""
 
 
 def added(kind: str, box: str = "100 690 200 712") -> bytes:

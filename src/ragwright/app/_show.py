@@ -328,8 +328,8 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
     elif total is None:
         done, unit, counts, rate = progress.read, "documents read", "", progress.read / seconds
     scans = progress.scans
-    if scans.pages or scans.current:
-        pace = f", {scans.seconds / scans.pages:.1f} s per page" if scans.pages else ""
+    if scans.pages:
+        pace = f", {scans.seconds / scans.pages:.1f} s per page"
         counts += f"{counted(scans.pages, 'page')} by OCR{pace}, "
     current = _tail(scans.current or progress.current)
     return Step(

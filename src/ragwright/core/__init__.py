@@ -144,7 +144,7 @@ from ._text import (
     well_formed,
 )
 from ._whole_files import appending, replace_text, replacing
-from ._workers import WorkerEndedError, ask_worker, serve_requests, workers
+from ._workers import WorkerEndedError, ask_worker, serve_requests, tell, workers
 from ._yaml import Placed, parse_yaml, read_yaml, scalar
 
 __all__ = [
@@ -306,6 +306,7 @@ __all__ = [
     "shipped_mapping",
     "shortened",
     "spawning",
+    "tell",
     "text_hash",
     "unknown_key",
     "value_hash",

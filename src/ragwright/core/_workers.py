@@ -37,6 +37,7 @@ def ask_worker(
     request: object,
     seconds: float,
     done: Callable[[Any], bool] = lambda _: False,
+    heard: Callable[[str], object] = lambda _: None,
 ) -> Any:
     """The answer of a worker process to a request; workers are started as needed and reused.
 
@@ -46,13 +47,14 @@ def ask_worker(
         request: Anything that can be pickled.
         seconds: Processor time after which the worker ends itself.
         done: Whether the worker is to be ended after this answer.
+        heard: Gets what it tells meanwhile by :func:`tell`.
 
     Raises:
         WorkerEndedError: It ended without an answer; it is replaced.
     """
     worker = _POOL.take(command)
     try:
-        answer = worker.ask(request, seconds)
+        answer = worker.ask(request, seconds, heard)
     except BaseException:
         worker.close()
         raise
@@ -71,14 +73,26 @@ def serve_requests(answer: Callable[[Any], object]) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     answers = os.fdopen(os.dup(1), "wb")
+    _TOLD.append(os.dup(2))
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device
         os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
     requests = sys.stdin.buffer
     while head := requests.read(8):
         request = requests.read(int.from_bytes(head, "big"))
         reply = pickle.dumps(answer(pickle.loads(request)))  # noqa: S301 - of the parent process
         answers.write(len(reply).to_bytes(8, "big") + reply)
         answers.flush()
+
+
+_TOLD: list[int] = []
+"""In a worker, the pipe for what it is at."""
+
+
+def tell(text: str) -> None:
+    """Tell the parent process what a worker is at; in another process nothing happens."""
+    for pipe in _TOLD:
+        os.write(pipe, f"{text}\n".encode())
 
 
 @contextmanager
@@ -104,11 +118,11 @@ class _Worker:
                 [sys.executable, *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
             )
         )
 
-    def ask(self, request: object, seconds: float) -> Any:
+    def ask(self, request: object, seconds: float, heard: Callable[[str], object]) -> Any:
         requests, answers = self.process.stdin, self.process.stdout
         assert requests is not None
         assert answers is not None
@@ -120,19 +134,28 @@ class _Worker:
         except BrokenPipeError:
             raise self._ended() from None
         del pickled
-        self._await(answers, seconds)
+        self._await(answers, seconds, heard)
         head = answers.read(8)
         if len(head) < 8:
             raise self._ended()
         answer = answers.read(int.from_bytes(head, "big"))
         return pickle.loads(answer)  # noqa: S301 - of a process of our own
 
-    def _await(self, answers: IO[bytes], seconds: float) -> None:
-        """Wait for an answer or the end of the process."""
+    def _await(self, answers: IO[bytes], seconds: float, heard: Callable[[str], object]) -> None:
+        """Wait for an answer or the end of the process; hand on what it tells."""
+        told = self.process.stderr
+        assert told is not None
         with selectors.DefaultSelector() as ready:
             ready.register(answers, selectors.EVENT_READ)
-            if not ready.select(_PATIENCE + 40 * seconds):
-                raise WorkerEndedError
+            ready.register(told, selectors.EVENT_READ)
+            while events := ready.select(_PATIENCE + 40 * seconds):
+                pipes = [key.fileobj for key, _ in events]
+                if told in pipes:
+                    for line in os.read(told.fileno(), 4096).decode(errors="replace").splitlines():
+                        heard(line)
+                if answers in pipes:
+                    return
+        raise WorkerEndedError
 
     def _ended(self) -> WorkerEndedError:
         code = self.process.wait()
@@ -147,7 +170,7 @@ class _Worker:
         """Kill the process."""
         self.process.kill()
         self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from ..core import (
@@ -101,9 +102,9 @@ def extract_bytes(
     if kind == "image":
         return _image(name, data, options, progress)
     if kind != "pdf" or parser_of(options, kind):
-        return _apart(_File(name, kind, data), options)
+        return _apart(_File(name, kind, data), options, progress)
     recognising = may_recognise(options)
-    extract = _apart(_File(name, kind, data, {} if recognising else None), options)
+    extract = _apart(_File(name, kind, data, {} if recognising else None), options, progress)
     if not extract.unread:
         return extract
     if not recognising:
@@ -113,7 +114,7 @@ def extract_bytes(
     faults = faults_of(scans)
     if len(faults) == len(scans) and not extract.text:
         raise faults[0]
-    return _apart(_File(name, kind, data, scans), options)
+    return _apart(_File(name, kind, data, scans), options, progress)
 
 
 def _image(name: str, data: bytes, options: SourceOptions, progress: ScanProgress) -> Extract:
@@ -131,17 +132,23 @@ def _image(name: str, data: bytes, options: SourceOptions, progress: ScanProgres
 
 def main_part(html: str, where: str, options: SourceOptions) -> Extract:
     """Return the main part of a web page; raises as :func:`extract_bytes`."""
-    return _apart(_Page(where, html), options)
+    return _apart(_Page(where, html), options, ScanProgress())
 
 
-def _apart(task: _Task, options: SourceOptions) -> Extract:
+def _apart(task: _Task, options: SourceOptions, progress: ScanProgress) -> Extract:
+    """Read a document in a worker; ``progress`` names it meanwhile, and its page."""
     code = (
         f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; "
         f"serve({plugin_folder()!r})"
     )
+    progress.current = task.where
     try:
         answer: _Answer = ask_worker(
-            ("-P", "-c", code), (task, options), options.max_seconds, lambda a: bool(a[1])
+            ("-P", "-c", code),
+            (task, options),
+            options.max_seconds,
+            lambda a: bool(a[1]),
+            partial(setattr, progress, "current"),
         )
     except WorkerEndedError as error:
         parser = parser_of(options) if isinstance(task, _File) else None
@@ -159,6 +166,8 @@ def _apart(task: _Task, options: SourceOptions) -> Extract:
             where=task.where,
             hint="if you trust the file, raise `max_seconds`",
         ) from error
+    finally:
+        progress.current = ""
     result = answer[0]
     if isinstance(result, RagwrightError):
         raise result

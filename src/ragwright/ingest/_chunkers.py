@@ -32,6 +32,9 @@ from ._token_map import TokenMap, Window
 _LETTERS_PER_TOKEN = 20
 """A chunk of ``size`` tokens has at most so many characters for each; prose has four to seven."""
 
+_RULES = 2
+"""Part of every ``spec``; incremented when chunks are cut in another way."""
+
 _TABLE = re.compile(
     r"^[ ]{0,3}\|(?P<header>[^\n]*)\n"  # the header row, the rule below it, the rows
     r"[ ]{0,3}\|[ \t:|-]*-[ \t:|-]*(?:\n[ ]{0,3}\|[^\n]*)*",
@@ -54,7 +57,7 @@ class TokenChunker(Chunker):
         self.tokenizer = tokenizer
         settings = {name: getattr(options, name) for name in self.reads}
         values = ", ".join(f"{name}={canonical_json(v)}" for name, v in settings.items())
-        self.spec = f"{options.by}({values}) in {tokenizer.name or 'tokens'}"
+        self.spec = f"{options.by}/{_RULES}({values}) in {tokenizer.name or 'tokens'}"
 
     def cut(self, document: Document) -> list[Span]:
         """Cut a document into spans; see the class."""

@@ -25,6 +25,7 @@ _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc]")
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BROKEN = re.compile(f"([^\\W_]*){_HYPHEN}\\s*([^\\W_]*)")
 _HALF = re.compile(f"[^\\W_](?:-|{_HYPHEN})$")
+_LINE_END = re.compile(r"([^\W_]+)-\n[ \t]*([^\W_]+)(\S*)[ \t]*\n?")
 _AND = frozenset(["and", "or", "to", "und", "oder", "bis", "et", "ou", "y", "o", "e"])
 """Words after a hyphen that stands for a part of the next word: ``in- and output``."""
 _HEADS = re.compile(r"(?i)(?:half|non|self|well)-(?!less|ness|sense)\w{4}")
@@ -129,7 +130,7 @@ def _pitch(lines: Sequence[Line]) -> float:
 def _parts(group: Sequence[Line], line: Line, pitch: float) -> bool:
     before = group[-1]
     step = before.bottom - line.bottom
-    if _HALF.search(before.text) and line.text[0].islower():
+    if _is_broken(before.text, line.text):
         return False
     if abs(before.size - line.size) > _RESIZED * max(before.size, line.size):
         return True
@@ -160,7 +161,7 @@ def _join(group: Sequence[Line], page: Sequence[Line]) -> Block:
         inner = min((line.left for line in column), default=left)
     parts = [group[0].text]
     for before, line in itertools.pairwise(group):
-        if _HALF.search(before.text) and line.text[0].islower():
+        if _is_broken(before.text, line.text):
             parts[-1] = before.text[:-1] + _HYPHEN
             parts.append(line.text)
             continue
@@ -229,7 +230,7 @@ def resolve_hyphens(pages: Sequence[Sequence[Block]]) -> None:
     single letter, capitals, a digit, or a part such as ``well``.
     """
     for before, after in itertools.pairwise(pages):
-        if before and after and _HALF.search(before[-1].text) and after[0].text[:1].islower():
+        if before and after and _is_broken(before[-1].text, after[0].text):
             word, _, rest = after[0].text.partition(" ")
             before[-1].text = f"{before[-1].text[:-1]}{_HYPHEN}{word}"
             after[0].text = rest
@@ -243,6 +244,20 @@ def resolve_hyphens(pages: Sequence[Sequence[Block]]) -> None:
         for block in blocks:
             if _HYPHEN in block.text:
                 block.text = _BROKEN.sub(lambda m: _close(m[1], m[2], words), block.text)
+
+
+def _is_broken(before: str, after: str) -> bool:
+    """Return True if a word, or a range of numbers, goes on on the next line."""
+    range_of_numbers = before[-2:-1].isdigit() and after[:1].isdigit()
+    return bool(_HALF.search(before)) and (after[:1].islower() or range_of_numbers)
+
+
+def join_broken_words(text: str) -> str:
+    """Join the words of a text that its line ends split, each on the line on which it begins."""
+    if not _LINE_END.search(text):
+        return text
+    words = {word.casefold() for word in _WORD.findall(_LINE_END.sub(" ", text))}
+    return _LINE_END.sub(lambda m: f"{_close(m[1], m[2], words)}{m[3]}\n", text)
 
 
 def _close(left: str, right: str, words: set[str]) -> str:

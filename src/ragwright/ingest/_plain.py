@@ -12,6 +12,7 @@ from ._language import guess_language
 from ._marked_headings import headings_of
 from ._normalise import clean_metadata, normalise
 from ._options import SourceOptions
+from ._pdf_layout import join_broken_words
 
 CODE = {
     ".bash": "bash", ".c": "c", ".cc": "cpp", ".cfg": "ini", ".clj": "clojure", ".cpp": "cpp",
@@ -28,7 +29,9 @@ CODE = {
 
 
 def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
-    """Read text unchanged but for codes of JSON; form feeds separate pages. Linear in the size.
+    """Read text unchanged but for codes of JSON and words that line ends split, which are joined.
+
+    Form feeds separate pages. Linear in the size.
 
     Raises:
         EmptySourceError: Nothing but white space.
@@ -37,13 +40,15 @@ def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
     decoded = decode(data, where, options.encoding)
     if suffix in JSON:
         decoded = replace(decoded, text=plain_json(decoded.text, by_line=suffix in RECORDS))
+    code = CODE.get(suffix, "")
     pieces = [normalise(piece) for piece in decoded.text.split("\f")]
+    if not code:
+        pieces = [join_broken_words(piece) for piece in pieces]
     text = "\n".join(pieces) if len(pieces) > 1 else pieces[0]
     if not text or text.isspace():
         raise EmptySourceError(
             "the file contains only white space", where=where, hint="remove it or fill it"
         )
-    code = CODE.get(suffix, "")
     title, headings = headings_of(text, suffix)
     return Extract(
         text=text,

@@ -61,9 +61,10 @@ STAMP_TABLES = Tables(
     changed INTEGER NOT NULL,
     taken INTEGER NOT NULL,
     documents TEXT NOT NULL,
+    warnings TEXT NOT NULL,
     PRIMARY KEY (reading, path)
 ) WITHOUT ROWID""",
     ),
-    1,
+    2,
 )
 """Sizes and times of files when they were last read."""

@@ -95,6 +95,30 @@ def test_an_unchanged_file_is_not_even_read(
         assert read == ["codes.md"]
 
 
+def test_a_warning_is_reported_again_without_reading_its_file_again(
+    make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_project()
+    (folder / "docs/frames.html").write_text("<p>One.<iframe src='x'></iframe>", "utf-8")
+    (folder / "docs/broken.pdf").write_bytes(b"%PDF-1.4")
+    read: list[str] = []
+    original = FileReader.read_file
+
+    def counting(self: FileReader, path: Path) -> Iterator[Document | Failure]:
+        read.append(path.name)
+        return original(self, path)
+
+    monkeypatch.setattr(FileReader, "read_file", counting)
+    monkeypatch.setattr("ragwright.project.building._stamps._RACY_NS", 0)
+    with opened(folder) as bench:
+        first = bench.ingest().as_dict()
+        read.clear()
+        again = bench.ingest().as_dict()
+    assert "frame" in str(first["warnings"])
+    assert again["warnings"] == first["warnings"]
+    assert read == ["broken.pdf"]  # a failure is tried again
+
+
 def test_a_changed_reader_setting_reads_every_file_again(make_project: MakeProject) -> None:
     folder = make_project()
     with opened(folder) as bench:

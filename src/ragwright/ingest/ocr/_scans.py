@@ -59,7 +59,7 @@ class ScanProgress:
     Attributes:
         pages: Pages read so far, in ``seconds``.
         files: Files with such pages.
-        current: File under way, empty if none is.
+        current: File under way and its page, empty if none is.
         unread: Files that hold pages without text, which were not read since OCR is not installed.
     """
 

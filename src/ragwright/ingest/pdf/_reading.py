@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...core import EmptySourceError, EncryptedSourceError, MalformedSourceError, require
+from ...core import EmptySourceError, EncryptedSourceError, MalformedSourceError, require, tell
 from .._extract import Extract, TextBuilder, markdown_table
 from .._language import guess_language
 from .._normalise import clean_metadata, iso_date
@@ -117,7 +117,7 @@ def read_pdf(
     builder = TextBuilder()
     try:
         document.init_forms()  # before a page is opened
-        pages = _pages(pdfium, document, data, options, builder)
+        pages = _pages(pdfium, document, data, where, options, builder)
         meta = document.get_metadata_dict(skip_empty=True)
         labels = [_label(document, index) for index in range(len(document))]
         unread = _empty_pages(pdfium, document, pages)
@@ -155,12 +155,18 @@ def read_pdf(
 
 
 def _pages(
-    pdfium: Any, document: Any, data: bytes, options: SourceOptions, builder: TextBuilder
+    pdfium: Any,
+    document: Any,
+    data: bytes,
+    where: str,
+    options: SourceOptions,
+    builder: TextBuilder,
 ) -> list[PageBlocks]:
     tables = PageTables(pdfium, data) if options.tables else None
     pages: list[PageBlocks] = []
     try:
         for index in range(len(document)):
+            tell(f"{where}, page {index + 1} of {len(document)}")
             try:
                 pages.append(_page(pdfium, document, index, tables))
             except pdfium.PdfiumError:

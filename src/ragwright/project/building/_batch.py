@@ -38,7 +38,8 @@ KEPT = "ragwright:ingest"
 Texts = list[tuple[str, str]]
 """(chunk key, text to embed)."""
 
-Files = list[tuple["SourceFile", Stamp, list[tuple[str, str]]]]
+Files = list[tuple["SourceFile", Stamp, list[tuple[str, str]], list[Failure]]]
+"""A file, its stamp, (id, content hash) of its documents, and its warnings."""
 
 
 @dataclass(slots=True)

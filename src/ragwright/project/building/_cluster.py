@@ -204,12 +204,14 @@ class ClusterIngest(Ingest):
         """Places of an item's documents that are to be stored; failures are noted."""
         wanted: set[int] = set()
         hashes: list[tuple[str, str]] = []
+        warnings: list[Failure] = []
         keep = stamp is not None
         for report in read:
             if isinstance(report, Failure):
                 self._fail(report)
-                # read again next time, so that the fault is reported again
-                keep = keep and report.skipped
+                if report.warning:
+                    warnings.append(report)
+                keep = keep and (report.skipped or report.warning)
                 continue
             hashes.append((report.id, report.hash))
             if not self._is_new(report.id, report.source, report.hash):
@@ -221,7 +223,7 @@ class ClusterIngest(Ingest):
         if stamp is not None:
             self.progress.bytes_done += stamp.size
             if keep and not isinstance(item, Document | Failure):
-                self._ended.append((item, stamp, hashes))
+                self._ended.append((item, stamp, hashes, warnings))
         return wanted
 
     def _with_vectors(self, batch: Batch) -> Batch:

@@ -35,7 +35,7 @@ from ...ingest import (
 )
 from .._settings import SourceEntry
 
-_READING = 4
+_READING = 5
 """Incremented when readers change their results, so that files are read again."""
 
 

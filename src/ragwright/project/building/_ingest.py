@@ -289,12 +289,15 @@ class Ingest:
         except OSError:
             stamp = None  # the reader reports why
         hashes: list[tuple[str, str]] = []
+        warnings: list[Failure] = []
         size = 0 if stamp is None else stamp.size
         counted = 0
         for item in feed.labelled(guarded(reader.read_file(path), str(path), reader)):
             pair = _with_hash(item)
             if isinstance(item, Failure):
-                if not item.skipped:  # read again next time, so that the fault is reported again
+                if item.warning:
+                    warnings.append(item)
+                elif not item.skipped:  # tried again next time
                     stamp = None
             else:
                 hashes.append((item.id, pair[1]))
@@ -304,19 +307,20 @@ class Ingest:
             yield pair
         self.progress.bytes_done += size - counted
         if stamp is not None:
-            self._ended.append((path, stamp, hashes))
+            self._ended.append((path, stamp, hashes, warnings))
 
     def _as_it_was(self, path: SourceFile) -> bool:
-        known = None if self._stamps is None else self._stamps.documents(path)
+        known = None if self._stamps is None else self._stamps.known(path)
         if known is None:
             return False
-        size, documents = known
+        documents = known.documents
         if any(
             self._known.get(name) != content or name in self._seen for name, content in documents
         ):
             return False
         self._seen.update(documents)
-        self.progress.bytes_done += size
+        self._warnings += known.warnings
+        self.progress.bytes_done += known.size
         self._unchanged += len(documents)
         self.progress.read += len(documents)
         self.progress.unchanged += len(documents)
@@ -324,15 +328,16 @@ class Ingest:
 
     def _read_before(self, path: SourceFile) -> list[tuple[Document | Failure, str]]:
         """Documents of an unchanged file that an index of other settings holds; else none."""
-        known = None if self._stamps is None else self._stamps.documents(path)
+        known = None if self._stamps is None else self._stamps.known(path)
         documents: list[tuple[Document | Failure, str]] = []
-        for name, content in known[1] if known else ():
+        for name, content in known.documents if known else ():
             document = self._store.document(name)
             if document is None or document.content_hash() != content:
                 return []
             documents.append((document, content))
         if known and documents:
-            self.progress.bytes_done += known[0]
+            self.progress.bytes_done += known.size
+            documents += [(warning, "") for warning in known.warnings]
         return documents
 
     def _cut_if_new(self, document: Document, content: str) -> tuple[Chunk, ...] | None:
@@ -477,8 +482,8 @@ class Ingest:
             self.progress.chunks += counts.chunks_added
             self.progress.characters += sum(len(d.text) for d, _ in batch.documents)
         if self._stamps is not None:
-            for path, stamp, documents in batch.files:
-                self._stamps.put(path, stamp, documents)
+            for file in batch.files:
+                self._stamps.put(*file)
             self._stamps.commit()
         return counts
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...core import StoreBusyError, StoreError, text_hash
-from ...ingest import RemoteFile, SourceFile
+from ...core import SourceError, StoreBusyError, StoreError, text_hash
+from ...ingest import Failure, RemoteFile, SourceFile
 from ...ledger import STAMP_TABLES, SqliteDatabase, discard, open_cache
 
 _RACY_NS = 2_000_000_000
@@ -46,6 +46,15 @@ class Stamp:
             return cls(path.size, version, 0, _SETTLED if path.version else 0)
         status = path.stat()
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, time.time_ns())
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """What was read of a file: its size, (id, content hash) of its documents, and warnings."""
+
+    size: int
+    documents: Sequence[tuple[str, str]]
+    warnings: Sequence[Failure]
 
 
 class Stamps:
@@ -80,10 +89,10 @@ class Stamps:
         with self._database.explained():
             return self._connection.execute(statement, values).fetchone()
 
-    def documents(self, path: SourceFile) -> tuple[int, tuple[tuple[str, str], ...]] | None:
-        """Size and (document id, content hash) of an unchanged file, None if it is new."""
+    def known(self, path: SourceFile) -> FileRecord | None:
+        """What was read of an unchanged file, None if it is new."""
         row = self._first(
-            "SELECT size, modified, changed, taken, documents FROM stamps "
+            "SELECT size, modified, changed, taken, documents, warnings FROM stamps "
             "WHERE reading = ? AND path = ?",
             (self._reading, _key(path)),
         )
@@ -98,16 +107,24 @@ class Stamps:
         if not isinstance(row[3], int) or row[3] - max(row[1], row[2]) < _RACY_NS:
             return None
         try:
-            return row[0], tuple((str(name), str(content)) for name, content in json.loads(row[4]))
+            documents = [(str(name), str(content)) for name, content in json.loads(row[4])]
+            return FileRecord(row[0], documents, [_warning(*said) for said in json.loads(row[5])])
         except (ValueError, TypeError):
             return None  # damaged: the file is read again
 
-    def put(self, path: SourceFile, stamp: Stamp, documents: Sequence[tuple[str, str]]) -> None:
+    def put(
+        self,
+        path: SourceFile,
+        stamp: Stamp,
+        documents: Sequence[tuple[str, str]],
+        warnings: Sequence[Failure],
+    ) -> None:
         """Remember a file that was read; the stamp must have been taken before reading."""
+        said = [(w.source, w.error.what, w.error.where, w.error.hint) for w in warnings]
         if not self._connection.in_transaction:
             self._first("BEGIN IMMEDIATE", ())
         self._first(
-            "INSERT OR REPLACE INTO stamps VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO stamps VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 self._reading,
                 _key(path),
@@ -116,6 +133,7 @@ class Stamps:
                 stamp.changed,
                 stamp.taken,
                 json.dumps(list(documents)),
+                json.dumps(said),
             ),
         )
 
@@ -162,6 +180,10 @@ def _ids(documents: object) -> set[str]:
         return {str(name) for name, _ in json.loads(str(documents))}
     except (ValueError, TypeError):
         return set()
+
+
+def _warning(source: str, what: str, where: str | None, hint: str | None) -> Failure:
+    return Failure(source, SourceError(what, where=where, hint=hint), warning=True)
 
 
 def _key(path: SourceFile) -> bytes:
