@@ -75,7 +75,7 @@ print(json.dumps({"built": sorted(built), "ran": sorted(ran)}))
 
 MOST_FILES = 74
 """Files of ours of which a question may run a function; the aim is 50."""
-MOST_FUNCTIONS = 495
+MOST_FUNCTIONS = 473
 """Functions and methods of ours that a question may run; the aim is 350."""
 
 

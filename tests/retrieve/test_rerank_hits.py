@@ -23,7 +23,6 @@ from ragwright.models import LexicalReranker, Models, ModelSettings, Reranker, m
 from ragwright.retrieve import (
     RerankOptions,
     read_order,
-    rerank_depth,
     rerank_hits,
     rerank_method,
     rerank_windows,
@@ -87,12 +86,6 @@ def test_without_a_model_nothing_happens(reranked: Rerank, server: ScriptedServe
     assert reranked() == (HITS, ())
     assert reranked((), model="acme:ranker") == ((), ())
     assert server.count == 0
-    assert rerank_depth(5, RerankOptions()) == 5
-
-
-def test_enough_hits_are_searched_for() -> None:
-    assert rerank_depth(5, RerankOptions("acme:ranker")) == 30
-    assert rerank_depth(50, RerankOptions("acme:ranker", candidates=20)) == 50
 
 
 def test_a_server_s_scores_reorder_and_what_the_search_said_stays(reranked: Rerank) -> None:

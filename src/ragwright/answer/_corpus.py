@@ -107,9 +107,9 @@ def answer_from_corpus(
     return [answers[at] for at in range(len(personas))]
 
 
-def calls_of_corpus(target: Target, scope: CorpusScope) -> Flow[str]:
+def calls_of_corpus(target: Target, filters: Sequence[Filter]) -> Flow[str]:
     """The number of calls for reading every chunk, in words; one cheap request."""
-    request = Search(target.snapshot, "all", PAGE, filters=tuple(scope.filters))
+    request = Search(target.snapshot, "all", PAGE, filters=tuple(filters))
     reply = yield from send(request, SearchReply)
     count = len(reply.candidates)
     return f"{count} or more calls" if count == PAGE else f"{counted(count, 'call')}"

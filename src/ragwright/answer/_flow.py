@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ..core import (
@@ -10,6 +11,7 @@ from ..core import (
     DatabaseError,
     Filter,
     FilterError,
+    Hit,
     ModelReplyError,
     ModelTimeoutError,
     ModelUnavailableError,
@@ -91,56 +93,28 @@ def ask(
         RagwrightError: The error of the first failed persona, after all have ended.
     """
     check_question(question)
-    question, guard = well_formed(question), plan.guard
-    if guard is None or _courtesy_route(question, plan) is not None:
-        return (yield from _all_answers(question, personas, target, plan))
+    question, guard, setup = well_formed(question), plan.guard, plan.setup
+    ruled = plan.retrieve.route.method in ("auto", "rules") and not setup.options.closed_book
+    polite = courtesy(question) if ruled else None
+    if polite is not None:  # before earlier turns would make a question of it
+        answers = yield from _answer_without_documents(question, personas, setup)
+        return _with_route(answers, question, polite, plan.notes)
+    if guard is None:
+        return (yield from _answer_question(question, personas, target, plan))
     if not guard.changed(target.snapshot):
-        setup = replace(plan.setup, options=guard.answering(plan.setup.options))
-        plan = replace(plan, setup=setup)
-    answers = yield from _all_answers(question, personas, target, plan)
+        plan = replace(plan, setup=replace(setup, options=guard.answering(setup.options)))
+    answers = yield from _answer_question(question, personas, target, plan)
     scope = "follow-up questions" if plan.history else ""
     if plan.retrieve != guard.retrieve:
         scope = "questions with filters of their own"
     return (yield from guarded(answers, guard, target.snapshot, scope))
 
 
-def _open_databases(plan: AskPlan, target: Target) -> Flow[tuple[Database, ...]]:
-    """The databases of a plan that its filters leave, with their tables."""
-    if not plan.databases:
-        return ()
-    filters = plan.retrieve.filters
-    documents = {name for database in plan.databases for name in database.documents}
-    seen = (yield from _whole_documents(documents, filters, target)) if documents else None
-    return open_databases(plan.databases, filters, seen)
-
-
-def _whole_documents(
-    documents: Collection[str], filters: Sequence[Filter], target: Target
-) -> Flow[Collection[str]]:
-    """Those of some documents of which filters other than rights to read hide no chunk."""
-    if not narrows(filters):
-        return documents
-    among = Filter("document_id", tuple(sorted(documents)))
-    try:
-        seen, _ = yield from corpus_ids(target, (*filters, among))
-        every, _ = yield from corpus_ids(target, (among,))
-    except FilterError:  # no chunk is left
-        return ()
-    hidden = {chunk_id.rpartition(":")[0] for chunk_id in set(every).difference(seen)}
-    return {chunk_id.rpartition(":")[0] for chunk_id in seen} - hidden
-
-
-def _all_answers(
+def _answer_question(
     question: str, personas: Sequence[Persona], target: Target, plan: AskPlan
 ) -> Flow[list[Answer]]:
-    """The answers before any of them is withheld."""
-    notes = plan.notes
-    polite = _courtesy_route(question, plan)  # before earlier turns would make a question of it
-    if polite is not None:
-        chosen, answers = yield from _answer_by_route(question, personas, target, plan, polite)
-        return _with_route(answers, question, chosen, notes)
-    standalone = question
-    model = plan.setup.options.model
+    """The answers to a question that is no courtesy, before any of them is withheld."""
+    notes, standalone, model = plan.notes, question, plan.setup.options.model
     if plan.history:
         turns = [replace(turn, content=well_formed(turn.content)) for turn in plan.history]
         condensed = yield from condense(question, turns, model, plan.setup.window(model))
@@ -148,29 +122,48 @@ def _all_answers(
         notes += condensed.notes
         if standalone != question:
             notes = (*notes, f"read as: {standalone} ({condensed.method})")
-    plan = replace(plan, databases=(yield from _open_databases(plan, target)))
+    if plan.databases:
+        plan = replace(plan, databases=(yield from _readable_databases(plan, target)))
     scene = RouteScene(model, plan.databases)
     chosen = yield from route(standalone, plan.retrieve.route, scene)
     notes += chosen.notes
     for kind in chosen.instead:
-        try:
-            yield from _answer_by_route(
-                standalone, personas, target, plan, replace(chosen, kind=kind)
-            )
-        except RetrieveError:
-            continue  # a route that refuses the question makes no call
+        by_kind = replace(chosen, kind=kind)
+        with suppress(RetrieveError):  # a route that refuses the question makes no call
+            yield from _answer_by_route(standalone, personas, target, plan, by_kind)
     if plan.retrieve.route.method == "auto" and chosen.kind != "sql":
-        spread = yield from _spread_note(standalone, target, plan, scene)
-        notes += spread
-        plan = plan if scene.chats or not spread else _covering_any(plan)
+        ruled = route_by_rules(standalone, scene)
+        if ruled.kind == "corpus" and not plan.setup.options.closed_book:
+            note = f"{ruled.reason}: the answer may be spread over all documents, and only the best"
+            if scene.chats:
+                calls = yield from calls_of_corpus(target, plan.retrieve.filters)
+                note += f" passages were read; reading every chunk takes {calls}: "
+                note += "--set retrieve.route.method=rules"
+            else:
+                note += f" passages are shown; {WHOLE_CORPUS}"
+                plan = _covering_any(plan)
+            notes = (*notes, note)
     chosen, answers = yield from _answer_by_route(standalone, personas, target, plan, chosen)
     return _with_route(answers, question, chosen, notes)
 
 
-def _courtesy_route(question: str, plan: AskPlan) -> Route | None:
-    """The route of a courtesy such as "Thanks", which asks for nothing; None for a question."""
-    ruled = plan.retrieve.route.method in ("auto", "rules")
-    return courtesy(question) if ruled and not plan.setup.options.closed_book else None
+def _readable_databases(plan: AskPlan, target: Target) -> Flow[tuple[Database, ...]]:
+    """The databases of a plan that its filters leave, with their tables.
+
+    Of the tables of documents, those of which filters other than rights to read hide no chunk.
+    """
+    filters = plan.retrieve.filters
+    documents: Collection[str] = {d for base in plan.databases for d in base.documents}
+    if documents and narrows(filters):
+        among = Filter("document_id", tuple(sorted(documents)))
+        try:
+            seen, _ = yield from corpus_ids(target, (*filters, among))
+            every, _ = yield from corpus_ids(target, (among,))
+            hidden = {chunk_id.rpartition(":")[0] for chunk_id in set(every).difference(seen)}
+            documents = {chunk_id.rpartition(":")[0] for chunk_id in seen} - hidden
+        except FilterError:  # no chunk is left
+            documents = ()
+    return open_databases(plan.databases, filters, documents)
 
 
 def _with_route(
@@ -188,22 +181,7 @@ def _with_route(
     ]
 
 
-def _spread_note(
-    question: str, target: Target, plan: AskPlan, scene: RouteScene
-) -> Flow[tuple[str, ...]]:
-    """What reading every chunk would take, for a question whose answer may be spread over all."""
-    ruled = route_by_rules(question, scene)
-    if ruled.kind != "corpus" or plan.setup.options.closed_book:
-        return ()
-    spread = f"{ruled.reason}: the answer may be spread over all documents, and only the best "
-    if not scene.chats:
-        return (f"{spread}passages are shown; {WHOLE_CORPUS}",)
-    scope = CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
-    calls = yield from calls_of_corpus(target, scope)
-    return (
-        f"{spread}passages were read; reading every chunk takes {calls}: "
-        "--set retrieve.route.method=rules",
-    )
+WHOLE_CORPUS = "reading every chunk needs a chat model (answer.model)"
 
 
 def _answer_by_route(
@@ -211,20 +189,26 @@ def _answer_by_route(
 ) -> Flow[tuple[Route, list[Answer]]]:
     """Answer by one route; returns the answers with the route finally taken."""
     if chosen.kind == "none":
-        return chosen, (yield from _without_documents(question, personas, plan))
+        return chosen, (yield from _answer_without_documents(question, personas, plan.setup))
     notes: tuple[str, ...] = ()
     if chosen.kind == "corpus":
-        model = plan.setup.options.model
+        model, search = plan.setup.options.model, plan.retrieve
         if all((persona.model or model) != NO_MODEL for persona in personas):
-            scope = CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
-            by_persona = yield from answer_from_corpus(
-                question, personas, target, plan.setup, scope
+            scope = CorpusScope(search.filters, search.relaxation())
+            return chosen, (
+                yield from answer_from_corpus(question, personas, target, plan.setup, scope)
             )
-            return chosen, by_persona
-        plan = _covering_any(plan)
-        chosen, notes = replace(chosen, kind="index"), (WHOLE_CORPUS,)
+        plan, chosen, notes = _covering_any(plan), replace(chosen, kind="index"), (WHOLE_CORPUS,)
     chosen, retrieved = yield from _route_context(question, target, plan, chosen)
-    answers = yield from _answer_each(question, personas, retrieved, target, plan)
+
+    def show_snippets(persona: Persona) -> Answer:
+        threshold = plan.setup.options.threshold
+        return snippet_answer(question, persona, retrieved.hits, terms, target.analyzer, threshold)
+
+    terms: Sequence[Term] = ()
+    if NO_MODEL in {persona.model or plan.setup.options.model for persona in personas}:
+        terms = yield from _question_terms(question, retrieved, target, plan)
+    answers = yield from _answer_each(question, personas, retrieved.hits, plan.setup, show_snippets)
     notes += retrieved.notes
     return chosen, [replace(answer, notes=(*notes, *answer.notes)) for answer in answers]
 
@@ -235,13 +219,13 @@ def _covering_any(plan: AskPlan) -> AskPlan:
     return replace(plan, setup=replace(plan.setup, options=options))
 
 
-WHOLE_CORPUS = "reading every chunk needs a chat model (answer.model)"
-
-
 def _route_context(
     question: str, target: Target, plan: AskPlan, chosen: Route
 ) -> Flow[tuple[Route, Retrieved]]:
-    """Fetch the passages by the route; if the database cannot answer, those of the index."""
+    """Fetch the passages by the route; if the database cannot answer, those of the index.
+
+    A route may add rewriting and subqueries to the settings of the search, if there is a model.
+    """
     notes: tuple[str, ...] = ()
     if chosen.kind == "sql":
         database = next(d for d in plan.databases if d.options.name == chosen.database)
@@ -257,10 +241,17 @@ def _route_context(
             ModelUnavailableError,
         ) as error:
             notes = (f"the database {chosen.database} did not answer: {error.what}",)
-        chosen = replace(
-            chosen, kind="index", reason=f"{chosen.reason}; it failed, so the index answers"
-        )
-    options = searching(plan, chosen)
+        reason = f"{chosen.reason}; it failed, so the index answers"
+        chosen = replace(chosen, kind="index", reason=reason)
+    options, query = plan.retrieve, plan.retrieve.query
+    model = query.model or plan.setup.options.model
+    if (chosen.rewrite or chosen.split) and model != NO_MODEL:
+        methods = query.methods
+        if chosen.rewrite and "rewrite" not in methods:
+            methods = (*methods, "rewrite")
+        if chosen.split and "subqueries" not in methods:
+            methods = (*methods, "subqueries")
+        options = replace(options, query=replace(query, methods=methods, model=model))
     retrieved = yield from retrieve(question, target, options, plan.between, plan.keywords)
     method = f"{retrieved.mode} search" if retrieved.mode else "own retriever"
     routed = plan.retrieve.route.method not in ("auto", "index")
@@ -268,76 +259,52 @@ def _route_context(
     return replace(chosen, reason=reason), replace(retrieved, notes=(*notes, *retrieved.notes))
 
 
-def searching(plan: AskPlan, chosen: Route) -> RetrieveOptions:
-    """Search settings of a route: it may add rewriting and subqueries.
-
-    Both need a chat model; without one the settings stay as they are.
-    """
-    query = plan.retrieve.query
-    model = query.model or plan.setup.options.model
-    methods = query.methods
-    if chosen.rewrite and "rewrite" not in methods:
-        methods = (*methods, "rewrite")
-    if chosen.split and "subqueries" not in methods:
-        methods = (*methods, "subqueries")
-    if methods == query.methods or model == NO_MODEL:
-        return plan.retrieve
-    return replace(plan.retrieve, query=replace(query, methods=methods, model=model))
-
-
-def _answer_each(
-    question: str, personas: Sequence[Persona], retrieved: Retrieved, target: Target, plan: AskPlan
-) -> Flow[list[Answer]]:
-    setup, hits = plan.setup, retrieved.hits
-    models = [persona.model or setup.options.model for persona in personas]
-    terms: tuple[Term, ...] = ()
-    if NO_MODEL in models:
-        terms = yield from _terms(question, target, plan)
-    writing = (
-        write(question, persona, hits, setup)
-        for persona, model in zip(personas, models, strict=True)
-        if model != NO_MODEL
-    )
-    outcomes = iter((yield from gather(writing, settle=True)))
-    threshold = setup.options.threshold
-    return [
-        snippet_answer(question, persona, hits, terms, target.analyzer, threshold)
-        if model == NO_MODEL
-        else settled(next(outcomes))
-        for persona, model in zip(personas, models, strict=True)
-    ]
-
-
-def _terms(question: str, target: Target, plan: AskPlan) -> Flow[tuple[Term, ...]]:
-    """The question's terms in the index; also where it was searched in other words or channels."""
+def _question_terms(
+    question: str, retrieved: Retrieved, target: Target, plan: AskPlan
+) -> Flow[Sequence[Term]]:
+    """The question's terms in the index; looked up where it was searched in other words."""
+    if target.analyzer is not None:
+        tokens = set(target.analyzer.query_tokens(question))
+        terms = [term for term in retrieved.explanation.terms if term.token in tokens]
+        if len(terms) == len(tokens):
+            return terms
     request = Search(
         target.snapshot, "keyword", 1, text=question, filters=tuple(plan.retrieve.filters)
     )
     return (yield from send(request, SearchReply)).terms
 
 
-def _without_documents(
-    question: str, personas: Sequence[Persona], plan: AskPlan
+def _answer_each(
+    question: str,
+    personas: Sequence[Persona],
+    hits: Sequence[Hit],
+    setup: AnswerSetup,
+    without_model: Callable[[Persona], Answer],
+) -> Flow[list[Answer]]:
+    """One answer for each persona, written by its chat model, or by a rule where it has none."""
+    modelled = [(persona.model or setup.options.model) != NO_MODEL for persona in personas]
+    writing = [
+        write(question, persona, hits, setup)
+        for persona, writes in zip(personas, modelled, strict=True)
+        if writes
+    ]
+    outcomes = iter((yield from gather(writing, settle=True)) if writing else ())
+    return [
+        settled(next(outcomes)) if writes else without_model(persona)
+        for persona, writes in zip(personas, modelled, strict=True)
+    ]
+
+
+def _answer_without_documents(
+    question: str, personas: Sequence[Persona], setup: AnswerSetup
 ) -> Flow[list[Answer]]:
     """The reply of the chat model if nothing has to be looked up; without one, an abstention."""
-    closed = replace(plan.setup, options=replace(plan.setup.options, closed_book=True))
-    model = closed.options.model
-    outcomes = yield from gather(
-        (
-            write(question, persona, (), closed)
-            for persona in personas
-            if (persona.model or model) != NO_MODEL
-        ),
-        settle=True,
-    )
-    replies = iter(outcomes)
-    declined = Answer(question, NOTHING_ASKED, abstained=True, model=NO_MODEL)
-    return [
-        replace(declined, persona=persona.name)
-        if (persona.model or model) == NO_MODEL
-        else settled(next(replies))
-        for persona in personas
-    ]
+
+    def decline(persona: Persona) -> Answer:
+        return Answer(question, NOTHING_ASKED, persona.name, abstained=True, model=NO_MODEL)
+
+    closed = replace(setup, options=replace(setup.options, closed_book=True))
+    return (yield from _answer_each(question, personas, (), closed, decline))
 
 
 NOTHING_ASKED = "Nothing was looked up, and no chat model is set to reply."

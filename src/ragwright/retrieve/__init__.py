@@ -25,7 +25,6 @@ from ._options import (
     RouteOptions,
     SelectOptions,
     SoftFilterOptions,
-    rerank_depth,
     select_depth,
 )
 from ._postgres import PostgresReader
@@ -123,7 +122,6 @@ __all__ = [
     "read_entries",
     "read_order",
     "read_statement",
-    "rerank_depth",
     "rerank_hits",
     "rerank_method",
     "rerank_windows",

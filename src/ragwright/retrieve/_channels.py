@@ -45,9 +45,13 @@ _SHOWN_CHARS = 40
 _SHOWN_TOKENS = 10
 
 
+_NOTHING = SearchReply(())
+"""The reply of a channel that was not searched."""
+
+
 # Not frozen: that takes three times as long, and two are made per wording.
 @dataclass(slots=True, eq=False)
-class _Found:
+class _WordingResult:
     """The results of one wording: replies by channel, its vector, the fusion and its weights."""
 
     replies: Mapping[str, SearchReply]
@@ -68,42 +72,50 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
     names, more = _searched_channels(target, options)
     notes += more
     relax = options.relaxation()
-    wordings = wordings if len(wordings) == 1 else _searchable(wordings, names)
+    if len(wordings) > 1:
+        wordings = _searchable(wordings, names)
     flows = [_search(wording, names, target, options, relax) for wording in wordings]
     results = [(yield from flows[0])] if len(flows) == 1 else (yield from gather(flows))
     if len(names) > 1 and relax is not None and relax.threshold is not None:
-        results, near_notes = yield from _near(results, question, target, relax.threshold)
-        notes += near_notes
-    results = [
-        _fused(w, result, target, options) for w, result in zip(wordings, results, strict=True)
-    ]
+        notes += yield from _drop_below_threshold(results, question, target, relax.threshold)
+    for wording, result in zip(wordings, results, strict=True):
+        _fuse_channels(wording, result, target, options)
+    terms = {
+        term.token: term
+        for result in reversed(results)
+        for term in result.replies.get("keyword", _NOTHING).terms
+    }
     if "keyword" in names:
-        notes += _word_notes(results, options)
-    if "dense" in names and not any(_reply(result, "dense").candidates for result in results):
+        notes += _word_notes(results, tuple(terms.values()), options)
+    if "dense" in names and not any(
+        result.replies.get("dense", _NOTHING).candidates for result in results
+    ):
         notes.append(_no_dense(options))
-    notes += [
-        note for result in results for reply in result.replies.values() for note in reply.notes
-    ]
-    ranking = (
-        results[0].ranking if len(results) == 1 else _over_wordings(results, wordings, options)
-    )
+    channels: dict[str, Ranking] = {}
+    count: Counter[str] = Counter()
+    for result in results:
+        for name, reply in result.replies.items():
+            notes += reply.notes
+            count[name] += 1  # the results of further wordings are numbered from 2
+            channels[name if count[name] == 1 else f"{name} {count[name]}"] = reply.candidates
+    ranking, weights, reason = results[0].ranking, results[0].weights, results[0].reason
+    if len(results) > 1:
+        lists = [[key for key, _ in result.ranking] for result in results]
+        ranking = tuple(rrf(lists, options.rrf_k, [wording.weight for wording in wordings]))
+        weights, reason = _mean_weights(results, wordings, options)
     rungs: dict[str, RelaxationLevel] = {}
+    explanation = Explanation(tuple(terms.values()), weights=weights, reason=reason)
     if relax is not None and relax.soft:
         rungs = _rungs(results, relax)
         ranking = tuple(sorted(ranking, key=lambda p: (-rungs[p[0]].weight, -p[1], p[0])))
-    weights, reason = _weighing(results, wordings, options)
+        explanation = replace(explanation, ladder=_ladder(results, relax))
     return Candidates(
         question,
         names[0] if len(names) == 1 else "hybrid",
         ranking[: options.top_k],
-        _channels(results),
+        channels,
         tuple(dict.fromkeys(notes)),
-        Explanation(
-            _terms(results),
-            weights=weights,
-            reason=reason,
-            ladder=_ladder(results, relax),
-        ),
+        explanation,
         rungs,
     )
 
@@ -111,21 +123,18 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
 def _wordings(query: Asked, limit: int) -> tuple[list[Variant], list[str]]:
     """The wordings, normalised and cut to the limit, and notes on what was cut."""
     if isinstance(query, str):
-        text, notes = prepared(query, limit)
-        return [Variant(text, text)], notes
-    variants = [query] if isinstance(query, Variant) else list(query)
+        query = Variant(query, query)
     wordings: list[Variant] = []
-    notes = []
-    for variant in variants:
-        texts = {}
-        for name in ("keyword", "dense"):
-            text = getattr(variant, name)
+    notes: list[str] = []
+    for variant in [query] if isinstance(query, Variant) else query:
+        texts = {"keyword": "", "dense": ""}
+        for name in texts:
+            text: str = getattr(variant, name)
             if text.strip():
                 texts[name], more = prepared(text, limit)
                 notes += more
-        if texts and variant.weight > 0:
-            keyword, dense = texts.get("keyword", ""), texts.get("dense", "")
-            wordings.append(replace(variant, keyword=keyword, dense=dense))
+        if any(texts.values()) and variant.weight > 0:
+            wordings.append(replace(variant, keyword=texts["keyword"], dense=texts["dense"]))
     if not wordings:
         raise RetrieveError("the query is empty", hint="write a question")
     return wordings, notes
@@ -150,7 +159,7 @@ def _search(
     target: Target,
     options: RetrieveOptions,
     relax: Relaxation | None,
-) -> Flow[_Found]:
+) -> Flow[_WordingResult]:
     """Search one wording in its channels."""
     vector: Vector | None = None
     # Of both channels, a threshold is a similarity of vectors.
@@ -173,21 +182,23 @@ def _search(
             relax=relax,
         )
         replies["dense"] = yield from send(request, SearchReply)
-    return _Found(replies, vector)
+    return _WordingResult(replies, vector)
 
 
-def _near(
-    results: Sequence[_Found], question: str, target: Target, least: float
-) -> Flow[tuple[list[_Found], tuple[str, ...]]]:
-    """Drop the hits that are less similar than ``least`` to every wording.
+def _drop_below_threshold(
+    results: Sequence[_WordingResult], question: str, target: Target, least: float
+) -> Flow[tuple[str, ...]]:
+    """Drop the hits that are less similar than ``least`` to every wording; returns notes.
 
     Of both channels, a threshold is a similarity of vectors, and the dense channel gives only
     those of its pool: the others are computed from the chunks' vectors. If no wording is for the
     dense channel, the question is embedded for this.
     """
-    near = {key for result in results for key, _ in _reply(result, "dense").candidates}
-    others = (reply for result in results for reply in result.replies.values())
-    hits = (key for reply in others for key, _ in reply.candidates)
+    near = {
+        key for result in results for key, _ in result.replies.get("dense", _NOTHING).candidates
+    }
+    replies = (reply for result in results for reply in result.replies.values())
+    hits = (key for reply in replies for key, _ in reply.candidates)
     unknown = tuple(dict.fromkeys(key for key in hits if key not in near))
     notes: tuple[str, ...] = ()
     if unknown:
@@ -200,44 +211,41 @@ def _near(
             alike = (reply.vectors @ np.stack(vectors).T).max(axis=1).astype(np.float64)
             reached = np.round(alike, 6) >= least
             near.update(key for key, over in zip(unknown, reached, strict=True) if over)
-    kept = [
-        replace(result, replies={name: _kept(r, near) for name, r in result.replies.items()})
-        for result in results
-    ]
-    return kept, notes
+    for result in results:
+        result.replies = {name: _kept(reply, near) for name, reply in result.replies.items()}
+    return notes
 
 
-def _fused(wording: Variant, result: _Found, target: Target, options: RetrieveOptions) -> _Found:
-    """The results of one wording as one ranking."""
-    replies, vector = result.replies, result.vector
+def _fuse_channels(
+    wording: Variant, result: _WordingResult, target: Target, options: RetrieveOptions
+) -> None:
+    """Fuse the results of one wording into its ranking, with the weights and their reason."""
+    replies = result.replies
     if len(replies) < 2:
-        only = next(iter(replies.values()), SearchReply(()))
-        return _Found(replies, vector, only.candidates)
+        result.ranking = next(iter(replies.values()), _NOTHING).candidates
+        return
     lists = [reply.candidates for reply in replies.values()]
     limit = None if options.soft or options.threshold is not None else options.candidates
     channel_weights = options.weights
     if options.fusion == "rrf":
-        weights = {name: getattr(channel_weights, name) for name in replies}
+        result.weights = {name: getattr(channel_weights, name) for name in replies}
+        result.reason = f"rank fusion, k {options.rrf_k}"
         ids = [[key for key, _ in pairs] for pairs in lists]
-        ranking = rrf(ids, options.rrf_k, list(weights.values()), limit=limit)
-        return _Found(replies, vector, tuple(ranking), weights, f"rank fusion, k {options.rrf_k}")
-    share, reason = options.keyword_share, "fixed weights"
+        weights = list(result.weights.values())
+        result.ranking = tuple(rrf(ids, options.rrf_k, weights, limit=limit))
+        return
+    share, result.reason = options.keyword_share, "fixed weights"
     if options.fusion == "adaptive":
         chosen = _balance(wording, replies["keyword"], target, share)
-        share, reason = chosen.keyword, chosen.reason
+        share, result.reason = chosen.keyword, chosen.reason
     shares = (channel_weights.keyword * share, channel_weights.dense * (1.0 - share))
-    floors = (0.0, _dense_floor(replies["dense"], target))
-    ranking = convex(lists, shares, floors, options.candidates, limit=limit)
+    # the least similarity that there could be
+    floor = -1.0
+    if target.similarity != "cosine":
+        floor = -abs(max((score for _, score in replies["dense"].candidates), default=1.0))
+    result.ranking = tuple(convex(lists, shares, (0.0, floor), options.candidates, limit=limit))
     total = sum(shares)
-    weights = {name: each / total for name, each in zip(replies, shares, strict=True)}
-    return _Found(replies, vector, tuple(ranking), weights, reason)
-
-
-def _dense_floor(reply: SearchReply, target: Target) -> float:
-    """The least similarity that there could be."""
-    if target.similarity == "cosine":
-        return -1.0
-    return -abs(max((score for _, score in reply.candidates), default=1.0))
+    result.weights = {name: each / total for name, each in zip(replies, shares, strict=True)}
 
 
 def _balance(wording: Variant, keyword: SearchReply, target: Target, base: float) -> Balance:
@@ -250,20 +258,10 @@ def _balance(wording: Variant, keyword: SearchReply, target: Target, base: float
     return balance(base, unknown, held)
 
 
-def _over_wordings(
-    results: Sequence[_Found], wordings: Sequence[Variant], options: RetrieveOptions
-) -> Ranking:
-    """Rank fusion of the wordings' rankings."""
-    lists = [[key for key, _ in result.ranking] for result in results]
-    return tuple(rrf(lists, options.rrf_k, [wording.weight for wording in wordings]))
-
-
-def _weighing(
-    results: Sequence[_Found], wordings: Sequence[Variant], options: RetrieveOptions
+def _mean_weights(
+    results: Sequence[_WordingResult], wordings: Sequence[Variant], options: RetrieveOptions
 ) -> tuple[Mapping[str, float], str]:
-    """The weight of each channel, and why; for several wordings the weighted mean."""
-    if len(results) == 1:
-        return results[0].weights, results[0].reason
+    """The mean weight of each channel over several wordings, and why."""
     total = sum(wording.weight for wording in wordings)
     weights: dict[str, float] = {}
     reasons = [f"{len(results)} wordings, rank fusion, k {options.rrf_k}"]
@@ -277,23 +275,6 @@ def _weighing(
     return weights, "; ".join(reasons)
 
 
-def _reply(result: _Found, channel: str) -> SearchReply:
-    return result.replies.get(channel, SearchReply(()))
-
-
-def _channels(results: Sequence[_Found]) -> dict[str, Ranking]:
-    """The results of each channel; those of further wordings are numbered from 2."""
-    if len(results) == 1:
-        return {name: reply.candidates for name, reply in results[0].replies.items()}
-    channels: dict[str, Ranking] = {}
-    count: Counter[str] = Counter()
-    for result in results:
-        for name, reply in result.replies.items():
-            count[name] += 1
-            channels[name if count[name] == 1 else f"{name} {count[name]}"] = reply.candidates
-    return channels
-
-
 def _kept(reply: SearchReply, ids: set[str]) -> SearchReply:
     """The reply with these candidates only."""
     at = [n for n, (key, _) in enumerate(reply.candidates) if key in ids]
@@ -301,7 +282,7 @@ def _kept(reply: SearchReply, ids: set[str]) -> SearchReply:
     return replace(reply, candidates=tuple(reply.candidates[n] for n in at), rungs=rungs)
 
 
-def _rungs(results: Sequence[_Found], relax: Relaxation) -> dict[str, RelaxationLevel]:
+def _rungs(results: Sequence[_WordingResult], relax: Relaxation) -> dict[str, RelaxationLevel]:
     """The relaxation level of every candidate: the same in each channel and wording."""
     bits: dict[str, int] = {}
     for result in results:
@@ -313,30 +294,17 @@ def _rungs(results: Sequence[_Found], relax: Relaxation) -> dict[str, Relaxation
 
 
 def _ladder(
-    results: Sequence[_Found], relax: Relaxation | None
+    results: Sequence[_WordingResult], relax: Relaxation
 ) -> tuple[tuple[tuple[str, ...], float, int], ...]:
     """Levels as counted by the dense channel, else the keyword channel, heaviest first."""
-    if relax is None or not relax.soft:
-        return ()
     # Every chunk has a similarity: the dense channel's counts are complete.
     dense = [result.replies["dense"] for result in results if "dense" in result.replies]
-    replies = dense or [next(iter(r.replies.values()), SearchReply(())) for r in results]
+    replies = dense or [next(iter(r.replies.values()), _NOTHING) for r in results]
     ladder = replies[0].ladder
     rungs = index.rungs_of(relax, [rung for rung, _ in ladder])
     return tuple(
         (tuple(map(str, rung.met)), rung.weight, count)
         for rung, (_, count) in zip(rungs, ladder, strict=True)
-    )
-
-
-def _terms(results: Sequence[_Found]) -> tuple[Term, ...]:
-    """The terms that the keyword channel looked for in all wordings, each once."""
-    if len(results) == 1:
-        return _reply(results[0], "keyword").terms
-    return tuple(
-        {
-            t.token: t for result in reversed(results) for t in _reply(result, "keyword").terms
-        }.values()
     )
 
 
@@ -437,42 +405,32 @@ def _query_vector(wording: Variant, target: Target) -> Flow[Vector]:
     return vector
 
 
-def _lost_codes(terms: Sequence[Term]) -> list[str]:
-    """Codes that are not in the index, neither whole nor in all their pieces.
+def _word_notes(
+    results: Sequence[_WordingResult], terms: Sequence[Term], options: RetrieveOptions
+) -> list[str]:
+    """Notes on a keyword search without hits, and on codes that are not in the index.
 
-    ``lnk-2019`` finds ``LNK2019`` by its pieces, so it needs no warning.
+    A code counts as held where all of its pieces are: ``lnk-2019`` finds ``LNK2019``.
     """
-    held = {term.token for term in terms if term.chunks}
-    lost = []
-    for term in terms:
-        if term.chunks or not is_code(term.token):
-            continue
-        pieces = [piece for piece in re.findall(r"[^\W\d_]+|\d+", term.token) if len(piece) > 1]
-        if not pieces or not held.issuperset(pieces):
-            lost.append(term.token)
-    return lost
-
-
-def _word_notes(results: Sequence[_Found], options: RetrieveOptions) -> list[str]:
-    """Notes on a keyword search without hits, and on codes that are not in the index."""
-    terms = _terms(results)
     absent = [term.token for term in terms if not term.chunks]
-    notes = []
-    if not any(_reply(result, "keyword").candidates for result in results):
-        if not terms:
-            reason = "the query holds only stop words, or words that are not in the index"
-        elif len(absent) == len(terms):
-            reason = f"not in the index: {_tokens_in_note(absent)}"
-        elif options.threshold is not None:
-            least = f"the threshold of {options.threshold:g}"
-            reason = f"no chunk with a word of the query reaches {least}"
-        else:
-            reason = "no chunk with a word of the query is allowed"
-        under = " under these filters" if options.filters else ""
-        notes.append(f"no keyword hits: {reason}{under}")
-    elif codes := _lost_codes(terms):
-        notes.append(f"codes that are not in the index: {_tokens_in_note(codes)}")
-    return notes
+    if any(result.replies.get("keyword", _NOTHING).candidates for result in results):
+        held = {term.token for term in terms if term.chunks}
+        lost = []
+        for code in filter(is_code, absent):
+            pieces = [piece for piece in re.findall(r"[^\W\d_]+|\d+", code) if len(piece) > 1]
+            if not pieces or not held.issuperset(pieces):
+                lost.append(code)
+        return [f"codes that are not in the index: {_tokens_in_note(lost)}"] if lost else []
+    if not terms:
+        reason = "the query holds only stop words, or words that are not in the index"
+    elif len(absent) == len(terms):
+        reason = f"not in the index: {_tokens_in_note(absent)}"
+    elif options.threshold is not None:
+        least = f"the threshold of {options.threshold:g}"
+        reason = f"no chunk with a word of the query reaches {least}"
+    else:
+        reason = "no chunk with a word of the query is allowed"
+    return [f"no keyword hits: {reason}{' under these filters' if options.filters else ''}"]
 
 
 def _no_dense(options: RetrieveOptions) -> str:

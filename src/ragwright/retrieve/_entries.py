@@ -3,8 +3,7 @@
 Manuals set them in a few forms: the code on a line of its own with title and text as blocks below
 it (also where the code has a label, ``Error code: E42``), the code in a heading, or the code at the
 beginning of the line of its title. Codes of one list have one shape (``APP_w304``, ``BLS_w307``),
-which parts them from codes that a text only mentions. Last, the opening of a page that a question
-names.
+which parts them from codes that a text only mentions.
 """
 
 from __future__ import annotations
@@ -12,13 +11,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ..core import Filter, Hit, late_pattern
-from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, send
+from ..core import late_pattern
 from ..models import is_code, words
-from ._target import Target
 
 EntryForm: TypeAlias = Literal["alone", "heading", "line", "run"]
 
@@ -380,49 +377,3 @@ def _without_title_below(text: str) -> str:
     before = text[: blocks[-1].start()].strip()
     is_title = len(last.split()) <= _TITLE_WORDS and "\n" not in last and not _STOPPED.search(last)
     return text[: blocks[-1].start()] if is_title and _STOPPED.search(before) else text
-
-
-def with_opening(
-    question: str, hits: tuple[Hit, ...], target: Target, filters: Sequence[Filter]
-) -> Flow[tuple[Hit, ...]]:
-    """The hits, the last one replaced by the opening of a page that the question names.
-
-    That is the best hit's page whose title holds a code of the question or is the question's
-    subject, where a search found examples of it and not what it begins with. A single hit stays.
-    """
-    page = _named_page(question, hits)
-    if page is None or len(hits) < 2:
-        return hits
-    where = Filter("document_id", (page.document_id,))
-    request = Search(target.snapshot, "all", 1, filters=(*filters, where))
-    search_reply = yield from send(request, SearchReply)
-    keys = tuple(key for key, _ in search_reply.candidates)
-    if not keys or any(hit.chunk_id == keys[0] for hit in hits):
-        return hits
-    reply = yield from send(Lookup(target.snapshot, keys), LookupReply)
-    last = hits[-1]
-    return (*hits[:-1], *(replace(h, rank=last.rank, score=last.score) for h in reply.hits[:1]))
-
-
-def _named_page(question: str, hits: Sequence[Hit]) -> Hit | None:
-    """The first hit whose title names what is asked about, if no hit is the page's opening."""
-    query_words = [word.casefold() for word in words(question)]
-    codes = {word.casefold() for word in words(question) if is_code(word, written=True)}
-    for hit in hits:
-        title = [word.casefold() for word in words(hit.title)]
-        named = codes.intersection(title) if codes else _is_subject(title, query_words)
-        if named:
-            opened = any(h.document_id == hit.document_id and h.start == 0 for h in hits)
-            return None if opened else hit
-    return None
-
-
-def _is_subject(title: Sequence[str], query_words: Sequence[str]) -> bool:
-    """True where a short question ends with a title: *what is hybrid search*."""
-    if not title or len(query_words) > len(title) + _ASKING_WORDS:
-        return False
-    return list(query_words[-len(title) :]) == list(title)
-
-
-_ASKING_WORDS = 3
-"""Most words that a question for a definition has beside the name of the thing."""

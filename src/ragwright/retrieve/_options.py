@@ -450,11 +450,6 @@ class RetrieveOptions:
         return Relaxation(soft, self.threshold, self.unfiltered or not soft)
 
 
-def rerank_depth(top_k: int, options: RerankOptions) -> int:
-    """Number of hits to search for before reranking to ``top_k``."""
-    return max(options.candidates, top_k) if options.model else top_k
-
-
 def select_depth(top_k: int, options: SelectOptions) -> int:
     """Number of hits to search for, as a pool for the selection."""
     return max(options.pool, top_k) if options.active or options.watch else top_k

@@ -59,8 +59,6 @@ def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow
     itself. If the model fails (a timeout, a server error, a malformed reply), the hits stay as they
     are, with a note.
 
-    Search for :func:`rerank_depth` hits, rerank them, then cut to the number wanted.
-
     Raises:
         ConfigError: No such model, or a model of another kind.
         MissingKeyError: The environment holds no key for the model.

@@ -19,24 +19,21 @@ from ..core import (
     load_object,
 )
 from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, send
-from ..models import WordTokenizer
+from ..models import WordTokenizer, is_code, words
 from ._channels import candidates, check_question, prepared
-from ._entries import with_opening
 from ._iterate import iterate
 from ._meanings import visible_glossary
 from ._options import (
     LEAST_POOL,
     ExpandOptions,
-    RerankOptions,
     RetrieveOptions,
-    rerank_depth,
     select_depth,
 )
 from ._query import query_variants
 from ._rerank import rerank_hits
 from ._select import diversify
 from ._stages import StageHooks, run_stages
-from ._target import Candidates, Ranking, Retrieved, Target, Variant
+from ._target import Candidates, Retrieved, Target, Variant
 
 Expanded: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
 
@@ -192,108 +189,140 @@ def retrieve(
         PluginError: The custom retriever fails, or is not a flow that returns ``Retrieved``.
     """
     check_question(query)
-    through = between or StageHooks()
     if options.context_tokens is not None:  # as many as fit; their number is not known yet
         most = options.pool or LEAST_POOL
         options = replace(options, pool=most, top_k=most)
     if options.retriever:
-        result = yield from _own(query, target, options)
-        hits = through.ordered(through.pooled(result.hits))
-        hits = hits if between is None else hits[: max(len(result.hits), options.top_k)]
+        result = yield from _run_custom_retriever(query, target, options)
+        hits = result.hits
+        if between is not None:
+            most = max(len(hits), options.top_k)
+            hits = between.ordered(between.pooled(hits))[:most]
         hits = _fitting(hits, target, options.context_tokens)
-        return (
-            result
-            if hits is result.hits and between is None
-            else replace(result, hits=through.kept(hits))
-        )
+        return replace(result, hits=hits if between is None else between.kept(hits))
     if options.iterate.method == "none":
-        result = yield from _round(query, target, options, through, keywords)
+        result = yield from _round(query, target, options, between, keywords)
     else:
         # A hop's query was written for the search: only the question is reworded.
         hop = replace(options, query=replace(options.query, methods=()))
 
         def run_hop(text: str) -> Flow[Retrieved]:
             hop_options = options if text == query else hop
-            return (yield from _round(text, target, hop_options, through))
+            return (yield from _round(text, target, hop_options, between))
 
         result = yield from iterate(query, options.iterate, run_hop, options.top_k)
-    return (yield from _finished(result, target, options, through))
+    return (yield from _finished(result, target, options, between))
 
 
 def _round(
     query: str,
     target: Target,
     options: RetrieveOptions,
-    through: StageHooks,
+    between: StageHooks | None,
     keywords: str = "",
 ) -> Flow[Retrieved]:
     """One search: rewording, channels, reranking; as many hits as selection reads."""
     variants: str | tuple[Variant, ...] = query
-    notes: tuple[str, ...] = ()
+    question = ""
+    notes: list[str] = []
     if options.query.methods:
-        text, cut = prepared(query, options.max_query_chars)
+        question, notes = prepared(query, options.max_query_chars)
         known = None
         if "glossary" in options.query.methods:
-            known = yield from visible_glossary(text, target, options.filters)
-        variants, variant_notes = yield from query_variants(
-            text, target, options.query, known, options.max_query_chars
+            known = yield from visible_glossary(question, target, options.filters)
+        variants, more = yield from query_variants(
+            question, target, options.query, known, options.max_query_chars
         )
-        notes = (*cut, *variant_notes)
-    elif keywords:
-        text, cut = prepared(query, options.max_query_chars)
-        notes = tuple(cut)
-        variants = (Variant(keywords[: options.max_query_chars], text),)
-    depth = _depth(target, options)
-    wide = max(rerank_depth(options.top_k, options.rerank), depth, through.depth)
-    deep = options if wide == options.top_k else replace(options, top_k=wide)
-    fused = yield from candidates(variants, target, deep)
-    # Wordings are for the search only: later stages use the question as asked.
-    question = fused.query if isinstance(variants, str) else text
-    hits, more = yield from _fetched(fused, target)
-    notes += more
-    hits = through.pooled(hits)
-    if options.rerank.model:
-        hits, more = yield from _reranked(question, hits, options.rerank)
         notes += more
-    hits = through.ordered(hits)
-    hits = hits if len(hits) <= depth else hits[:depth]
-    return Retrieved(question, hits, fused.mode, _once_each(notes, fused.notes), fused.explanation)
-
-
-def _depth(target: Target, options: RetrieveOptions) -> int:
-    """Number of hits that stages and selection read."""
-    return max(
+    elif keywords:
+        question, notes = prepared(query, options.max_query_chars)
+        variants = (Variant(keywords[: options.max_query_chars], question),)
+    depth = max(
         select_depth(options.top_k, options.select), *(stage.depth for stage in target.stages), 0
     )
+    rerank = options.rerank
+    wide = max(
+        depth, rerank.candidates if rerank.model else 0, 0 if between is None else between.depth
+    )
+    fused = yield from candidates(variants, target, replace(options, top_k=wide))
+    # Wordings are for the search only: later stages use the question as asked.
+    question = question or fused.query
+    hits, more = yield from _fetched(fused, target)
+    notes += more
+    if between is not None:
+        hits = between.pooled(hits)
+    if rerank.model:
+        shown = hits[: rerank.candidates]
+        ordered, more = yield from rerank_hits(question, shown, rerank)
+        notes += more
+        if ordered and ordered != shown:
+            # Those behind get the score of the last one before them, so that scores never rise.
+            rest = (replace(hit, score=ordered[-1].score) for hit in hits[rerank.candidates :])
+            hits = (*ordered, *rest)
+    if between is not None:
+        hits = between.ordered(hits)
+    notes += fused.notes
+    return Retrieved(question, hits[:depth], fused.mode, tuple(notes), fused.explanation)
 
 
 def _finished(
-    result: Retrieved, target: Target, options: RetrieveOptions, through: StageHooks
+    result: Retrieved, target: Target, options: RetrieveOptions, between: StageHooks | None
 ) -> Flow[Retrieved]:
     """The hits to return, selected and expanded."""
-    hits, notes = result.hits, result.notes
+    hits, notes = result.hits, list(result.notes)
     if target.stages:
         hits = yield from run_stages(result.query, hits, target)
         hits = hits[: select_depth(options.top_k, options.select)]
     if options.select.active or options.select.watch:
         hits, more = yield from diversify(hits, options.top_k, target, options.select)
-        notes = _once_each(notes, more)
-    hits = hits if len(hits) <= options.top_k else hits[: options.top_k]
-    hits = yield from with_opening(result.query, hits, target, options.filters)
+        notes += more
+    hits = yield from with_opening(result.query, hits[: options.top_k], target, options.filters)
     hits = _fitting(hits, target, options.context_tokens)
-    hits = through.kept(hits)
+    if between is not None:
+        hits = between.kept(hits)
     if options.expand.by:
         hits, more = yield from expand_hits(hits, target, options.expand, options.filters)
         hits = _fitting(hits, target, options.context_tokens)
-        notes = _once_each(notes, more)
-    relax = options.relaxation()
-    if options.filters or relax:
-        soft = relax.soft if relax else ()
-        idle = yield from idle_exclusions(target, options.filters, soft)
-        notes = _once_each(notes, idle) if idle else notes
-    if hits is result.hits and notes is result.notes:
-        return result
-    return replace(result, hits=hits, notes=notes)
+        notes += more
+    if options.filters or options.soft:
+        soft = [soft_filter.soft() for soft_filter in options.soft]
+        notes += yield from idle_exclusions(target, options.filters, soft)
+    return replace(result, hits=hits, notes=tuple(dict.fromkeys(notes)))
+
+
+def with_opening(
+    question: str, hits: tuple[Hit, ...], target: Target, filters: Sequence[Filter]
+) -> Flow[tuple[Hit, ...]]:
+    """The hits, the last one replaced by the opening of a page that the question names.
+
+    That is the best hit's page whose title holds a code of the question or is the subject at the
+    end of a short question (*what is hybrid search*), where a search found examples of it and not
+    what it begins with. A single hit stays.
+    """
+    query_words = [word.casefold() for word in words(question)]
+    codes = {word.casefold() for word in words(question) if is_code(word, written=True)}
+    page = None
+    for hit in hits if len(hits) > 1 else ():
+        title = [word.casefold() for word in words(hit.title)]
+        short = title and len(query_words) <= len(title) + _ASKING_WORDS
+        if codes.intersection(title) if codes else short and query_words[-len(title) :] == title:
+            page = hit.document_id
+            break
+    if page is None or any(hit.document_id == page and hit.start == 0 for hit in hits):
+        return hits
+    where = Filter("document_id", (page,))
+    request = Search(target.snapshot, "all", 1, filters=(*filters, where))
+    search_reply = yield from send(request, SearchReply)
+    keys = tuple(key for key, _ in search_reply.candidates)
+    if not keys or any(hit.chunk_id == keys[0] for hit in hits):
+        return hits
+    reply = yield from send(Lookup(target.snapshot, keys), LookupReply)
+    last = hits[-1]
+    return (*hits[:-1], *(replace(h, rank=last.rank, score=last.score) for h in reply.hits[:1]))
+
+
+_ASKING_WORDS = 3
+"""Most words that a question for a definition has beside the name of the thing."""
 
 
 def _fitting(hits: tuple[Hit, ...], target: Target, tokens: int | None) -> tuple[Hit, ...]:
@@ -309,106 +338,51 @@ def _fitting(hits: tuple[Hit, ...], target: Target, tokens: int | None) -> tuple
     return hits
 
 
-def _once_each(notes: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
-    """Notes of two stages, each once."""
-    return tuple(dict.fromkeys((*notes, *more))) if notes else more
-
-
 def _fetched(fused: Candidates, target: Target) -> Flow[tuple[tuple[Hit, ...], tuple[str, ...]]]:
-    """The chunks of the candidates in their order, and notes."""
+    """The chunks of the candidates in their order, with the results of each channel, and notes."""
     best = fused.ranking
     if not best:
         return (), ()
     reply = yield from send(Lookup(target.snapshot, tuple(key for key, _ in best)), LookupReply)
-    stored = reply.hits
-    if len(stored) != len(best):
+    if len(reply.hits) != len(best):
         raise RetrieveError(
-            f"{counted(len(best), 'chunk was', 'chunks were')} found, {len(stored)} of "
+            f"{counted(len(best), 'chunk was', 'chunks were')} found, {len(reply.hits)} of "
             "them could be fetched",
             where=f"snapshot {target.snapshot}",
             hint="the index answers from two different states: refresh it",
         )
-    return _ranked_hits(best, stored, fused), reply.notes
-
-
-def _reranked(
-    query: str, hits: tuple[Hit, ...], options: RerankOptions
-) -> Flow[tuple[tuple[Hit, ...], tuple[str, ...]]]:
-    """The first hits reranked; those that the model does not read stay behind them.
-
-    They get the score of the last one before them, so that scores never rise.
-    """
-    shown, rest = hits[: options.candidates], hits[options.candidates :]
-    ordered, notes = yield from rerank_hits(query, shown, options)
-    if not ordered or ordered == shown:
-        return hits, notes
-    least = ordered[-1].score
-    return (*ordered, *(replace(hit, score=least) for hit in rest)), notes
-
-
-def _ranked_hits(best: Ranking, stored: tuple[Hit, ...], fused: Candidates) -> tuple[Hit, ...]:
-    """Stored chunks with rank, score and the results of each channel."""
     places = [
-        (name, ranking, {key: at for at, (key, _) in enumerate(ranking)})
+        (name, {key: ChannelScore(rank, score) for rank, (key, score) in enumerate(ranking, 1)})
         for name, ranking in fused.channels.items()
     ]
     hits = []
-    for rank, ((key, score), hit) in enumerate(zip(best, stored, strict=True), 1):
-        channels = {
-            name: ChannelScore(at[key] + 1, ranking[at[key]][1])
-            for name, ranking, at in places
-            if key in at
-        }
-        # Written out: dataclasses.replace takes three times as long, once per hit and query.
-        hits.append(
-            Hit(
-                rank,
-                score,
-                hit.document_id,
-                hit.chunk_id,
-                hit.source,
-                hit.title,
-                hit.page,
-                hit.start,
-                hit.end,
-                hit.text,
-                hit.headings,
-                channels,
-                hit.metadata,
-                hit.pages,
-                fused.rungs.get(key),
-                hit.head,
-            )
-        )
-    return tuple(hits)
+    for rank, ((key, score), hit) in enumerate(zip(best, reply.hits, strict=True), 1):
+        channels = {name: at[key] for name, at in places if key in at}
+        rung = fused.rungs.get(key)
+        hits.append(replace(hit, rank=rank, score=score, channels=channels, rung=rung))
+    return tuple(hits), reply.notes
 
 
-def _own(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
+def _run_custom_retriever(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
     """Run the retriever of the settings; its errors name it."""
     own = load_object(options.retriever, where="retrieve.retriever")
+    fault, cause = "", None
     try:
         flow = own(query, target, options) if callable(own) else own
         result = (yield from flow) if isinstance(flow, Generator) else flow
+        if not isinstance(flow, Generator):
+            fault = f"is not a flow: it returned {type(flow).__name__}"
+        elif not isinstance(result, Retrieved):
+            fault = f"returned {type(result).__name__}, not Retrieved"
     except RagwrightError:
         raise
     except Exception as error:
+        fault, cause = f"failed: {type(error).__name__}: {error}", error
+    if fault:
         raise PluginError(
-            f"{options.retriever} failed: {type(error).__name__}: {error}",
-            where="retrieve.retriever",
-            hint=_OWN_FORM,
-        ) from error
-    if not isinstance(flow, Generator):
-        raise PluginError(
-            f"{options.retriever} is not a flow: it returned {type(flow).__name__}",
-            where="retrieve.retriever",
-            hint=_OWN_FORM,
-        )
-    if not isinstance(result, Retrieved):
-        raise PluginError(
-            f"{options.retriever} returned {type(result).__name__}, not Retrieved",
-            where="retrieve.retriever",
-            hint=_OWN_FORM,
-        )
+            f"{options.retriever} {fault}", where="retrieve.retriever", hint=_OWN_FORM
+        ) from cause
+    assert isinstance(result, Retrieved)
     return result
 
 
