@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import threading
 
 import pytest
@@ -215,8 +214,7 @@ def test_spans_are_the_words_as_written() -> None:
 @pytest.mark.parametrize(
     "name", ["chunking_eval/corpora/wikitexts.md", "chunking_eval/corpora/pubmed.md"]
 )
-def test_both_roads_find_the_same_words_in_real_text(name: str) -> None:
-    """Words found in arrays equal those that the pattern finds line by line."""
+def test_a_text_has_the_words_of_its_lines(name: str) -> None:
     path = DATA / name
     text = path.read_text("utf-8")[:200_000]
     text += "\nsee http://a.example/x?y=1). (https://b.example/z#top, ftp://c.example. xhttp://d.example"
@@ -225,42 +223,12 @@ def test_both_roads_find_the_same_words_in_real_text(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_both_roads_find_the_same_words_in_random_text() -> None:
+def test_spans_are_the_words_of_random_text() -> None:
     rng = random.Random(7)
     pieces = [*"aB1é_-.,:/#+@&'’ \n\"()[]`!?…", " https://a.b/c ", "C++", ".NET", "::", "1,000"]
     for _ in range(3000):
         text = "".join(rng.choices(pieces, k=rng.randint(0, 25)))
-        assert len(text) < 600
         assert WordTokenizer().pieces(text) == words(text), repr(text)
-
-
-def test_no_letter_stands_behind_the_planes_that_are_looked_through() -> None:
-    behind = "".join(map(chr, range(0x40000, 0x110000)))
-    assert words(behind[:500]) == words(behind) == []
-    assert re.search(r"[\w\d]", behind) is None
-
-
-@pytest.mark.slow
-def test_many_texts_are_cut_as_each_alone() -> None:
-    pieces = [
-        *"ab Z9.,:/@#+-'’_é中한\n(\"[",
-        "http://",
-        "ftp://x",
-        "::",
-        "C++",
-        "c#",
-        "...",
-        ".net",
-    ]
-    pieces += ["\u0301", "\ud800", "https://a.b/c?d=1."]
-    draw = random.Random(5)
-    analyzer = Analyzer()
-    for _ in range(1000):
-        sizes = [draw.choice([0, 1, 3, 20, 300]) for _ in range(draw.randint(0, 12))]
-        texts = ["".join(draw.choices(pieces, k=size)) for size in sizes]
-        assert analyzer.tokens_of(texts) == [analyzer.tokens(text) for text in texts]
-    long = ["one two.three " * 5000, "four", "five's " * 9000, ""]
-    assert analyzer.tokens_of(long) == [analyzer.tokens(text) for text in long]
 
 
 def test_raised_numbers_are_no_digits_of_the_number_before_them() -> None:

@@ -17,11 +17,10 @@ import re
 import threading
 import unicodedata
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
-from functools import cache
-from itertools import chain, repeat
+from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,16 +61,10 @@ _LEAD = r"\.(?<![^\s(\[{\"'`]\.)(?=[A-Za-z])(?!(?:https?|ftp)://)"
 _SUFFIX = r"\+\+|\#(?!\w)"
 
 
-def _word_pattern(letter: str) -> re.Pattern[str]:
-    """The word pattern for text without unspaced scripts; ``letter`` matches one letter."""
-    joint = rf"[{_JOINTS}:]|::|(?<=\d),(?=\d)"
-    tail = f"(?:(?:{joint})(?!(?:https?|ftp)://{_URL_REST}){letter}+)*"
-    return late_pattern(f"{_URL}|(?:{_LEAD})?{letter}+{tail}(?:{_SUFFIX})?")
-
-
-_WORD = _word_pattern(f"[\\w{_MARKS}]")
+_LETTER = f"[\\w{_MARKS}]"
+_JOINT = rf"(?:[{_JOINTS}:]|::|(?<=\d),(?=\d))(?!(?:https?|ftp)://{_URL_REST})"
+_WORD = late_pattern(f"{_URL}|(?:{_LEAD})?{_LETTER}+(?:{_JOINT}{_LETTER}+)*(?:{_SUFFIX})?")
 _CJK_RUN = late_pattern(f"([{_CJK}]+)")
-_HAS_CJK = late_pattern(f"[{_CJK}]")
 
 _ELISION = late_pattern(
     r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|gl|dell|dall|nell|sull|all|coll|quest|quell"
@@ -103,17 +96,8 @@ _ONE_SPELLING = {
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _EXPONENT = late_pattern(r"(?<=\d)[⁺⁻⁰¹²³⁴-⁹]+")
 
-_LONG = 600
-"""Text length from which finding words with arrays is faster than with the pattern."""
-
-_LETTERS_END = 0x40000
-"""Code points from which Unicode has no letters: planes that are empty, tags, private use."""
-
-_BLOCK = 100_000
-"""Characters of texts that are tokenised together: fast enough, and little memory."""
-
 _CACHE_LIMIT = 400_000
-"""Words cached by one analyzer; beyond that the cache is emptied."""
+"""Words whose tokens one analyzer keeps."""
 
 
 class TokenSource(ABC):
@@ -140,20 +124,6 @@ class TokenSource(ABC):
         return self.tokens(text)
 
 
-class _TokenCache(dict[str, tuple[str, ...]]):
-    """Word -> its tokens, cached up to a limit so that memory stays bounded."""
-
-    def __init__(self, make: Callable[[str], tuple[str, ...]]) -> None:
-        self._make = make
-
-    def __missing__(self, word: str) -> tuple[str, ...]:
-        tokens = self._make(word)
-        if len(self) >= _CACHE_LIMIT:
-            self.clear()
-        self[word] = tokens
-        return tokens
-
-
 class Analyzer(TokenSource):
     """The keyword analyzer: words, folded, stemmed, stop words left out.
 
@@ -166,27 +136,21 @@ class Analyzer(TokenSource):
         self.spec = f"words/3 {canonical_json(settings)}"
         self.title_weight = self.options.title_weight
         language = self.options.language
-        stops = stop_words(language) if self.options.stop_words else frozenset()
-        self._stops = stops
+        self._stops = stop_words(language) if self.options.stop_words else frozenset()
         self._elide = language in {"fr", "it", "auto"}
         self._local = threading.local()
-        self._known = _TokenCache(self._make)
+        self._tokens_of_word = lru_cache(_CACHE_LIMIT)(self._make)
 
     def tokens(self, text: str) -> list[str]:
         """Tokens to index, in text order; a code is followed by its pieces."""
-        return list(chain.from_iterable(map(self._known.__getitem__, words(text))))
-
-    def tokens_of(self, texts: Sequence[str]) -> list[list[str]]:
-        """:meth:`tokens` of each of many texts, in a third of the time where they are short."""
-        lookup = self._known.__getitem__
-        return [list(chain.from_iterable(map(lookup, row))) for row in words_of(texts)]
+        return list(chain.from_iterable(map(self._tokens_of_word, words(text))))
 
     def normal(self, word: str) -> str:
         """One word as the index stores it, stop words included: folded and stemmed."""
         return self._stem(self._fold(word.casefold()))
 
     def _make(self, word: str) -> tuple[str, ...]:
-        if _HAS_CJK.match(word):
+        if _CJK_RUN.match(word):
             return _character_pairs(unicodedata.normalize("NFKC", word).casefold())
         if not word.isascii():
             word = _EXPONENT.sub(lambda match: f"^{match[0]}", word)
@@ -247,106 +211,25 @@ class WordTokenizer(Tokenizer):
     def spans(self, text: str) -> list[Span]:
         """Character span of every word, in order."""
         starts, ends = self.bounds(text)
-        # Filling slots directly is three times as fast as the constructor of a frozen record.
-        spans = list(map(object.__new__, repeat(Span, len(starts))))
-        for name, values in (("start", starts), ("end", ends)):
-            deque(map(getattr(Span, name).__set__, spans, values.tolist()), maxlen=0)
-        return spans
+        return [Span(*pair) for pair in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def count(self, text: str) -> int:
         """Number of words."""
         return len(self.bounds(text)[0])
 
-    def bounds(self, text: str) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def bounds(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Starts and ends of all words as two arrays: the spans without their records."""
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-        far = codes.max(initial=0) >= _ALPHABETS_END
-        classes = _character_classes(_CODES_END if far else _ALPHABETS_END)[codes]
-        size = len(classes)
-        # One position of padding on the left, three on the right: no neighbour is missing.
-        kind = np.zeros(size + 4, np.uint8)
-        kind[1:-3] = classes
-        inside = (kind == _LETTER) | (kind == _DIGIT)
-        start_again = kind == _PAIRED
-        _mark_joints(kind, inside)
-        inside |= start_again
-        start_again[1:] |= start_again[:-1].copy()
-        for match in _LEADING.finditer(text):
-            inside[match.start() + 1] = True
-        if "++" in text or "#" in text:
-            for match in _AFTER.finditer(text):
-                inside[match.start() + 1 : match.end() + 1] = True
-                start_again[match.end() + 1] = True
-        if "://" in text:
-            for begin, end in _address_bounds(text):
-                inside[begin + 1 : end + 1], inside[end + 1] = True, False
-                start_again[begin + 2 : end + 1] = False
-                start_again[begin + 1] = True
-                while kind[begin] >= _JOINT and inside[begin] and text[begin - 1] != "+":
-                    inside[begin] = False
-                    begin -= 1
-        before = np.zeros_like(inside)
-        before[1:] = inside[:-1]
-        starts = np.flatnonzero(inside & (~before | start_again)) - 1
-        ends = np.flatnonzero(before & (~inside | start_again)) - 1
-        return starts, ends
-
-
-_LETTER, _DIGIT, _PAIRED, _JOINT, _COLON, _COMMA = 1, 2, 3, 4, 5, 6
-_LEADING = late_pattern(_LEAD)
-# Both begin with a mark, not with a lookbehind, so that the scan skips to the marks.
-_ADDRESS = late_pattern(r":(?:(?<=http:)|(?<=https:)|(?<=ftp:))//" + _URL_REST)
-_SCHEMES = ("https", "http", "ftp")
-_AFTER = late_pattern(r"\+\+(?<=\w\+\+)|\#(?<=\w\#)(?!\w)")
-
-
-def _address_bounds(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of every address with a scheme; the same as ``_URL`` finds."""
-    match = _ADDRESS.search(text)
-    while match:
-        colon = match.start()
-        scheme = next(s for s in _SCHEMES if text.endswith(s, 0, colon))
-        begin = colon - len(scheme)
-        starts_word = not begin or not re.match(r"\w", text[begin - 1])
-        if starts_word:
-            yield begin, match.end()
-        match = _ADDRESS.search(text, match.end() if starts_word else colon + 1)
-
-
-_ALPHABETS_END, _CODES_END = 0x3000, 0x110000
-"""Ends of two tables: most texts need the first alone, and the second takes 60 ms to make."""
-
-
-@cache
-def _character_classes(end: int) -> NDArray[np.uint8]:
-    """Class of code points, derived from the patterns above so that both always agree."""
-    table = np.zeros(end, np.uint8)
-    every = "".join(map(chr, range(min(end, _LETTERS_END))))
-    for pattern, name in (
-        (f"[\\w{_MARKS}]+", _LETTER),
-        (r"\d+", _DIGIT),
-        (f"[{_CJK}]+", _PAIRED),
-        (f"[{_JOINTS}]", _JOINT),
-        (":", _COLON),
-        (",", _COMMA),
-    ):
-        for match in re.finditer(pattern, every):
-            table[match.start() : match.end()] = name
-    table[ord("_")] = _LETTER
-    return table
-
-
-def _mark_joints(kind: NDArray[np.uint8], inside: NDArray[np.bool_]) -> None:
-    """Mark the joining characters between letters as part of a word."""
-    letter = inside.copy()
-    at = np.flatnonzero(kind >= _JOINT)
-    mark, left, right = kind[at], letter[at - 1], letter[at + 1]
-    inside[at[(mark != _COMMA) & left & right]] = True
-    numeric = (kind[at - 1] == _DIGIT) & (kind[at + 1] == _DIGIT)
-    inside[at[(mark == _COMMA) & numeric]] = True
-    colon = at[(mark == _COLON) & left]
-    double = colon[(kind[colon + 1] == _COLON) & letter[np.minimum(colon + 2, len(kind) - 1)]]
-    inside[double] = inside[double + 1] = True
+        pairs: list[tuple[int, int]] = []
+        start = 0
+        for number, part in enumerate(_CJK_RUN.split(text)):
+            end = start + len(part)
+            if number % 2:
+                pairs += zip(range(start, end), range(start + 1, end + 1), strict=True)
+            else:
+                pairs += [(start + m.start(), start + m.end()) for m in _WORD.finditer(part)]
+            start = end
+        array = np.array(pairs, np.int64).reshape(-1, 2)
+        return array[:, 0], array[:, 1]
 
 
 def make_analyzer(options: AnalyzerOptions | None = None, *, language: str = "") -> Analyzer:
@@ -359,45 +242,10 @@ def make_analyzer(options: AnalyzerOptions | None = None, *, language: str = "")
 
 def words(text: str) -> list[str]:
     """Words as written: codes and addresses whole, runs of scripts without spaces whole."""
-    if not text.isascii() and _HAS_CJK.search(text):
-        parts = _CJK_RUN.split(text)
-        return [w for i, part in enumerate(parts) for w in ([part] if i % 2 else words(part))]
-    if len(text) < _LONG:
+    if text.isascii():
         return _WORD.findall(text)
-    starts, ends = WordTokenizer().bounds(text)
-    return [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-
-
-def words_of(texts: Sequence[str]) -> Iterator[list[str]]:
-    """:func:`words` of each text; short ones are cut as one, since no word holds a line end."""
-    block: list[str] = []
-    size = 0
-    for text in texts:
-        if not text.isascii() and _HAS_CJK.search(text):
-            yield from _words_between(block)
-            yield words(text)
-            block, size = [], 0
-            continue
-        block.append(text)
-        size += len(text)
-        if size >= _BLOCK:
-            yield from _words_between(block)
-            block, size = [], 0
-    yield from _words_between(block)
-
-
-def _words_between(texts: Sequence[str]) -> Iterator[list[str]]:
-    joined = "\n".join(texts)
-    if len(joined) < _LONG:
-        yield from map(words, texts)
-        return
-    starts, ends = WordTokenizer().bounds(joined)
-    all_words = [joined[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-    borders = np.cumsum([len(text) + 1 for text in texts])
-    first = 0
-    for last in np.searchsorted(starts, borders).tolist():
-        yield all_words[first:last]
-        first = last
+    parts = enumerate(_CJK_RUN.split(text))
+    return [word for i, part in parts for word in ([part] if i % 2 else _WORD.findall(part))]
 
 
 def fold(text: str) -> str:

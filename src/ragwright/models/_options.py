@@ -103,9 +103,7 @@ class AnalyzerOptions:
     )
 
     def __post_init__(self) -> None:
-        """Refuse an unknown language and a negative weight."""
-        if self.title_weight < 0:
-            raise ConfigError(f"title_weight must be 0 or more, not {self.title_weight}")
+        """Refuse an unknown language."""
         languages = ("auto", *LANGUAGES, "none")
         if self.language not in languages:
             raise ConfigError(
