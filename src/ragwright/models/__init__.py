@@ -16,30 +16,34 @@ from ._embedding import (
     VectorRule,
     embed_texts,
     family_prefixes,
-    settle_rule,
 )
-from ._folder import local_engine, transformer_folder
+from ._folder import transformer_folder
 from ._hf_tokenizer import HFTokenizer
-from ._hub import LOCK_FILE, Hub, cached_models
-from ._language import LANGUAGES, sentence_spans, stop_words
-from ._lexical import LexicalReranker
+from ._hub import Hub, cached_models
+from ._language import sentence_spans, stop_words
 from ._names import NO_MODEL, PROVIDERS, Directory, ModelName, Provider, Target
 from ._onnx import OnnxEmbedder
 from ._onnx_export import export_onnx
-from ._onnx_rerank import OnnxReranker
 from ._openai import OpenAIChat, OpenAIEmbeddings
 from ._options import AnalyzerOptions, EmbedOptions, ModelSettings, Similarity, TimeLimits
 from ._probe import Speed, measure_model
 from ._registry import Models
 from ._remote import model_handlers
-from ._rerank import CrossEncoderReranker, ServerReranker, folder_identity
+from ._rerank import LexicalReranker, ServerReranker
 from ._seams import ChatModel, Embedder, Matrix, Reranker, Tokenizer
-from ._st import SentenceTransformerEmbedder, folder_hash, no_progress_bars
-from ._static import StaticEmbedder
+from ._st import (
+    CARD,
+    CrossEncoderReranker,
+    SentenceTransformerEmbedder,
+    card_head,
+    folder_hash,
+    no_progress_bars,
+    open_trainable,
+    open_trainable_reranker,
+    save_trained,
+)
 from ._thought import no_text_error, without_thought
-from ._trainable import open_trainable, open_trainable_reranker, save_trained
-from ._transport import Connections, server_identity
-from ._tuned_card import CARD, card_head, is_unproven
+from ._transport import Connections
 from .systems import (
     SystemHandler,
     SystemOptions,
@@ -52,8 +56,6 @@ from .systems import (
 
 __all__ = [
     "CARD",
-    "LANGUAGES",
-    "LOCK_FILE",
     "NO_MODEL",
     "PROVIDERS",
     "Analyzer",
@@ -73,7 +75,6 @@ __all__ = [
     "ModelSettings",
     "Models",
     "OnnxEmbedder",
-    "OnnxReranker",
     "OpenAIChat",
     "OpenAIEmbeddings",
     "Prefixes",
@@ -83,7 +84,6 @@ __all__ = [
     "ServerReranker",
     "Similarity",
     "Speed",
-    "StaticEmbedder",
     "SystemHandler",
     "SystemOptions",
     "Systems",
@@ -103,10 +103,7 @@ __all__ = [
     "family_prefixes",
     "fold",
     "folder_hash",
-    "folder_identity",
     "is_code",
-    "is_unproven",
-    "local_engine",
     "make_analyzer",
     "measure_model",
     "model_handlers",
@@ -119,8 +116,6 @@ __all__ = [
     "reply_of",
     "save_trained",
     "sentence_spans",
-    "server_identity",
-    "settle_rule",
     "stop_words",
     "transformer_folder",
     "without_thought",

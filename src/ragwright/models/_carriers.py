@@ -18,8 +18,8 @@ from ..flow import (
     RerankReply,
 )
 from ._embedding import embed_texts
-from ._lexical import LexicalReranker
 from ._registry import Models
+from ._rerank import LexicalReranker
 
 _CONCURRENCY = 16
 _NONE = np.zeros((0, 0), np.float32)

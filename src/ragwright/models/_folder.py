@@ -11,7 +11,7 @@ from ..core import ConfigError
 from ._embedding import Prefixes, VectorRule
 from ._options import Pooling
 
-_POOLING: dict[str, Pooling] = {
+POOLING: dict[str, Pooling] = {
     "cls": "cls",
     "cls_token": "cls",
     "lasttoken": "last",
@@ -171,12 +171,12 @@ def _folder_pooling(config: dict[str, Any], path: Path) -> Pooling:
             if k.startswith("pooling_mode_") and v
         ]
         mode = set_ if len(set_) > 1 else (set_ or ["mean"])[0]
-    if isinstance(mode, str) and mode in _POOLING:
-        return _POOLING[mode]
+    if isinstance(mode, str) and mode in POOLING:
+        return POOLING[mode]
     raise ConfigError(
         f"pooling {mode!r} is not known",
         where=str(path / "1_Pooling"),
-        hint=f"known are {', '.join(sorted(set(_POOLING.values())))}; or open the model by st:",
+        hint=f"known are {', '.join(sorted(set(POOLING.values())))}; or open the model by st:",
     )
 
 

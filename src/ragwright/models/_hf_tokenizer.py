@@ -66,28 +66,16 @@ class HFTokenizer(Tokenizer):
         """Number of tokens."""
         return len(self._encoded(text, special=False).ids)
 
-    def ids(self, text: str) -> tuple[list[int], list[int]]:
-        """Token ids and type ids as the model reads them, special tokens included."""
-        encoding = self._encoded(text, special=True)
+    def ids(self, *texts: str) -> tuple[list[int], list[int]]:
+        """Token ids and type ids of one text or of a pair, special tokens included."""
+        encoding = self._encoded(*texts, special=True)
         return encoding.ids, encoding.type_ids
 
-    def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
-        """Token ids and type ids of two texts as one input, special tokens included."""
-        texts = (t.encode("utf-8", "replace").decode("utf-8") for t in (first, second))
-        encoding = self._tokenizer.encode(*texts, add_special_tokens=True)
-        return encoding.ids, encoding.type_ids
+    def specials(self, *, pair: bool = False) -> int:
+        """Number of special tokens added to one text, or to a pair."""
+        return int(self._tokenizer.num_special_tokens_to_add(pair))
 
-    @property
-    def pair_specials(self) -> int:
-        """Number of special tokens added to two texts."""
-        return int(self._tokenizer.num_special_tokens_to_add(True))
-
-    @property
-    def specials(self) -> int:
-        """Number of special tokens added to one text."""
-        return int(self._tokenizer.num_special_tokens_to_add(False))
-
-    def _encoded(self, text: str, *, special: bool) -> Any:
-        # One text at a time: encode_batch would start threads of its own.
-        safe = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate becomes "?"
-        return self._tokenizer.encode(safe, add_special_tokens=special)
+    def _encoded(self, *texts: str, special: bool) -> Any:
+        # One input at a time: encode_batch would start threads of its own.
+        safe = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        return self._tokenizer.encode(*safe, add_special_tokens=special)

@@ -8,8 +8,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -28,38 +27,6 @@ _WEIGHTS = re.compile(r"model(-\d+-of-\d+)?\.safetensors(\.index\.json)?")
 _ONNX = ("onnx/model.onnx", "model.onnx")
 _LAYER = re.compile(r"((?:(?:query|document)_)?\d+_\w+)/[\w.-]+")
 _IN_ONNX = re.compile(r"0_Transformer|\d+_(Pooling|Normalize)")
-
-
-@dataclass(frozen=True, slots=True)
-class HubName:
-    """A name on the hub taken apart.
-
-    Attributes:
-        repo: ``ORG/NAME``.
-        revision: Branch, tag or commit asked for; empty for the main branch.
-    """
-
-    repo: str
-    revision: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> HubName:
-        """Parse ``ORG/NAME`` or ``ORG/NAME@REVISION``.
-
-        Raises:
-            ConfigError: The text is of neither form.
-        """
-        repo, _, revision = text.partition("@")
-        if not _NAME.fullmatch(repo) or ".." in repo or (("@" in text) and not revision):
-            raise ConfigError(
-                f"{text!r} is not the name of a model on the hub",
-                hint="write hf:ORG/NAME or hf:ORG/NAME@REVISION, for example "
-                "hf:sentence-transformers/all-MiniLM-L6-v2",
-            )
-        return cls(repo, revision)
-
-    def __str__(self) -> str:
-        return f"{self.repo}@{self.revision}" if self.revision else self.repo
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +70,8 @@ class Hub:
             ModelError: The hub cannot be reached, or the disk is full.
         """
         if text not in self._folders:
-            name = HubName.parse(text)
-            pin = self.pins().get(str(name))
-            cached_folder = self._pinned_folder(name, pin)
-            self._folders[text] = (
-                cached_folder if cached_folder is not None else self._fetched_folder(name, pin)
-            )
+            pin = self.pins().get(text)
+            self._folders[text] = self._cached_folder(text, pin) or self._fetch(text, pin)
         return self._folders[text]
 
     def pins(self) -> dict[str, Pin]:
@@ -132,73 +95,72 @@ class Hub:
 
     def located(self, text: str) -> Path | None:
         """The folder of a model that was fetched before; None where it must be fetched."""
-        name = HubName.parse(text)
-        return self._pinned_folder(name, self.pins().get(str(name)))
+        return self._cached_folder(text, self.pins().get(text))
 
-    def _pinned_folder(self, name: HubName, pin: Pin | None) -> Path | None:
+    def _cached_folder(self, text: str, pin: Pin | None) -> Path | None:
         """The folder in the cache, where every pinned file is in it."""
+        hub, repo = _hub_library(), _repo_and_revision(text)[0]
         if pin is None:
             return None
-        hub = _hub_library()
-        folder = None
-        for file in pin.files:
-            cached_path = hub.try_to_load_from_cache(name.repo, file, revision=pin.revision)
-            if not isinstance(cached_path, str):
-                return None
-            folder = Path(cached_path)
-            for _ in PurePosixPath(file).parts:
-                folder = folder.parent
-        return folder
-
-    def _fetched_folder(self, name: HubName, pin: Pin | None) -> Path:
-        hub = _hub_library()
-        revision = pin.revision if pin is not None else name.revision or None
-        with _typed_hub_errors(name, pinned=pin is not None):
-            try:
-                info = hub.HfApi().model_info(name.repo, revision=revision, files_metadata=True)
-            except Exception as error:
-                if pin is not None or not _is_unreachable(error):
-                    raise
-                return self._newest_cached(hub, name)
-            sizes = {s.rfilename: s.size or 0 for s in info.siblings or ()}
-            files = pin.files if pin is not None else chosen_files(str(name), list(sizes))
-            megabytes = sum(sizes.get(file, 0) for file in files) / 1e6
-            log.info("fetching hf:%s: %d files, %.0f MB", name, len(files), megabytes)
-            with _terminal_bars(hub):
-                folder = hub.snapshot_download(
-                    name.repo, revision=info.sha, allow_patterns=list(files)
+        try:
+            folder = Path(
+                hub.snapshot_download(
+                    repo,
+                    revision=pin.revision,
+                    allow_patterns=list(pin.files),
+                    local_files_only=True,
                 )
-            folder = Path(folder)
+            )
+        except hub.errors.LocalEntryNotFoundError:
+            return None
+        return folder if all((folder / file).is_file() for file in pin.files) else None
+
+    def _fetch(self, text: str, pin: Pin | None) -> Path:
+        hub, (repo, wanted) = _hub_library(), _repo_and_revision(text)
+        revision = pin.revision if pin is not None else wanted
+        try:
+            try:
+                info = hub.HfApi().model_info(repo, revision=revision, files_metadata=True)
+            except Exception as error:
+                if pin is not None or (_status(error) or 500) < 500:
+                    raise
+                return self._newest_cached(hub, text)
+            sizes = {s.rfilename: s.size or 0 for s in info.siblings or ()}
+            files = pin.files if pin is not None else _choose_files(text, list(sizes))
+            megabytes = sum(sizes.get(file, 0) for file in files) / 1e6
+            log.info("fetching hf:%s: %d files, %.0f MB", text, len(files), megabytes)
+            folder = Path(
+                hub.snapshot_download(repo, revision=info.sha, allow_patterns=list(files))
+            )
             _verify_hashes(folder, {s.rfilename: s.lfs for s in info.siblings or ()}, files)
-        self._write_pin(name, Pin(str(info.sha), tuple(files)))
+        except RagwrightError:
+            raise
+        except Exception as error:
+            raise _typed_error(error, text, pinned=pin is not None) from error
+        self._write_pin(text, Pin(str(info.sha), tuple(files)))
         return folder
 
-    def _newest_cached(self, hub: Any, name: HubName) -> Path:
+    def _newest_cached(self, hub: Any, text: str) -> Path:
         """The newest commit in the cache, for a project that has not pinned one."""
-        folder = Path(
-            hub.snapshot_download(name.repo, revision=name.revision or None, local_files_only=True)
-        )
+        repo, revision = _repo_and_revision(text)
+        folder = Path(hub.snapshot_download(repo, revision=revision, local_files_only=True))
         present = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
-        self._write_pin(name, Pin(folder.name, chosen_files(str(name), present)))
-        log.info("the hub cannot be reached; hf:%s is used as it is in the cache", name)
+        self._write_pin(text, Pin(folder.name, _choose_files(text, present)))
+        log.info("the hub cannot be reached; hf:%s is used as it is in the cache", text)
         return folder
 
-    def _write_pin(self, name: HubName, pin: Pin) -> None:
+    def _write_pin(self, text: str, pin: Pin) -> None:
         if self.root is None:
             return
         path = self.root / LOCK_FILE
         try:
-            with folder_locked(self.root, "pinning a model"):
-                pins = {**self.pins(), str(name): pin}
-                models = {
-                    key: {"revision": pins[key].revision, "files": list(pins[key].files)}
-                    for key in sorted(pins)
-                }
-                with replacing(path) as file:
-                    file.write((json.dumps({"models": models}, indent=2) + "\n").encode())
+            with folder_locked(self.root, "pinning a model"), replacing(path) as file:
+                pins = sorted({**self.pins(), text: pin}.items())
+                models = {name: {"revision": p.revision, "files": p.files} for name, p in pins}
+                file.write((json.dumps({"models": models}, indent=2) + "\n").encode())
         except OSError as error:
             log.warning(
-                "hf:%s is not pinned: %s cannot be written (%s)", name, path, error.strerror
+                "hf:%s is not pinned: %s cannot be written (%s)", text, path, error.strerror
             )
 
 
@@ -217,13 +179,32 @@ def cached_models() -> list[tuple[str, int]]:
 def _hub_library() -> Any:
     """``huggingface_hub``, without the data on this machine that it would send along."""
     hub = require("huggingface_hub", "embed", "an hf: model")
+    for part in ("constants", "errors", "utils"):
+        require(f"huggingface_hub.{part}", "embed", "an hf: model")
     # Else it fetches a list of programs once a day to name the one that runs it.
-    _hub_constants().HF_HUB_DISABLE_TELEMETRY = True
-    require("huggingface_hub.errors", "embed", "an hf: model")
+    hub.constants.HF_HUB_DISABLE_TELEMETRY = True
+    if not sys.stderr.isatty():
+        hub.utils.disable_progress_bars()
     return hub
 
 
-def chosen_files(name: str, files: Sequence[str]) -> tuple[str, ...]:
+def _repo_and_revision(text: str) -> tuple[str, str | None]:
+    """``ORG/NAME`` or ``ORG/NAME@REVISION`` taken apart; None is the main branch.
+
+    Raises:
+        ConfigError: The text is of neither form.
+    """
+    repo, _, revision = text.partition("@")
+    if not _NAME.fullmatch(repo) or ".." in repo or text.endswith("@"):
+        raise ConfigError(
+            f"{text!r} is not the name of a model on the hub",
+            hint="write hf:ORG/NAME or hf:ORG/NAME@REVISION, for example "
+            "hf:sentence-transformers/all-MiniLM-L6-v2",
+        )
+    return repo, revision or None
+
+
+def _choose_files(name: str, files: Sequence[str]) -> tuple[str, ...]:
     """The files of a repository that are needed: settings, tokenizer and one set of weights.
 
     ONNX where there is one and the model has no layers that its file would lack; else
@@ -232,20 +213,14 @@ def chosen_files(name: str, files: Sequence[str]) -> tuple[str, ...]:
     Raises:
         ConfigError: Neither is there.
     """
-    settings = [
-        file
-        for file in files
-        if PurePosixPath(file).suffix in _SETTINGS
-        and ("/" not in file or _LAYER.fullmatch(file))
-        and not file.endswith(".safetensors.index.json")
-    ]
-    layers = {match.group(1) for file in files if (match := _LAYER.fullmatch(file))}
-    further = any(not _IN_ONNX.fullmatch(layer) for layer in layers)
+    layers = {file: match[1] for file in files if (match := _LAYER.fullmatch(file))}
+    own = [file for file in files if "/" not in file or file in layers]
+    torch = [file for file in own if _WEIGHTS.fullmatch(PurePosixPath(file).name)]
     onnx = next((file for file in _ONNX if file in files), None)
-    torch = [file for file in files if _is_torch(file)]
     runs = _are_installed("onnxruntime", "tokenizers") or not _are_installed(
         "sentence_transformers"
     )
+    further = any(not _IN_ONNX.fullmatch(layer) for layer in layers.values())
     if onnx is not None and not (torch and (further or not runs)):
         weights = [file for file in files if file.startswith(onnx)]
     elif torch:
@@ -258,13 +233,12 @@ def chosen_files(name: str, files: Sequence[str]) -> tuple[str, ...]:
             where=f"hf:{name}",
             hint="choose another model, or a revision that holds one: hf:ORG/NAME@REVISION",
         )
+    settings = [
+        file
+        for file in own
+        if PurePosixPath(file).suffix in _SETTINGS and not file.endswith(".safetensors.index.json")
+    ]
     return tuple(sorted({*settings, *weights}))
-
-
-def _is_torch(file: str) -> bool:
-    path = PurePosixPath(file)
-    home = len(path.parts) == 1 or _LAYER.fullmatch(file) is not None
-    return home and _WEIGHTS.fullmatch(path.name) is not None
 
 
 def _are_installed(*modules: str) -> bool:
@@ -294,89 +268,31 @@ def _verify_hashes(folder: Path, stored: Mapping[str, Any], files: Sequence[str]
             )
 
 
-@contextmanager
-def _terminal_bars(hub: Any) -> Iterator[None]:
-    """Show the hub's progress bars on a terminal alone."""
-    enabled = not hub.utils.are_progress_bars_disabled()
-    quiet = enabled and not sys.stderr.isatty()
-    if quiet:
-        hub.utils.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if quiet:
-            hub.utils.enable_progress_bars()
-
-
-def _is_unreachable(error: BaseException) -> bool:
-    """True if the hub sent no reply, or one that says it is out of service."""
-    return _got_no_reply(error) or (_hub_status(error) or 0) >= 500
-
-
-def _hub_constants() -> Any:
-    """The settings that huggingface_hub read from the environment."""
-    return require("huggingface_hub.constants", "embed", "an hf: model")
-
-
-def _got_no_reply(error: BaseException) -> bool:
-    """True if an error means that no reply arrived from the hub."""
+def _status(error: BaseException) -> int | None:
+    """The HTTP status of an error reply of the hub; None where no reply arrived."""
     errors = _hub_library().errors
-    away = (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError)
-    # Errors of the HTTP client that huggingface_hub brings (httpx or its successor).
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    return isinstance(error, (*away, ConnectionError, TimeoutError)) or "TransportError" in kinds
-
-
-def _hub_status(error: BaseException) -> int | None:
-    """The HTTP status of an error reply of the hub."""
     response = getattr(error, "response", None)
-    if response is None or not isinstance(error, _hub_library().errors.HfHubHTTPError):
+    if response is None or isinstance(error, errors.LocalEntryNotFoundError):
         return None
     return int(response.status_code)
 
 
-@contextmanager
-def _typed_hub_errors(name: HubName, *, pinned: bool) -> Iterator[None]:
-    """Turn errors of huggingface_hub into ours: what happened and what to do."""
-    try:
-        yield
-    except RagwrightError:
-        raise
-    except Exception as error:
-        typed = _typed_hub_error(error, name, pinned=pinned)
-        if typed is None:
-            raise
-        raise typed from error
-
-
-def _typed_hub_error(error: Exception, name: HubName, *, pinned: bool) -> RagwrightError | None:
-    """Our error for one of huggingface_hub or of the disk; None if it is neither."""
-    errors = _hub_library().errors
-    where = f"hf:{name}"
-    if _got_no_reply(error) and _hub_constants().HF_HUB_OFFLINE:
-        return ModelError(
-            "the model is not in the cache, and HF_HUB_OFFLINE forbids fetching it",
-            where=where,
-            hint="unset HF_HUB_OFFLINE once; or name a folder: onnx:FOLDER or st:FOLDER",
-        )
-    if _got_no_reply(error):
-        return ModelError(
-            "the hub cannot be reached, and the model is not in the cache",
-            where=where,
-            hint="connect once to fetch it; or name a folder: onnx:FOLDER or st:FOLDER. "
-            "HF_ENDPOINT names a mirror, HTTPS_PROXY a proxy",
-        )
+def _typed_error(error: Exception, name: str, *, pinned: bool) -> RagwrightError:
+    """Our error for one of huggingface_hub or of the disk: what happened and what to do."""
+    errors, constants = _hub_library().errors, _hub_library().constants
+    where, status = f"hf:{name}", _status(error)
     if isinstance(error, errors.GatedRepoError):
         return MissingKeyError(
             "the model is gated: its owner must grant you access",
             where=where,
-            hint=f"ask for it at {_hub_constants().ENDPOINT}/{name.repo}, then export HF_TOKEN=…",
+            hint=f"ask for it at {constants.ENDPOINT}/{_repo_and_revision(name)[0]}, then export "
+            "HF_TOKEN=…",
         )
+    if isinstance(error, errors.RevisionNotFoundError) and pinned:
+        problem = "the hub no longer has the pinned revision"
+        hint = f"delete its entry in {LOCK_FILE} to pin the newest revision"
+        return ConfigError(problem, where=where, hint=hint)
     if isinstance(error, errors.RevisionNotFoundError):
-        if pinned:
-            problem = "the hub no longer has the pinned revision"
-            hint = f"delete its entry in {LOCK_FILE} to pin the newest revision"
-            return ConfigError(problem, where=where, hint=hint)
         return ConfigError("no such revision", where=where, hint="check the part after @")
     if isinstance(error, errors.RepositoryNotFoundError):
         return ConfigError(
@@ -384,26 +300,31 @@ def _typed_hub_error(error: Exception, name: HubName, *, pinned: bool) -> Ragwri
             where=where,
             hint="check the name (ORG/NAME); for a private model export HF_TOKEN=…",
         )
-    if isinstance(error, errors.HfHubHTTPError):
-        return _refused_by_hub(_hub_status(error), where)
-    if isinstance(error, OSError):
-        return ModelError(
-            f"the model cannot be stored: {error.strerror or error}",
-            where=str(error.filename or where),
-            hint="free space, or choose another folder with HF_HOME",
-        )
-    return None
-
-
-def _refused_by_hub(status: int | None, where: str) -> RagwrightError:
     if status in {401, 403}:
         return MissingKeyError(
             f"the hub refuses access ({status})",
             where=where,
             hint="export HF_TOKEN=… with a token that may read the model",
         )
+    if status is not None:
+        problem = f"the hub answers with the error {status}"
+        return ModelError(problem, where=where, hint="try again later")
+    away = isinstance(error, ConnectionError | TimeoutError)
+    if isinstance(error, OSError) and error.errno is not None and not away:
+        return ModelError(
+            f"the model cannot be stored: {error.strerror or error}",
+            where=str(error.filename or where),
+            hint="free space, or choose another folder with HF_HOME",
+        )
+    if constants.HF_HUB_OFFLINE:
+        return ModelError(
+            "the model is not in the cache, and HF_HUB_OFFLINE forbids fetching it",
+            where=where,
+            hint="unset HF_HUB_OFFLINE once; or name a folder: onnx:FOLDER or st:FOLDER",
+        )
     return ModelError(
-        f"the hub answers with the error {'?' if status is None else status}",
+        "the hub cannot be reached, and the model is not in the cache",
         where=where,
-        hint="try again later",
+        hint="connect once to fetch it; or name a folder: onnx:FOLDER or st:FOLDER. "
+        "HF_ENDPOINT names a mirror, HTTPS_PROXY a proxy",
     )

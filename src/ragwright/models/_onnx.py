@@ -1,21 +1,27 @@
-"""``onnx:FOLDER``: a local embedding model by onnxruntime, without torch."""
+"""``onnx:FOLDER`` and ``static:FOLDER``: local models by onnxruntime and model2vec, no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import ConfigError, require
-from ._embedding import RuledEmbedder, file_hash, settle_rule
-from ._folder import ModelFolder
+from ._embedding import Prefixes, RuledEmbedder, VectorRule, file_hash, settle_rule
+from ._folder import ModelFolder, folder_names
 from ._hf_tokenizer import HFTokenizer
 from ._options import EmbedOptions, ModelSettings, Pooling
+from ._rerank import WindowReranker
 from ._seams import Matrix
+from ._st import folder_identity
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
 
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids", "position_ids"}
 
@@ -57,7 +63,7 @@ class OnnxEmbedder(RuledEmbedder):
         weights = [file_hash(f) for f in sorted(file.parent.glob(f"{file.stem}.onnx*"))]
         tokens = file_hash(home / "tokenizer.json")
         window = self.folder.window
-        self.window = None if window is None else window - self._tokenizer.specials
+        self.window = None if window is None else window - self._tokenizer.specials()
         self.identity = (
             f"onnx:{'+'.join(w[:16] for w in weights)}:{tokens[:16]}"
             f":{self._output}:{self.window}:{self.rule.identity()}"
@@ -66,10 +72,7 @@ class OnnxEmbedder(RuledEmbedder):
 
     def rows(self, texts: Sequence[str]) -> Matrix:
         """Vectors of texts run one by one, ``threads`` of them side by side."""
-        if self.threads == 1 or len(texts) == 1:
-            return np.stack([self._embed_text(text) for text in texts])
-        with ThreadPoolExecutor(self.threads) as pool:
-            return np.stack(list(pool.map(self._embed_text, texts)))
+        return np.stack(_map_threads(self._embed_text, texts, self.threads))
 
     def tokenizer(self) -> HFTokenizer:
         """The model's own tokenizer."""
@@ -77,21 +80,133 @@ class OnnxEmbedder(RuledEmbedder):
 
     def _embed_text(self, text: str) -> NDArray[np.float32]:
         ids, types = self._tokenizer.ids(text)
-        self.check(len(ids) - self._tokenizer.specials)
+        self.check(len(ids) - self._tokenizer.specials())
         output = network_output(self._session, self._output, ids, types)
-        vector = output if self._pooled else pooled(output, self.rule.pooling)
+        vector = output if self._pooled else _POOLERS[self.rule.pooling](output)
         return np.asarray(vector, np.float32)
 
 
-def pooled(tokens: NDArray[np.float32], mode: Pooling) -> NDArray[np.float32]:
-    """One vector from token vectors of shape (tokens, width), all of them real ones."""
-    if mode == "cls":
-        return np.asarray(tokens[0], np.float32)
-    if mode == "last":
-        return np.asarray(tokens[-1], np.float32)
-    if mode == "max":
-        return np.asarray(tokens.max(axis=0), np.float32)
-    return np.asarray(tokens.mean(axis=0, dtype=np.float32), np.float32)
+class OnnxReranker(WindowReranker):
+    """A cross-encoder in a folder with an ONNX file and a ``tokenizer.json``.
+
+    Pairs are run one by one, so that a score does not depend on other pairs.
+
+    Args:
+        folder: The folder, or an ONNX file in it.
+        options: ``threads``: pairs that run side by side.
+
+    Raises:
+        MissingExtraError: onnxruntime or tokenizers is not installed.
+        ConfigError: The folder holds no ONNX file, or a model that does not score pairs.
+    """
+
+    def __init__(self, folder: str | Path, options: EmbedOptions | None = None) -> None:
+        home, file, self._session = open_onnx(folder)
+        self._tokenizer = HFTokenizer(home)
+        self._threads = (options or EmbedOptions()).threads
+        output = self._session.get_outputs()[0]
+        if len(output.shape) != 2 or output.shape[1] not in {1, "1"}:
+            raise ConfigError(
+                f"the output {output.name!r} has the shape {output.shape}; a cross-encoder gives "
+                "one score per pair",
+                where=str(file),
+                hint="name a cross-encoder; to rerank by an embedding model write embed:MODEL",
+            )
+        self._output = output.name
+        model = ModelFolder.read(home)
+        self._sigmoid = model.sigmoid
+        self.scale = "0-1, sigmoid" if self._sigmoid else "logit (Identity)"
+        specials = self._tokenizer.specials(pair=True)
+        self.window = None if model.window is None else model.window - specials
+        self.identity = f"{folder_identity(home)}:{file.name}:{file.stat().st_size}"
+
+    def tokenizer(self) -> HFTokenizer:
+        """The model's own tokenizer."""
+        return self._tokenizer
+
+    def pair_scores(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
+        """Scores of queries with passages that fit the window beside them."""
+        return _map_threads(self._pair_score, pairs, self._threads)
+
+    def _pair_score(self, pair: tuple[str, str]) -> float:
+        ids, types = self._tokenizer.ids(*pair)
+        logit = float(network_output(self._session, self._output, ids, types)[0])
+        if not self._sigmoid:
+            return logit
+        # Written with tanh, which does not overflow.
+        return float(0.5 * (1.0 + np.tanh(0.5 * logit)))
+
+
+class StaticEmbedder(RuledEmbedder):
+    """A static model in a folder: the mean of its tokens' vectors, without a window.
+
+    Args:
+        folder: The folder, as model2vec or sentence-transformers writes it.
+        options: Prefixes, similarity, dimensions; None takes them from the files.
+        settings: The model's entry under ``models:``.
+
+    Raises:
+        MissingExtraError: model2vec is not installed.
+        ConfigError: The folder holds no static model.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        options: EmbedOptions | None = None,
+        settings: ModelSettings | None = None,
+    ) -> None:
+        model2vec = require("model2vec", "embed", "a static model")
+        home = Path(folder).expanduser()
+        self.where = str(home)
+        logging.getLogger("model2vec").setLevel(logging.ERROR)
+        try:
+            self._model: Any = model2vec.StaticModel.from_pretrained(home, force_download=False)
+        except Exception as error:
+            raise ConfigError(
+                f"model2vec cannot open the folder: {error}", where=str(home)
+            ) from error
+        self._tokenizer = HFTokenizer(self._model.tokenizer)
+        self.rule = settle_rule(
+            options or EmbedOptions(),
+            settings or ModelSettings(),
+            folder_names(home),
+            VectorRule(Prefixes()),
+        )
+        weights = [file_hash(f)[:16] for f in sorted(home.glob("*.safetensors"))]
+        self.identity = f"static:{'+'.join(weights)}:{self._tokenizer.name}:{self.rule.identity()}"
+        self.dimensions = self.measured()
+
+    def rows(self, texts: Sequence[str]) -> Matrix:
+        """Means of the vectors of the texts' tokens."""
+        safe = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        vectors = self._model.encode(
+            safe, max_length=None, use_multiprocessing=False, show_progress_bar=False
+        )
+        return np.asarray(vectors, np.float32)
+
+    def tokenizer(self) -> HFTokenizer:
+        """The model's own tokenizer."""
+        return self._tokenizer
+
+
+def _map_threads(
+    run: Callable[[ItemT], ResultT], items: Sequence[ItemT], threads: int
+) -> list[ResultT]:
+    """The results in order; ``threads`` items run side by side."""
+    if threads == 1 or len(items) == 1:
+        return [run(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(run, items))
+
+
+_POOLERS: Mapping[Pooling, Callable[[NDArray[np.float32]], NDArray[np.float32]]] = {
+    "cls": lambda tokens: tokens[0],
+    "last": lambda tokens: tokens[-1],
+    "max": lambda tokens: tokens.max(axis=0),
+    "mean": lambda tokens: tokens.mean(axis=0, dtype=np.float32),
+}
+"""How one vector is made from token vectors of shape (tokens, width), all of them real ones."""
 
 
 def open_onnx(folder: str | Path) -> tuple[Path, Path, Any]:

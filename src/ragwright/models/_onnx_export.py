@@ -6,14 +6,12 @@ import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from ..core import ConfigError, require
 from ._folder import is_cross
-from ._rerank import check_head, without_load_report
-from ._st import no_progress_bars, open_quietly
+from ._st import no_progress_bars, open_cross_encoder, open_quietly
 
 _WHAT = "exporting to ONNX"
 
@@ -38,7 +36,18 @@ def export_onnx(
         ConfigError: The model has layers that the file cannot hold, or exporting fails.
     """
     require("onnx", "torch", _WHAT)
-    model, write = _opened(source)
+    cross = is_cross(Path(source).expanduser())
+    model = open_cross_encoder(source) if cross else open_quietly("SentenceTransformer", source)
+    further = {type(layer).__name__ for layer in model} - {
+        "Transformer",
+        *(() if cross else ("Pooling", "Normalize")),
+    }
+    if further:
+        raise ConfigError(
+            f"layers {', '.join(sorted(further))} cannot be exported",
+            where=str(source),
+            hint="use the model by st:",
+        )
     out = Path(folder).expanduser()
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
@@ -46,7 +55,7 @@ def export_onnx(
         with warnings.catch_warnings(), no_progress_bars(_WHAT):
             warnings.simplefilter("ignore")
             model.save(str(saved), create_model_card=False)
-            write(model, written)
+            _write_network(model, written, cross=cross)
         for path in sorted(saved.rglob("*")):
             if path.is_file() and path.suffix not in {".safetensors", ".bin", ".md"}:
                 target = out / path.relative_to(saved)
@@ -58,47 +67,36 @@ def export_onnx(
     return out
 
 
-def _write_network(
-    network: Any,
-    tokens: Any,
-    compute: Callable[[dict[str, Any]], Any],
-    output: tuple[str, Sequence[str]],
-    path: Path,
-) -> None:
-    """Write what a network computes from the ids of texts as an ONNX file.
-
-    Args:
-        network: The network whose weights the file holds.
-        tokens: Two texts of different lengths, as the model's tokenizer gives them: tensors by
-            name.
-        compute: The computation, from the tensors that the network reads.
-        output: Name of the result, and the names of its first axes, whose sizes vary: ``texts`` and
-            ``tokens``.
-        path: The file.
+def _write_network(model: Any, path: Path, *, cross: bool) -> None:
+    """Write what a model's network computes from the ids of texts, or of pairs, as an ONNX file.
 
     Raises:
         ConfigError: Exporting fails.
     """
     torch = require("torch", "torch", _WHAT)
+    output = "logits" if cross else "last_hidden_state"
+    texts = ["a text", "another text, longer"]
+    columns = (texts, texts[::-1]) if cross else (texts,)
+    tokens = model.tokenizer(*columns, padding=True, return_tensors="pt")
     names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in tokens]
 
     class _Network(torch.nn.Module):  # type: ignore[misc,name-defined]
         def __init__(self) -> None:
             super().__init__()
-            self.network = network
+            self.network = model[0].auto_model
 
         def forward(self, *tensors: Any) -> Any:
-            return compute(dict(zip(names, tensors, strict=True)))
+            return getattr(self.network(**dict(zip(names, tensors, strict=True))), output)
 
     axes = {name: {0: "texts", 1: "tokens"} for name in names}
-    axes[output[0]] = dict(enumerate(output[1]))
+    axes[output] = {0: "texts"} if cross else {0: "texts", 1: "tokens"}
     try:
         torch.onnx.export(
             _Network().eval(),
             tuple(tokens[name] for name in names),
             str(path),
             input_names=names,
-            output_names=[output[0]],
+            output_names=[output],
             dynamic_axes=axes,
             opset_version=17,
             dynamo=False,  # the older exporter's graph runs 5 to 20 % faster
@@ -107,63 +105,6 @@ def _write_network(
         raise ConfigError(
             f"exporting failed: {str(error)[:300]}", hint="use the model by st:"
         ) from error
-
-
-def _two_texts(model: Any, *, pairs: bool = False) -> Any:
-    """Return tokens of two texts, or pairs of texts, of different lengths."""
-    texts = ["a text", "another text, longer"]
-    columns = (texts, texts[::-1]) if pairs else (texts,)
-    return model.tokenizer(*columns, padding=True, return_tensors="pt")
-
-
-def _opened(source: str | Path) -> tuple[Any, Callable[[Any, Path], None]]:
-    """Open the model of a folder by its kind; return it, and what writes its network.
-
-    Raises:
-        ConfigError: It has layers that the file cannot hold.
-    """
-    home = Path(source).expanduser()
-    if is_cross(home):
-        with without_load_report():
-            model = open_quietly("CrossEncoder", source, "cpu")
-        check_head(model, source)
-        _only(model, set(), source)
-        return model, _write_cross_encoder
-    model = open_quietly("SentenceTransformer", source, "cpu")
-    _only(model, {"Pooling", "Normalize"}, source)
-    return model, _write_embedder
-
-
-def _only(model: Any, known: set[str], source: str | Path) -> None:
-    further = {type(layer).__name__ for layer in model} - known - {"Transformer"}
-    if further:
-        raise ConfigError(
-            f"layers {', '.join(sorted(further))} cannot be exported",
-            where=str(source),
-            hint="use the model by st:",
-        )
-
-
-def _write_embedder(model: Any, path: Path) -> None:
-    network = model[0].auto_model
-    _write_network(
-        network,
-        _two_texts(model),
-        lambda inputs: network(**inputs).last_hidden_state,
-        ("last_hidden_state", ("texts", "tokens")),
-        path,
-    )
-
-
-def _write_cross_encoder(model: Any, path: Path) -> None:
-    network = model[0].auto_model
-    _write_network(
-        network,
-        _two_texts(model, pairs=True),
-        lambda inputs: network(**inputs).logits,
-        ("logits", ("texts",)),
-        path,
-    )
 
 
 def _quantised_file(path: Path) -> Path:

@@ -14,18 +14,19 @@ from ._embedding import VectorRule, settle_rule
 from ._folder import local_engine
 from ._hf_tokenizer import HFTokenizer
 from ._hub import Hub
-from ._lexical import LexicalReranker
 from ._names import NO_MODEL, PROVIDERS, Directory, Target
-from ._onnx import OnnxEmbedder
-from ._onnx_rerank import OnnxReranker
+from ._onnx import OnnxEmbedder, OnnxReranker, StaticEmbedder
 from ._openai import OpenAIChat
 from ._options import EmbedOptions, ModelSettings, TimeLimits
-from ._rerank import CrossEncoderReranker, folder_identity
+from ._rerank import LexicalReranker
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
-from ._st import SentenceTransformerEmbedder
-from ._static import StaticEmbedder
+from ._st import (
+    CrossEncoderReranker,
+    SentenceTransformerEmbedder,
+    folder_identity,
+    is_unproven,
+)
 from ._transport import Connections, server_identity
-from ._tuned_card import is_unproven
 
 Backend: TypeAlias = ChatModel | Embedder | Reranker
 

@@ -1,71 +1,46 @@
-"""Reranking models: a local cross-encoder, and servers that offer ``/rerank``."""
+"""Reranking: windows for cross-encoders, the keyless reranker, servers with ``/rerank``."""
 
 from __future__ import annotations
 
-import logging
+import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Protocol
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
 
-from ..core import ConfigError, ModelRefusedError, Usage, counted, require, text_hash
+from ..core import ModelRefusedError, Usage, counted
+from ._analysis import Analyzer
 from ._door import token_usage
 from ._embedding import plan_windows
-from ._hf_tokenizer import HFTokenizer
+from ._language import sentence_spans
 from ._names import Target
 from ._openai import in_order
-from ._options import EmbedOptions
 from ._seams import Reranker, Tokenizer
-from ._st import folder_hash, model_hash, open_quietly
 from ._transport import Connections, OpenAIServer, server_identity
 
 
-class CrossEncoderReranker(Reranker):
-    """A cross-encoder by sentence-transformers: reads query and passage together.
+class WindowReranker(Reranker):
+    """Base of cross-encoders: a long passage is scored by windows.
 
-    A passage that does not fit beside the query is scored by windows and gets the score of its best
-    window (MaxP; Dai and Callan 2019); nothing is cut off. On the CPU pairs are run one by one, so
-    that a score does not depend on other pairs.
+    A passage that does not fit beside the query gets the score of its best window (MaxP; Dai and
+    Callan 2019); nothing is cut off.
 
-    Args:
-        source: A folder, or a name on the hub.
-        options: ``threads`` (of the whole process) and ``batch_size`` (other devices).
-        device: A torch device.
-
-    Raises:
-        MissingExtraError: sentence-transformers is not installed.
-        ConfigError: No such model, one with several labels, or one without a trained scoring head,
-            such as an embedding model.
+    Attributes:
+        window: Most tokens of query and passage, special ones left out; None for no limit.
     """
 
-    def __init__(
-        self, source: str | Path, options: EmbedOptions | None = None, device: str = "cpu"
-    ) -> None:
-        options = options or EmbedOptions()
-        with without_load_report():
-            self._model = open_quietly("CrossEncoder", str(source), device)
-        check_head(self._model, source)
-        if self._model.num_labels != 1:
-            raise ConfigError(
-                f"the model gives {counted(self._model.num_labels, 'label')}, reranking "
-                "needs one score",
-                where=str(source),
-            )
-        require("torch", "torch", "an st: model").set_num_threads(options.threads)
-        self._batch = 1 if device == "cpu" else options.batch_size
-        fast = getattr(self._model.tokenizer, "backend_tokenizer", None)
-        self._tokenizer = HFTokenizer(fast) if fast is not None else None
-        window = self._model.max_seq_length
-        specials = self._model.tokenizer.num_special_tokens_to_add(True)
-        self.window = int(window) - specials if window and window < 1e9 else None
-        function = type(self._model.activation_fn).__name__
-        self.scale = "0-1, sigmoid" if function == "Sigmoid" else f"logit ({function})"
-        tokens = text_hash(fast.to_str())[:16] if fast is not None else "slow"
-        self.identity = folder_identity(source) or (
-            f"cross:{model_hash(self._model)}:{tokens}:{self.window}:{function}"
-        )
+    window: int | None
+
+    @abstractmethod
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer; None means that nothing is cut."""
+
+    @abstractmethod
+    def pair_scores(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
+        """Scores of queries with passages that fit the window beside them."""
 
     def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
         """One score per passage, higher is better.
@@ -73,116 +48,60 @@ class CrossEncoderReranker(Reranker):
         Raises:
             ModelRefusedError: The query alone fills the window.
         """
-        return best_windows(query, passages, self._tokenizer, self.window, self)
-
-    def pair_scores(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
-        """Scores of queries with passages that fit the window beside them."""
-        predicted = self._model.predict(
-            list(pairs), batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True
-        )
-        return [float(score) for score in predicted]
-
-
-class PairScorer(Protocol):
-    """Scores pairs of texts that fit its window."""
-
-    identity: str
-
-    def pair_scores(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
-        """One score per pair, higher is better."""
+        if not passages:
+            return []
+        tokenizer, room = self.tokenizer(), None
+        if self.window is not None and tokenizer is not None:
+            room = self.window - tokenizer.count(query)
+            if room < 1:
+                raise ModelRefusedError(
+                    f"the query fills the window of {self.window} tokens", where=self.identity
+                )
+        planned = plan_windows([passages], "", tokenizer, room, (self.identity, "pool"))
+        pair_scores = iter(self.pair_scores([(query, piece) for piece in planned.pieces]))
+        (counts,) = planned.counts
+        assert isinstance(counts, list), "pooling never fails"
+        return [max(islice(pair_scores, count)) for count in counts]
 
 
-def best_windows(
-    query: str,
-    passages: Sequence[str],
-    tokenizer: Tokenizer | None,
-    window: int | None,
-    scorer: PairScorer,
-) -> list[float]:
-    """One score per passage: that of its best window beside the query.
+_K1, _B = 1.2, 0.75
 
-    Args:
-        query: The query, never cut.
-        passages: Passages, cut into windows where they do not fit beside the query.
-        tokenizer: The model's tokenizer; None means that nothing is cut.
-        window: Most tokens of both, special ones left out; None for no limit.
-        scorer: The model.
 
-    Raises:
-        ModelRefusedError: The query alone fills the window.
+class LexicalReranker(Reranker):
+    """Scores passages by the BM25 score of their best sentence; deterministic, no files.
+
+    Sentences of all passages of a request are the collection; the words of a passage's first
+    line, its title, count for each of its sentences.
     """
-    if not passages:
-        return []
-    room = None
-    if window is not None and tokenizer is not None:
-        room = window - tokenizer.count(query)
-        if room < 1:
-            raise ModelRefusedError(
-                f"the query fills the window of {window} tokens", where=scorer.identity
-            )
-    planned = plan_windows([passages], "", tokenizer, room, (scorer.identity, "pool"))
-    pair_scores = scorer.pair_scores([_encodable_pair(query, piece) for piece in planned.pieces])
-    (counts,) = planned.counts
-    assert isinstance(counts, list), "pooling never fails"
-    scores, place = [], 0
-    for count in counts:
-        scores.append(max(pair_scores[place : place + count]))
-        place += count
-    return scores
 
+    name = "lexical"
+    identity = "lexical/1"
+    scale = "BM25, from 0"
 
-@contextmanager
-def without_load_report() -> Iterator[None]:
-    """Suppress the report of missing weights: what matters of it becomes an error."""
-    loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+    def __init__(self) -> None:
+        self._analyzer = Analyzer()
 
+    def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
+        """One score per passage, rounded to 6 digits; 0 where no word is shared."""
+        terms = dict.fromkeys(self._analyzer.query_tokens(query))
+        cut = [[text[s.start : s.end] for s in sentence_spans(text)] for text in passages]
+        tokens = [[Counter(row) for row in self._analyzer.tokens_of(lines)] for lines in cut]
+        sentences = [counts for passage in tokens for counts in passage]
+        if not sentences:
+            return [0.0] * len(passages)
+        mean = sum(counts.total() for counts in sentences) / len(sentences) or 1.0
+        held = Counter(term for counts in sentences for term in terms if term in counts)
+        idf = {t: math.log(1 + (len(sentences) - n + 0.5) / (n + 0.5)) for t, n in held.items()}
 
-def has_head(model: Any) -> bool:
-    """False for a model whose weights lack the scoring head: its scores are noise."""
-    saved, opened = _architectures(model)
-    return not (saved and opened.endswith("ForSequenceClassification") and opened not in saved)
+        def of(counts: Counter[str], title: Counter[str]) -> float:
+            norm = _K1 * (1 - _B + _B * counts.total() / mean)
+            shares = ((t, max(counts[t], min(title[t], 1))) for t in idf)
+            return sum(idf[t] * n * (_K1 + 1) / (n + norm) for t, n in shares if n)
 
-
-def _architectures(model: Any) -> tuple[Sequence[str], str]:
-    """The classes of the network that was saved, and the class that was opened."""
-    network = getattr(model[0], "auto_model", None)
-    saved = getattr(getattr(network, "config", None), "architectures", None)
-    return saved or (), type(network).__name__
-
-
-def check_head(model: Any, source: str | Path) -> None:
-    """Refuse a model without a trained head."""
-    if not has_head(model):
-        kind = _architectures(model)[0][0]
-        raise ConfigError(
-            f"the model is a {kind}, which has no trained head that scores a pair of texts",
-            where=str(source),
-            hint="name a cross-encoder; to rerank by an embedding model write embed:MODEL",
-        )
-
-
-def folder_identity(source: str | Path) -> str | None:
-    """Identity of a cross-encoder by the files of its folder, without opening it.
-
-    None for a name on the hub: its files are only known after it is opened.
-    """
-    home = Path(source).expanduser()
-    return f"cross:{folder_hash(home)}" if home.is_dir() else None
-
-
-def _encodable_pair(query: str, passage: str) -> tuple[str, str]:
-    return (
-        query.encode("utf-8", "replace").decode("utf-8"),
-        passage.encode("utf-8", "replace").decode("utf-8"),
-    )
+        return [
+            round(max((of(counts, passage[0]) for counts in passage), default=0.0), 6)
+            for passage in tokens
+        ]
 
 
 _MOST_PASSAGES = 1000

@@ -1,24 +1,31 @@
-"""``st:NAME_OR_FOLDER``: any model that sentence-transformers opens, and export to ONNX."""
+"""``st:FOLDER``: models that sentence-transformers opens, to embed, to rerank and to train."""
 
 from __future__ import annotations
 
 import json
+import logging
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from ..core import ConfigError, RagwrightError, require, text_hash
+from ..core import ConfigError, RagwrightError, counted, require, text_hash
 from ._embedding import Prefixes, RuledEmbedder, VectorRule, file_hash, settle_rule
-from ._folder import folder_names
+from ._folder import POOLING, folder_names
 from ._hf_tokenizer import HFTokenizer
 from ._options import EmbedOptions, ModelSettings, Pooling
+from ._rerank import WindowReranker
 from ._seams import Matrix
 
-_POOLING: dict[str, Pooling] = {"cls": "cls", "lasttoken": "last", "max": "max", "mean": "mean"}
-_WORDS = {"last": "lasttoken"}
+CARD = "README.md"
+"""File name of the card in a model's folder. No identity of a model depends on it."""
+
+_RULE = "---"
+_KEY = "ragwright_proven"
+_MOST = 4096
 _WHAT = "an st: model"
 _DECIDE = {".bin", ".json", ".metadata", ".model", ".safetensors", ".txt"}
 """Files that determine a model's output: weights, configuration, vocabulary."""
@@ -57,8 +64,7 @@ class SentenceTransformerEmbedder(RuledEmbedder):
         self._model = open_quietly("SentenceTransformer", str(source), device)
         self.where = str(source)
         self._batch = 1 if device == "cpu" else options.batch_size
-        torch = require("torch", "torch", _WHAT)
-        torch.set_num_threads(options.threads)
+        require("torch", "torch", _WHAT).set_num_threads(options.threads)
         prompts = self._model.prompts or {}
         own_rule = VectorRule(
             Prefixes(prompts.get("query", ""), prompts.get("passage", prompts.get("document", ""))),
@@ -68,12 +74,9 @@ class SentenceTransformerEmbedder(RuledEmbedder):
         names = folder_names(Path(source))
         self.rule = settle_rule(options, settings or ModelSettings(), names, own_rule)
         set_pooling(self._model, self.rule.pooling)
-        fast = getattr(self._model.tokenizer, "backend_tokenizer", None)
-        self._tokenizer = HFTokenizer(fast) if fast is not None else None
-        window = self._model.max_seq_length
-        self._specials = self._model.tokenizer.num_special_tokens_to_add(False)
-        self.window = int(window) - self._specials if window and window < 1e9 else None
-        weights, tokens = model_hash(self._model), _tokenizer_hash(fast)
+        self._tokenizer, tokens = _fast_tokenizer(self._model)
+        self.window = _window_of(self._model, pair=False)
+        weights = model_hash(self._model)
         self.identity = f"st:{weights}:{tokens}:{self.window}:{self.rule.identity()}"
         self.dimensions = self.measured()
 
@@ -100,7 +103,105 @@ class SentenceTransformerEmbedder(RuledEmbedder):
         return len(self._model.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def open_quietly(kind: str, source: str | Path, device: str) -> Any:
+class CrossEncoderReranker(WindowReranker):
+    """A cross-encoder by sentence-transformers: reads query and passage together.
+
+    On the CPU pairs are run one by one, so that a score does not depend on other pairs.
+
+    Args:
+        source: A folder, or a name on the hub.
+        options: ``threads`` (of the whole process) and ``batch_size`` (other devices).
+        device: A torch device.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ConfigError: No such model, one with several labels, or one without a trained scoring head,
+            such as an embedding model.
+    """
+
+    def __init__(
+        self, source: str | Path, options: EmbedOptions | None = None, device: str = "cpu"
+    ) -> None:
+        options = options or EmbedOptions()
+        self._model = open_cross_encoder(source, device)
+        require("torch", "torch", _WHAT).set_num_threads(options.threads)
+        self._batch = 1 if device == "cpu" else options.batch_size
+        self._tokenizer, tokens = _fast_tokenizer(self._model)
+        self.window = _window_of(self._model, pair=True)
+        function = type(self._model.activation_fn).__name__
+        self.scale = "0-1, sigmoid" if function == "Sigmoid" else f"logit ({function})"
+        self.identity = folder_identity(source) or (
+            f"cross:{model_hash(self._model)}:{tokens}:{self.window}:{function}"
+        )
+
+    def tokenizer(self) -> HFTokenizer | None:
+        """The model's own tokenizer, None if it is a slow tokenizer."""
+        return self._tokenizer
+
+    def pair_scores(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
+        """Scores of queries with passages that fit the window beside them."""
+        safe = [tuple(t.encode("utf-8", "replace").decode("utf-8") for t in pair) for pair in pairs]
+        predicted = self._model.predict(
+            safe, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True
+        )
+        return [float(score) for score in predicted]
+
+
+def open_cross_encoder(source: str | Path, device: str = "cpu", *, new_head: bool = False) -> Any:
+    """A cross-encoder of sentence-transformers that gives one score per pair.
+
+    Args:
+        source: A folder, or a name on the hub.
+        device: A torch device.
+        new_head: An encoder without a head that scores pairs gets a new one.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ConfigError: It cannot open the model, the model gives several labels, or its head is not
+            trained.
+    """
+    loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:  # the report of missing weights: what matters of it becomes an error
+        logger.setLevel(logging.ERROR)
+    try:
+        model = open_quietly("CrossEncoder", source, device)
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+    if not new_head and not has_head(model):
+        raise ConfigError(
+            f"the model is a {model[0].auto_model.config.architectures[0]}, which has no trained "
+            "head that scores a pair of texts",
+            where=str(source),
+            hint="name a cross-encoder; to rerank by an embedding model write embed:MODEL",
+        )
+    if model.num_labels != 1:
+        raise ConfigError(
+            f"the model gives {counted(model.num_labels, 'label')}, reranking needs one score",
+            where=str(source),
+        )
+    return model
+
+
+def has_head(model: Any) -> bool:
+    """False for a model whose weights lack the scoring head: its scores are noise."""
+    network = getattr(model[0], "auto_model", None)
+    saved = getattr(getattr(network, "config", None), "architectures", None) or ()
+    opened = type(network).__name__
+    return not (saved and opened.endswith("ForSequenceClassification") and opened not in saved)
+
+
+def folder_identity(source: str | Path) -> str | None:
+    """Identity of a cross-encoder by the files of its folder, without opening it.
+
+    None for a name on the hub: its files are only known after it is opened.
+    """
+    home = Path(source).expanduser()
+    return f"cross:{folder_hash(home)}" if home.is_dir() else None
+
+
+def open_quietly(kind: str, source: str | Path, device: str = "cpu") -> Any:
     """A model by the class of sentence-transformers named, without progress bars.
 
     Raises:
@@ -133,7 +234,8 @@ def open_quietly(kind: str, source: str | Path, device: str) -> Any:
     # Without its files transformers makes a tokenizer that reads every word as unknown.
     tokenizer = getattr(model, "tokenizer", None)
     vocabulary: dict[str, int] = getattr(tokenizer, "get_vocab", dict)()
-    if vocabulary and vocabulary.keys() <= {*getattr(tokenizer, "all_special_tokens", ())}:
+    special = {*getattr(tokenizer, "all_special_tokens", ())}
+    if tokenizer is None or (vocabulary and vocabulary.keys() <= special):
         raise ConfigError(
             "the model has no tokenizer: its vocabulary is empty",
             where=str(source),
@@ -212,20 +314,30 @@ def set_pooling(model: Any, pooling: Pooling) -> None:
     Raises:
         ConfigError: It pools in another way, and has no pooling layer to set.
     """
-    if pooling != _model_pooling(model):
-        _pooling_layer(model).pooling_mode = _WORDS.get(pooling, pooling)
-
-
-def _pooling_layer(model: Any) -> Any:
-    for layer in model:
-        if type(layer).__name__ == "Pooling":
-            return layer
-    raise ConfigError("the model has no pooling layer to set", hint="leave pooling unset")
+    if pooling == _model_pooling(model):
+        return
+    layers = [layer for layer in model if type(layer).__name__ == "Pooling"]
+    if not layers:
+        raise ConfigError("the model has no pooling layer to set", hint="leave pooling unset")
+    layers[0].pooling_mode = "lasttoken" if pooling == "last" else pooling
 
 
 def _model_pooling(model: Any) -> Pooling:
     modes = [layer.pooling_mode for layer in model if type(layer).__name__ == "Pooling"]
-    return _POOLING.get(modes[0], "mean") if modes and isinstance(modes[0], str) else "mean"
+    return POOLING.get(modes[0], "mean") if modes and isinstance(modes[0], str) else "mean"
+
+
+def _fast_tokenizer(model: Any) -> tuple[HFTokenizer | None, str]:
+    """The tokenizer of a model and its hash; None and ``slow`` for a slow tokenizer."""
+    fast = getattr(model.tokenizer, "backend_tokenizer", None)
+    return (None, "slow") if fast is None else (HFTokenizer(fast), text_hash(fast.to_str())[:16])
+
+
+def _window_of(model: Any, *, pair: bool) -> int | None:
+    """Most tokens of one text or of a pair, special ones left out; None for no limit."""
+    window = model.max_seq_length
+    specials = model.tokenizer.num_special_tokens_to_add(pair)
+    return int(window) - specials if window and window < 1e9 else None
 
 
 def model_hash(model: Any) -> str:
@@ -243,5 +355,73 @@ def model_hash(model: Any) -> str:
     return text_hash("+".join(parts))[:16]
 
 
-def _tokenizer_hash(fast: Any) -> str:
-    return text_hash(cast(str, fast.to_str()))[:16] if fast is not None else "slow"
+def open_trainable(source: str, rule: VectorRule) -> Any:
+    """A model of sentence-transformers that makes vectors by a rule.
+
+    Prefixes are not added by the model: put them before the texts. The rule is saved with the
+    model, so that its folder needs no settings beside it.
+
+    Args:
+        source: As :meth:`Models.trainable` returns it.
+        rule: Prefixes, pooling and similarity.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ConfigError: It cannot open the model, or the model has no tokenizer.
+    """
+    model = open_quietly("SentenceTransformer", source)
+    set_pooling(model, rule.pooling)
+    model.prompts = {"query": rule.prefixes.query, "document": rule.prefixes.passage}
+    model.default_prompt_name = None
+    model.similarity_fn_name = rule.similarity
+    return model
+
+
+def open_trainable_reranker(source: str, seed: int) -> tuple[Any, bool]:
+    """A cross-encoder of sentence-transformers, and whether its head was trained before.
+
+    An encoder without a head that scores pairs gets a new one, its weights drawn by the seed.
+
+    Args:
+        source: As :meth:`Models.trainable` returns it.
+        seed: Seed of a new head.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ConfigError: It cannot open the model, the model has no encoder that reads a pair of texts,
+            no tokenizer, or several labels.
+    """
+    require("torch", "train", "training a model").manual_seed(seed)
+    try:
+        model = open_cross_encoder(source, new_head=True)
+    except ConfigError as error:
+        raise ConfigError(
+            f"the model cannot be trained to score pairs: {error.what}",
+            where=source,
+            hint="start from an encoder such as BERT, MiniLM or ModernBERT, or from a "
+            "cross-encoder",
+        ) from error
+    return model, has_head(model)
+
+
+def save_trained(model: Any, folder: Path) -> None:
+    """Write a trained model as a folder that ``st:`` opens; its card is not written."""
+    with warnings.catch_warnings(), no_progress_bars("training a model"):
+        warnings.simplefilter("ignore")
+        model.save(str(folder), create_model_card=False)
+
+
+def card_head(*, proven: bool) -> list[str]:
+    """The first lines of a card, as YAML between rules."""
+    return [_RULE, f"{_KEY}: {str(proven).lower()}", _RULE, ""]
+
+
+def is_unproven(folder: Path) -> bool:
+    """True for a folder that ``tune embedder --keep`` wrote although nothing was proven."""
+    try:
+        with (folder / CARD).open(encoding="utf-8", errors="replace") as file:
+            head = file.read(_MOST)
+    except OSError:
+        return False
+    rule, _, rest = head.partition("\n")
+    return rule == _RULE and f"{_KEY}: false" in rest.partition(f"\n{_RULE}")[0].splitlines()

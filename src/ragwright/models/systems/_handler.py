@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import Future
-from queue import SimpleQueue
 from typing import Any
 
 from ...core import RagwrightError, SystemCallError, Usage
@@ -31,9 +29,8 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
 
     def __init__(self, systems: Systems) -> None:
         self.systems = systems
-        self._threads = _Threads()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._late: Counter[str] = Counter()
+        self._late: dict[str, list[Future[SystemReply]]] = {}
         self._lock = threading.Lock()
 
     def identity(self, request: AskSystem) -> str:
@@ -60,54 +57,51 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
         """Ask once; errors of the system become typed, with what it raised or returned."""
         system = self.systems.find(request.system)
         options, name = system.options, system.name
-        if self._late[name] >= options.concurrency:
+        late = self._late[name] = [f for f in self._late.get(name, ()) if not f.done()]
+        if len(late) >= options.concurrency:
             raise SystemCallError(
-                f"not asked: {self._late[name]} earlier questions still run after their "
+                f"not asked: {len(late)} earlier questions still run after their "
                 f"{options.timeout:g} s",
                 where=name,
                 hint="see where the system hangs, or raise `timeout` in its file",
             )
-        future = self._threads.submit(lambda: self._ask_system(system, request))
+        future: Future[SystemReply] = Future()
+        future.set_running_or_notify_cancel()  # a thread cannot be ended
+        threading.Thread(
+            target=self._answer, args=(future, system, request), name="system", daemon=True
+        ).start()
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), options.timeout)
         except TimeoutError as error:
-            if not future.done() or future.cancelled():
-                self._left_behind(name, future)
-                raise SystemCallError(
-                    f"no answer within {options.timeout:g} s",
-                    where=name,
-                    hint="raise `timeout` in the system's file, or lower -j",
-                ) from error
-            raise SystemCallError(f"TimeoutError: {error}", where=name) from error
+            self._late[name].append(future)
+            raise SystemCallError(
+                f"no answer within {options.timeout:g} s",
+                where=name,
+                hint="raise `timeout` in the system's file, or lower -j",
+            ) from error
 
-    def _left_behind(self, name: str, future: Future[SystemReply]) -> None:
-        if future.cancelled():
-            return
-        with self._lock:
-            self._late[name] += 1
-
-        def ended(_: Future[SystemReply]) -> None:
-            with self._lock:
-                self._late[name] -= 1
-
-        future.add_done_callback(ended)
-
-    def _ask_system(self, system: UnderTest, request: AskSystem) -> SystemReply:
-        """In a thread: call, read pieces to their end, read what came back."""
+    def _answer(self, future: Future[SystemReply], system: UnderTest, request: AskSystem) -> None:
+        """In a thread: ask, and tell the future."""
         try:
-            reply = system.ask(request.question, request.history)
-            if inspect.isawaitable(reply):
-                reply = self._await_on_loop(_await_value(reply), system.options.timeout)
-            if inspect.isasyncgen(reply):
-                reply = self._await_on_loop(_joined_async(reply), system.options.timeout)
-            if inspect.isgenerator(reply):
-                reply = _joined_pieces(list(reply))
-            return reply_of(reply, system.options.ids if system.options.call else "")
+            future.set_result(self._ask_system(system, request))
         except RagwrightError as error:
             error.where = error.where or system.name
-            raise
+            future.set_exception(error)
         except BaseException as error:
-            raise SystemCallError(f"{type(error).__name__}: {error}", where=system.name) from error
+            named = SystemCallError(f"{type(error).__name__}: {error}", where=system.name)
+            named.__cause__ = error
+            future.set_exception(named)
+
+    def _ask_system(self, system: UnderTest, request: AskSystem) -> SystemReply:
+        """Call, read pieces to their end, read what came back."""
+        reply = system.ask(request.question, request.history)
+        if inspect.isawaitable(reply):
+            reply = self._await_on_loop(_await_value(reply), system.options.timeout)
+        if inspect.isasyncgen(reply):
+            reply = self._await_on_loop(_joined_async(reply), system.options.timeout)
+        if inspect.isgenerator(reply):
+            reply = _joined_pieces(list(reply))
+        return reply_of(reply, system.options.ids if system.options.call else "")
 
     def _await_on_loop(self, work: Coroutine[Any, Any, Any], timeout: float) -> Any:
         """One loop for all coroutines: clients of the system belong to the loop they began on."""
@@ -124,8 +118,7 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
             future.cancel()
 
     async def aclose(self) -> None:
-        """End idle threads and the loop of coroutines; what hangs is left to the process's end."""
-        self._threads.close()
+        """End the loop of coroutines; what hangs is left to the process's end."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._loop = None
@@ -151,43 +144,3 @@ def _joined_pieces(pieces: list[Any]) -> Any:
     if pieces and not isinstance(pieces[-1], str) and not hasattr(pieces[-1], "content"):
         return pieces[-1]
     return "".join(map(text_of, pieces))
-
-
-class _Threads:
-    """Daemon threads, made as they are needed: one that hangs keeps no process from ending."""
-
-    def __init__(self) -> None:
-        self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        self._idle = self._started = 0
-        self._lock = threading.Lock()
-
-    def submit(self, work: Callable[[], Any]) -> Future[Any]:
-        """Have work done by an idle thread, or by a new one."""
-        future: Future[Any] = Future()
-        with self._lock:
-            if self._idle:
-                self._idle -= 1
-            else:
-                self._started += 1
-                name = f"system-{self._started}"
-                threading.Thread(target=self._work_until_closed, name=name, daemon=True).start()
-        self._tasks.put((future, work))
-        return future
-
-    def close(self) -> None:
-        """Let every thread end once it is idle."""
-        for _ in range(self._started):
-            self._tasks.put(None)
-
-    def _work_until_closed(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            future, work = task
-            if future.set_running_or_notify_cancel():
-                try:
-                    result = work()
-                except BaseException as error:
-                    future.set_exception(error)
-                else:
-                    future.set_result(result)
-            with self._lock:
-                self._idle += 1

@@ -36,7 +36,7 @@ def endpoint(options: SystemOptions) -> Callable[[str, Sequence[Message]], Syste
     if not options.url.startswith(("http://", "https://")):
         raise ConfigError(f"{options.url!r} is not a web address", hint="begin with https://")
     body = options.body or {"question": _MARK}
-    if filled(body, "a", ()) == filled(body, "b", ()):
+    if fill_body(body, "a", ()) == fill_body(body, "b", ()):
         raise ConfigError(
             "the body has no place for the question",
             where=options.url,
@@ -54,7 +54,7 @@ def endpoint(options: SystemOptions) -> Callable[[str, Sequence[Message]], Syste
 
     def ask(question: str, history: Sequence[Message]) -> SystemReply:
         with_turns = {**body, "messages": _TURNS} if history and not options.body else body
-        content = filled(with_turns, question, history)
+        content = fill_body(with_turns, question, history)
         try:
             with client.stream("POST", options.url, json=content) as reply:
                 data = b""
@@ -88,7 +88,7 @@ def endpoint(options: SystemOptions) -> Callable[[str, Sequence[Message]], Syste
 def sends_turns(options: SystemOptions) -> bool:
     """True if the body of a question with history holds the turns before it."""
     body = options.body
-    return not body or filled(body, "a", ()) != filled(body, "a", (Message("user", "b"),))
+    return not body or fill_body(body, "a", ()) != fill_body(body, "a", (Message("user", "b"),))
 
 
 def read_reply(options: SystemOptions, data: bytes) -> SystemReply:
@@ -107,7 +107,7 @@ def read_reply(options: SystemOptions, data: bytes) -> SystemReply:
             hint='answer with JSON, such as {"answer": "…", "contexts": ["…"]}',
         ) from error
     if options.answer:
-        answer = at(value, options.answer, options.url)
+        answer = value_at_path(value, options.answer, options.url)
         if not isinstance(answer, str):
             raise SystemCallError(
                 f"{options.answer} is {shown(answer)}, not a text", where=options.url
@@ -116,24 +116,25 @@ def read_reply(options: SystemOptions, data: bytes) -> SystemReply:
     else:
         reply = reply_of(value)
     if options.contexts:
-        reply = reply_of((reply.response or "", _list_at(value, options.contexts, options.url)))
-    if options.ids:
-        reply = replace(
-            reply, context_ids=tuple(map(str, _list_at(value, options.ids, options.url)))
+        reply = reply_of(
+            (reply.response or "", _list_at_path(value, options.contexts, options.url))
         )
+    if options.ids:
+        ids = _list_at_path(value, options.ids, options.url)
+        reply = replace(reply, context_ids=tuple(map(str, ids)))
     return reply
 
 
-def filled(body: Any, question: str, history: Sequence[Message]) -> Any:
+def fill_body(body: Any, question: str, history: Sequence[Message]) -> Any:
     """The body with the question and the messages in their places; keys stay as they are."""
     if body == _TURNS:
         return openai_messages(question, history)
     if isinstance(body, str):
         return body.replace(_MARK, question)
     if isinstance(body, Mapping):
-        return {key: filled(value, question, history) for key, value in body.items()}
+        return {key: fill_body(value, question, history) for key, value in body.items()}
     if isinstance(body, list | tuple):
-        return [filled(value, question, history) for value in body]
+        return [fill_body(value, question, history) for value in body]
     return body
 
 
@@ -143,7 +144,7 @@ def openai_messages(question: str, history: Sequence[Message]) -> list[dict[str,
     return [{"role": turn.role, "content": turn.content} for turn in turns]
 
 
-def at(value: Any, path: str, where: str) -> Any:
+def value_at_path(value: Any, path: str, where: str) -> Any:
     """The value at a dotted path; ``*`` gives a list of the values below every entry.
 
     Raises:
@@ -151,7 +152,7 @@ def at(value: Any, path: str, where: str) -> Any:
     """
     step, _, rest = path.partition(".")
     if step == "*" and isinstance(value, list):
-        return [at(entry, rest, where) if rest else entry for entry in value]
+        return [value_at_path(entry, rest, where) if rest else entry for entry in value]
     try:
         inner = value[int(step)] if isinstance(value, list) else value[step]
     except (KeyError, IndexError, ValueError, TypeError) as error:
@@ -160,11 +161,11 @@ def at(value: Any, path: str, where: str) -> Any:
             where=where,
             hint="name the place with dots, such as choices.0.text",
         ) from error
-    return at(inner, rest, where) if rest else inner
+    return value_at_path(inner, rest, where) if rest else inner
 
 
-def _list_at(value: Any, path: str, where: str) -> list[Any]:
-    entries = at(value, path, where)
+def _list_at_path(value: Any, path: str, where: str) -> list[Any]:
+    entries = value_at_path(value, path, where)
     if not isinstance(entries, list):
         raise SystemCallError(f"{path} is {shown(entries)}, not a list", where=where)
     return entries

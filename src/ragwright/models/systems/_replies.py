@@ -7,7 +7,7 @@ and underscores in keys do not count.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +45,6 @@ _OWN_IDS = ("document_id", "doc_id", "source_id", "ref_doc_id", "id", "node_id",
 _PLACES = ("document_id", "doc_id", "source_id", "source", "file_path", "file_name", "url")
 _MADE_UP = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12,}")
 _SHOWN = 200
-_MISSING: Any = object()
 
 HINT = (
     "return a text, (text, passages), or an object of response, retrieved_contexts and "
@@ -85,36 +84,26 @@ def _reply_in(returned: Any, ids: str) -> SystemReply:
         return _with_passages(None, returned, ids)
     if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], list | tuple):
         return _with_passages(text_of(returned[0]), returned[1], ids)
-    if (
-        isinstance(returned, Mapping)
-        and isinstance(returned.get("choices"), list)
-        and returned["choices"]
-    ):
-        first = returned["choices"][0]
+    choices = returned.get("choices") if isinstance(returned, Mapping) else None
+    if isinstance(choices, list) and choices:
+        first = choices[0]
         return SystemReply(
             text_of(first.get("message", first) if isinstance(first, Mapping) else 0)
         )
-    messages = returned.get("messages") if isinstance(returned, Mapping) else None
-    answer_value = _answer_in(returned)
-    passages, ids_named = _first_value(returned, _PASSAGES), _first_value(returned, _IDS)
-    if answer_value is _MISSING and isinstance(messages, Sequence) and messages:
-        answer_value = messages[-1]
-    if answer_value is _MISSING:
+    answer, passages = _answer_in(returned), _first_value(returned, _PASSAGES)
+    if answer is None:
         text = _plain_text(returned)
         if text is not None:
             return SystemReply(text)
-        answer_is_none = any(_value_under(returned, name) is None for name in _ANSWERS)
-        if _is_passages(passages) and not answer_is_none:
+        says_none = any(_value_under(returned, name, "") is None for name in _ANSWERS)
+        if _is_passages(passages) and not says_none:
             return _with_passages(None, passages, ids)
         raise SystemCallError(f"the system returned {shown(returned)}", hint=HINT)
-    answer = text_of(answer_value)
-    if passages is _MISSING or passages is None:
-        context_ids = None if ids_named in _EMPTY else tuple(map(str, ids_named))
-        return SystemReply(answer, (), context_ids)
-    reply = _with_passages(answer, passages, ids)
-    if ids_named in _EMPTY:
-        return reply
-    return SystemReply(answer, reply.contexts, tuple(map(str, ids_named)))
+    named = _first_value(returned, _IDS)
+    reply = SystemReply(text_of(answer))
+    if passages is not None:
+        reply = _with_passages(reply.response, passages, ids)
+    return reply if named is None else replace(reply, context_ids=tuple(map(str, named)))
 
 
 def text_of(value: Any) -> str:
@@ -129,8 +118,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, list | tuple) and value:  # replies, answers
         return text_of(value[0])
     for name in ("response", "data", "output", "message"):
-        inner = _value_under(value, name)
-        if inner is not _MISSING and inner is not None:
+        if (inner := _value_under(value, name)) is not None:
             return text_of(inner)
     raise SystemCallError(f"the answer is {shown(value)}, not a text", hint=HINT)
 
@@ -174,30 +162,27 @@ def _answer_in(returned: Any) -> Any:
     Raises:
         SystemCallError: Two names of an answer hold two values.
     """
-    answers = [
-        (name, value) for name in _ANSWERS if (value := _value_under(returned, name)) not in _EMPTY
-    ]
-    if len(answers) > 1 and isinstance(returned, Mapping):
+    answers = [(n, value) for n in _ANSWERS if (value := _value_under(returned, n)) is not None]
+    if not isinstance(returned, Mapping):
+        return answers[0][1] if answers else None
+    if len(answers) > 1:
         raise SystemCallError(
             f"the system returned both {answers[0][0]!r} and {answers[1][0]!r}",
             hint="return one of them, or name its place: answer",
         )
-    if answers:
-        return answers[0][1]
-    if isinstance(returned, Mapping):
-        return _first_value(returned, _LATER)
-    return _MISSING
+    messages = returned.get("messages")
+    last = messages[-1] if isinstance(messages, Sequence) and messages else None
+    later = _first_value(returned, _LATER)
+    return answers[0][1] if answers else last if later is None else later
 
 
 def _first_value(holder: Any, names: Sequence[str]) -> Any:
-    """The first value that is present and not None under one of these names."""
+    """The first value that is present and not None under one of these names; else None."""
     values = (_value_under(holder, name) for name in names)
-    return next(
-        (value for value in values if value is not _MISSING and value is not None), _MISSING
-    )
+    return next((value for value in values if value is not None), None)
 
 
-def _value_under(holder: Any, name: str) -> Any:
+def _value_under(holder: Any, name: str, absent: Any = None) -> Any:
     """The value that an object holds under a name; methods and properties that fail count as
     absent.
     """
@@ -205,27 +190,15 @@ def _value_under(holder: Any, name: str) -> Any:
         if name in holder:
             return holder[name]
         squeezed = name.replace("_", "")
-        return next(
-            (v for k, v in holder.items() if re.sub(r"\W|_", "", str(k)).lower() == squeezed),
-            _MISSING,
-        )
-    if isinstance(holder, str | bytes | int | float | list | tuple) or holder is None:
-        return _MISSING
+        keys = (k for k in holder if re.sub(r"\W|_", "", str(k)).lower() == squeezed)
+        return next((holder[key] for key in keys), absent)
+    if isinstance(holder, str | bytes | int | float | list | tuple):
+        return absent
     try:
-        value = getattr(holder, name)
+        value = getattr(holder, name, absent)
     except Exception:
-        return _MISSING
-    return _MISSING if callable(value) and not isinstance(value, str) else value
-
-
-class _Nothing:
-    """Values that count as none: absent or None, compared by identity."""
-
-    def __contains__(self, value: object) -> bool:
-        return value is None or value is _MISSING
-
-
-_EMPTY = _Nothing()
+        return absent
+    return absent if callable(value) else value
 
 
 def _is_passages(value: Any) -> bool:
@@ -261,7 +234,7 @@ def _document_in(passage: Any) -> Any:
     if isinstance(passage, tuple) and passage:
         return passage[0]
     node = _value_under(passage, "node")
-    return passage if node in _EMPTY else node
+    return passage if node is None else node
 
 
 def _text_of_passage(passage: Any) -> str | None:
@@ -284,22 +257,13 @@ def _passage_id(passage: Any, ids: str) -> Any:
     metadata = _first_value(inner, ("metadata", "meta"))
     metadata = metadata if isinstance(metadata, Mapping) else {}
     if ids:
-        stated = metadata.get(ids)
-        return (
-            _value_under(inner, ids)
-            if stated is None and _value_under(inner, ids) not in _EMPTY
-            else stated
-        )
+        return _value_under(inner, ids) if metadata.get(ids) is None else metadata[ids]
     own_ids = list(_ids_under(inner, _OWN_IDS))
     chosen_ids = [name for name in own_ids if not _MADE_UP.match(str(name))]
-    return next(
-        iter([*chosen_ids, *_ids_under(metadata, _PLACES), *_ids_under(inner, _PLACES), *own_ids]),
-        None,
-    )
+    places = (*_ids_under(metadata, _PLACES), *_ids_under(inner, _PLACES))
+    return next(iter([*chosen_ids, *places, *own_ids]), None)
 
 
-def _ids_under(holder: Any, names: Sequence[str]) -> Iterator[Any]:
-    for name in names:
-        value = _value_under(holder, name)
-        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
-            yield value
+def _ids_under(holder: Any, names: Sequence[str]) -> list[Any]:
+    values = (_value_under(holder, name) for name in names)
+    return [v for v in values if isinstance(v, str | int) and not isinstance(v, bool) and v != ""]
