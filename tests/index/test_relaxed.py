@@ -75,7 +75,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corpus]:
     store.remove([items[5].document.id, items[30].document.id])
     left = [item for at, item in enumerate(items) if at not in (5, 30)]
     view = store.view(PAIR)
-    assert len(view._live_state().parts) > 1  # type: ignore[attr-defined]
+    assert len(view._live_state().segments) > 1  # type: ignore[attr-defined]
     yield Corpus(view, left)
     store.close()
 

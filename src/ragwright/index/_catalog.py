@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -50,8 +49,6 @@ class Catalog:
     def __init__(self, folder: Path, store_id: str, options: StoreOptions) -> None:
         self._folder = folder / store_id
         self._options = options
-        self._open: weakref.WeakValueDictionary[str, ViewState] = weakref.WeakValueDictionary()
-        self._distrusted: set[str] = set()
         self._lock = threading.RLock()
 
     def snapshot(self, pair: IndexSpec, digest: str) -> str:
@@ -59,30 +56,20 @@ class Catalog:
         return snapshot_name(pair, digest, self._options)
 
     def saved(self, pair: IndexSpec, snapshot: str) -> ViewState | None:
-        """A state that is open in this process or saved; None if neither."""
-        with self._lock:
-            state = self._open.get(snapshot)
-            if state is None:
-                state = self._load_view(pair, snapshot)
-                if state is not None:
-                    self._open[snapshot] = state
-            return state
+        """A saved state; None if it is not saved."""
+        try:
+            view = open_arrays(self._view_path(pair, snapshot))
+            return _view_state(view, self._open_segments(pair, view))
+        except (OSError, StoreError):
+            return None
 
-    def distrust(self, pair: IndexSpec, snapshot: str) -> None:
-        """Forget a state, open or saved, and reuse none of the pair's saved segments.
+    def outdate(self, pair: IndexSpec) -> None:
+        """Reuse none of the pair's saved segments from now on.
 
         A damaged segment of the right length looks intact, so all are rebuilt.
         """
-        with self._lock:
-            self._open.pop(snapshot, None)
-            _unlink_file(self._view_path(pair, snapshot))
-            self._distrusted.update(path.name for path in self._pair_folder(pair).glob("*.seg"))
-
-    def outdate(self, pair: IndexSpec) -> None:
-        """Reuse none of the pair's saved segments from now on."""
-        with self._lock:
-            for path in self._saved_views(pair):
-                _unlink_file(path)
+        for path in self._saved_views(pair):
+            _unlink_file(path)
 
     def build(self, pair: IndexSpec, snapshot: str, live: Stamps, read: Read) -> ViewState:
         """Build the state whose documents have the stamps ``live``, from old segments and new ones.
@@ -104,7 +91,6 @@ class Catalog:
             built = build_segments(read(missing), pair.dimensions)
             fresh = list(map(partial(self._save_segment, pair), built))
             state = self._save_view(pair, snapshot, [*reused, *fresh], live)
-            self._open[snapshot] = state
             self._delete_old(pair)
             return state
 
@@ -140,34 +126,26 @@ class Catalog:
     def _view_path(self, pair: IndexSpec, snapshot: str) -> Path:
         return self._pair_folder(pair) / f"{snapshot.partition('@')[2]}.view"
 
-    def _load_view(self, pair: IndexSpec, snapshot: str) -> ViewState | None:
-        try:
-            view = open_arrays(self._view_path(pair, snapshot))
-            if view.meta["format"] != FORMAT:
-                return None
-            segments = [
-                Segment(open_arrays(self._pair_folder(pair) / name), name)
-                for name in view.meta["segments"]
-            ]
-        except (OSError, StoreError):
-            return None
-        return _view_state(view, segments)
+    def _open_segments(self, pair: IndexSpec, view: Arrays) -> list[Segment]:
+        """The segments of a saved view.
+
+        Raises:
+            FileNotFoundError: One is missing.
+            StoreError: One is damaged, or the view has another format.
+        """
+        if view.meta["format"] != FORMAT:
+            raise StoreError("a saved view of another format")
+        folder = self._pair_folder(pair)
+        return [Segment(open_arrays(folder / name), name) for name in view.meta["segments"]]
 
     def _reusable_segments(self, pair: IndexSpec, live: Stamps) -> list[Segment]:
         """Segments of the newest saved view that a new state should reuse."""
         newest = max(self._saved_views(pair), key=_age_key, default=None)
-        names = _segment_names(newest) if newest else None
         try:
-            segments = [
-                Segment(open_arrays(self._pair_folder(pair) / name), name) for name in names or ()
-            ]
+            segments = self._open_segments(pair, open_arrays(newest)) if newest else []
         except (OSError, StoreError):
             return []
-        usable = [
-            segment
-            for segment in segments
-            if segment.name not in self._distrusted and _dead_share(segment, live) <= _DEAD_SHARE
-        ]
+        usable = [segment for segment in segments if _dead_share(segment, live) <= _DEAD_SHARE]
         small = [segment for segment in usable if segment.rows < MAX_ROWS // 2]
         if len(small) >= _MANY:
             total = sum(segment.rows for segment in small)
@@ -234,37 +212,26 @@ def memory_view(pair: IndexSpec, reading: StoredState) -> SegmentView:
 
 
 def _view_arrays(segments: Sequence[Segment], live: Stamps, k1: float, b: float) -> Arrays:
-    """The content of a view file: global statistics, impacts under them, dead documents."""
-    alive = [np.isin(segment.stamps, live) for segment in segments]
-    dead_rows = [
-        None if mask.all() else segment.dead_rows(~mask)
-        for segment, mask in zip(segments, alive, strict=True)
-    ]
-    rows = tokens = documents = 0
-    for segment, mask, gone in zip(segments, alive, dead_rows, strict=True):
-        lengths = segment.postings.lengths if gone is None else segment.postings.lengths[~gone]
-        rows += len(lengths)
-        tokens += int(lengths.sum(dtype=np.int64))
-        documents += int(mask.sum())
+    """The content of a view file: global statistics, impacts under them, live rows."""
+    masks = [segment.rows_of(np.isin(segment.stamps, live)) for segment in segments]
+    rows = sum(int(mask.sum()) for mask in masks)
+    tokens = sum(
+        int(segment.postings.lengths[mask].sum(dtype=np.int64))
+        for segment, mask in zip(segments, masks, strict=True)
+    )
     average = tokens / rows if rows else 0.0
     arrays: dict[str, Array] = {}
-    for index, (segment, gone) in enumerate(zip(segments, dead_rows, strict=True)):
-        arrays[f"impacts/{index}"] = segment.postings.impacts(average, k1, b, gone)
-        if gone is not None:
-            arrays[f"dead/{index}"] = gone
-    meta = {
-        "format": FORMAT,
-        "segments": [segment.name for segment in segments],
-        "rows": rows,
-        "tokens": tokens,
-        "documents": documents,
-    }
-    return Arrays(meta, arrays)
+    for index, (segment, mask) in enumerate(zip(segments, masks, strict=True)):
+        arrays[f"impacts/{index}"] = segment.postings.impacts(average, k1, b, mask)
+        arrays[f"live/{index}"] = mask
+    names = [segment.name for segment in segments]
+    counts = {"rows": rows, "tokens": tokens, "documents": len(live)}
+    return Arrays({"format": FORMAT, "segments": names, **counts}, arrays)
 
 
 def _view_state(view: Arrays, segments: Sequence[Segment]) -> ViewState:
     parts = [
-        ViewSegment(segment, view[f"impacts/{index}"], view.arrays.get(f"dead/{index}"))
+        ViewSegment(segment, view[f"impacts/{index}"], view[f"live/{index}"])
         for index, segment in enumerate(segments)
     ]
     meta = view.meta
@@ -275,7 +242,7 @@ def _view_state(view: Arrays, segments: Sequence[Segment]) -> ViewState:
 
 def _dead_share(segment: Segment, live: Stamps) -> float:
     gone = ~np.isin(segment.stamps, live)
-    dead = segment.dead_rows(gone)
+    dead = segment.rows_of(gone)
     return float(dead.mean() if len(dead) else gone.mean())
 
 

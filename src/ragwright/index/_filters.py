@@ -25,15 +25,12 @@ def mask_of(rows: Rows, size: int) -> Mask:
     return mask
 
 
-def field_counts(segments: Sequence[Segment], dead: Sequence[Mask | None]) -> dict[str, int]:
-    """Fields of the live rows, and the number of rows with each."""
+def field_counts(segments: Sequence[Segment], masks: Sequence[Mask]) -> dict[str, int]:
+    """Fields of the rows under masks, and the number of rows with each."""
     counts: dict[str, int] = {}
-    for segment, gone in zip(segments, dead, strict=True):
+    for segment, mask in zip(segments, masks, strict=True):
         for name, index in segment.fields.items():
-            carried = mask_of(index.rows, segment.rows)
-            if gone is not None:
-                carried &= ~gone
-            count = int(np.count_nonzero(carried))
+            count = int(np.count_nonzero(mask_of(index.rows, segment.rows) & mask))
             if count:
                 counts[name] = counts.get(name, 0) + count
     return dict(sorted(counts.items()))
@@ -41,7 +38,7 @@ def field_counts(segments: Sequence[Segment], dead: Sequence[Mask | None]) -> di
 
 def filter_masks(
     segments: Sequence[Segment],
-    dead: Sequence[Mask | None],
+    live: Sequence[Mask],
     fields: Mapping[str, int],
     filters: Sequence[Filter],
 ) -> list[Mask]:
@@ -55,13 +52,9 @@ def filter_masks(
     Raises:
         FilterError: A field that no chunk has, or values that none of those rows has.
     """
-    masks = [
-        np.ones(segment.rows, np.bool_) if gone is None else ~gone
-        for segment, gone in zip(segments, dead, strict=True)
-    ]
+    masks = [mask.copy() for mask in live]
     if not any(mask.any() for mask in masks):
         return masks
-    live = [mask.copy() for mask in masks]
     for condition in filters:
         positions = positions_of(segments, fields, condition)
         if must_be_held(condition) and not held(positions, masks):
@@ -72,15 +65,15 @@ def filter_masks(
         if condition.missing is not None:
             if not any(mask.any() for mask in masks):
                 return masks
-            fields = fields_under(condition, segments, [~mask for mask in masks])
+            fields = fields_under(condition, segments, masks)
     return masks
 
 
 def fields_under(
-    right: Filter, segments: Sequence[Segment], hidden: Sequence[Mask | None]
+    right: Filter, segments: Sequence[Segment], masks: Sequence[Mask]
 ) -> dict[str, int]:
     """Fields of the rows that a right to read leaves, without its own, which names other groups."""
-    counts = field_counts(segments, hidden)
+    counts = field_counts(segments, masks)
     counts.pop(right.field, None)
     return counts
 
@@ -90,17 +83,15 @@ def must_be_held(condition: Filter) -> bool:
     return bool(condition.values) and not condition.exclude and condition.missing is None
 
 
-def held(positions: Sequence[Rows], masks: Sequence[Mask | None]) -> bool:
+def held(positions: Sequence[Rows], masks: Sequence[Mask]) -> bool:
     """True if a masked row is among the positions, or if no row is left.
 
     Args:
         positions: Rows that meet a condition, one array per segment.
-        masks: Rows to check, None for all of a segment.
+        masks: Rows to check.
     """
-    return any(
-        len(rows) > 0 if mask is None else bool(mask[rows].any())
-        for rows, mask in zip(positions, masks, strict=True)
-    ) or not any(mask is None or mask.any() for mask in masks)
+    there = any(mask[rows].any() for rows, mask in zip(positions, masks, strict=True))
+    return there or not any(mask.any() for mask in masks)
 
 
 def positions_of(
@@ -231,64 +222,3 @@ def value_error(condition: Filter, values: Collection[str]) -> FilterError:
         field=condition.field,
         values=texts,
     )
-
-
-class DocumentOrder:
-    """Live rows of all segments: documents by id, the chunks of each as they were stored.
-
-    Args:
-        segments: The segments.
-        live: Their live rows, None for all.
-    """
-
-    def __init__(self, segments: Sequence[Segment], live: Sequence[Mask | None]) -> None:
-        self._segments = list(segments)
-        sizes = [segment.rows for segment in segments]
-        self._first = np.cumsum([0, *sizes])
-        names: list[tuple[str, int, int]] = []
-        for first, segment, alive in zip(self._first[:-1].tolist(), segments, live, strict=True):
-            ends = np.cumsum(segment.sizes)
-            starts = ends - segment.sizes
-            # Rows of a document live and die together.
-            there = segment.sizes > 0
-            if alive is not None:
-                there[there] = alive[starts[there]]
-            chosen = np.flatnonzero(there)
-            names += zip(
-                segment.names_of(chosen),
-                (first + starts[chosen]).tolist(),
-                segment.sizes[chosen].tolist(),
-                strict=True,
-            )
-        names.sort()
-        begins = np.array([row for _, row, _ in names], np.int64)
-        lengths = np.array([count for _, _, count in names], np.int64)
-        before = np.cumsum(lengths) - lengths
-        self._rows = np.arange(int(lengths.sum())) + np.repeat(begins - before, lengths)
-        self._place = np.empty(int(self._first[-1]), np.int64)
-        self._place[self._rows] = np.arange(len(self._rows))
-
-    def behind(self, segment: int, row: int) -> int:
-        """Place after a live row."""
-        return int(self._place[self._first[segment] + row]) + 1
-
-    def ids(self, start: int, k: int, masks: Sequence[Mask | None] | None) -> tuple[str, ...]:
-        """Up to k chunk ids from a place on, of rows under the masks."""
-        rows = self._rows[start:]
-        if masks:
-            allowed = np.concatenate(
-                [
-                    np.ones(segment.rows, np.bool_) if mask is None else mask
-                    for segment, mask in zip(self._segments, masks, strict=True)
-                ]
-            )
-            rows = rows[allowed[rows]]
-        rows = rows[: max(0, k)]
-        owners = np.searchsorted(self._first, rows, side="right") - 1
-        names = [""] * len(rows)
-        for at in np.unique(owners).tolist():
-            places = np.flatnonzero(owners == at)
-            ids = self._segments[at].ids_of(rows[places] - self._first[at])
-            for place, name in zip(places.tolist(), ids, strict=True):
-                names[place] = name
-        return tuple(names)

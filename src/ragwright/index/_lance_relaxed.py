@@ -16,8 +16,8 @@ from ..flow import SearchReply
 from . import _lance_tables as lance
 from ._lance_search import DenseScoring, Scoring
 from ._lance_where import Conditions, Where
-from ._rank import Ladder
-from ._relaxed import ScoredChunks, join_chunks, relaxed_reply
+from ._rank import Ladder, ScoredChunks, join_chunks
+from ._relaxed import relaxed_reply
 
 
 @dataclass(frozen=True, slots=True)

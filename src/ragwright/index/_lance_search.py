@@ -21,8 +21,7 @@ from ._lance_rows import matrix
 from ._lance_state import Pinned
 from ._lance_where import Conditions, Where, computed
 from ._postings import bonus, length_norms, token_numbers, weighed, words_of
-from ._rank import ROUNDING, Scores
-from ._relaxed import ScoredChunks, join_chunks, round_scores
+from ._rank import ROUNDING, ScoredChunks, Scores, join_chunks, round_scores
 
 LANCE_K1, LANCE_B = 1.2, 0.75
 """BM25's settings of Lance's inverted index; its scores are (k1 + 1) times ours."""

@@ -209,12 +209,6 @@ class LanceView(View):
                 self._state = self._open_state()
                 return work(self._state)
 
-    def keyword(
-        self, text: str, k: int, filters: Sequence[Filter] = ()
-    ) -> tuple[tuple[str, float], ...]:
-        """Up to k (chunk id, BM25 score), score above 0, best first, ties by id."""
-        return self.keyword_reply(text, k, filters).candidates
-
     def keyword_reply(self, text: str, k: int, filters: Sequence[Filter] = ()) -> SearchReply:
         """The result of :meth:`keyword`, and the tokens that were looked for."""
 

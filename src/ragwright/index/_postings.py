@@ -169,18 +169,13 @@ _BLOCK = 200_000
 
 
 class PostingsBuilder:
-    """Makes the posting lists of a segment from the terms of its rows, added in row order.
-
-    Terms are kept as numbers within a block, each block with its own vocabulary: that takes a third
-    of the memory of 64-bit numbers, and avoids sorting everything at once.
-    """
+    """Makes the posting lists of a segment from the terms of its rows, added in row order."""
 
     def __init__(self) -> None:
         self._lengths = array("i")
         self._sizes = array("i")
         self._numbers = bytearray()
         self._counts = bytearray()
-        self._blocks: list[_Block] = []
 
     def add(self, terms: Terms) -> None:
         """The terms of the next row."""
@@ -189,81 +184,21 @@ class PostingsBuilder:
         self._sizes.append(len(numbers))
         self._numbers += numbers.tobytes()
         self._counts += counts.tobytes()
-        if len(self._counts) >= 4 * _BLOCK:
-            self._close_block()
-
-    def _close_block(self) -> None:
-        counts = np.frombuffer(self._counts, np.uint32)
-        vocabulary, places = np.unique(np.frombuffer(self._numbers, np.uint64), return_inverse=True)
-        narrow = np.min_scalar_type(int(counts.max(initial=0)))
-        self._blocks.append(
-            _Block(
-                vocabulary,
-                places.astype(np.min_scalar_type(len(vocabulary))),
-                counts.astype(narrow),
-                np.frombuffer(self._sizes, np.int32).copy(),
-            )
-        )
-        self._numbers, self._counts, self._sizes = bytearray(), bytearray(), array("i")
 
     def finish(self) -> dict[str, Array]:
-        """The posting lists, each in row order; the builder is empty afterwards."""
-        self._close_block()
-        blocks, self._blocks = self._blocks, []
-        terms = np.unique(np.concatenate([block.vocabulary for block in blocks]))
-        bounds = np.zeros(len(terms) + 1, np.int64)
-        for block in blocks:
-            block.vocabulary = np.searchsorted(terms, block.vocabulary)
-            bounds[1 + block.vocabulary] += np.bincount(
-                block.places, minlength=len(block.vocabulary)
-            )
-        np.cumsum(bounds, out=bounds)
-        free = bounds[:-1].copy()
-        rows = np.empty(int(bounds[-1]), np.int32)
-        counts = np.empty(len(rows), max((block.counts.dtype for block in blocks), key=_item_size))
-        first = 0
-        for at, block in enumerate(blocks):
-            blocks[at] = _Block.empty()
-            order = np.argsort(block.places, kind="stable")
-            sizes = np.bincount(block.places, minlength=len(block.vocabulary))
-            # After the entries of earlier blocks in the list of the same term.
-            starts = free[block.vocabulary]
-            free[block.vocabulary] += sizes
-            before = np.cumsum(sizes) - sizes
-            places = np.arange(len(order)) + np.repeat(starts - before, sizes)
-            owners = np.repeat(
-                np.arange(first, first + len(block.sizes), dtype=np.int32), block.sizes
-            )
-            rows[places] = owners[order]
-            counts[places] = block.counts[order]
-            first += len(block.sizes)
+        """The posting lists, each in row order."""
+        numbers = np.frombuffer(self._numbers, np.uint64)
+        counts = np.frombuffer(self._counts, np.uint32)
+        order = np.argsort(numbers, kind="stable").astype(np.int32)
+        terms, sizes = np.unique(numbers, return_counts=True)
+        rows = np.repeat(np.arange(len(self._sizes), dtype=np.int32), self._sizes)
         return {
             "terms": terms,
-            "terms.bounds": bounds,
-            "terms.rows": rows,
-            "terms.counts": counts,
+            "terms.bounds": np.concatenate([[0], np.cumsum(sizes)]),
+            "terms.rows": rows[order],
+            "terms.counts": counts.astype(np.min_scalar_type(int(counts.max(initial=0))))[order],
             "lengths": np.frombuffer(self._lengths, np.int32),
         }
-
-
-@dataclass(slots=True)
-class _Block:
-    """Terms of some rows: the distinct ones, and for every posting its index among them."""
-
-    vocabulary: NDArray[Any]
-    places: NDArray[np.unsignedinteger]
-    counts: NDArray[np.unsignedinteger]
-    sizes: NDArray[np.int32]
-
-    @classmethod
-    def empty(cls) -> _Block:
-        """An empty one."""
-        none = np.empty(0, np.uint8)
-        return cls(none, none, none, np.empty(0, np.int32))
-
-
-def _item_size(kind: np.dtype[Any]) -> int:
-    return kind.itemsize
 
 
 def length_norms(lengths: Array, average: float, k1: float, b: float) -> Scores:
@@ -294,17 +229,16 @@ class Postings:
             arrays["lengths"],
         )
 
-    def impacts(self, average: float, k1: float, b: float, dead: Array | None) -> Impacts:
-        """Impact of every posting; ``average`` is the mean length over all live rows."""
+    def impacts(self, average: float, k1: float, b: float, live: Array) -> Impacts:
+        """Impact of every posting, 0 in dead rows; ``average`` is the mean length of live rows."""
         lengths = self.lengths.astype(np.float64)
         norms = length_norms(lengths, average, k1, b)
         impacts = np.empty(len(self.rows), np.float32)
         for start in range(0, len(impacts), _BLOCK):
             part = slice(start, start + _BLOCK)
             counts = self.counts[part].astype(np.float64)
-            impacts[part] = counts / (counts + norms[self.rows[part]])
-            if dead is not None:
-                impacts[part][dead[self.rows[part]]] = 0.0
+            rows = self.rows[part]
+            impacts[part] = live[rows] * counts / (counts + norms[rows])
         return impacts
 
     def find(self, numbers: NDArray[np.uint64]) -> list[tuple[int, int]]:
@@ -337,32 +271,34 @@ def bonus(token: str) -> float:
 
 
 def bm25(
-    parts: Sequence[tuple[Postings, Impacts, bool]],
+    parts: Sequence[tuple[Postings, Impacts]],
     query: Mapping[str, int],
     live: int,
-    masks: Sequence[NDArray[np.bool_] | None] | None = None,
+    masks: Sequence[NDArray[np.bool_]] | None,
 ) -> Ranked:
     """Scores of all rows of all segments.
 
     Args:
-        parts: Posting lists and impacts per segment, and whether some of its rows are dead.
+        parts: Posting lists and impacts per segment.
         query: Distinct tokens of the query, and how often each occurs in it.
         live: Number of live rows over all segments (N).
         masks: Rows that meet the hard filters, one mask per segment: ``terms`` count only these.
-            Scores are always those of the whole corpus.
+            None for all live rows. Scores are always those of the whole corpus.
     """
     numbers = token_numbers(query)
     bonuses = [bonus(token) for token in query]
-    spans = [postings.find(numbers) for postings, _, _ in parts]
+    spans = [postings.find(numbers) for postings, _ in parts]
     frequency = np.zeros(len(numbers))
-    for (_, impacts, some_dead), spans_of in zip(parts, spans, strict=True):
-        for term, (start, end) in enumerate(spans_of):
-            has_dead = some_dead and end > start
-            frequency[term] += np.count_nonzero(impacts[start:end]) if has_dead else end - start
-    allowed = frequency if masks is None or not parts else _allowed_counts(parts, spans, masks)
+    for (_, impacts), spans_of in zip(parts, spans, strict=True):
+        frequency += [np.count_nonzero(impacts[start:end]) for start, end in spans_of]
+    allowed = frequency
+    if masks is not None:
+        allowed = np.zeros(len(numbers))
+        for (postings, _), spans_of, mask in zip(parts, spans, masks, strict=True):
+            allowed += [np.count_nonzero(mask[postings.rows[s:e]]) for s, e in spans_of]
     factors, terms = weighed(query, frequency, live, allowed)
     scores: list[Scores] = []
-    for (postings, impacts, _), spans_of in zip(parts, spans, strict=True):
+    for (postings, impacts), spans_of in zip(parts, spans, strict=True):
         lists = [(s, e, factors[t], bonuses[t]) for t, (s, e) in enumerate(spans_of) if e > s]
         size = len(postings.lengths)
         if not lists:
@@ -372,20 +308,6 @@ def bm25(
         added = np.concatenate([gains(impacts[s:e], f, more) for s, e, f, more in lists])
         scores.append(np.asarray(np.bincount(rows, added, size), np.float64))
     return Ranked(scores, terms)
-
-
-def _allowed_counts(
-    parts: Sequence[tuple[Postings, Impacts, bool]],
-    spans: Sequence[Sequence[tuple[int, int]]],
-    masks: Sequence[NDArray[np.bool_] | None],
-) -> Scores:
-    """Number of rows under the masks that hold each term."""
-    counts = np.zeros(len(spans[0]))
-    for (postings, impacts, _), places, mask in zip(parts, spans, masks, strict=True):
-        for term, (start, end) in enumerate(places):
-            is_allowed = impacts[start:end] > 0 if mask is None else mask[postings.rows[start:end]]
-            counts[term] += np.count_nonzero(is_allowed)
-    return counts
 
 
 def weighed(

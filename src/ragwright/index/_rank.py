@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from ..core import Filter, FilterError, Relaxation, RelaxationLevel
 from ._fields import Rows, spelling
-from ._segment import Segment
 
 Scores = NDArray[np.float64]
+Bits = NDArray[np.int64]
+"""Sets of conditions: bit i means condition i."""
 
 ROUNDING = 2e-6
 """Scores this close to the k-th best may round to it."""
@@ -42,7 +43,7 @@ def products(matrix: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray
 
 
 def highest(scores: NDArray[Any], k: int, slack: float, above: float = -np.inf) -> Rows:
-    """Rows with a score greater than ``above`` that may be among the k best.
+    """Rows with a score greater than ``above``; all that may be among the k best, and some more.
 
     Args:
         scores: One score per row.
@@ -51,11 +52,7 @@ def highest(scores: NDArray[Any], k: int, slack: float, above: float = -np.inf) 
         above: Scores must be greater than this.
     """
     least = reached(scores, k) - slack if k < len(scores) else -np.inf
-    rows = np.flatnonzero(scores >= least if least > above else scores > above)
-    if k < len(rows):
-        few = scores[rows]
-        rows = rows[few >= np.partition(few, len(few) - k)[len(few) - k] - slack]
-    return rows
+    return np.flatnonzero(scores >= least if least > above else scores > above)
 
 
 def reached(scores: NDArray[Any], k: int) -> float:
@@ -70,37 +67,43 @@ def reached(scores: NDArray[Any], k: int) -> float:
     return float(np.partition(scores, len(scores) - k)[len(scores) - k])
 
 
-def best(
-    candidates_by_segment: Sequence[tuple[Segment, Rows, Scores]], k: int, *, above: float = -np.inf
-) -> tuple[tuple[str, float], ...]:
-    """The k best (chunk id, score) of all segments: rounded to 6 digits, ties by id.
+def round_scores(scores: Scores) -> Scores:
+    """Scores rounded to 6 digits, as they are ranked; a tiny negative one is 0, not -0."""
+    return np.asarray(np.rint(scores * 1e6) / 1e6 + 0.0, np.float64)
 
-    Args:
-        candidates_by_segment: Per segment its candidate rows and their scores.
-        k: Most to return.
-        above: Rounded scores must be greater than this.
-    """
-    lists = [_best_of_segment(*candidates, k, above) for candidates in candidates_by_segment]
-    if len(lists) == 1:
-        return tuple(lists[0])
-    merged = sorted(
-        (pair for candidates in lists for pair in candidates), key=lambda pair: (-pair[1], pair[0])
+
+@dataclass(frozen=True, slots=True)
+class ScoredChunks:
+    """Chunks with their scores, rounded to 6 digits, and the soft conditions that each meets."""
+
+    ids: Sequence[str]
+    scores: Scores
+    steps: Bits
+
+    def select(self, chosen: NDArray[Any]) -> ScoredChunks:
+        """The chunks at some places, or those that a mask marks."""
+        at = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+        ids = [self.ids[place] for place in at.tolist()]
+        return ScoredChunks(ids, self.scores[at], self.steps[at])
+
+    def best(self, k: int) -> tuple[tuple[str, float], ...]:
+        """The k best, ties by id."""
+        order = sorted(zip((-self.scores).tolist(), self.ids, strict=True))[: max(0, k)]
+        return tuple((name, 0.0 - negative) for negative, name in order)
+
+    def step_counts(self) -> dict[int, int]:
+        """The number of chunks that meet each set of conditions."""
+        steps, counts = np.unique(self.steps, return_counts=True)
+        return dict(zip(steps.tolist(), counts.tolist(), strict=True))
+
+
+def join_chunks(parts: Sequence[ScoredChunks]) -> ScoredChunks:
+    """Join several results."""
+    return ScoredChunks(
+        [name for part in parts for name in part.ids],
+        np.concatenate([np.empty(0), *(part.scores for part in parts)]),
+        np.concatenate([np.empty(0, np.int64), *(part.steps for part in parts)]),
     )
-    return tuple(merged[:k])
-
-
-def _best_of_segment(
-    segment: Segment, rows: Rows, scores: Scores, k: int, above: float
-) -> list[tuple[str, float]]:
-    """The k best of one segment; ids are compared by their rank and decoded last."""
-    # Not np.round, which takes longer than everything else for a hundred scores.
-    rounded = np.rint(scores * 1e6) / 1e6
-    order = np.lexsort((segment.rank[rows], -rounded))[:k]
-    if above > -np.inf:
-        order = order[rounded[order] > above]
-    # Adding 0.0 makes the -0.0 of a tiny negative similarity a plain 0.0.
-    values = (rounded[order] + 0.0).tolist()
-    return list(zip(segment.ids_of(rows[order]), values, strict=True))
 
 
 MOST_FILTERS = 62
@@ -108,7 +111,6 @@ MOST_FILTERS = 62
 
 _MOST_COMBINATIONS = 512
 
-Bits = NDArray[np.int64]
 Totals = NDArray[Any]
 """Whole numbers: int64, or Python's own (``object``) if 62 bits are too few."""
 

@@ -19,42 +19,8 @@ from ..core import Relaxation
 from ..flow import SearchReply
 from ._fields import Rows
 from ._filters import Mask
-from ._rank import ROUNDING, Bits, Ladder, Scores, highest
+from ._rank import ROUNDING, Bits, Ladder, ScoredChunks, Scores, highest, join_chunks, round_scores
 from ._segment import Segment
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredChunks:
-    """Chunks with their scores, rounded to 6 digits, and the soft conditions that each meets."""
-
-    ids: Sequence[str]
-    scores: Scores
-    steps: Bits
-
-    def select(self, chosen: NDArray[Any]) -> ScoredChunks:
-        """The chunks at some places, or those that a mask marks."""
-        at = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
-        ids = [self.ids[place] for place in at.tolist()]
-        return ScoredChunks(ids, self.scores[at], self.steps[at])
-
-    def best(self, k: int) -> tuple[tuple[str, float], ...]:
-        """The k best, ties by id."""
-        order = sorted(range(len(self.ids)), key=lambda at: (-self.scores[at], self.ids[at]))
-        return tuple((self.ids[at], float(self.scores[at])) for at in order[: max(0, k)])
-
-    def step_counts(self) -> dict[int, int]:
-        """The number of chunks that meet each set of conditions."""
-        steps, counts = np.unique(self.steps, return_counts=True)
-        return dict(zip(steps.tolist(), counts.tolist(), strict=True))
-
-
-def join_chunks(parts: Sequence[ScoredChunks]) -> ScoredChunks:
-    """Join several results."""
-    return ScoredChunks(
-        [name for part in parts for name in part.ids],
-        np.concatenate([np.empty(0), *(part.scores for part in parts)]),
-        np.concatenate([np.empty(0, np.int64), *(part.steps for part in parts)]),
-    )
 
 
 def relaxed_reply(
@@ -117,12 +83,12 @@ class RowScores:
 
 @dataclass(frozen=True, slots=True)
 class RelaxedPart:
-    """One segment: rows that the hard filters leave (None: all), the rows that meet each condition
-    of the ladder, and the scores.
+    """One segment: rows that the hard filters leave, the rows that meet each condition of the
+    ladder, and the scores.
     """
 
     segment: Segment
-    mask: Mask | None
+    mask: Mask
     positions: Sequence[Rows]
     scores: RowScores
 
@@ -131,9 +97,7 @@ class RelaxedPart:
         steps = np.zeros(self.segment.rows, np.int64)
         for place, matching in enumerate(self.positions):
             steps[matching] |= 1 << place
-        allowed = np.ones(len(steps), np.bool_) if self.mask is None else self.mask.copy()
-        if self.positions and not relax.unfiltered:
-            allowed &= steps != 0
+        allowed = self.mask & (steps != 0) if self.positions and not relax.unfiltered else self.mask
         rows = self.scores.over(np.flatnonzero(allowed), relax.threshold)
         return rows, steps[rows]
 
@@ -169,8 +133,3 @@ def climb(parts: Sequence[RelaxedPart], ladder: Ladder, k: int, relax: Relaxatio
     return relaxed_reply(
         join_chunks(chunks), dict(zip(sets.tolist(), counts.tolist(), strict=True)), ladder, k
     )
-
-
-def round_scores(scores: Scores) -> Scores:
-    """Scores rounded to 6 digits, as they are ranked; a tiny negative one is 0, not -0."""
-    return np.asarray(np.rint(scores * 1e6) / 1e6 + 0.0, np.float64)

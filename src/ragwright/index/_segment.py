@@ -24,15 +24,12 @@ from ._fields import FieldIndex, FieldsBuilder, open_fields
 from ._postings import Postings, PostingsBuilder, unpack_terms
 from ._store import StoredDocument, as_metadata, shown_metadata
 
-FORMAT = 2
+FORMAT = 3
 """Version of the layout; a saved segment of another version is built anew."""
 
 MAX_ROWS = 100_000
 MAX_BYTES = 256 * 2**20
 """Bounds of one segment, so that building one takes bounded memory."""
-
-_SMALL = 20_000
-"""Most rows for which a segment's ids are kept decoded: 2 MB that save a fifth of a search."""
 
 
 def build_segments(documents: Iterable[StoredDocument], dimensions: int) -> Iterator[Arrays]:
@@ -137,15 +134,11 @@ def id_number(chunk_id: str) -> int:
 
 
 def _id_order(packed: Blob) -> dict[str, Array]:
-    """Rank of each row's id, and the ids' numbers in ascending order with their rows."""
-    ids = [packed[row] for row in range(len(packed))]
-    by_id = np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int32)
-    rank = np.empty(len(ids), np.int32)
-    rank[by_id] = np.arange(len(ids), dtype=np.int32)
-    digests = (int.from_bytes(blake2b(i, digest_size=8).digest(), "little") for i in ids)
-    numbers = np.fromiter(digests, np.uint64, len(ids))
+    """The ids' numbers in ascending order with their rows."""
+    ids = packed.texts(np.arange(len(packed)))
+    numbers = np.fromiter(map(id_number, ids), np.uint64, len(ids))
     order = np.argsort(numbers, kind="stable").astype(np.int32)
-    return {"rank": rank, "numbers": numbers[order], "numbers.rows": order}
+    return {"numbers": numbers[order], "numbers.rows": order}
 
 
 def _head_json(document: StoredDocument) -> bytes:
@@ -198,7 +191,6 @@ class Segment:
         self.sizes: NDArray[np.int64] = arrays["sizes"]
         self.postings = Postings.open(arrays)
         self.vectors: NDArray[np.float32] = arrays["vectors"]
-        self.rank: NDArray[np.int32] = arrays["rank"]
         self._ids = unpack(arrays, "ids")
         self._names = unpack(arrays, "names")
         self._heads = unpack(arrays, "heads")
@@ -216,8 +208,6 @@ class Segment:
 
     def ids_of(self, rows: NDArray[Any]) -> list[str]:
         """Chunk ids of rows, in their order."""
-        if self.rows <= _SMALL:
-            return list(map(self._every_id.__getitem__, rows.tolist()))
         return self._ids.texts(rows)
 
     def names_of(self, numbers: NDArray[Any]) -> list[str]:
@@ -230,10 +220,6 @@ class Segment:
         first, end = np.searchsorted(owner, [owner[row], owner[row] + 1]).tolist()
         return range(max(first, row - reach), min(end, row + reach + 1))
 
-    @cached_property
-    def _every_id(self) -> list[str]:
-        return self._ids.texts(np.arange(self.rows))
-
     def row_of(self, chunk_id: str, number: int) -> int | None:
         """Row of a chunk id (``number`` is its :func:`id_number`), None if it is absent."""
         numbers = self.arrays["numbers"]
@@ -245,9 +231,9 @@ class Segment:
             at += 1
         return None
 
-    def dead_rows(self, dead_documents: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Rows of the documents marked dead."""
-        return np.repeat(dead_documents, self.sizes)
+    def rows_of(self, documents: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Mask of the rows of some documents."""
+        return np.repeat(documents, self.sizes)
 
     def hit(self, row: int) -> Hit:
         """The chunk of a row, with rank and score 0."""

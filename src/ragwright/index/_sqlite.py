@@ -238,7 +238,7 @@ class SqliteStore(Store):
 
     def renewed(self, pair: IndexSpec, snapshot: str) -> View:
         """The named state's view, built from the rows even if one is open or saved."""
-        self._catalog.distrust(pair, snapshot)
+        self._catalog.outdate(pair)
         return self.view(pair, snapshot)
 
     @contextmanager

@@ -212,7 +212,6 @@ class View(ABC):
     snapshot: str
     pair: IndexSpec
 
-    @abstractmethod
     def keyword(
         self, text: str, k: int, filters: Sequence[Filter] = ()
     ) -> tuple[tuple[str, float], ...]:
@@ -223,14 +222,15 @@ class View(ABC):
                 filters before it has (the nearest are named). An excluding filter may name any
                 values.
         """
+        return self.keyword_reply(text, k, filters).candidates
 
+    @abstractmethod
     def keyword_reply(self, text: str, k: int, filters: Sequence[Filter] = ()) -> SearchReply:
         """The result of :meth:`keyword`, and the tokens looked for, if the view knows them.
 
         Each token comes with the number of chunks that hold it and meet the filters; a token in
         none of these is reported like an unknown one. Scores are those of the whole corpus.
         """
-        return SearchReply(self.keyword(text, k, filters))
 
     @abstractmethod
     def dense(
@@ -297,10 +297,9 @@ class View(ABC):
             RetrieveError: ``after`` is not in the snapshot.
         """
 
+    @abstractmethod
     def count(self, filters: Sequence[Filter] = ()) -> int:
         """Number of chunks that meet hard filters; FilterError as for :meth:`keyword`."""
-        rows = self.statistics().chunks
-        return len(self.every(rows, filters)) if filters else rows
 
     @abstractmethod
     def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,6 @@ from ..models import TokenSource
 from ._arrays import Arrays
 from ._fields import Rows
 from ._filters import (
-    DocumentOrder,
     Mask,
     field_counts,
     fields_under,
@@ -27,7 +28,16 @@ from ._filters import (
     unknown_value,
 )
 from ._postings import Impacts, Ranked, bm25
-from ._rank import ROUNDING, Ladder, Scores, best, highest, products
+from ._rank import (
+    ROUNDING,
+    Ladder,
+    ScoredChunks,
+    Scores,
+    highest,
+    join_chunks,
+    products,
+    round_scores,
+)
 from ._relaxed import RelaxedPart, RowScores, climb
 from ._segment import Segment, id_number
 from ._store import IndexSpec, Matrix, View, ViewStatistics
@@ -41,75 +51,65 @@ _MASKS = 32
 
 @dataclass(slots=True)
 class ViewSegment:
-    """A segment within a view: impacts of its postings, dead rows."""
+    """A segment within a view: impacts of its postings, live rows."""
 
     segment: Segment
     impacts: Impacts
-    dead: Mask | None = None
-
-
-def _masks_key(filters: Sequence[Filter]) -> str:
-    return repr(filters)  # by spelling: True equals 1 in Python, but is another value here
+    live: Mask
 
 
 class ViewState:
     """One state of a pair: segments with the statistics that make them one index.
 
-    Shared by the views opened on it; nothing in it changes except cached masks.
+    Nothing in it changes except cached masks.
     """
 
     def __init__(
-        self,
-        parts: Sequence[ViewSegment],
-        *,
-        rows: int,
-        documents: int,
-        tokens: int,
-        file: Arrays | None = None,
+        self, parts: Sequence[ViewSegment], *, rows: int, documents: int, tokens: int, file: Arrays
     ) -> None:
         self.parts = tuple(parts)
-        opened = [part.segment.arrays for part in parts] + ([file] if file else [])
-        self._files = [arrays for arrays in opened if arrays.mapped is not None]
-        self.rows = rows
-        self.documents = documents
-        self.tokens = tokens
-        self._fields: dict[str, int] | None = None
+        self.segments = [part.segment for part in parts]
+        self.live = [part.live for part in parts]
+        self.files = [file, *(segment.arrays for segment in self.segments)]
+        self.counts = ViewStatistics(
+            rows,
+            documents,
+            tokens,
+            sum(part.segment.arrays.bytes + part.impacts.nbytes for part in parts),
+        )
         self._masks: dict[str, list[Mask]] = {}
-        self._order: DocumentOrder | None = None
 
-    @property
-    def segments(self) -> list[Segment]:
-        """The segments, oldest first."""
-        return [part.segment for part in self.parts]
-
-    def check(self) -> None:
-        """Check that no file of the state was truncated.
-
-        Raises:
-            StoreError: One was truncated.
-        """
-        for arrays in self._files:
-            arrays.check()
-
+    @cached_property
     def fields(self) -> dict[str, int]:
-        """Fields of the live rows and the number of rows with each; computed on first use."""
-        if self._fields is None:
-            self._fields = field_counts(self.segments, [part.dead for part in self.parts])
-        return self._fields
+        """Fields of the live rows and the number of rows with each."""
+        return field_counts(self.segments, self.live)
 
-    def masks(self, filters: Sequence[Filter]) -> list[Mask | None]:
-        """Allowed rows, one mask per segment; None if all are allowed."""
+    @cached_property
+    def documents(self) -> list[tuple[str, int, int, int]]:
+        """Documents by id: the number of the segment, first row and number of rows of each."""
+        places = []
+        for at, part in enumerate(self.parts):
+            sizes = part.segment.sizes
+            starts = np.cumsum(sizes) - sizes
+            held = np.flatnonzero(sizes)
+            held = held[part.live[starts[held]]]
+            names = part.segment.names_of(held)
+            rows = zip(names, starts[held].tolist(), sizes[held].tolist(), strict=True)
+            places += [(name, at, first, size) for name, first, size in rows]
+        return sorted(places)
+
+    def masks(self, filters: Sequence[Filter]) -> list[Mask]:
+        """Rows that meet hard filters, one mask per segment."""
         if not filters:
-            return [None if part.dead is None else ~part.dead for part in self.parts]
-        key = _masks_key(filters)
-        masks = self._masks.get(key)
-        if masks is None:
-            dead = [part.dead for part in self.parts]
-            masks = filter_masks(self.segments, dead, self.fields(), filters)
+            return self.live
+        key = repr(filters)  # by spelling: True equals 1 in Python, but is another value here
+        if key not in self._masks:
+            masks = filter_masks(self.segments, self.live, self.fields, filters)
             if len(self._masks) >= _MASKS:
                 self._masks = {}
             self._masks[key] = masks
-        return list(masks)
+            return masks
+        return self._masks[key]
 
     def range_notes(self, filters: Sequence[Filter]) -> tuple[str, ...]:
         """Notes on documents that a range leaves out because their values cannot be compared."""
@@ -119,11 +119,7 @@ class ViewState:
             if condition.values or condition.exclude or not bounded:
                 continue
             rest = [other for other in filters if other is not condition]
-            masks = [
-                np.ones(part.segment.rows, np.bool_) if mask is None else mask
-                for part, mask in zip(self.parts, self.masks(rest), strict=True)
-            ]
-            count, kind = left_out_of_range(self.segments, masks, condition)
+            count, kind = left_out_of_range(self.segments, self.masks(rest), condition)
             if count and kind:
                 notes.append(
                     f"{counted(count, 'document')} without a {kind} in {condition.field!r} "
@@ -131,52 +127,30 @@ class ViewState:
                 )
         return tuple(notes)
 
-    def fields_under(self, filters: Sequence[Filter]) -> Mapping[str, int]:
-        """Fields of the rows that the rights to read among some filters leave."""
-        rights = [condition for condition in filters if condition.missing is not None]
-        if not rights:
-            return self.fields()
-        hidden = [None if mask is None else ~mask for mask in self.masks(rights)]
-        return fields_under(rights[-1], self.segments, hidden)
-
     def positions(
-        self, ladder: Ladder, masks: Sequence[Mask | None], filters: Sequence[Filter]
+        self, ladder: Ladder, masks: Sequence[Mask], filters: Sequence[Filter]
     ) -> list[list[Rows]]:
         """Per condition of a ladder the rows that meet it, one array per segment.
 
         Args:
             ladder: The conditions.
             masks: Rows that meet the hard filters; only their values are known.
-            filters: The hard filters.
+            filters: The hard filters; fields are those of rows that the rights among them leave.
 
         Raises:
             FilterError: A field that no chunk has, or values that none of the rows has.
         """
+        fields = self.fields
+        rights = [condition for condition in filters if condition.missing is not None]
+        if rights and ladder.conditions:
+            fields = fields_under(rights[-1], self.segments, self.masks(rights))
         positions = []
-        fields = self.fields_under(filters) if ladder.conditions else {}
         for condition in ladder.conditions:
             lists = positions_of(self.segments, fields, condition)
             if must_be_held(condition) and not held(lists, masks):
-                allowed = [
-                    np.ones(part.segment.rows, np.bool_) if mask is None else mask
-                    for part, mask in zip(self.parts, masks, strict=True)
-                ]
-                raise unknown_value(condition, self.segments, allowed)
+                raise unknown_value(condition, self.segments, masks)
             positions.append(lists)
         return positions
-
-    def order(self) -> DocumentOrder:
-        """The chunks by document id and text order; computed on first use."""
-        if self._order is None:
-            self._order = DocumentOrder(
-                self.segments, [None if part.dead is None else ~part.dead for part in self.parts]
-            )
-        return self._order
-
-    @property
-    def bytes(self) -> int:
-        """Size of all arrays, mapped or in memory."""
-        return sum(part.segment.arrays.bytes + part.impacts.nbytes for part in self.parts)
 
 
 class SegmentView(View):
@@ -197,39 +171,33 @@ class SegmentView(View):
     def _live_state(self) -> ViewState:
         if self._state is None:
             raise RetrieveError("the view is closed", where=self.snapshot)
-        self._state.check()
+        for arrays in self._state.files:
+            arrays.check()
         return self._state
-
-    def keyword(
-        self, text: str, k: int, filters: Sequence[Filter] = ()
-    ) -> tuple[tuple[str, float], ...]:
-        """Up to k (chunk id, BM25 score), score above 0, best first, ties by id."""
-        return self.keyword_reply(text, k, filters).candidates
 
     def keyword_reply(self, text: str, k: int, filters: Sequence[Filter] = ()) -> SearchReply:
         """The result of :meth:`keyword`, and the tokens that were looked for."""
         state = self._live_state()
-        masks = state.masks(filters) if filters else None
-        ranked = self._keyword_scores(state, text, masks)
+        masks = state.masks(filters)
+        ranked = self._keyword_scores(state, text, masks if filters else None)
         if ranked is None:
             return SearchReply(())
         if k < 1:
             return SearchReply((), terms=ranked.terms)
-        candidates = []
-        for at, (part, scores) in enumerate(zip(state.parts, ranked.scores, strict=True)):
-            mask = masks[at] if masks else None
-            if mask is not None:
-                scores = scores * mask
+        chunks = []
+        for segment, mask, scores in zip(state.segments, masks, ranked.scores, strict=True):
+            scores = scores * mask
             rows = highest(scores, k, ROUNDING, above=0.0)
-            candidates.append((part.segment, rows, scores[rows]))
-        return SearchReply(best(candidates, k, above=0.0), terms=ranked.terms)
+            chunks.append(_scored_chunks(segment, rows, scores[rows]))
+        found = join_chunks(chunks)
+        return SearchReply(found.select(found.scores > 0).best(k), terms=ranked.terms)
 
     def range_notes(self, filters: Sequence[Filter]) -> tuple[str, ...]:
         """Notes on documents that a range leaves out because their values cannot be compared."""
         return self._live_state().range_notes(filters)
 
     def _keyword_scores(
-        self, state: ViewState, text: str, masks: Sequence[Mask | None] | None
+        self, state: ViewState, text: str, masks: Sequence[Mask] | None
     ) -> Ranked | None:
         """Scores of all rows and the tokens looked for; None for a text without words.
 
@@ -238,12 +206,8 @@ class SegmentView(View):
         counts = Counter(self._analyzer.query_tokens(text))
         if not counts:
             return None
-        return bm25(
-            [(part.segment.postings, part.impacts, part.dead is not None) for part in state.parts],
-            counts,
-            state.rows,
-            masks,
-        )
+        lists = [(part.segment.postings, part.impacts) for part in state.parts]
+        return bm25(lists, counts, state.counts.chunks, masks)
 
     def dense(
         self, vectors: Matrix, k: int, filters: Sequence[Filter] = ()
@@ -256,13 +220,14 @@ class SegmentView(View):
         state = self._live_state()
         queries = checked_queries(vectors, self.pair, self.snapshot)
         masks = state.masks(filters)
-        if k < 1 or not state.rows:
+        if k < 1:
             return tuple(() for _ in queries)
-        candidates: list[list[tuple[Segment, Rows, Scores]]] = [[] for _ in queries]
-        for part, mask in zip(state.parts, masks, strict=True):
-            for number, rows, scores in _nearest_rows(part.segment, queries, k, mask):
-                candidates[number].append((part.segment, rows, scores))
-        return tuple(best(lists, k) for lists in candidates)
+        chunks: list[list[ScoredChunks]] = [[] for _ in queries]
+        for segment, mask in zip(state.segments, masks, strict=True):
+            for number, rows in _nearest_rows(segment, queries, k, mask):
+                scores = _exact_scores(segment.vectors, rows, queries[number])
+                chunks[number].append(_scored_chunks(segment, rows, scores))
+        return tuple(join_chunks(parts).best(k) for parts in chunks)
 
     def relaxed(
         self, query: str | Matrix, k: int, relax: Relaxation, filters: Sequence[Filter] = ()
@@ -279,7 +244,7 @@ class SegmentView(View):
             ranked = self._keyword_scores(state, query, masks if filters else None)
         else:
             query = checked_query(query, self.pair, self.snapshot)
-        if not state.rows:
+        if not state.counts.chunks:
             return SearchReply(())
         positions = state.positions(ladder, masks, filters)
         if ranked is not None:
@@ -287,10 +252,10 @@ class SegmentView(View):
         elif isinstance(query, str):
             return SearchReply(())
         else:
-            scores = [_similarities(part.segment, query) for part in state.parts]
+            scores = [_similarities(segment, query) for segment in state.segments]
         parts = [
-            RelaxedPart(part.segment, mask, [lists[at] for lists in positions], scores[at])
-            for at, (part, mask) in enumerate(zip(state.parts, masks, strict=True))
+            RelaxedPart(segment, masks[at], [lists[at] for lists in positions], scores[at])
+            for at, segment in enumerate(state.segments)
         ]
         reply = climb(parts, ladder, k, relax)
         return reply if ranked is None else replace(reply, terms=ranked.terms)
@@ -299,23 +264,30 @@ class SegmentView(View):
         """Up to k chunk ids: documents by id, the chunks of each in text order."""
         state = self._live_state()
         masks = state.masks(filters)
-        start = state.order().behind(*self._row_of(state, after)) if after else 0
-        return state.order().ids(start, k, masks if filters else None)
+        documents = state.documents
+        begin, last = 0, -1
+        if after:
+            segment, last = self._row_of(state, after)
+            first = (state.parts[segment].segment.hit(last).document_id,)
+            begin = bisect_left(documents, first)
+        ids: list[str] = []
+        for number, (_, at, row, size) in enumerate(documents[begin:]):
+            if len(ids) >= k:
+                break
+            rows = np.arange(row if number or not after else last + 1, row + size)
+            ids += state.segments[at].ids_of(rows[masks[at][rows]])
+        return tuple(ids[: max(0, k)])
 
     def count(self, filters: Sequence[Filter] = ()) -> int:
         """Number of chunks that meet hard filters."""
-        state = self._live_state()
-        if not filters:
-            return state.rows
-        return sum(int(np.count_nonzero(mask)) for mask in state.masks(filters) if mask is not None)
+        return sum(int(mask.sum()) for mask in self._live_state().masks(filters))
 
     def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
         """One flag per chunk: True if it meets all hard filters."""
         state = self._live_state()
         masks = state.masks(filters)
         places = [self._row_of(state, chunk_id) for chunk_id in chunk_ids]
-        row_masks = [(masks[at], row) for at, row in places]
-        return tuple(mask is None or bool(mask[row]) for mask, row in row_masks)
+        return tuple(bool(masks[at][row]) for at, row in places)
 
     def around(self, chunk_id: str, reach: int) -> tuple[Hit, ...]:
         """A chunk with up to ``reach`` chunks before and after it, as hits in text order."""
@@ -344,7 +316,7 @@ class SegmentView(View):
         number = id_number(chunk_id)
         for at, part in enumerate(state.parts):
             row = part.segment.row_of(chunk_id, number)
-            if row is not None and (part.dead is None or not part.dead[row]):
+            if row is not None and part.live[row]:
                 return at, row
         raise RetrieveError(
             f"no chunk has the id {chunk_id!r}",
@@ -354,12 +326,11 @@ class SegmentView(View):
 
     def fields(self) -> Mapping[str, int]:
         """The metadata fields of the chunks, with the number of chunks that have each."""
-        return dict(self._live_state().fields())
+        return dict(self._live_state().fields)
 
     def statistics(self) -> ViewStatistics:
         """Size of the view; bytes count mapped files, which the system may drop and reread."""
-        state = self._live_state()
-        return ViewStatistics(state.rows, state.documents, state.tokens, state.bytes)
+        return self._live_state().counts
 
     def close(self) -> None:
         """Release the files; searching afterwards is a RetrieveError."""
@@ -411,29 +382,24 @@ def checked_query(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
     return vector
 
 
+def _scored_chunks(segment: Segment, rows: Rows, scores: Scores) -> ScoredChunks:
+    ids = segment.ids_of(rows)
+    return ScoredChunks(ids, round_scores(scores), np.zeros(len(ids), np.int64))
+
+
 def _nearest_rows(
-    segment: Segment, queries: Matrix, k: int, mask: Mask | None
-) -> Iterator[tuple[int, Rows, Scores]]:
-    """Per query: its number, candidate rows of the segment and their exact similarities."""
+    segment: Segment, queries: Matrix, k: int, mask: Mask
+) -> Iterator[tuple[int, Rows]]:
+    """Per query its number and the rows of the segment that may be among its k nearest."""
     matrix = segment.vectors
-    if not len(matrix):
-        return
-    chosen = None if mask is None else np.flatnonzero(mask)
-    few = chosen is not None and len(chosen) <= len(matrix) // 4
-    if chosen is not None and few:
-        matrix = matrix[chosen]
     step = max(1, _CELLS // max(1, len(matrix)))
     for start in range(0, len(queries), step):
         block = queries[start : start + step]
         block_scores = products(matrix, block[0])[None, :] if len(block) == 1 else block @ matrix.T
-        for at, query in enumerate(block):
-            scores = block_scores[at]
-            if mask is not None and not few:
-                scores[~mask] = -np.inf
-            rows = highest(scores, k, _rounding_bound(query, segment.norm))
-            if chosen is not None and mask is not None:
-                rows = chosen[rows] if few else rows[mask[rows]]
-            yield start + at, rows, _exact_scores(segment.vectors, rows, query)
+        for number, scores in enumerate(block_scores, start):
+            scores[~mask] = -np.inf
+            rows = highest(scores, k, _rounding_bound(queries[number], segment.norm))
+            yield number, rows[mask[rows]]
 
 
 def _similarities(segment: Segment, query: NDArray[np.float32]) -> RowScores:
