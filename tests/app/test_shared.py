@@ -143,7 +143,7 @@ def test_a_killed_evaluator_costs_no_committed_call(tmp_path: Path, address: str
 
 
 def insert(statement: str, connection: Connection) -> int:
-    return connection.execute(statement).rowcount
+    return int(connection.execute(statement).rowcount)
 
 
 def test_a_person_is_erased_from_the_shared_database(tmp_path: Path, address: str) -> None:

@@ -17,16 +17,14 @@ from every_table import (
     opened,
     present,
     rows,
-    shared,
     write,
     writing_for_ever,
 )
 
 from ragwright.core import StoreFullError
-from ragwright.ledger import Connection, Database, Place, SharedPlace, Writer, copy_rows
+from ragwright.ledger import Connection, Database, Place, SharedPlace, Writer
 
 TABLES = every_table()
-MOVED = [("replies", table) for table in DECLARED["replies"].moved]
 NUMBERS = itertools.count()
 
 
@@ -110,20 +108,3 @@ def test_a_full_disk_keeps_what_was_committed(tmp_path: Path, name: str, table: 
         write(connection, name, table, kept)
         assert rows(connection, name, table) == expected(name, table, range(kept + 1))
     database.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "table"), MOVED)
-def test_a_table_reads_the_same_from_a_shared_database(
-    tmp_path: Path, server: str, name: str, table: str
-) -> None:
-    assert table in shared(name)
-    with closing(opened(tmp_path, name)) as file, file.transaction() as connection:
-        for number in range(700):  # more than are copied at once
-            write(connection, name, table, number)
-    place = SharedPlace(server, f"every{next(NUMBERS)}")
-    with closing(opened(place, name)) as database:
-        for _ in range(2):  # again: nothing twice
-            copy_rows(tmp_path / f"{name}.sqlite", database)
-            with closing(database.connect()) as connection:
-                assert rows(connection, name, table) == expected(name, table, range(700))

@@ -34,7 +34,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 def changed(statement: str, connection: Connection) -> int:
-    return connection.execute(statement).rowcount
+    return int(connection.execute(statement).rowcount)
 
 
 def test_no_statement_changes_or_removes_an_event(place: Place) -> None:

@@ -71,6 +71,8 @@ class Failing(Telling):
             raise PatternError("the pattern took too long", where="row 7", hint="mend it")
         if self.how == "plain":
             raise ZeroDivisionError("by zero")
+        if self.how == "odd":
+            raise Odd(1, 2)
         if not self.mark or not Path(self.mark).exists():
             if self.mark:
                 Path(self.mark).touch()

@@ -1,7 +1,7 @@
 """Engines: where a batch of work runs, threads of this process or workers of a Ray cluster."""
 
 from ._options import EngineName, EngineOptions, LocalEngine, open_engine, settled_engine
-from ._ray import RayEngine, check_storage, node_name, packed_error, quiet
+from ._ray import RayEngine, check_storage, node_name, quiet
 from ._seams import Engine, Result, Task, Work
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "check_storage",
     "node_name",
     "open_engine",
-    "packed_error",
     "quiet",
     "settled_engine",
 ]

@@ -9,21 +9,19 @@ that every node sees under the same path.
 from __future__ import annotations
 
 import atexit
-import hashlib
 import logging
 import os
 import pickle
 import socket
 import time
 import traceback
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from functools import lru_cache
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from ..core import ConfigError, EngineError, RagwrightError, require
@@ -60,14 +58,11 @@ _AHEAD = 4
 """Tasks under way per processor: enough that none waits while the first one takes long."""
 
 _ATTEMPTS = 3
-"""Attempts of a task before it counts as killing its workers."""
+"""Attempts of a task: the cluster begins it again if its worker or node dies."""
 
 
 class RayEngine(Engine):
     """Workers of a Ray cluster; each must see the files of its tasks under the same path.
-
-    Attributes:
-        rows_by_node: Rows that each node has worked on since the engine was opened, by node id.
 
     Args:
         address: ``host:port`` of a cluster, ``auto`` for the one that runs on this machine,
@@ -90,7 +85,6 @@ class RayEngine(Engine):
         self._section = section
         self._own = not self._ray.is_initialized()
         self._open = True
-        self.rows_by_node: Counter[str] = Counter()
         self._under_way: list[deque[tuple[Task, Any]]] = []
         if self._own:
             self._connect(where, workers)
@@ -136,26 +130,22 @@ class RayEngine(Engine):
         """Results in order; several tasks per processor are under way."""
         if not self._open:
             raise EngineError("the engine is closed", hint="open another one")
-        packed = self._ray.put(_packed(work))
-        # retried by Ray if a worker or its node dies; _check_attempts ends that
-        retries = 2 * _ATTEMPTS
-        remote = self._ray.remote(num_cpus=1, max_retries=retries, scheduling_strategy="SPREAD")(
-            carry_out
-        )
+        packed = self._ray.put(_pickled(work))
+        remote = self._ray.remote(
+            num_cpus=1, max_retries=_ATTEMPTS - 1, scheduling_strategy="SPREAD"
+        )(carry_out)
         queue = iter(tasks)
         under_way: deque[tuple[Any, Any]] = deque()
         self._under_way.append(under_way)
 
         def start(most: int) -> None:
             for task in islice(queue, most):
-                sent = _pickled(task, "a task")
-                reply = remote.remote(sent, packed, version("ragwright"), work.advice)
-                under_way.append((task, reply))
+                under_way.append((task, remote.remote(task, packed, version("ragwright"))))
 
         try:
             start(_AHEAD * self.processors)
             while under_way:
-                result: R = self._result(*under_way[0])
+                result: R = self._result(*under_way[0], work.advice)
                 under_way.popleft()
                 start(1)
                 yield result
@@ -163,24 +153,31 @@ class RayEngine(Engine):
             self._abandon(under_way)
             self._under_way.remove(under_way)
 
-    def _result(self, task: Task, coming: Any) -> Any:
-        """The result of a task, once it has come.
+    def _result(self, task: Task, coming: Any, advice: str) -> Any:
+        """Wait for the result of a task.
 
         Raises:
             EngineError: The cluster failed, not the task.
             RagwrightError: What the task raised.
         """
+        errors = self._ray.exceptions
         try:
-            reply: _Reply = self._ray.get(coming)
+            result = self._ray.get(coming)
+        except errors.RayTaskError as error:
+            raised: Exception = error.cause
+            if not isinstance(raised, RagwrightError):
+                raised.add_note(str(error))
+            raise raised from None
+        except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
+            raise EngineError(
+                f"{_ATTEMPTS} workers died on the same part",
+                where=str(task.target),
+                hint=f"check the cluster's logs; if memory is too small, {advice}",
+            ) from error
         except Exception as error:
             raise _gave_up(error) from None
-        if reply.error is not None:
-            raised: Exception = pickle.loads(reply.error)  # noqa: S301 - made by our own worker
-            raise raised
-        result = pickle.loads(reply.result or b"")  # noqa: S301 - made by our own worker
-        self.rows_by_node[reply.node] += result.rows
         if result.target is not None:
-            _wait_for(task.target, reply.node)
+            _wait_for(task.target)
         return result
 
     def _abandon(self, under_way: Iterable[tuple[Task, Any]]) -> None:
@@ -193,8 +190,6 @@ class RayEngine(Engine):
             with suppress(Exception):  # cancelling does not wait, and a worker may just begin
                 coming = [task for _, task in left]
                 self._ray.wait(coming, num_returns=len(coming), timeout=_CANCEL, fetch_local=False)
-        for task, _ in left:
-            _marks(task).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Leave the cluster, or end the private one; safe to call twice."""
@@ -207,22 +202,18 @@ class RayEngine(Engine):
             self._ray.shutdown()
 
 
-def _packed(work: Work[Any, Any]) -> bytes:
-    return _pickled(work, "the work")
-
-
-def _pickled(thing: object, what: str) -> bytes:
-    """A thing as bytes.
+def _pickled(work: Work[Any, Any]) -> bytes:
+    """Return the work as bytes.
 
     Raises:
         ConfigError: It cannot be sent to another process.
     """
     try:
-        return pickle.dumps(thing, protocol=5)
+        return pickle.dumps(work, protocol=5)
     except Exception as error:
         raise ConfigError(
-            f"{what} cannot be sent to the workers of a cluster: {error}",
-            where=type(thing).__name__,
+            f"the work cannot be sent to the workers of a cluster: {error}",
+            where=type(work).__name__,
             hint="define it in a module that can be imported and let it hold no open file, or use "
             "engine: local",
         ) from error
@@ -240,78 +231,29 @@ def _gave_up(error: Exception) -> EngineError:
     return failure
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    """A worker's result of a task, or its error, pickled."""
-
-    node: str
-    result: bytes | None = None
-    error: bytes | None = None
-
-
-def carry_out(task: bytes, packed: bytes, driver: str, advice: str) -> _Reply:
-    """Runs in a worker: one task, and its result or error."""
-    node = node_name()
-    try:
-        if (mine := version("ragwright")) != driver:
-            raise EngineError(
-                f"a worker has ragwright {mine}, this process {driver}",
-                where=node,
-                hint="install the same version on every node",
-            )
-        wanted: Task = pickle.loads(task)  # noqa: S301 - made by our own driver
-        check_storage(wanted, node)
-        _check_attempts(wanted, node, advice)
-        with _works.held(packed) as work:
-            result = work.carry_out(wanted)
-        _marks(wanted).unlink(missing_ok=True)
-        return _Reply(node, pickle.dumps(result, protocol=5))
-    except Exception as error:
-        return _Reply(node, error=packed_error(error, node))
+def carry_out(task: Task, packed: bytes, driver: str) -> Any:
+    """Do one task in a worker; returns its result."""
+    if (mine := version("ragwright")) != driver:
+        raise EngineError(
+            f"a worker has ragwright {mine}, this process {driver}",
+            where=node_name(),
+            hint="install the same version on every node",
+        )
+    check_storage(task, node_name())
+    return _opened_work(packed).carry_out(task)
 
 
-@dataclass
-class _Held:
-    work: Work[Any, Any]
-    stack: ExitStack
-    users: int = 0
+_resources = ExitStack()
+atexit.register(_resources.close)
 
 
-@dataclass
-class _Works:
-    """Works that this worker holds open: the one in use, by the hash of its pickle."""
-
-    held_now: dict[str, _Held] = field(default_factory=dict)
-    lock: Lock = field(default_factory=Lock)
-
-    @contextmanager
-    def held(self, packed: bytes) -> Iterator[Work[Any, Any]]:
-        """The opened work; unused ones are closed."""
-        name = hashlib.blake2b(packed, digest_size=16).hexdigest()
-        with self.lock:
-            if name not in self.held_now:
-                for other in [n for n, held in self.held_now.items() if not held.users]:
-                    self.held_now.pop(other).stack.close()
-                work: Work[Any, Any] = pickle.loads(packed)  # noqa: S301 - made by our own driver
-                stack = ExitStack()
-                stack.enter_context(work.opened())
-                self.held_now[name] = _Held(work, stack)
-            held = self.held_now[name]
-            held.users += 1
-        try:
-            yield held.work
-        finally:
-            with self.lock:
-                held.users -= 1
-
-    def close(self) -> None:
-        """Close all of them."""
-        while self.held_now:
-            self.held_now.popitem()[1].stack.close()
-
-
-_works = _Works()
-atexit.register(_works.close)
+@lru_cache(maxsize=1)
+def _opened_work(packed: bytes) -> Work[Any, Any]:
+    """Open a work for all tasks of this worker that follow; the one before is closed."""
+    _resources.close()
+    work: Work[Any, Any] = pickle.loads(packed)  # noqa: S301 - made by our own driver
+    _resources.enter_context(work.opened())
+    return work
 
 
 def node_name() -> str:
@@ -331,53 +273,14 @@ def check_storage(task: Task, node: str) -> None:
             )
 
 
-def _marks(task: Task) -> Path:
-    return task.target.with_name(f".{task.target.name}.begun")
-
-
-def _check_attempts(task: Task, node: str, advice: str) -> None:
-    """Record this attempt with one byte, and stop a task that kills its workers.
-
-    The cluster restarts a task whose worker died: one that exhausted memory would do so again.
-    """
-    with _marks(task).open("ab") as file:
-        file.write(b".")
-        begun = file.tell()
-    if begun > _ATTEMPTS:
-        _marks(task).unlink(missing_ok=True)
-        raise EngineError(
-            f"{_ATTEMPTS} workers died on the same part",
-            where=f"{task.target}, node {node} ({socket.gethostname()})",
-            hint=f"check the cluster's logs; if memory is too small, {advice}",
-        )
-
-
-def packed_error(error: Exception, node: str) -> bytes:
-    """An error that can be raised in another process; one that cannot be pickled becomes text."""
-    if not isinstance(error, RagwrightError):
-        trace = "".join(traceback.format_exception(error))
-        error.add_note(f"on node {node} ({socket.gethostname()}):\n{trace}")
-    error.__traceback__ = error.__cause__ = error.__context__ = None
-    try:
-        packed = pickle.dumps(error)
-        pickle.loads(packed)  # noqa: S301 - our own, of just now
-        return packed
-    except Exception:
-        failure = EngineError(
-            f"a task failed: {type(error).__name__}: {error}",
-            where=f"node {node} ({socket.gethostname()})",
-        )
-        return pickle.dumps(failure)
-
-
-def _wait_for(target: Path, node: str) -> None:
+def _wait_for(target: Path) -> None:
     """Check that a worker's file is visible here too."""
     until = time.monotonic() + _SEEN
     while not target.is_file():
         if time.monotonic() > until:
             raise EngineError(
                 f"a worker wrote {target.name}, but it is not here",
-                where=f"{target.parent}, written by node {node}",
+                where=str(target.parent),
                 hint="keep the project's data on storage that every node mounts at the same path",
             )
         time.sleep(0.1)

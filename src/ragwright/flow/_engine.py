@@ -17,7 +17,6 @@ from ..core import (
     StoreUnreachableError,
     UnhandledRequestError,
 )
-from ..ledger import committed
 from ._calls import Call, Caller, Key, Listener
 from ._codec import cached, decode, reply_key
 from ._context import Context, Memo, RunnerOptions, Stopping, TraceEntry
@@ -262,15 +261,11 @@ class Engine:
     async def _known(self, request: Request, key: Key) -> Reply | None:
         if not self.options.reuse or self._replies is None:
             return None
-        if self._replies.remote:
-            future, done = committed()
-            self._replies.find(key.text, done)
-            data = await future
-            return None if data is None else decode(type(request), data)
-        if isinstance(request, Fetch):  # a page may be large: read off the loop
+        if self._replies.remote or isinstance(request, Fetch):  # off the loop: slow, or large
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._pool, _read_aside, self._replies, key.text)
-        data = self._replies.get(key.text)
+            data = await loop.run_in_executor(self._pool, self._replies.get, key.text)
+        else:
+            data = self._replies.get(key.text)
         return None if data is None else decode(type(request), data)
 
     async def _shared(
@@ -548,11 +543,6 @@ class _Gathering:
 def _stale(request: Request) -> bool:
     """True for kinds whose known reply is used only after asking whether it still holds."""
     return isinstance(request, Fetch)
-
-
-def _read_aside(replies: Replies, key: str) -> Reply | None:
-    data = replies.get_aside(key)
-    return None if data is None else decode(Fetch, data)
 
 
 def _text(reply: Reply) -> str:

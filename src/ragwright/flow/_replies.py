@@ -29,7 +29,6 @@ from ..ledger import (
     Place,
     SqliteDatabase,
     Writer,
-    copy_rows,
     one_to_forget,
     open_database,
     unheard,
@@ -37,6 +36,18 @@ from ..ledger import (
 
 _SAMPLE = 2000
 _CLAIMS = itertools.count(1)
+
+_STATISTICS = ("prompt_tokens", "completion_tokens", "cost", "characters", "seconds")
+_WRITTEN = ("key", "kind", "lane", "scope", "state", "body", *_STATISTICS)
+_PUT = (
+    f"INSERT INTO replies ({', '.join(_WRITTEN)}, created) "  # noqa: S608
+    f"VALUES ({', '.join('?' * len(_WRITTEN))}, clock_seconds()) "
+    "ON CONFLICT (key) DO UPDATE SET created = excluded.created, owner = '', lease = 0, "
+    + ", ".join(f"{name} = excluded.{name}" for name in _WRITTEN[1:])
+)
+_ADD_SOURCE = "INSERT INTO reply_sources (source, key) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_BODY = "SELECT body FROM replies WHERE key = ? AND state = 'done'"
+_KEYS_OF_SOURCE = "SELECT key FROM reply_sources WHERE source = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +103,7 @@ class Replies:
 
     Attributes:
         unkept: Replies that were kept in memory alone.
-        remote: True if looking up a reply may have to wait for a network: use :meth:`find`.
+        remote: True if looking up a reply may have to wait for a network.
     """
 
     def __init__(
@@ -111,13 +122,11 @@ class Replies:
         self.remote = self._database.remote
         self._fresh = self._database.in_memory() if read_only else None
         self._writer = Writer(self._database, self._fresh)
-        self._finder = Writer(self._database, reads=True) if self.remote else None
         self._reader = self._database.connect()
-        self._aside = self._database.connect()
-        self._aside_lock = threading.Lock()
+        self._reading = threading.Lock()
         self._owner = _owner()
         self.unkept = 0
-        if not read_only:
+        if not read_only and self.size() > max_bytes:
             self._evict(max_bytes)
 
     @property
@@ -131,28 +140,15 @@ class Replies:
         )
 
     def get(self, key: str) -> bytes | None:
-        """Stored form of a reusable reply, None where there is none."""
-        return self._get(self._reader, key)
-
-    def get_aside(self, key: str) -> bytes | None:
-        """The same for large replies, from any thread: it does not block ``get``."""
-        with self._aside_lock:
-            return self._get(self._aside, key)
-
-    def find(self, key: str, done: Done) -> None:
-        """The same for a shared database, without waiting: ``done`` gets the stored form or None.
-
-        Keys that wait at the same moment are looked up together.
-        """
-        assert self._finder is not None
-        self._finder.submit(lambda connection: _body(connection, key), done, key=key)
-
-    def _get(self, connection: Connection, key: str) -> bytes | None:
-        with self._database.explained():
-            body = _body(connection, key)
-            if body is None and self._fresh is not None:
-                body = _body(self._fresh, key)
+        """Return the stored form of a reusable reply, None where there is none; any thread."""
+        body = next(iter(self._read(_BODY, key)), (None,))[0]
+        if body is None and self._fresh is not None:
+            body = next(iter(self._fresh.execute(_BODY, (key,))), (None,))[0]
         return body
+
+    def _read(self, query: str, *values: Any) -> Sequence[Any]:
+        with self._reading, self._database.explained():
+            return list(self._reader.execute(query, values).fetchall())
 
     def claim(self, key: str, kind: str, lane: str, lease: float, done: Done) -> str:
         """Take the right to make a call, for ``lease`` seconds; ``done`` gets a Claim.
@@ -186,7 +182,7 @@ class Replies:
             ).fetchone()
             return Claim("leased") if claimed is None else Claim("ours", name=name)
 
-        self._writer.submit(work, done, key=key)
+        self._writer.submit(work, done)
         return name
 
     def renew(self, key: str, name: str, seconds: float) -> None:
@@ -202,7 +198,7 @@ class Replies:
                 (seconds, key, name),
             )
 
-        self._writer.submit(work, unheard, key=key)
+        self._writer.submit(work, unheard)
 
     def release(self, key: str, name: str) -> None:
         """Release a claim after a failed call; does not wait.
@@ -217,7 +213,7 @@ class Replies:
                 (key, name),
             )
 
-        self._writer.submit(work, unheard, key=key)
+        self._writer.submit(work, unheard)
 
     def put(self, entry: Entry, done: Done) -> None:
         """Commit a reply; ``done`` is called once it is on disk.
@@ -228,56 +224,30 @@ class Replies:
         def work(connection: Connection) -> None:
             usage = entry.usage
             body = entry.body if isinstance(entry.body, bytes) else entry.body()
-            connection.execute(
-                "INSERT INTO replies (key, kind, lane, scope, state, body, created, "
-                "prompt_tokens, completion_tokens, cost, characters, seconds) "
-                "VALUES (?, ?, ?, ?, ?, ?, clock_seconds(), ?, ?, ?, ?, ?) "
-                "ON CONFLICT (key) DO UPDATE SET kind = excluded.kind, lane = excluded.lane, "
-                "scope = excluded.scope, state = excluded.state, body = excluded.body, "
-                "created = excluded.created, owner = '', lease = 0, "
-                "prompt_tokens = excluded.prompt_tokens, "
-                "completion_tokens = excluded.completion_tokens, cost = excluded.cost, "
-                "characters = excluded.characters, seconds = excluded.seconds",
-                (
-                    entry.key,
-                    entry.kind,
-                    entry.lane,
-                    entry.scope,
-                    "done" if entry.reusable else "spent",
-                    body,
-                    usage.prompt_tokens,
-                    usage.completion_tokens,
-                    usage.cost,
-                    entry.characters,
-                    entry.seconds,
-                ),
-            )
-            connection.executemany(
-                "INSERT INTO reply_sources (source, key) VALUES (?, ?) ON CONFLICT DO NOTHING",
-                [(source, entry.key) for source in entry.sources],
-            )
+            state = "done" if entry.reusable else "spent"
+            row = (entry.key, entry.kind, entry.lane, entry.scope, state, body)
+            tokens = (usage.prompt_tokens, usage.completion_tokens)
+            figures = (*tokens, usage.cost, entry.characters, entry.seconds)
+            connection.execute(_PUT, (*row, *figures))
+            connection.executemany(_ADD_SOURCE, [(source, entry.key) for source in entry.sources])
 
         def landed(result: Any, error: BaseException | None) -> None:
             if isinstance(error, StoreUnreachableError) and self._spill is not None:
-                try:
+                with suppress(StoreError):  # the first error says more
                     with SqliteDatabase(self._spill, REPLY_TABLES).transaction() as connection:
                         work(connection)
                     error = None
-                except StoreError:
-                    pass  # the first error says more
             done(result, error)
 
-        self._writer.submit(work, landed, key=entry.key)
+        self._writer.submit(work, landed)
         self.unkept += self._fresh is not None
 
     def add_sources(self, key: str, sources: Sequence[str]) -> None:
         """Record further sources of a known reply; does not wait, writes only new ones."""
-        new = list(sources)
+        new = sources
         if not self.remote:
             known = "SELECT 1 FROM reply_sources WHERE source = ? AND key = ?"
-            with self._database.explained():
-                rows = [self._reader.execute(known, (s, key)).fetchone() for s in sources]
-            new = [s for s, row in zip(sources, rows, strict=True) if row is None]
+            new = [source for source in sources if not self._read(known, source, key)]
         if not new:
             return
 
@@ -289,20 +259,20 @@ class Replies:
                 [(source, key) for source in new],
             )
 
-        self._writer.submit(work, unheard, key=key)
+        self._writer.submit(work, unheard)
 
     def facts(self, lane: str) -> LaneFacts:
         """Sums over finished calls of a lane; keys are hashes, so the first are a fair sample."""
-        with self._database.explained():
-            row = self._reader.execute(
-                "SELECT count(*), coalesce(sum(prompt_tokens), 0), "
-                "coalesce(sum(completion_tokens), 0), coalesce(sum(characters), 0), "
-                "coalesce(sum(seconds), 0) FROM (SELECT prompt_tokens, completion_tokens, "
-                "characters, seconds FROM replies WHERE lane = ? "
-                "AND state IN ('done', 'spent') LIMIT ?) AS sample",
-                (lane, _SAMPLE),
-            ).fetchone()
-        return LaneFacts(int(row[0]), int(row[1]), int(row[2]), int(row[3]), float(row[4]))
+        [row] = self._read(
+            "SELECT count(*), coalesce(sum(prompt_tokens), 0), "
+            "coalesce(sum(completion_tokens), 0), coalesce(sum(characters), 0), "
+            "coalesce(sum(seconds), 0) FROM (SELECT prompt_tokens, completion_tokens, "
+            "characters, seconds FROM replies WHERE lane = ? "
+            "AND state IN ('done', 'spent') LIMIT ?) AS sample",
+            lane,
+            _SAMPLE,
+        )
+        return LaneFacts(*row)
 
     def forget(self, *, source: str | None = None, scope: str | None = None) -> int:
         """Purge the replies made from a document, or of a scope; returns their number.
@@ -314,28 +284,16 @@ class Replies:
         one_to_forget(source, scope)
         self._database.require_writable()
 
-        def work(connection: Connection) -> int:
-            if source is not None:
-                keys = connection.execute(
-                    "SELECT key FROM reply_sources WHERE source = ?", (source,)
-                ).fetchall()
-            else:
-                keys = connection.execute(
-                    "SELECT key FROM replies WHERE scope = ?", (scope,)
-                ).fetchall()
-            connection.executemany("DELETE FROM replies WHERE key = ?", keys)
-            connection.executemany("DELETE FROM reply_sources WHERE key = ?", keys)
-            return len(keys)
-
-        count = self._writer.call(work)
+        query, name = _KEYS_OF_SOURCE, source
+        if source is None:
+            query, name = "SELECT key FROM replies WHERE scope = ?", scope
+        count = self._writer.call(lambda connection: _delete(connection, query, name))
         self._database.scrub(self._reader)
         return count
 
     def number_of(self, source: str) -> int:
-        """Number of the stored replies of a source."""
-        query = "SELECT count(*) FROM reply_sources WHERE source = ?"
-        with self._database.explained():
-            return int(self._reader.execute(query, (source,)).fetchone()[0])
+        """Count the stored replies of a source."""
+        return len(self._read(_KEYS_OF_SOURCE, source))
 
     def drop(self, source: str) -> int:
         """Delete the replies of a source that are no longer needed; returns their number.
@@ -343,118 +301,87 @@ class Replies:
         Unlike :meth:`forget` this does not overwrite the bytes.
         """
         self._database.require_writable()
-
-        def work(connection: Connection) -> int:
-            keys = connection.execute(
-                "SELECT key FROM reply_sources WHERE source = ?", (source,)
-            ).fetchall()
-            connection.executemany("DELETE FROM replies WHERE key = ?", keys)
-            connection.execute("DELETE FROM reply_sources WHERE source = ?", (source,))
-            return len(keys)
-
-        return self._writer.call(work)
+        return self._writer.call(lambda connection: _delete(connection, _KEYS_OF_SOURCE, source))
 
     def clear(self) -> int:
         """Delete every reply; returns their number."""
         self._database.require_writable()
-
-        def work(connection: Connection) -> int:
-            count = _count(connection)
-            connection.execute("DELETE FROM replies")
-            connection.execute("DELETE FROM reply_sources")
-            return count
-
-        count = self._writer.call(work)
+        count = self._writer.call(_delete_all)
         self._database.scrub(self._reader)
         return count
 
     def statistics(self) -> Sequence[tuple[str, str, int, int, int, float]]:
         """Per (kind, lane): replies, prompt tokens, completion tokens, cost."""
-        with self._database.explained():
-            rows = self._reader.execute(
-                "SELECT kind, lane, count(*), sum(prompt_tokens), sum(completion_tokens), "
-                "sum(cost) FROM replies WHERE state != 'pending' GROUP BY kind, lane "
-                "ORDER BY 1, 2"
-            ).fetchall()
+        rows = self._read(
+            "SELECT kind, lane, count(*), sum(prompt_tokens), sum(completion_tokens), "
+            "sum(cost) FROM replies WHERE state != 'pending' GROUP BY kind, lane "
+            "ORDER BY 1, 2"
+        )
         return [(*row[:5], float(row[5] or 0.0)) for row in rows]
 
     def size(self) -> int:
         """Bytes on disk, 0 where the file could not be made."""
         return self._database.size()
 
-    def move(self, path: Path) -> int:
-        """Copy the replies of a SQLite file into this store; returns how many are new.
-
-        Raises:
-            StoreError: The file cannot be read, or this store cannot be written.
-        """
-        self._database.require_writable()
-        return copy_rows(path, self._database).get("replies", 0)
-
     def _take_back(self, spill: Path) -> None:
         """Move the replies that were paid while the database was away."""
         database = SqliteDatabase(spill, REPLY_TABLES)
-        with database.transaction() as connection:  # nothing is added meanwhile
-            if self.move(spill) or _count(connection):
-                connection.execute("DELETE FROM replies")
-                connection.execute("DELETE FROM reply_sources")
+        columns = ", ".join(_WRITTEN)
+        with database.transaction() as kept, self._database.transaction() as shared:
+            replies = kept.execute(f"SELECT {columns} FROM replies").fetchall()  # noqa: S608
+            shared.executemany(_PUT, replies)
+            sources = kept.execute("SELECT source, key FROM reply_sources").fetchall()
+            shared.executemany(_ADD_SOURCE, sources)
+            _delete_all(kept)
         with closing(database.connect()) as connection:
             database.scrub(connection)
 
     def close(self) -> None:
         """Finish what is queued; safe to call twice."""
         self._writer.close()
-        if self._finder is not None:
-            self._finder.close()
-        self._reader.close()
-        with self._aside_lock:
-            self._aside.close()
+        with self._reading:
+            self._reader.close()
         self._database.close()
 
     def _evict(self, max_bytes: int) -> None:
-        """Drop the oldest quarter of the replies until the rest is small enough.
+        """Drop the oldest replies, so that the others take three quarters of the size.
 
         Best effort: tried again later if the file is held or the disk is full.
         """
-        if self.size() <= max_bytes:
-            return
-        connection, database = self._reader, self._database
-        with database.impatient(connection), suppress(StoreBusyError, StoreFullError):
-            dropped = 0
-            while database.used(connection) > max_bytes and (gone := self._drop_oldest()):
-                dropped += gone
-            if dropped and not database.remote:  # the server uses the space again by itself
+        database = self._database
+        newest = "sum(length(body) + 500) OVER (ORDER BY created DESC, key)"  # 500: the rest of it
+        with (
+            suppress(StoreBusyError, StoreFullError),
+            database.explained(),
+            closing(database.connect()) as connection,
+        ):
+            if not self.remote:
+                connection.execute("PRAGMA busy_timeout = 200")
+            database.begin(connection)
+            connection.execute(
+                "DELETE FROM replies WHERE key IN (SELECT key FROM (SELECT key, "  # noqa: S608
+                f"{newest} AS used FROM replies WHERE state != 'pending') AS each WHERE used > ?)",
+                (max_bytes * 3 // 4,),
+            )
+            connection.execute(
+                "DELETE FROM reply_sources WHERE key NOT IN (SELECT key FROM replies)"
+            )
+            connection.execute("COMMIT")
+            if not self.remote:  # the server uses the space again by itself
                 database.scrub(connection)
 
-    def _drop_oldest(self) -> int:
-        connection = self._reader
-        try:
-            with self._database.explained():
-                self._database.begin(connection)
-                gone = connection.execute(
-                    "DELETE FROM replies WHERE key IN (SELECT key FROM replies WHERE state != "
-                    "'pending' ORDER BY created LIMIT (SELECT count(*) / 4 + 1 FROM replies))"
-                ).rowcount
-                connection.execute(
-                    "DELETE FROM reply_sources WHERE key NOT IN (SELECT key FROM replies)"
-                )
-                connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        return gone
+
+def _delete(connection: Connection, query: str, name: str | None) -> int:
+    """Delete the replies whose keys a query finds, with their sources; returns their number."""
+    keys = connection.execute(query, (name,)).fetchall()
+    connection.executemany("DELETE FROM replies WHERE key = ?", keys)
+    connection.executemany("DELETE FROM reply_sources WHERE key = ?", keys)
+    return len(keys)
 
 
-def _count(connection: Connection) -> int:
-    return int(connection.execute("SELECT count(*) FROM replies").fetchone()[0])
-
-
-def _body(connection: Connection, key: str) -> bytes | None:
-    row = connection.execute(
-        "SELECT body FROM replies WHERE key = ? AND state = 'done'", (key,)
-    ).fetchone()
-    return None if row is None else row[0]
+def _delete_all(connection: Connection) -> int:
+    connection.execute("DELETE FROM reply_sources")
+    return int(connection.execute("DELETE FROM replies").rowcount)
 
 
 def _owner() -> str:

@@ -5,31 +5,16 @@ The SQL of the tables is written once, in the part of the language that both und
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
-from ..core import StoreError
-
-
-class Cursor(Protocol):
-    """The result of a statement."""
-
-    @property
-    def rowcount(self) -> int:
-        """Number of rows that were written."""
-
-    def fetchone(self) -> Any:
-        """The next row, None after the last."""
-
-    def fetchall(self) -> list[Any]:
-        """The rows that are left."""
-
-    def __iter__(self) -> Iterator[Any]:
-        """The rows that are left, one by one."""
+from ..core import StoreError, erased_name
+from ._tables import Forgets, Tables
 
 
 class Connection(Protocol):
@@ -39,10 +24,10 @@ class Connection(Protocol):
     def in_transaction(self) -> bool:
         """True between the beginning of a transaction and its end."""
 
-    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Cursor:
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Any:
         """Run one statement."""
 
-    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> Cursor:
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> Any:
         """Run one statement for each set of values."""
 
     def close(self) -> None:
@@ -51,80 +36,6 @@ class Connection(Protocol):
 
 Work = Callable[[Connection], Any]
 Done = Callable[[Any, BaseException | None], None]
-C = TypeVar("C", bound=Connection)
-
-
-@dataclass(frozen=True, slots=True)
-class Forgets:
-    """Which rows of a table go with a document, a scope or a person; ``?`` is its name.
-
-    Attributes:
-        table: The table.
-        document: Condition of the rows that go with a document; empty if none do.
-        scope: Condition of the rows that go with a scope; empty if none do.
-        person: Condition of the rows that go with a person; empty if none do. Here and in
-            ``becomes``, ``:name`` is the person's name, ``:erased`` the hash that stands for it.
-        counts: What these rows are in the counts of ``ragwright forget``; empty: not counted.
-        becomes: What is set in such rows instead of deleting them; ``?`` as in the conditions.
-        local: True for a table of SQLite files alone.
-    """
-
-    table: str
-    document: str = ""
-    scope: str = ""
-    person: str = ""
-    counts: str = ""
-    becomes: str = ""
-    local: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """A table whose rows are added and then stay as they are: triggers refuse anything else.
-
-    Conditions are SQL over ``NEW`` and ``OLD``, the row after and before a change.
-
-    Attributes:
-        table: The table.
-        change: Condition of a change that is allowed.
-        removal: Condition of a row that may be deleted.
-    """
-
-    table: str
-    change: str
-    removal: str
-
-
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """Tables of one subject.
-
-    Attributes:
-        name: Name of the subject; a schema of PostgreSQL ends with it.
-        statements: Statements that make the tables; the first one makes the table that identifies
-            files of this program.
-        version: Schema version; files and schemas of another version are refused.
-        local: Statements that make further tables, in SQLite files alone.
-        damaged: Hint if a file is damaged: what to do, and what that loses.
-        rebuild: Hint if a file is of another version; empty: move its folder away and ingest.
-        side_by_side: True if several processes may write at the same moment, where the database
-            allows it; otherwise they take turns.
-        moved: Table -> the end of the statement, from ``ON CONFLICT``, that copies its rows to
-            another database: what happens to a row that is there already.
-        forgets: What goes with a document, a scope or a person, in the order of deleting.
-        appended: Tables whose rows never change.
-    """
-
-    name: str
-    statements: Sequence[str]
-    version: int
-    local: Sequence[str] = ()
-    damaged: str = ""
-    rebuild: str = ""
-    side_by_side: bool = False
-    moved: Mapping[str, str] = field(default_factory=dict)
-    forgets: Sequence[Forgets] = ()
-    appended: Sequence[Appended] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +65,6 @@ class Database(ABC):
         name: Its name in messages.
         where: Where it is, without secrets.
         read_only: True if it cannot be written. Then it is read as it is.
-        takes_turns: True if only one writes at a time.
         remote: True if a statement may have to wait for a network.
     """
 
@@ -162,7 +72,6 @@ class Database(ABC):
     name: str
     where: str
     read_only: bool = False
-    takes_turns: bool = True
     remote: bool = False
 
     @abstractmethod
@@ -178,8 +87,8 @@ class Database(ABC):
         """
 
     @abstractmethod
-    def begin(self, connection: Connection, *, alone: bool = True) -> None:
-        """Begin a transaction that writes; waits for its turn if ``alone``."""
+    def begin(self, connection: Connection) -> None:
+        """Begin a transaction that writes; waits for its turn: one writes at a time."""
 
     @abstractmethod
     def begin_reading(self, connection: Connection) -> None:
@@ -200,14 +109,6 @@ class Database(ABC):
     @abstractmethod
     def size(self) -> int:
         """Bytes on disk, 0 where nothing could be made."""
-
-    @abstractmethod
-    def used(self, connection: Connection) -> int:
-        """Bytes that stored content takes, without free space."""
-
-    @abstractmethod
-    def impatient(self, connection: Connection) -> AbstractContextManager[None]:
-        """While it is open, statements do not wait long for other writers."""
 
     def in_memory(self) -> Connection:
         """A connection to an empty temporary database with the same tables."""
@@ -268,3 +169,73 @@ def one_to_forget(
             hint="an empty name would match everything that belongs to nobody; check the variable",
         )
     return name
+
+
+_MARKS = re.compile(r"\?|:name\b|:erased\b")
+
+
+def forget(
+    database: Database,
+    *,
+    source: str | None = None,
+    scope: str | None = None,
+    person: str | None = None,
+) -> Mapping[str, int]:
+    """Purge a document, a scope or a person in one transaction; overwrite what was deleted.
+
+    Returns the number of rows by what they are: ``rows`` of runs, ``outputs``, printed ``jobs``.
+
+    Raises:
+        StoreError: Not exactly one is named, the name is empty, or the database cannot be
+            written.
+        StoreBusyError: Another process holds the database, or still reads what was deleted.
+    """
+    name = one_to_forget(source, scope, person)
+    database.require_writable()
+    counts: dict[str, int] = {}
+    with database.transaction() as connection:
+        for rule, condition in _rules(database, source, scope, person):
+            change = f"DELETE FROM {rule.table}"  # noqa: S608
+            if rule.becomes:
+                change = f"UPDATE {rule.table} SET {rule.becomes}"  # noqa: S608
+            cursor = connection.execute(*_filled(f"{change} WHERE {condition}", name))
+            if rule.counts:
+                counts[rule.counts] = counts.get(rule.counts, 0) + cursor.rowcount
+    with closing(database.connect()) as connection:
+        database.scrub(connection)
+    return counts
+
+
+def kept_of_person(database: Database, person: str) -> Mapping[str, int]:
+    """Count what :func:`forget` would purge of a person; nothing is changed.
+
+    Raises:
+        StoreError: The name is empty, or the database cannot be read.
+    """
+    one_to_forget(person=person)
+    counts: dict[str, int] = {}
+    with closing(database.connect()) as connection, database.explained():
+        for rule, condition in _rules(database, None, None, person):
+            if rule.counts:
+                query = f"SELECT count(*) FROM {rule.table} WHERE {condition}"  # noqa: S608
+                number = connection.execute(*_filled(query, person)).fetchone()[0]
+                counts[rule.counts] = counts.get(rule.counts, 0) + int(number)
+    return counts
+
+
+def _rules(
+    database: Database, source: str | None, scope: str | None, person: str | None
+) -> Iterator[tuple[Forgets, str]]:
+    """The rules that apply, each with its condition."""
+    for rule in database.tables.forgets:
+        named = ((source, rule.document), (scope, rule.scope), (person, rule.person))
+        condition = next(condition for name, condition in named if name is not None)
+        if condition and not (database.remote and rule.local):
+            yield rule, condition
+
+
+def _filled(statement: str, name: str) -> tuple[str, list[str]]:
+    """A statement with ``?`` in place of its marks, and their values."""
+    marks = _MARKS.findall(statement)
+    values = [erased_name(name) if mark == ":erased" else name for mark in marks]
+    return _MARKS.sub("?", statement), values

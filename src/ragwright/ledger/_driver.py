@@ -11,20 +11,6 @@ from ..core import require
 
 
 @lru_cache(maxsize=1)
-def number_loader() -> Any:
-    """Reads sums as Python's numbers rather than as decimals."""
-    adapt = require("psycopg.adapt", "pg", "a shared PostgreSQL database")
-
-    class NumberLoader(adapt.Loader):  # type: ignore[misc, name-defined]
-        def load(self, data: Any) -> int | float:
-            """A whole number where it is one."""
-            text = bytes(data).decode()
-            return float(text) if "." in text or text == "NaN" else int(text)
-
-    return NumberLoader
-
-
-@lru_cache(maxsize=1)
 def watching() -> Any:
     """The driver's connection, which gives up a server that has stopped answering.
 

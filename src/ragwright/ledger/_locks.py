@@ -27,8 +27,8 @@ except ImportError:  # pragma: no cover - not a POSIX system
 
 _LOCKS = fcntl is not None
 
-_EVERY = 0.05
-"""Most seconds between two tries."""
+_EVERY = 0.01
+"""Seconds between two tries."""
 
 _SHORTEST_TRY = 0.05
 """Least seconds to try: checking whether a lock is held takes it for an instant."""
@@ -41,9 +41,6 @@ _PATIENCE = 30.0
 
 _HELD: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
 """Folders whose shared lock this context holds: work within work does not queue for it again."""
-
-_YEAR_3000 = 32_503_680_000
-"""Times after this are invalid; datetime cannot represent all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +70,14 @@ class LockHolder:
     @property
     def alive(self) -> bool:
         """True if the process may still run; always for one on another machine."""
-        if self.host != socket.gethostname():
-            return True
+        if not self.pid or self.host != socket.gethostname():
+            return bool(self.pid)
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
             return False
         except (PermissionError, OverflowError):
-            return True
+            pass
         return True
 
     def __str__(self) -> str:
@@ -92,6 +89,25 @@ class LockHolder:
             f"{self.what!r}, process {self.pid} on {self.host}, since {since} ({self.command})"
             f"{'' if self.alive else '; it has ended, but a child process still runs'}"
         )
+
+
+def wait_until(done: Callable[[], bool], wait: float) -> bool:
+    """Ask again and again until it is done; False if it is not after these seconds."""
+    end = time.monotonic() + wait
+    while not done():
+        if time.monotonic() > end:
+            return False
+        time.sleep(_EVERY)
+    return True
+
+
+def _locked(handle: int, kind: int) -> bool:
+    """Take a lock of the system; False if another process holds one that excludes it."""
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class FileLock:
@@ -134,15 +150,19 @@ class FileLock:
         self._require()
         self._path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        taken = False
         try:
-            taken = self._take(handle)
-        finally:
-            if not taken:
-                os.close(handle)
+            taken = wait_until(
+                lambda: self._tried(handle, fcntl.LOCK_EX), max(self._wait, _SHORTEST_TRY)
+            )
+        except BaseException:
+            os.close(handle)
+            raise
         if taken:
             self._handle = handle
-            self._write_holder(LockHolder(self._word.what, *_process(), since=self._clock()))
+            holder = LockHolder(self._word.what, *_process(), since=self._clock())
+            self._write_holder(holder)
+        else:
+            os.close(handle)
         return taken
 
     def release(self) -> None:
@@ -211,29 +231,15 @@ class FileLock:
                 hint="run it on Linux or macOS",
             )
 
-    def _take(self, handle: int) -> bool:
-        until = time.monotonic() + max(self._wait, _SHORTEST_TRY)
-        pause = _SHORTEST_TRY / 8
-        while not self._tried(handle, fcntl.LOCK_EX):
-            left = until - time.monotonic()
-            if left <= 0:
-                return False
-            time.sleep(min(pause, left))
-            pause = min(2 * pause, _EVERY)
-        return True
-
     def _tried(self, handle: int, kind: int) -> bool:
         try:
-            fcntl.flock(handle, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+            return _locked(handle, kind)
         except OSError as error:
             raise self._error(
                 f"the file system gives no lock: {error.strerror}",
                 where=str(self._path),
                 hint="move the project folder to a local disk",
             ) from error
-        return True
 
     def _write_holder(self, word: LockHolder) -> None:
         """Write the holder into the file; a full disk does not prevent the lock."""
@@ -244,14 +250,9 @@ class FileLock:
 
     def _current_holder(self) -> LockHolder:
         """The holder named in the file, if it can be the present one."""
-        until = time.monotonic() + _NAMING
-        while True:
-            word = _read_holder(self._path)
-            if word is not None and word.alive:
-                return word
-            if time.monotonic() > until:  # left by a process that ended without clearing it
-                return word if word is not None and word.shared else LockHolder()
-            time.sleep(_EVERY)
+        wait_until(lambda: _read_holder(self._path).alive, _NAMING)
+        word = _read_holder(self._path)  # left by a process that ended without clearing it?
+        return word if word.alive or word.shared else LockHolder()
 
 
 @contextmanager
@@ -274,21 +275,16 @@ def folder_locked(folder: Path, what: str, *, wait: float = 30.0) -> Iterator[No
         yield
         return
     handle = os.open(folder, os.O_RDONLY)
-    until = time.monotonic() + wait
     try:
+        held = True
         with suppress(OSError):  # a file system without locks
-            while True:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > until:
-                        raise StoreBusyError(
-                            f"{what}: another process holds the folder",
-                            where=str(folder),
-                            hint=f"waited {wait:g} s; try again",
-                        ) from None
-                    time.sleep(_EVERY / 5)
+            held = wait_until(lambda: _locked(handle, fcntl.LOCK_EX), wait)
+        if not held:
+            raise StoreBusyError(
+                f"{what}: another process holds the folder",
+                where=str(folder),
+                hint=f"waited {wait:g} s; try again",
+            )
         yield
     finally:
         os.close(handle)
@@ -410,42 +406,29 @@ class WorkLock:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError:
             return -1
-        until = time.monotonic() + wait
-        held = False
         try:
-            while not held:
-                held = (within or _free(self._turn)) and _shares(handle)
-                if not held and time.monotonic() > until:
-                    holder = FileLock(self._turn, "").holder() or FileLock(self._path, "").holder()
-                    raise StoreBusyError(
-                        f"the project is held by {holder or LockHolder()}",
-                        where=str(self._folder.parent),
-                        hint=f"waited {wait:g} s; run it again when that has ended",
-                    )
-                if not held:
-                    time.sleep(_EVERY)
+            held = wait_until(
+                lambda: (within or _free(self._turn)) and _locked(handle, fcntl.LOCK_SH), wait
+            )
         except OSError:  # a file system without locks
+            os.close(handle)
             return -1
-        finally:
-            if not held:
-                os.close(handle)
+        if not held:
+            os.close(handle)
+            holder = FileLock(self._turn, "").holder() or FileLock(self._path, "").holder()
+            raise StoreBusyError(
+                f"the project is held by {holder or LockHolder()}",
+                where=str(self._folder.parent),
+                hint=f"waited {wait:g} s; run it again when that has ended",
+            )
         return handle
 
     def _workers(self) -> Iterator[LockHolder]:
         """The processes named in the files that may still be running."""
         for path in sorted(self._folder.glob("*.json")):
             word = _read_holder(path)
-            if word is not None and word.alive:
+            if word.alive:
                 yield word
-
-
-def _shares(handle: int) -> bool:
-    """Take a shared lock; False if another process holds it exclusively."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _free(path: Path) -> bool:
@@ -455,7 +438,7 @@ def _free(path: Path) -> bool:
     except OSError:  # nobody has held it yet
         return True
     try:
-        return _shares(handle)
+        return _locked(handle, fcntl.LOCK_SH)
     finally:
         os.close(handle)
 
@@ -479,12 +462,12 @@ def _masked_words(words: Sequence[str]) -> Iterator[str]:
         after = after or word.startswith("-")
 
 
-def _read_holder(path: Path) -> LockHolder | None:
-    """The content of the file, None if it is invalid or being written."""
+def _read_holder(path: Path) -> LockHolder:
+    """The content of the file; nobody if it is invalid or being written."""
     try:
         body = json.loads(path.read_text("utf-8"))
         word = LockHolder(**{member.name: body[member.name] for member in fields(LockHolder)})
-        word = replace(word, pid=int(word.pid), since=float(word.since))
+        time.gmtime(word.since)
+        return replace(word, pid=int(word.pid))
     except (OSError, ValueError, TypeError, KeyError, OverflowError):
-        return None
-    return word if word.pid > 0 and 0 <= word.since < _YEAR_3000 else None
+        return LockHolder()

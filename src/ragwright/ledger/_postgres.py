@@ -22,8 +22,9 @@ from ..core import (
     text_hash,
     without_secret,
 )
-from ._database import Connection, Database, SharedPlace, Tables
-from ._driver import number_loader, watching
+from ._database import Connection, Database, SharedPlace
+from ._driver import watching
+from ._tables import Tables
 
 _VERSION_TABLE = "ragwright_version"
 """Table of each schema that holds its version."""
@@ -87,7 +88,6 @@ class PostgresDatabase(Database):
         self.schema = f"{place.schema}_{tables.name}"
         self.name = f"schema {self.schema}"
         self.where = f"{place.address} ({self.name})"
-        self.takes_turns = not tables.side_by_side
         self.patience = place.patience
         self._away_since: float | None = None
         self._silent_until = 0.0  # callers that queued while it was tried do not try it too
@@ -162,7 +162,8 @@ class PostgresDatabase(Database):
         try:
             raw.alive = self._alive
             raw.patience = self.patience
-            raw.adapters.register_loader("numeric", number_loader())
+            # sums of whole numbers, which are decimals there
+            raw.adapters.register_loader("numeric", self._psycopg.types.numeric.IntLoader)
             settings = {**_SETTINGS, "search_path": f'"{self.schema}"'}
             calls = ", ".join(
                 f"set_config('{name}', ${i + 1}, false)" for i, name in enumerate(settings)
@@ -198,11 +199,10 @@ class PostgresDatabase(Database):
 
     # -- transactions ----------------------------------------------------------------------
 
-    def begin(self, connection: Connection, *, alone: bool = True) -> None:
-        """Begin a transaction that writes; waits for its turn if ``alone``."""
+    def begin(self, connection: Connection) -> None:
+        """Begin a transaction that writes; waits for its turn: one writes at a time."""
         connection.execute("BEGIN")
-        shared = "" if alone or self.takes_turns else "_shared"
-        connection.execute(f"SELECT pg_advisory_xact_lock{shared}(?)", (self._turn,))
+        connection.execute("SELECT pg_advisory_xact_lock(?)", (self._turn,))
 
     def begin_reading(self, connection: Connection) -> None:
         """Begin a transaction that reads one state."""
@@ -212,17 +212,6 @@ class PostgresDatabase(Database):
         """Rows of a query, some in memory at a time."""
         assert isinstance(connection, PostgresConnection)
         return connection.stream(sql, values)
-
-    @contextmanager
-    def impatient(self, connection: Connection) -> Iterator[None]:
-        """While it is open, statements do not wait long for other writers."""
-        with self.explained():
-            connection.execute("SET lock_timeout = '200ms'")
-        try:
-            yield
-        finally:
-            with suppress(self._psycopg.Error):
-                connection.execute(f"SET lock_timeout = '{_SETTINGS['lock_timeout']}'")
 
     # -- errors ----------------------------------------------------------------------------
 
@@ -308,8 +297,7 @@ class PostgresDatabase(Database):
 
     def _make(self, connection: Connection) -> None:
         """Make the tables: all in one transaction, by one process."""
-        connection.execute("BEGIN")
-        connection.execute("SELECT pg_advisory_xact_lock(?)", (self._turn,))
+        self.begin(connection)
         if self._stored_version(connection) is None:  # somebody else may have made them meanwhile
             schema = connection.execute(
                 "SELECT 1 FROM pg_namespace WHERE nspname = ?", (self.schema,)
@@ -343,14 +331,6 @@ class PostgresDatabase(Database):
                 ).fetchone()
         finally:
             connection.close()
-        return int(row[0])
-
-    def used(self, connection: Connection) -> int:
-        """Bytes of stored replies, with what a row takes beside its body."""
-        with self.explained():
-            row = connection.execute(
-                "SELECT coalesce(sum(octet_length(body) + 500), 0) FROM replies"
-            ).fetchone()
         return int(row[0])
 
     def scrub(self, connection: Connection) -> None:

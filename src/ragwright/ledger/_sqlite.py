@@ -6,16 +6,16 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..core import SchemaVersionError, StoreBusyError, StoreDamagedError, StoreError
-from ._database import Connection, Database, Tables
+from ..core import SchemaVersionError, StoreBusyError, StoreDamagedError
+from ._database import Connection, Database
 from ._kept_files import file_error, reading_connection, writable
+from ._tables import Tables
 
 _BUSY_SECONDS = 30.0
-_PATIENCE_MS = 200
 
 
 def sqlite_version() -> str:
@@ -33,48 +33,41 @@ class SqliteDatabase(Database):
         path: The file; made where it is missing.
         tables: What it holds.
         power_safe: Wait for the disk at each commit.
-        keep: Keep the connection that checked the file for the first who wants one, because to
-            read a schema takes half a millisecond; then the database must be closed.
     """
 
-    def __init__(
-        self, path: Path, tables: Tables, power_safe: bool = False, *, keep: bool = False
-    ) -> None:
+    def __init__(self, path: Path, tables: Tables, power_safe: bool = False) -> None:
         self.path = path
         self.tables = tables
         self.name = path.name
         self.where = str(path)
         self._power_safe = power_safe
-        self._kept: list[sqlite3.Connection] = []
         self.read_only = not writable(path)
-        if not self.read_only:
-            self._make()
         with self.explained():
-            connection = self._reading() if self.read_only else self._opened()
-        try:
-            new = self._check(connection)  # before anything is written
-            if not self.read_only:
-                self._prepare(connection)
-            if new:
-                self._make_tables(connection)
-            if keep and not self.read_only:
-                self._kept.append(connection)
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise self._error(error) from error
-        except OSError as error:
-            raise file_error(error, path) from error
-        finally:
-            if connection not in self._kept:
-                connection.close()
+            if self.read_only:
+                connection = self._reading()
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if not path.exists():
+                    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+                connection = self._opened()
+            with closing(connection):
+                new = self._check(connection)  # before anything is written
+                if not self.read_only:
+                    self._prepare(connection)
+                if new:
+                    self._make_tables(connection)
 
     def _make_tables(self, connection: sqlite3.Connection) -> None:
         """Make the tables of a new file, unless another process has made them meanwhile."""
         with connection:
             connection.execute("BEGIN IMMEDIATE")
             if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
-                for statement in _statements(self.tables):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {self.tables.version}")
+                self._lay_out(connection)
+
+    def _lay_out(self, connection: sqlite3.Connection) -> None:
+        for statement in _statements(self.tables):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {self.tables.version}")
 
     def _check(self, connection: sqlite3.Connection) -> bool:
         """Refuse another program's file, and another version; True if the file is new."""
@@ -108,26 +101,13 @@ class SqliteDatabase(Database):
         """
         try:
             yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise self._error(error) from error
-
-    def _error(self, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
-        return file_error(error, self.path, damaged=self.tables.damaged)
-
-    def _make(self) -> None:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            if not self.path.exists():
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise file_error(error, self.path) from error
+        except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
+            raise file_error(error, self.path, damaged=self.tables.damaged) from error
 
     def connect(self) -> sqlite3.Connection:
         """A connection of its own; usable from any one thread at a time."""
         if self.read_only:
             return self._reading()
-        with suppress(IndexError):
-            return self._kept.pop()
         with self.explained():
             connection = self._opened()
             try:
@@ -147,11 +127,6 @@ class SqliteDatabase(Database):
         connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
         _with_clock(connection)
 
-    def close(self) -> None:
-        """Close the connection that was kept; safe to call twice."""
-        while self._kept:
-            self._kept.pop().close()
-
     def _reading(self) -> sqlite3.Connection:
         if self.path.exists():
             with self.explained():
@@ -163,12 +138,10 @@ class SqliteDatabase(Database):
     def in_memory(self) -> sqlite3.Connection:
         """A connection to an empty temporary database with the same tables."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        for statement in _statements(self.tables):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {self.tables.version}")
+        self._lay_out(connection)
         return _with_clock(connection)
 
-    def begin(self, connection: Connection, *, alone: bool = True) -> None:
+    def begin(self, connection: Connection) -> None:
         """Begin a transaction that writes; SQLite has one writer at a time."""
         connection.execute("BEGIN IMMEDIATE")
 
@@ -200,25 +173,6 @@ class SqliteDatabase(Database):
     def size(self) -> int:
         """Bytes of the file, 0 where it could not be made."""
         return self.path.stat().st_size if self.path.exists() else 0
-
-    def used(self, connection: Connection) -> int:
-        """Bytes of the file that are in use."""
-        with self.explained():
-            pages, free, each = (
-                connection.execute(f"PRAGMA {name}").fetchone()[0]
-                for name in ("page_count", "freelist_count", "page_size")
-            )
-        return int((pages - free) * each)
-
-    @contextmanager
-    def impatient(self, connection: Connection) -> Iterator[None]:
-        """While it is open, statements do not wait long for other writers."""
-        patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
-        connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
-        try:
-            yield
-        finally:
-            connection.execute(f"PRAGMA busy_timeout = {patience}")
 
 
 def _statements(tables: Tables) -> Iterator[str]:

@@ -18,11 +18,10 @@ _MOST_A_COMMIT = 512
 
 
 class _Piece(NamedTuple):
-    """Work, the callback for its result, and the key whose rows it writes."""
+    """Work, and the callback for its result."""
 
     work: Work
     done: Done
-    key: str
 
 
 class Writer:
@@ -36,14 +35,10 @@ class Writer:
     Args:
         database: What it writes to.
         connection: Connection to use instead; the writer closes it.
-        reads: True if the work only reads: what waits is asked for in one transaction.
     """
 
-    def __init__(
-        self, database: Database, connection: Connection | None = None, *, reads: bool = False
-    ) -> None:
+    def __init__(self, database: Database, connection: Connection | None = None) -> None:
         self._database = database
-        self._reads = reads
         self._queue: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
         # here, so that a failure is raised to the opener
         self._connection = connection or database.connect()
@@ -52,17 +47,12 @@ class Writer:
         self._lock = threading.Lock()
         self._thread.start()
 
-    def submit(self, work: Work, done: Done, *, key: str = "") -> None:
-        """Queue work; ``done(result, error)`` is called on the writer's thread.
-
-        Work that names its ``key`` touches rows of that key alone: where several processes write
-        side by side, a transaction takes keys in their order, so that no two wait for each other.
-        Other work is done while nobody else writes.
-        """
+    def submit(self, work: Work, done: Done) -> None:
+        """Queue work; ``done(result, error)`` is called on the writer's thread."""
         with self._lock:  # nothing is queued behind the end mark, where it would never run
             if self._closed:
                 raise StoreError("the store is closed", where=self._database.where)
-            self._queue.put(_Piece(work, done, key))
+            self._queue.put(_Piece(work, done))
 
     def call(self, work: Callable[[Connection], T]) -> T:
         """Do work and wait for its commit."""
@@ -100,32 +90,19 @@ class Writer:
     def _run(self) -> None:
         closing = False
         while not closing:
-            batch: list[_Piece] = []
-            item = self._queue.get()
-            while True:
-                if item is None:
-                    closing = True
-                    break
-                batch.append(item)
-                if len(batch) >= _MOST_A_COMMIT:
-                    break
-                try:
-                    item = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-            if batch:
-                self._commit(batch)
+            items = [self._queue.get()]
+            with suppress(queue.Empty):
+                while items[-1] is not None and len(items) < _MOST_A_COMMIT:
+                    items.append(self._queue.get_nowait())
+            closing = items[-1] is None
+            self._commit([item for item in items if item is not None])
         self._connection.close()
 
     def _commit(self, batch: list[_Piece]) -> None:
-        places = list(range(len(batch)))
-        if not self._database.takes_turns and all(piece.key for piece in batch):
-            places.sort(key=lambda at: batch[at].key)  # what is about one key keeps its order
-        results: list[tuple[Any, BaseException | None]] = [(None, None)] * len(batch)
         try:
-            self._begin(batch)
-            for at in places:
-                results[at] = (batch[at].work(self._connection), None)
+            self._database.begin(self._connection)
+            results: list[tuple[Any, BaseException | None]]
+            results = [(piece.work(self._connection), None) for piece in batch]
             self._connection.execute("COMMIT")
         except Exception:  # rare: again one by one, to find the bad one
             self._roll_back()
@@ -135,43 +112,29 @@ class Writer:
                 piece.done(result, failure)
 
     def _piecewise(self, batch: list[_Piece]) -> list[tuple[Any, BaseException | None]]:
-        """Each piece by itself: no savepoints, which a full disk would lose too."""
+        """Do each piece by itself: no savepoints, which a full disk would lose too."""
         results: list[tuple[Any, BaseException | None]] = []
-        busy: Exception | None = None
+        busy: StoreError | None = None
         for piece in batch:
             try:
                 if busy is not None:  # each piece would wait as long as the first, in vain
                     raise busy
-                self._begin([piece])
-                result = piece.work(self._connection)
-                self._connection.execute("COMMIT")
+                with self._database.explained():
+                    self._database.begin(self._connection)
+                    result = piece.work(self._connection)
+                    self._connection.execute("COMMIT")
                 results.append((result, None))
             except Exception as error:
                 self._roll_back()
-                typed = self._typed(error)
-                if isinstance(typed, StoreBusyError | StoreUnreachableError):
+                if isinstance(error, StoreBusyError | StoreUnreachableError):
                     busy = error
-                results.append((None, typed))
+                results.append((None, error))
         return results
-
-    def _begin(self, batch: list[_Piece]) -> None:
-        if self._reads:
-            self._database.begin_reading(self._connection)
-        else:
-            alone = not all(piece.key for piece in batch)
-            self._database.begin(self._connection, alone=alone)
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:  # SQLite has done it itself where the disk is full
             with suppress(Exception):
                 self._connection.execute("ROLLBACK")
-
-    def _typed(self, error: Exception) -> BaseException:
-        try:
-            with self._database.explained():
-                raise error
-        except Exception as typed:
-            return typed
 
 
 def committed() -> tuple[asyncio.Future[Any], Callable[[Any, BaseException | None], None]]:

@@ -207,7 +207,7 @@ class ServeKeys:
         )
 
         def work(connection: Connection) -> int:
-            return connection.execute(update, (name,)).rowcount
+            return int(connection.execute(update, (name,)).rowcount)
 
         if not self._write_everywhere(work):
             raise self._unknown(name)

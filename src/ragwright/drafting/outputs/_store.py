@@ -83,7 +83,7 @@ class Outputs(OutputTable):
             db.execute(f"DELETE FROM corrections WHERE number IN ({of_feedback})", before)  # noqa: S608
             for table in _OF_A_BATCH:
                 cursor = db.execute(f"DELETE FROM {table} WHERE batch IN ({aged})", before)  # noqa: S608
-        return cursor.rowcount
+        return int(cursor.rowcount)
 
     def add(self, batch: NewBatch, origin: Origin | None = None) -> int:
         """Store a batch in one transaction; return its number, one more than the last.
