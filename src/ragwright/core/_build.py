@@ -1,4 +1,4 @@
-"""Option records: each room declares its settings once, as data, and they are built from it.
+"""Option records: each room declares its settings once, as data, and pydantic builds them.
 
 A room's options are a frozen dataclass whose fields are made with :func:`option`. The
 project file, ``--set``, the documentation and the rebuild rule are all derived from them.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import operator
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -30,9 +29,9 @@ def option(
         doc: One sentence for the reference page.
         when: ``index`` where a change needs a rebuild, ``query`` where it does not.
         example: A value, as YAML, for messages; empty where the type shows one.
-        limits: Bounds checked at the door: ``ge``, ``le``, ``gt``, ``lt``, ``min_length``.
+        limits: Bounds that pydantic checks: ``ge``, ``le``, ``gt``, ``lt``, ``min_length``.
     """
-    metadata = {"doc": doc, "when": when, "example": example, "limits": limits}
+    metadata = {"doc": doc, "when": when, "example": example, **limits}
     if callable(default):
         return dataclasses.field(default_factory=default, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -53,21 +52,17 @@ class NamedOptions:
 
 T = TypeVar("T")
 
-_BOUNDS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "ge": ("at least", operator.ge),
-    "gt": ("above", operator.gt),
-    "le": ("at most", operator.le),
-    "lt": ("below", operator.lt),
-    "min_length": ("of a length of at least", lambda value, limit: len(value) >= limit),
-}
-"""The text for each bound, and a function that checks a value against it."""
 
-_known_hints = cache(typing.get_type_hints)
+_UNKNOWN = "unexpected_keyword_argument"
+"""pydantic's type of an unknown key: it is reported before a missing one, which it may mean."""
 
 
-def _hints(kind: Any) -> Mapping[str, Any]:
-    """Types of the fields of a record; every trial of a sweep reads all sections again."""
-    return _known_hints(kind)
+@cache
+def _adapter(kind: Any) -> Any:
+    """What reads a record; a sweep reads all sections again for each trial."""
+    from pydantic import ConfigDict, TypeAdapter
+
+    return TypeAdapter(kind | None, config=ConfigDict(extra="forbid"))
 
 
 def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, ...]) -> T:
@@ -83,6 +78,8 @@ def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, .
         ConfigError: Unknown key (the nearest is named), wrong type or value out of bounds,
             with file and line.
     """
+    from pydantic import ValidationError
+
     if values is None:
         values = {}
     if not isinstance(values, Mapping):
@@ -91,28 +88,76 @@ def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, .
             where=placed.where(*path),
             hint=f"for example {_example(path, _mapping_of(kind))}",
         )
-    fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    hints = _hints(kind)
-    arguments: dict[str, Any] = {}
-    for key, value in values.items():
-        if key not in fields:
-            raise unknown_key(key, fields, placed, (*path, key))
-        arguments[key] = _valid_value(fields[key], hints[key], value, placed, (*path, key))
-    missing = [name for name, field in fields.items() if name not in arguments and _needed(field)]
-    if missing:
-        raise ConfigError(
-            f"{'.'.join(path)} needs the key {missing[0]!r}", where=placed.where(*path)
-        )
+    hints = typing.get_type_hints(kind)
+    arguments = {
+        key: _in_shape(hints.get(key), value, placed, (*path, key)) for key, value in values.items()
+    }
     try:
-        return kind(**arguments)
+        built: T = _adapter(typing.cast("Any", kind)).validate_python(arguments)
+    except ValidationError as error:
+        faults = sorted(error.errors(), key=lambda fault: fault["type"] != _UNKNOWN)
+        raise _explain(faults[0], kind, placed, path) from error
     except RagwrightError as error:
         raise ConfigError(
             error.what, where=error.where or placed.where(*path), hint=error.hint
         ) from error
+    return built
+
+
+def _in_shape(hint: Any, value: Any, placed: Placed, path: tuple[str, ...]) -> Any:
+    """A plain value as its type wants it: inner records, one value for a list, empty for none."""
+    if _is_record(hint):
+        return build_options(hint, value, placed, path)
+    if typing.get_origin(hint) is tuple:
+        items = [value] if isinstance(value, str | int | float) else value
+        item = typing.get_args(hint)[0]
+        if _is_record(item) and isinstance(items, list):
+            return [
+                build_options(item, each, placed, (*path, str(at))) for at, each in enumerate(items)
+            ]
+        return items
+    return "" if value is None and hint is str else value
+
+
+def _explain(
+    fault: Mapping[str, Any], kind: Any, placed: Placed, path: tuple[str, ...]
+) -> ConfigError:
+    """The error for what pydantic found, in terms of YAML."""
+    key = str(fault["loc"][0])
+    here, sentence, bad = (*path, key), fault["msg"], fault["input"]
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    if fault["type"] == _UNKNOWN:
+        return unknown_key(key, fields, placed, here)
+    if fault["type"] == "missing":
+        return ConfigError(f"{'.'.join(path)} needs the key {key!r}", where=placed.where(*path))
+    for python, plain in _PLAIN_WORDS.items():
+        sentence = sentence.replace(python, plain)
+    hint = typing.get_type_hints(kind)[key]
+    near = difflib.get_close_matches(bad, _allowed(hint), n=1) if isinstance(bad, str) else []
+    return ConfigError(
+        f"{'.'.join(here)} {sentence.partition(', unable to')[0]}, not {_kind(bad)}",
+        where=placed.where(*here),
+        hint=f"did you mean {near[0]!r}?" if near else _advice(fields[key], hint, here),
+    )
+
+
+_PLAIN_WORDS: Mapping[str, str] = {
+    "Input should be": "must be",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+    "less than": "below",
+    "a valid string": "text",
+    "a valid integer": "a whole number",
+    "a valid tuple": "a list",
+    "a valid dictionary": "a mapping",
+    "a valid ": "a ",
+}
+"""pydantic's words, and YAML's."""
 
 
 def unknown_key(
-    key: str, known: typing.Iterable[str], placed: Placed, path: tuple[str, ...]
+    key: str, known: Iterable[str], placed: Placed, path: tuple[str, ...]
 ) -> ConfigError:
     """The error for an unknown key, with the nearest known ones."""
     names = sorted(known)
@@ -133,23 +178,17 @@ def described_options(
     kind: type[Any], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, str, Any, str]]:
     """(key, when, default, sentence) of every option, nested records included."""
-    hints = _hints(kind)
+    hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
-        nested = hints[field.name]
-        key = (*path, field.name)
-        if dataclasses.is_dataclass(nested) and isinstance(nested, type):
+        nested, key = hints[field.name], (*path, field.name)
+        if _is_record(nested):
             yield from described_options(nested, key)
             continue
-        if field.default_factory is not dataclasses.MISSING:
-            default = field.default_factory()
-        else:
-            default = field.default
-        meta = field.metadata
-        doc = meta.get("doc", "")
+        doc = field.metadata.get("doc", "")
         allowed = [value for value in _allowed(nested) if value]
         if any(value not in doc for value in allowed):
             doc = f"{doc} Allowed: {', '.join(allowed)}."
-        yield ".".join(key), meta.get("when", "query"), default, doc
+        yield ".".join(key), field.metadata.get("when", "query"), _default(field), doc
 
 
 def changed_options(record: Any) -> dict[str, Any]:
@@ -157,16 +196,10 @@ def changed_options(record: Any) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            inner = changed_options(value)
-            if inner:
+        if dataclasses.is_dataclass(value):
+            if inner := changed_options(value):
                 changes[field.name] = inner
-            continue
-        if field.default_factory is not dataclasses.MISSING:
-            default = field.default_factory()
-        else:
-            default = field.default
-        if value != default:
+        elif value != _default(field):
             changes[field.name] = _plain_list(value) if isinstance(value, tuple) else value
     return changes
 
@@ -176,43 +209,14 @@ def _plain_list(values: tuple[Any, ...]) -> list[Any]:
     return [changed_options(v) if dataclasses.is_dataclass(v) else v for v in values]
 
 
-def _valid_value(
-    field: dataclasses.Field[Any], hint: Any, value: Any, placed: Placed, path: tuple[str, ...]
-) -> Any:
-    from pydantic import TypeAdapter, ValidationError
+def _is_record(hint: Any) -> bool:
+    return isinstance(hint, type) and dataclasses.is_dataclass(hint)
 
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return build_options(hint, value, placed, path)
-    if typing.get_origin(hint) is tuple:
-        if isinstance(value, str | int | float):
-            value = [value]  # a single value in place of a list
-        item = typing.get_args(hint)[0]
-        if dataclasses.is_dataclass(item) and isinstance(item, type) and isinstance(value, list):
-            return tuple(
-                build_options(item, each, placed, (*path, str(at))) for at, each in enumerate(value)
-            )
-    if value is None and hint is str:
-        value = ""
-    limits = {k: v for k, v in field.metadata.get("limits", {}).items() if v is not None}
-    name = ".".join(path)
-    try:
-        valid = TypeAdapter(hint).validate_python(value)
-    except ValidationError as error:
-        first = error.errors()[0]
-        # Report the wrong item of a list, not the whole list.
-        bad = first["input"] if first["loc"] else value
-        raise ConfigError(
-            f"{name}: {_yaml_sentence(first['msg'])}, not {_kind(bad)}",
-            where=placed.where(*path),
-            hint=_meant(bad, hint) or _advice(field, hint, path),
-        ) from error
-    for bound, limit in limits.items():
-        words, kept = _BOUNDS[bound]
-        if valid is not None and not kept(valid, limit):
-            raise ConfigError(
-                f"{name} must be {words} {limit}, not {value!r}", where=placed.where(*path)
-            )
-    return valid
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    """The default of a field, ``dataclasses.MISSING`` if its value must be given."""
+    factory = field.default_factory
+    return field.default if factory is dataclasses.MISSING else factory()
 
 
 def _advice(field: dataclasses.Field[Any], hint: Any, path: tuple[str, ...]) -> str:
@@ -234,14 +238,14 @@ def _mapping_of(kind: type[Any]) -> str:
     """A mapping with the keys that a record needs, or its first two, as YAML on one line."""
     hints = typing.get_type_hints(kind)
     fields = dataclasses.fields(kind)
-    needed = [field for field in fields if _needed(field)]
+    needed = [field for field in fields if _default(field) is dataclasses.MISSING]
     needed += [field for field in fields[:2] if field not in needed]
     pairs = [f"{field.name}: {_value_of(field, hints[field.name])}" for field in needed]
     return "{" + ", ".join(pairs) + "}"
 
 
 def _value_of(field: dataclasses.Field[Any], hint: Any) -> str:
-    """A value of the right type, as YAML: the default where it shows the type."""
+    """A value of the right type, as YAML: the default if it shows the type."""
     default = field.default
     if example := field.metadata.get("example"):
         return str(example)
@@ -249,21 +253,18 @@ def _value_of(field: dataclasses.Field[Any], hint: Any) -> str:
         return f"{default:g}"
     if isinstance(default, str) and default:
         return default
-    if field.name.endswith("model"):
-        return "provider:name"
-    return _value_of_type(hint)
+    return "provider:name" if field.name.endswith("model") else _value_of_type(hint)
+
+
+_SAMPLES: Mapping[Any, str] = {bool: "true", int: "5", float: "0.5"}
 
 
 def _value_of_type(hint: Any) -> str:
     """An example of a type, as YAML."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if hint is bool:
-        return "true"
-    if hint in (int, float):
-        return "5" if hint is int else "0.5"
-    if origin is typing.Literal:
+    if origin is Literal:
         return str(inner[0])
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+    if _is_record(hint):
         return _mapping_of(hint)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "{name: " + _value_of_type(inner[1]) + "}"
@@ -271,45 +272,14 @@ def _value_of_type(hint: Any) -> str:
         return "[" + _value_of_type(inner[0]) + "]"
     if inner:  # a union: the first that is not None
         return _value_of_type(next(member for member in inner if member is not type(None)))
-    return "text"
-
-
-def _meant(value: Any, hint: Any) -> str:
-    """The nearest of the texts that a type allows, as a question; empty where none is near."""
-    near = difflib.get_close_matches(value, _allowed(hint), n=1) if isinstance(value, str) else []
-    return f"did you mean {near[0]!r}?" if near else ""
+    return _SAMPLES.get(hint, "text")
 
 
 def _allowed(hint: Any) -> list[str]:
-    """The texts that a type allows, where it lists them."""
-    parts = [hint]
-    allowed: list[str] = []
-    while parts:
-        part = parts.pop()
-        if typing.get_origin(part) is typing.Literal:
-            allowed += [text for text in typing.get_args(part) if isinstance(text, str)]
-        else:
-            parts += typing.get_args(part)
-    return allowed
-
-
-def _yaml_sentence(message: str) -> str:
-    """A type error in YAML's terms."""
-    sentence = (
-        message.lower()
-        .removeprefix("value error, ")
-        .partition(", unable to")[0]
-        .replace("input should be ", "must be ")
-    )
-    for python, plain in (("tuple", "list"), ("dictionary", "mapping"), ("valid string", "text")):
-        sentence = sentence.replace(f"a valid {python}", f"a {plain}").replace(
-            f"a {python}", f"a {plain}"
-        )
-    return sentence.replace("a text", "text").replace("a valid integer", "a whole number")
-
-
-def _needed(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    """The texts that a type allows, if it lists them."""
+    if typing.get_origin(hint) is Literal:
+        return [text for text in typing.get_args(hint) if isinstance(text, str)]
+    return [text for part in typing.get_args(hint) for text in _allowed(part)]
 
 
 def _kind(value: Any) -> str:
@@ -317,6 +287,4 @@ def _kind(value: Any) -> str:
         return "nothing"
     if isinstance(value, Mapping):
         return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    return repr(value)
+    return "a list" if isinstance(value, list) else repr(value)
