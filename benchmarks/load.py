@@ -35,7 +35,7 @@ from benchmarks.local_postgres import local_postgres
 from benchmarks.publish import Section, Table, publish, section_lines
 from benchmarks.serving import Row, percentile, row, served
 from ragwright import Workbench
-from ragwright.jobs import Gating, Promoting
+from ragwright.jobs import PromotionGate, PromotionOptions
 from ragwright.measure import GateOptions
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
@@ -117,7 +117,7 @@ def promote(folder: Path) -> None:
     with Workbench.open(folder) as bench:
         testset = str(folder / "testsets/main.jsonl")
         _, run = bench.evaluate(testset, "TokenF1")
-        promoting = Promoting(Gating(GateOptions(least=1)), rules_alone=True)
+        promoting = PromotionOptions(PromotionGate(GateOptions(least=1)), rules_alone=True)
         bench.promote(run.run, ["TokenF1>=0.001"], promoting)
 
 

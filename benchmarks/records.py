@@ -36,11 +36,11 @@ COMMAND = "from ragwright.app import main; main()"
 WORK = """
 import json, sys, time
 from ragwright import Workbench
-from ragwright.drafting import Refreshing
+from ragwright.drafting import RefreshOptions
 with Workbench.open(sys.argv[1]) as bench:
     records = bench.records
     started = time.perf_counter()
-    report = records.refresh(Refreshing(index=False, engine=sys.argv[2]))
+    report = records.refresh(RefreshOptions(index=False, engine=sys.argv[2]))
     print(json.dumps({"work": time.perf_counter() - started, **report.as_dict()}))
 """
 COMPILED = Path(tempfile.gettempdir()) / "ragwright-bench" / "compiled"

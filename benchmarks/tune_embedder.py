@@ -41,10 +41,10 @@ from ragwright.measure import Comparison
 from ragwright.project import Project, Session, ingest_sources
 from ragwright.training import (
     HoldOut,
-    Mining,
-    ModelTuning,
+    MiningOptions,
+    ModelTuneOptions,
     TrainingOptions,
-    Tuned,
+    TuneResult,
     held_out,
     tune_embedder,
 )
@@ -65,7 +65,7 @@ class Case:
     questions: Questions
     measure: str
     training: TrainingOptions
-    mining: Mining = Mining()
+    mining: MiningOptions = MiningOptions()
     further: Questions = ()
     label: str = "plain"
     sources: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ def french() -> Case:
     held = _of_split(questions, "confirm", ASKED)
     tune = _of_split(questions, "tune", TRAINED)
     training = TrainingOptions(tokens=96, epochs=3)
-    mining = Mining("none")
+    mining = MiningOptions("none")
     return Case("french", task.documents, [*tune, *held], "MRR@10", training, mining)
 
 
@@ -155,7 +155,7 @@ def claims() -> Case:
     assert cited <= set(kept), "every cited abstract is in the collection"
     documents = [corpus[name] for name in kept]
     training = TrainingOptions(tokens=96, epochs=2)
-    return Case("claims", documents, questions, "nDCG@10", training, Mining("none"))
+    return Case("claims", documents, questions, "nDCG@10", training, MiningOptions("none"))
 
 
 def claims_all() -> Case:
@@ -240,7 +240,7 @@ def row(questions: str, search: str, what: str, comparison: Comparison | None) -
     }
 
 
-def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, float]:
+def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], TuneResult, float]:
     """Rows of a case, what tuning the model came to, and its minutes of one core."""
     root = folder / case.name
     if not root.exists():
@@ -252,7 +252,7 @@ def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], Tuned, fl
     with Project.open(root, Session((f"retrieve.search={case.search}",))) as project:
         ingest_sources(project)
         started = time.process_time()
-        tuning = ModelTuning(
+        tuning = ModelTuneOptions(
             sources=case.sources,
             most=case.most,
             also=tuple(str(root / name) for name in also),
@@ -306,7 +306,7 @@ AIMS: Mapping[str, tuple[str, str, Callable[[Mapping[str, Mapping[str, Cell]]], 
 }
 
 
-def _further(result: Tuned, case: Case, search: str) -> list[dict[str, Cell]]:
+def _further(result: TuneResult, case: Case, search: str) -> list[dict[str, Cell]]:
     """The other testsets, as the result has them."""
     rows: list[dict[str, Cell]] = []
     for table in result.tables:

@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 import uvicorn
 
 from ragwright import Workbench
-from ragwright.serve import Serving, make_app
+from ragwright.serve import ServedProject, make_app
 
 IMAGES = Path(__file__).parent / "images"
 QUESTION = "How does reciprocal rank fusion combine two rankings?"
@@ -37,7 +37,9 @@ def main(folder: Path) -> None:
         subprocess.run(command, check=True)
     with Workbench.open(folder) as bench:
         sweep = bench.list_sweeps()[0].id
-    server = uvicorn.Server(uvicorn.Config(make_app(Serving(folder)), port=0, log_level="error"))
+    server = uvicorn.Server(
+        uvicorn.Config(make_app(ServedProject(folder)), port=0, log_level="error")
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

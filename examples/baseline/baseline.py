@@ -19,7 +19,7 @@ from ragwright.experiment import Baselining
 from ragwright.measure import qa_distances
 from ragwright.report import baseline_table
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
-from ragwright.testsets import Synthesizing, Testset, import_testset, write_rows
+from ragwright.testsets import SynthesisOptions, Testset, import_testset, write_rows
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("RAGWRIGHT_DATA") or HERE.parents[2] / "shared" / "data")
@@ -122,13 +122,13 @@ def pairs(bench: Workbench, cast: Cast, count: int) -> Testset:
     if own.exists():
         rows += import_testset(bench.project, own).rows
     if cast.writes:
-        options = Synthesizing(count, kinds=("model",), model=cast.chat)
+        options = SynthesisOptions(count, kinds=("model",), model=cast.chat)
         rows += bench.synth(options)[0].rows
     if not rows:
         print(
             "\nNo questions without --model: speeches hold no definitions; gaps are used instead."
         )
-        rows += bench.synth(Synthesizing(count, kinds=("cloze",)))[0].rows
+        rows += bench.synth(SynthesisOptions(count, kinds=("cloze",)))[0].rows
     path = bench.project.folder.testsets / "baseline.jsonl"
     write_rows(rows, path)
     kinds = [str(row.metadata.get("level") or row.metadata.get("kind")) for row in rows]

@@ -17,7 +17,7 @@ from ragwright.experiment import Evaluation
 from ragwright.project import init_project
 from ragwright.report import text_table
 from ragwright.testing import ScriptedServer, ServerRequest
-from ragwright.testsets import Synthesizing, Testset, write_rows
+from ragwright.testsets import SynthesisOptions, Testset, write_rows
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 MEASURES = ("MRR@5", "HitRate@5", "Rubric(AnswersQuestion)", "Groundedness")
@@ -85,7 +85,7 @@ def questions(folder: Path, asked: Asked) -> Testset:
     writer = "" if offline else asked.model
     with Workbench.open(folder, Session(asked.settings(reranked=False))) as bench:
         bench.ingest()
-        options = Synthesizing(asked.questions, () if offline else ("model",), model=writer)
+        options = SynthesisOptions(asked.questions, () if offline else ("model",), model=writer)
         synthesized, _ = bench.synth(options)
         path = bench.project.folder.testsets / "fifty.jsonl"
         write_rows(synthesized.rows, path)

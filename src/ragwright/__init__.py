@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from .experiment import Evaluating, evaluate
     from .measure import MeasureSetup
     from .project import Session
-    from .workbench import Asking, Workbench
+    from .workbench import AskOptions, Workbench
 
 __all__ = [
     "Answer",
-    "Asking",
+    "AskOptions",
     "Document",
     "Evaluating",
     "Hit",
@@ -38,7 +38,7 @@ __getattr__ = late_names(
         "experiment": "Evaluating evaluate",
         "measure": "MeasureSetup",
         "project": "Session",
-        "workbench": "Asking Workbench",
+        "workbench": "AskOptions Workbench",
     },
 )
 

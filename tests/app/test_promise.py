@@ -26,7 +26,7 @@ from ragwright.promise import (
 from ragwright.retrieve import parse_filter
 from ragwright.testing import ScriptedServer, ServerRequest
 from ragwright.testsets import Openings, load_testset
-from ragwright.workbench import Asking
+from ragwright.workbench import AskOptions
 
 KNOWN = f"How many watts does the {things()[0]} need?"
 UNKNOWN = "Who designed the Quartz kettle?"
@@ -187,8 +187,8 @@ def test_a_change_suspends_it_and_again_renews_it(promised: Path, change: str, r
 def test_what_no_certified_question_was_like_is_not_covered(promised: Path) -> None:
     turns = (Message("user", KNOWN), Message("assistant", "100 watts [1]."))
     with Workbench.open(promised) as bench:
-        follow_up = bench.ask_all(KNOWN, [""], Asking(history=turns))[0].promise
-        narrow = Asking(filters=(parse_filter("source!=docs/none.md"),))
+        follow_up = bench.ask_all(KNOWN, [""], AskOptions(history=turns))[0].promise
+        narrow = AskOptions(filters=(parse_filter("source!=docs/none.md"),))
         filtered = bench.ask_all(KNOWN, [""], narrow)[0].promise
         persona = bench.ask(KNOWN, "engineer").promise
     assert filtered is not None
@@ -470,6 +470,6 @@ def test_a_chat_model_is_asked_once_for_each_question_and_nothing_streams_unchec
             assert renewed.certificate is not None
             assert len(server.requests) - calls < 40, "stored replies are used again"
             pieces: list[str] = []
-            [answer] = bench.ask_all(UNKNOWN, [""], Asking(sink=pieces.append))
+            [answer] = bench.ask_all(UNKNOWN, [""], AskOptions(sink=pieces.append))
         assert answer.abstained
         assert pieces == [], "an answer is shown after it was checked"

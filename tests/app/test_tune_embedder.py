@@ -18,7 +18,7 @@ from tiny_models import ANIMALS, COLOURS, SETTINGS, write_embedder, write_projec
 from waiting import wait_until
 
 from ragwright.project import Project
-from ragwright.training import ModelTuning, TrainingOptions, tune_embedder
+from ragwright.training import ModelTuneOptions, TrainingOptions, tune_embedder
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_torch]
 
@@ -251,7 +251,7 @@ def test_a_loss_that_is_not_a_number_keeps_the_best_checkpoint(
         return forward(self, *given) * (float("nan") if len(calls) == 16 else 1.0)
 
     monkeypatch.setattr(MultipleNegativesRankingLoss, "forward", broken)
-    how = ModelTuning(
+    how = ModelTuneOptions(
         training=TrainingOptions(epochs=8, batch=16, tokens=40, rate=1e-2), output="models/nan"
     )
     with Project.open(project) as opened:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.audit import Audit, Auditing, check_audit, read_rules
+from ragwright.audit import Audit, AuditPlan, check_audit, read_rules
 from ragwright.core import ConfigError, RetrieveError
 from ragwright.project import Session
 from ragwright.testing import ScriptedServer, ServerRequest
@@ -61,11 +61,11 @@ def test_only_what_an_earlier_audit_does_not_have_is_new(folder: Path) -> None:
     (folder / "docs" / "b.md").write_text(moved, "utf-8")
     with Workbench.open(folder) as bench:
         bench.ingest()
-        fresh, _ = bench.audit(Auditing(since=snapshot))
+        fresh, _ = bench.audit(AuditPlan(since=snapshot))
         assert [finding.marks["reference"] for finding in fresh.findings] == ["lost.md"]
         assert fresh.known == 1
         with pytest.raises(ConfigError, match="there is no audit of 'nothing'"):
-            bench.audit(Auditing(since="nothing"))
+            bench.audit(AuditPlan(since="nothing"))
 
 
 def test_a_dismissed_finding_is_counted_and_not_shown(bench: Workbench, folder: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_pair_is_a_contradiction_where_the_judge_confirms_it(
     with ScriptedServer(lambda request: waiting.pop(0)) as server:
         session = Session((f"judge.model={server.url}#m",))
         with Workbench.open(folder, session) as bench:
-            how = Auditing(kinds=("contradictions",), judge=True, every=True)
+            how = AuditPlan(kinds=("contradictions",), judge=True, every=True)
             forecast = bench.forecast_audit(how)
             assert forecast.models[f"{server.url}#m"] == 1
             assert not server.requests
@@ -141,10 +141,10 @@ def test_a_pair_is_a_contradiction_where_the_judge_confirms_it(
 
 
 def test_contradictions_need_a_judge(bench: Workbench) -> None:
-    audit, _ = bench.audit(Auditing(kinds=("contradictions",)))
+    audit, _ = bench.audit(AuditPlan(kinds=("contradictions",)))
     assert audit.notes == ("not looked for: contradictions, since it needs --judge",)
     with pytest.raises(ConfigError, match="no chat model can judge"):
-        bench.audit(Auditing(judge=True))
+        bench.audit(AuditPlan(judge=True))
 
 
 def test_passages_that_no_question_of_a_test_set_finds(folder: Path) -> None:
@@ -152,7 +152,7 @@ def test_passages_that_no_question_of_a_test_set_finds(folder: Path) -> None:
     (folder / "set.jsonl").write_text(json.dumps(row) + "\n")
     session = Session(("audit.reach_depth=2",))
     with Workbench.open(folder, session) as bench:
-        audit, _ = bench.audit(Auditing(kinds=("reach",), testset="set.jsonl"))
+        audit, _ = bench.audit(AuditPlan(kinds=("reach",), testset="set.jsonl"))
     assert [place.source for f in audit.findings for place in f.places] == ["docs/c.md"]
     assert "first 2 hits of any of 1 question" in audit.findings[0].why
 
@@ -165,5 +165,5 @@ def test_the_judge_is_not_paid_twice(folder: Path) -> None:
         session = Session((f"judge.model={server.url}#m",))
         for _ in range(2):
             with Workbench.open(folder, session) as bench:
-                bench.audit(Auditing(kinds=("contradictions",), judge=True))
+                bench.audit(AuditPlan(kinds=("contradictions",), judge=True))
         assert len(server.requests) == 1

@@ -23,19 +23,19 @@ from ragwright.index import (
 )
 from ragwright.models import Analyzer, AnalyzerOptions, Models, ModelSettings, model_handlers
 from ragwright.records import Rollups, TextFormat
-from ragwright.records.declared import Piece
+from ragwright.records.declared import FormatPiece
 from ragwright.retrieve import Target
 from ragwright.testing import ScriptedServer
 
 FORMAT = TextFormat(
     "message",
     (
-        Piece("length", "A "),
-        Piece("ask_type", " "),
-        Piece("client", " text message from "),
-        Piece("topic", " about "),
-        Piece("tone", " written with an emphasis on "),
-        Piece("text", ":\n\n"),
+        FormatPiece("length", "A "),
+        FormatPiece("ask_type", " "),
+        FormatPiece("client", " text message from "),
+        FormatPiece("topic", " about "),
+        FormatPiece("tone", " written with an emphasis on "),
+        FormatPiece("text", ":\n\n"),
     ),
 )
 CLIENTS = ("Jane Doe", "Rosa Lima", "Tom Ash")

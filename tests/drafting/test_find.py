@@ -25,7 +25,7 @@ from ragwright.core import (
 from ragwright.drafting import DraftBatch, DraftPlan, DraftRequest
 from ragwright.index import SqliteStore
 from ragwright.records import Rollups, TextFormat
-from ragwright.records.declared import Piece
+from ragwright.records.declared import FormatPiece
 from ragwright.retrieve import RetrieveOptions
 
 FULL = DraftRequest("Jane Doe", "donation", TOPICS[:2], ("urgent",), "short", 2)
@@ -260,7 +260,7 @@ def test_a_record_without_message_at_is_an_example_as_a_whole(tmp_path: Path) ->
     ]
     with Desk(tmp_path, bare) as small:
         request = DraftRequest(tones=("calm",), length="")
-        plan = replace(plan_of(), format=TextFormat("own", (Piece("tone", "donation "),)))
+        plan = replace(plan_of(), format=TextFormat("own", (FormatPiece("tone", "donation "),)))
         batch = preview(small, request, plan)
     assert batch.prompts[0].messages[2][1].startswith("donation ")
     assert batch.prompts[0].messages[1][1] == "donation calm"

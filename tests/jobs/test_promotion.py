@@ -30,9 +30,9 @@ from ragwright.core import (
     StoreError,
     StoreFullError,
 )
-from ragwright.drafting import OutputQuery, Sampling, draft_plan, origin_of, save_drafts
+from ragwright.drafting import OutputQuery, OutputSample, draft_plan, origin_of, save_drafts
 from ragwright.experiment import Evaluating, evaluate_outputs
-from ragwright.jobs import Gating, Promoting
+from ragwright.jobs import PromotionGate, PromotionOptions
 from ragwright.ledger import Ledger
 from ragwright.measure import GateOptions
 from ragwright.project import (
@@ -56,7 +56,7 @@ FORMAT = """
 prompt_variables: [ask_type, text]
 prompt_structure: "{} %s text:\\n\\n%s"
 """
-OPEN = Promoting(Gating(GateOptions(least=6)))
+OPEN = PromotionOptions(PromotionGate(GateOptions(least=6)))
 RULE = ("HitRate@1>=0.5",)
 ALONE = replace(OPEN, rules_alone=True)
 NEAR = ("HitRate@1>=baseline-0.5",)
@@ -425,7 +425,7 @@ def test_a_run_over_served_texts_promotes_what_they_were_drafted_under(make: Mak
                 texts = ["the text of record:1", "of record:1"]
                 number = save_drafts(bench.project, drafted(texts, ("record:1",), request))
                 name = bench.outputs.batch(number).configuration
-            sampling = Sampling(OutputQuery(configuration=name))
+            sampling = OutputSample(OutputQuery(configuration=name))
             _, summary, _ = evaluate_outputs(bench.project, "KPrecision", sampling)
             found = bench.promote(summary.run, ("KPrecision>=0.5",), ALONE)
             assert found.changed, found
@@ -433,7 +433,7 @@ def test_a_run_over_served_texts_promotes_what_they_were_drafted_under(make: Mak
         assert bench.project.settings.retrieve.top_k == 4
         assert save_drafts(bench.project, drafted()) == 17
         assert bench.outputs.batch(17).served == 2
-        _, mixed, _ = evaluate_outputs(bench.project, "KPrecision", Sampling())
+        _, mixed, _ = evaluate_outputs(bench.project, "KPrecision", OutputSample())
         with pytest.raises(ConfigError, match=r"the settings of the run .* are unknown"):
             bench.promote(mixed.run, ("KPrecision>=0.5",), OPEN)
 

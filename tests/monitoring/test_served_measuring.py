@@ -13,7 +13,7 @@ from small_project import MakeProject
 from ragwright import Workbench
 from ragwright.core import ConfigError, MeasureError
 from ragwright.ledger import FileLock
-from ragwright.monitoring import Measuring
+from ragwright.monitoring import MeasureServedOptions
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 SHARE = "serve: {measure: {share: 1}}\n"
@@ -137,7 +137,7 @@ def test_errors_may_be_tried_again_at_once(tmp_path: Path) -> None:
         serve_answers(bench.outputs, [GOOD])
         assert bench.measure_served().failed == 1
         down[0] = False
-        assert bench.measure_served(Measuring(retry_errors=True)).scored == 1
+        assert bench.measure_served(MeasureServedOptions(retry_errors=True)).scored == 1
 
 
 def test_a_judge_does_not_see_feedback_and_judgments_are_of_one_tenant(tmp_path: Path) -> None:

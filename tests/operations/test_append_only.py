@@ -11,7 +11,7 @@ import pytest
 
 from ragwright.core import StoreError
 from ragwright.ledger import Connection, Ledger, Place, SharedPlace
-from ragwright.operations import AuditLog, AuditOptions, Event, EventQuery
+from ragwright.operations import AuditLog, AuditLogOptions, Event, EventQuery
 
 NUMBERS = itertools.count()
 
@@ -38,7 +38,7 @@ def changed(statement: str, connection: Connection) -> int:
 
 
 def test_no_statement_changes_or_removes_an_event(place: Place) -> None:
-    with closing(AuditLog(place, AuditOptions(questions=True))) as log:
+    with closing(AuditLog(place, AuditLogOptions(questions=True))) as log:
         log.add(Event(kind="asked", who="ann", documents=("a", "b"), question="Why?"))
         [(number, event)] = log.select(EventQuery())
         with closing(Ledger(place)) as ledger:
@@ -56,7 +56,7 @@ def test_no_statement_changes_or_removes_an_event(place: Place) -> None:
 
 
 def test_events_go_when_their_time_is_over_and_only_then(place: Place) -> None:
-    with closing(AuditLog(place, AuditOptions(days=30))) as log:
+    with closing(AuditLog(place, AuditLogOptions(days=30))) as log:
         log.add(Event(kind="asked", who="kept"), Event(kind="asked", who="old"))
         copy = (
             "INSERT INTO audit_events SELECT number + 10, at, kind, 'past', role, origin, request, "
@@ -66,6 +66,6 @@ def test_events_go_when_their_time_is_over_and_only_then(place: Place) -> None:
         with closing(Ledger(place)) as ledger:
             ledger.write(lambda connection: connection.execute(copy).rowcount)
         assert [event.who for _, event in log.select(EventQuery())] == ["kept", "old", "past"]
-    with closing(AuditLog(place, AuditOptions(days=1))) as log:
+    with closing(AuditLog(place, AuditLogOptions(days=1))) as log:
         log.add(Event(kind="asked", who="new"))
         assert [event.who for _, event in log.select(EventQuery())] == ["kept", "old", "new"]

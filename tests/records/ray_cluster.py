@@ -21,11 +21,11 @@ from ray_steps import Failing, Telling
 from ragwright.core import RagwrightError
 from ragwright.engines import Engine, LocalEngine, RayEngine
 from ragwright.records import (
+    RecordTables,
     RefreshPlan,
     Step,
+    StepTask,
     StepWork,
-    Tables,
-    Task,
     load_spec,
     open_source,
     refresh,
@@ -71,7 +71,7 @@ def declared(folder: Path) -> Path:
     return folder
 
 
-def content(tables: Tables) -> dict[str, list[Any]]:
+def content(tables: RecordTables) -> dict[str, list[Any]]:
     """Rows of every table by key, whatever the parts they stand in."""
     found = {}
     for name in ("bronze", "silver", "gold", "left_out"):
@@ -89,7 +89,7 @@ def tried(work: Callable[[], object]) -> dict[str, str]:
         return {"kind": type(error).__name__, "said": f"{error} {notes}"}
 
 
-def parts(folder: Path, count: int) -> list[Task]:
+def parts(folder: Path, count: int) -> list[StepTask]:
     """Tasks of three rows each."""
     pa = importlib.import_module("pyarrow")
     parquet = importlib.import_module("pyarrow.parquet")
@@ -98,7 +98,9 @@ def parts(folder: Path, count: int) -> list[Task]:
         keys = [str(3 * at + n) for n in range(3)]
         rows = pa.table({"record_key": keys, "record_hash": ["0" * 32] * 3})
         parquet.write_table(rows, folder / f"in{at:02}.parquet")
-    return [Task(folder / f"in{n:02}.parquet", folder / f"out{n:02}.parquet") for n in range(count)]
+    return [
+        StepTask(folder / f"in{n:02}.parquet", folder / f"out{n:02}.parquet") for n in range(count)
+    ]
 
 
 def steps_fail(engine: Engine, work: Path) -> dict[str, Any]:
@@ -126,7 +128,7 @@ def compared(engine: RayEngine, work: Path) -> dict[str, Any]:
     folder = declared(work / "records")
     plan = RefreshPlan(load_spec(folder), part_rows=32)
     source = open_source(plan.spec.source, folder)
-    local, cluster = Tables(work / "local"), Tables(work / "cluster")
+    local, cluster = RecordTables(work / "local"), RecordTables(work / "cluster")
     with LocalEngine(2) as threads:
         first = refresh(plan, local, source, threads)
     report = refresh(plan, cluster, source, engine)

@@ -17,7 +17,7 @@ from command_line import ragwright
 from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
 from ragwright.project import init_project
 from ragwright.records import (
-    Checking,
+    CheckOptions,
     CheckReport,
     PatternFacts,
     RowSource,
@@ -308,7 +308,7 @@ def test_places_are_those_of_the_source_also_far_down(tmp_path: Path) -> None:
 
 def test_reading_stops_where_the_key_is_missing_and_that_is_told(tmp_path: Path) -> None:
     rows = [(str(n), "Ann", f"message {n}") for n in range(5000)]
-    report = check_records(*project(tmp_path, rows), Checking(given={"key": "nr"}))
+    report = check_records(*project(tmp_path, rows), CheckOptions(given={"key": "nr"}))
     [fault] = report.faults
     assert "Rows without a key" in fault.hint
     assert (report.stopped, report.whole) == (True, False)
@@ -343,7 +343,7 @@ def test_a_source_that_cannot_be_read_is_one_fault(
 ) -> None:
     """It is told with the flag that it came by."""
     sqlite3.connect(tmp_path / "here.db").close()
-    report = check_records(*project(tmp_path), Checking(given=given))
+    report = check_records(*project(tmp_path), CheckOptions(given=given))
     assert [fault.where for fault in report.faults] == [where]
     assert [told in fault.what for fault in report.faults] == [True]
     assert report.rows == 0
@@ -365,7 +365,7 @@ def test_a_missing_file_says_which_folder_was_looked_in(
 ) -> None:
     project(tmp_path)
     monkeypatch.chdir(tmp_path)
-    how = Checking(given={"source": "nope.csv"})
+    how = CheckOptions(given={"source": "nope.csv"})
     [fault] = check_records(Path("records"), Path(), how).faults
     assert fault.hint == f"in {tmp_path.resolve()} there are: rows.csv"
     (tmp_path / "rows.csv").unlink()
@@ -375,7 +375,7 @@ def test_a_missing_file_says_which_folder_was_looked_in(
 
 def test_columns_can_be_named_in_place_of_the_declared_ones(tmp_path: Path) -> None:
     folders = project(tmp_path, rollups="{}\n")
-    report = check_records(*folders, Checking(given={"text": "sender"}))
+    report = check_records(*folders, CheckOptions(given={"text": "sender"}))
     assert not report.faults
     assert tags(report)["money ask"] == 0
 
@@ -384,11 +384,11 @@ def test_columns_can_be_named_in_place_of_the_declared_ones(tmp_path: Path) -> N
 def test_a_sample_is_drawn_evenly_and_again_the_same(tmp_path: Path) -> None:
     rows = [(str(n), "Ann", f"message {n}") for n in range(10_000)]
     folders = project(tmp_path, rows)
-    how = Checking(rows=500, examples=0)
+    how = CheckOptions(rows=500, examples=0)
     first, second = check_records(*folders, how), check_records(*folders, how)
     assert (first.scanned, first.rows, first.whole) == (10_000, 500, True)
     assert first.assembled == second.assembled
-    other = check_records(*folders, Checking(rows=500, examples=0, seed=1))
+    other = check_records(*folders, CheckOptions(rows=500, examples=0, seed=1))
     assert other.assembled != first.assembled
     spec = load_spec(folders[0]).source
     drawn: Any = sample_rows(spec, open_source(spec, tmp_path), (), 500).rows

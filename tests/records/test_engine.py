@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 from pyarrow import parquet
 
 from ragwright.engines import LocalEngine
-from ragwright.records import Step, StepWork, Task
+from ragwright.records import Step, StepTask, StepWork
 from ragwright.records.tables import write_part
 
 
@@ -60,7 +60,7 @@ def check(folder: Path, keys: list[str], held: list[str], data: st.DataObject) -
     parquet.write_table(table(keys, hashes), folder / "in.parquet")
     known = pa.table({"record_key": pa.array(held, pa.large_string()), "record_hash": old})
     mask = np.array(live, np.bool_)
-    task = Task(folder / "in.parquet", folder / "out.parquet", mask, known)
+    task = StepTask(folder / "in.parquet", folder / "out.parquet", mask, known)
     [outcome] = LocalEngine(1).run(StepWork(Same(refused)), [task])
 
     read = [(k, h) for k, h, alive in zip(keys, hashes, live, strict=True) if alive]
@@ -90,16 +90,18 @@ def test_a_part_is_its_owners_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out.parquet"]
 
 
-def tasks(folder: Path, count: int) -> list[Task]:
+def tasks(folder: Path, count: int) -> list[StepTask]:
     for at in range(count):
         parquet.write_table(table([str(at)], ["x"]), folder / f"in{at}.parquet")
-    return [Task(folder / f"in{at}.parquet", folder / f"out{at}.parquet") for at in range(count)]
+    return [
+        StepTask(folder / f"in{at}.parquet", folder / f"out{at}.parquet") for at in range(count)
+    ]
 
 
 def test_outcomes_come_in_order_and_tasks_are_taken_as_needed(tmp_path: Path) -> None:
     taken = []
 
-    def given_out() -> Iterator[Task]:
+    def given_out() -> Iterator[StepTask]:
         for task in tasks(tmp_path, 9):
             taken.append(task)
             yield task

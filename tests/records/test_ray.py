@@ -15,7 +15,7 @@ import ray_cluster
 
 from ragwright.core import EngineError
 from ragwright.engines import check_storage
-from ragwright.records import Task
+from ragwright.records import StepTask
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_ray]
 
@@ -96,10 +96,10 @@ def test_an_error_that_cannot_travel_is_told(found: Mapping[str, Any]) -> None:
 def test_a_folder_that_a_node_does_not_see_is_named_with_the_node(tmp_path: Path) -> None:
     here = tmp_path / "in.parquet"
     here.touch()
-    check_storage(Task(here, tmp_path / "out.parquet"), "n1")
+    check_storage(StepTask(here, tmp_path / "out.parquet"), "n1")
     for task in (
-        Task(tmp_path / "gone.parquet", tmp_path / "out.parquet"),
-        Task(here, tmp_path / "elsewhere" / "out.parquet"),
+        StepTask(tmp_path / "gone.parquet", tmp_path / "out.parquet"),
+        StepTask(here, tmp_path / "elsewhere" / "out.parquet"),
     ):
         with pytest.raises(EngineError, match=r"does not see .*(gone|elsewhere)") as raised:
             check_storage(task, "n1")

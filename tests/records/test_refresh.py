@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
 from ragwright.engines import LocalEngine
 from ragwright.records import (
+    RecordTables,
     RefreshPlan,
     RefreshReport,
     RowSource,
-    Tables,
     load_spec,
     refresh,
 )
@@ -76,12 +76,12 @@ def declare(folder: Path, **files: str) -> Path:
 def refreshed(folder: Path, tables: Path, source: RowSource, **how: Any) -> RefreshReport:
     plan = RefreshPlan(load_spec(folder), part_rows=16, **how)
     with LocalEngine(2) as engine:
-        return refresh(plan, Tables(tables), source, engine)
+        return refresh(plan, RecordTables(tables), source, engine)
 
 
 def content(tables: Path) -> dict[str, dict[str, Row]]:
     """Every table as key -> row."""
-    opened = Tables(tables)
+    opened = RecordTables(tables)
     found = {}
     for name in ("bronze", "silver", "gold", "left_out"):
         rows = [row for batch in opened.read(name) for row in batch.to_pylist()]
@@ -155,7 +155,7 @@ def test_a_dry_run_counts_and_keeps_nothing(tmp_path: Path) -> None:
     folder = declare(tmp_path / "records")
     report = refreshed(folder, tmp_path / "tables", Rows([row("a", "Give")]), dry_run=True)
     assert counts(report, "gold") == (1, 0, 0)
-    assert Tables(tmp_path / "tables").version == 0
+    assert RecordTables(tmp_path / "tables").version == 0
     assert not list((tmp_path / "tables").rglob("*.parquet"))
 
 
@@ -167,7 +167,7 @@ def test_a_source_that_fails_half_way_leaves_the_tables_as_they_were(tmp_path: P
     with pytest.raises(DatabaseError):
         refreshed(folder, tmp_path / "tables", Rows(many, fails_after=3))
     assert content(tmp_path / "tables") == before
-    assert Tables(tmp_path / "tables").version == 1
+    assert RecordTables(tmp_path / "tables").version == 1
 
 
 def test_two_rows_with_one_key_are_refused_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_rows_of_another_source_are_told_from_those_there_were(tmp_path: Path) -
     [note] = refreshed(folder, tables, Rows([row("a", "Now")])).notes
     assert "another query" in note
     assert "0 rows that were there" in note
-    assert "hush-hush" not in note + str(Tables(tables).manifest().lineage)
+    assert "hush-hush" not in note + str(RecordTables(tables).manifest().lineage)
     assert not refreshed(folder, tables, Rows([row("a", "Now")])).notes
 
 

@@ -13,7 +13,7 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.project import ProjectFolder
-from ragwright.serve import Listening, ServeKey, ServeKeys, Serving, serve
+from ragwright.serve import ListenAddress, ServedProject, ServeKey, ServeKeys, serve
 from ragwright.testing import ScriptedServer
 
 QUESTION = "How often must the brake fluid be changed?"
@@ -167,5 +167,5 @@ def test_a_server_without_tls_that_others_reach_warns(
         raise StopError
 
     with pytest.raises(StopError):
-        serve(Serving(folder, overrides), Listening(host, 0, 1, stop))
+        serve(ServedProject(folder, overrides), ListenAddress(host, 0, 1, stop))
     assert ("served without TLS" in capsys.readouterr().err) is warns

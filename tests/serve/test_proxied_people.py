@@ -12,7 +12,7 @@ from small_project import MakeProject
 from ragwright import Workbench
 from ragwright.core import ConfigError
 from ragwright.project import ProjectFolder
-from ragwright.serve import Listening, ServeKey, ServeKeys, Serving, serve
+from ragwright.serve import ListenAddress, ServedProject, ServeKey, ServeKeys, serve
 
 PROXY = (
     "  proxy: {addresses: [127.0.0.1], user_header: Remote-User, name_header: Remote-Name, "
@@ -179,7 +179,7 @@ def test_configurations_are_opened_by_groups(tmp_path: Path) -> None:
 def test_settings_that_cannot_work_are_refused(tmp_path: Path, settings: str, fault: str) -> None:
     folder = MakeProject(tmp_path)(f"serve:\n  {settings}\n")
     with pytest.raises(ConfigError, match=fault):
-        serve(Serving(folder), Listening("127.0.0.1", 0))
+        serve(ServedProject(folder), ListenAddress("127.0.0.1", 0))
 
 
 def test_no_key_is_named_like_a_person(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from small_project import MakeProject
 from ragwright import Workbench
 from ragwright.core import ConfigError, RagwrightError
 from ragwright.project import ProjectFolder
-from ragwright.serve import Listening, ServeKey, ServeKeys, Serving, serve
+from ragwright.serve import ListenAddress, ServedProject, ServeKey, ServeKeys, serve
 from ragwright.testing import ScriptedServer
 
 ACME = "---\ntenant: acme\n---\n# Prices\n\nThe price of a bolt is four euros.\n"
@@ -159,12 +159,12 @@ def test_other_names_and_other_sites_are_refused_without_keys(project: Path) -> 
 
 def test_a_public_address_needs_a_key(project: Path) -> None:
     with pytest.raises(ConfigError, match="no key has been made"):
-        serve(Serving(project), Listening("0.0.0.0", 0))
+        serve(ServedProject(project), ListenAddress("0.0.0.0", 0))
 
 
 def test_a_served_persona_that_does_not_exist_is_refused(project: Path) -> None:
     with pytest.raises(RagwrightError, match="unknown persona 'enginer'"):
-        serve(Serving(project, ("serve.personas=[enginer]",)), Listening("127.0.0.1", 0))
+        serve(ServedProject(project, ("serve.personas=[enginer]",)), ListenAddress("127.0.0.1", 0))
 
 
 @pytest.mark.slow

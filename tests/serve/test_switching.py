@@ -14,7 +14,7 @@ from small_project import CODES, MANUAL, MakeProject
 from waiting import wait_until
 
 from ragwright import Evaluating, Workbench
-from ragwright.jobs import Gating, Promoting
+from ragwright.jobs import PromotionGate, PromotionOptions
 from ragwright.measure import GateOptions
 from ragwright.testing import Reply, ScriptedServer
 
@@ -40,7 +40,9 @@ def promoted(project: Path, top_k: int) -> None:
     options, least = Evaluating(answers=True), GateOptions(least=1)
     with Workbench.open(project) as bench:
         _, run = bench.evaluate(str(project / "testsets/main.jsonl"), "TokenF1", options)
-        bench.promote(run.run, ["TokenF1>=0.001"], Promoting(Gating(least), rules_alone=True))
+        bench.promote(
+            run.run, ["TokenF1>=0.001"], PromotionOptions(PromotionGate(least), rules_alone=True)
+        )
 
 
 def hits(running: Running) -> int:

@@ -13,7 +13,7 @@ import httpx2
 import openai
 import uvicorn
 
-from ragwright.serve import Serving, make_app
+from ragwright.serve import ServedProject, make_app
 
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients of servers without TLS: else each reads the machine's certificates, for 75 ms."""
@@ -63,7 +63,7 @@ def served(
     port: int = 0,
 ) -> Iterator[Running]:
     """A server of the project."""
-    app = make_app(Serving(folder, overrides, own, watch, body, gives_way))
+    app = make_app(ServedProject(folder, overrides, own, watch, body, gives_way))
     config = uvicorn.Config(
         app, port=port, log_level="critical", timeout_graceful_shutdown=5, proxy_headers=False
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from small_project import MANUAL, MakeProject
 
-from ragwright import Asking, Session, Workbench
+from ragwright import AskOptions, Session, Workbench
 from ragwright.core import BudgetStopped, ConfigError, Document, Page, PromptError, Span
 from ragwright.flow import Message, TraceEntry
 from ragwright.ingest import Failure, FetchBytes, Reader
@@ -61,7 +61,7 @@ def test_a_chat_model_streams_cites_and_is_paid_once(
     folder = make_project(f"answer: {{model: '{server.url}#writer', stream: true}}\n")
     pieces: list[str] = []
     with built(folder) as bench:
-        first = bench.ask(QUESTION, options=Asking(sink=pieces.append))
+        first = bench.ask(QUESTION, options=AskOptions(sink=pieces.append))
     assert len(pieces) > 1
     assert "".join(pieces) == first.text
     assert [c.marker for c in first.citations] == [1]
@@ -70,7 +70,7 @@ def test_a_chat_model_streams_cites_and_is_paid_once(
     assert len(server.requests) == 1
     replayed: list[str] = []
     with built(folder) as bench:
-        second = bench.ask(QUESTION, options=Asking(sink=replayed.append))
+        second = bench.ask(QUESTION, options=AskOptions(sink=replayed.append))
     assert len(server.requests) == 1
     assert second.cached
     assert (second.text, replayed) == (first.text, [first.text])
@@ -91,7 +91,7 @@ def test_a_follow_up_is_condensed(make_project: MakeProject, server: ScriptedSer
     turns = (Message("user", QUESTION), Message("assistant", "Every two years [1]."))
     server.play(["How often must the coolant be changed?", "Every five years [1]."])
     with built(folder) as bench:
-        answer = bench.ask("And the coolant?", options=Asking(history=turns))
+        answer = bench.ask("And the coolant?", options=AskOptions(history=turns))
     assert answer.question == "And the coolant?"
     assert answer.text == "Every five years [1]."
     assert any("coolant" in note for note in answer.notes)
@@ -101,7 +101,7 @@ def test_the_trace_shows_every_request(make_project: MakeProject, server: Script
     folder = make_project(f"answer: {{model: '{server.url}#writer'}}\n")
     trace: list[TraceEntry] = []
     with built(folder) as bench:
-        bench.ask(QUESTION, options=Asking(trace=trace))
+        bench.ask(QUESTION, options=AskOptions(trace=trace))
     kinds = [type(entry.request).__name__ for entry in trace]
     assert kinds == ["Search", "Lookup", "Chat"]
 
@@ -178,11 +178,11 @@ def test_a_daily_budget_holds_for_the_next_command_too(
 def test_two_tenants_never_share_a_reply(make_project: MakeProject, server: ScriptedServer) -> None:
     folder = make_project(f"answer: {{model: '{server.url}#writer'}}\n")
     with built(folder) as bench:
-        bench.ask(QUESTION, options=Asking(scope="tenant a"))
-        bench.ask(QUESTION, options=Asking(scope="tenant b"))
+        bench.ask(QUESTION, options=AskOptions(scope="tenant a"))
+        bench.ask(QUESTION, options=AskOptions(scope="tenant b"))
         assert len(server.requests) == 2
         assert bench.forget_tenant("tenant a")["replies"] == 1
-        assert bench.ask(QUESTION, options=Asking(scope="tenant b")).cached
+        assert bench.ask(QUESTION, options=AskOptions(scope="tenant b")).cached
 
 
 def test_forgetting_a_document_reaches_the_replies(

@@ -18,7 +18,7 @@ import pytest
 from forgetting import forget_at
 from small_project import MakeProject
 
-from ragwright import Asking, Workbench
+from ragwright import AskOptions, Workbench
 from ragwright.core import FlowError, StoreBusyError, StoreError
 from ragwright.experiment import Evaluating
 from ragwright.ledger import WorkLock
@@ -239,7 +239,7 @@ def test_an_empty_name_is_refused_everywhere(make_project: MakeProject, name: st
         assert bench.project.runs.holds(run)
         if name:
             with pytest.raises(FlowError, match="name of the tenant is empty"):
-                bench.ask(QUESTION, options=Asking(scope=name))
+                bench.ask(QUESTION, options=AskOptions(scope=name))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from .. import report
 from ..answer import marks_for_hits
 from ..core import ConfigError, Filter, Hit, RagwrightError
 from ..flow import Message, TraceEntry
-from ..workbench import Asking, Workbench
+from ..workbench import AskOptions, Workbench
 from ._console import Console, fail, question_text
 from ._flags import Flags, names_of, takes
 from ._show import answer_text, runner_step, show_forecast, trace_json, trace_text
@@ -51,7 +51,7 @@ def command(
             return
         entries: list[TraceEntry] | None = [] if trace else None
         shown = _Streamed(console)
-        asking = shown.asking(entries) if plain else Asking(trace=entries)
+        asking = shown.asking(entries) if plain else AskOptions(trace=entries)
         asking = replace(asking, filters=rights)
         with console.progress(lambda: shown.waiting(bench), work=lambda: bench.progress):
             answers = bench.ask_all(question, names, asking)
@@ -87,9 +87,9 @@ class _Streamed:
         """The passages that the marks name."""
         self._hits = tuple(hits)
 
-    def asking(self, entries: list[TraceEntry] | None) -> Asking:
+    def asking(self, entries: list[TraceEntry] | None) -> AskOptions:
         """Options of a question whose answer is printed while it is written."""
-        return Asking(trace=entries, sink=self.piece, on_context=self.context)
+        return AskOptions(trace=entries, sink=self.piece, on_context=self.context)
 
     def piece(self, piece: str) -> None:
         """Print the next piece; what may be the beginning of a mark waits for the rest."""
@@ -128,7 +128,7 @@ def _converse(
         if not line:
             break
         try:
-            answers = bench.ask_all(line, names, Asking(history=tuple(history), filters=rights))
+            answers = bench.ask_all(line, names, AskOptions(history=tuple(history), filters=rights))
         except RagwrightError as error:
             fail(error)
             continue

@@ -17,7 +17,7 @@ from ..experiment import (
     read_study,
 )
 from ..report import BoardView, Report, leaderboard_table, report_subject
-from ..testsets import Synthesizing, write_rows
+from ..testsets import SynthesisOptions, write_rows
 from ..workbench import Workbench
 from ._console import Console
 from ._show import show_progress
@@ -92,7 +92,7 @@ def _testset(bench: Workbench, console: Console) -> Path:
         console.result(f"\n# Testset\n\n{path} exists already and is used")
         return path
     with console.progress(lambda: "making questions from the guide"):
-        synthesis, _ = bench.synth(Synthesizing(QUESTIONS))
+        synthesis, _ = bench.synth(SynthesisOptions(QUESTIONS))
     write_rows(synthesis.rows, path)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(synthesis.made.items()))
     first = next(row for row in synthesis.rows if row.reference)

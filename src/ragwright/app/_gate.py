@@ -8,7 +8,7 @@ from typer import Argument, BadParameter, Option
 
 from ..core import ConfigError
 from ..experiment import Evaluation, open_results, spreads_of
-from ..jobs import Gating, gate_evaluation
+from ..jobs import PromotionGate, gate_evaluation
 from ..measure import TYPICAL_SPREADS, GateOptions, GateOutcome, ScoreSpread
 from ..report import (
     failing_json,
@@ -49,12 +49,12 @@ class GateFlags:
     least: int = Option(10, min=1, help="Minimum number of scored rows for a decision.")
     cluster: str = Option("", help=f"With --baseline. {CLUSTER_HELP}")
 
-    def gating(self, seed: int) -> Gating:
+    def gating(self, seed: int) -> PromotionGate:
         """Options of the gate."""
         options = GateOptions(
             self.floor, self.sure, self.calibrated, self.min_kappa, self.corrected, self.least
         )
-        return Gating(options, self.cluster, seed)
+        return PromotionGate(options, self.cluster, seed)
 
 
 @takes("project as_json output seed")

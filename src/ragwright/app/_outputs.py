@@ -17,7 +17,7 @@ from ..drafting import (
     Output,
     OutputBatch,
     OutputQuery,
-    Sampling,
+    OutputSample,
     moment,
     turns_of,
 )
@@ -233,7 +233,7 @@ def outputs_evaluate(
 
     The sample is random (--seed).
     """
-    sampling, console = Sampling(selection.query("text"), sample, flags.seed), flags.console
+    sampling, console = OutputSample(selection.query("text"), sample, flags.seed), flags.console
     with flags.open() as bench:
         if flags.dry_run:
             show_forecast(console, bench.forecast_outputs(flags.measures, sampling))

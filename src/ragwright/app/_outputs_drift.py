@@ -11,7 +11,13 @@ from typer import Option
 from ..core import ConfigError, counted
 from ..jobs import NoticeSent
 from ..measure import Watched
-from ..monitoring import DriftReport, Measured, MeasureDrift, Measuring, measure_options
+from ..monitoring import (
+    DriftReport,
+    MeasureDrift,
+    MeasureReport,
+    MeasureServedOptions,
+    measure_options,
+)
 from ._console import EXIT_ERROR, EXIT_FAILED, EXIT_UNTRUSTED, table
 from ._flags import Flags, takes, tenant_name
 from ._show import show_progress
@@ -41,7 +47,7 @@ def measure_command(
         os.nice(10)
     with flags.open(replace(flags.session, background=background)) as bench:
         with show_progress(console, bench):
-            done = bench.measure_served(Measuring(retry_errors, limit))
+            done = bench.measure_served(MeasureServedOptions(retry_errors, limit))
         sent = bench.send_alerts()
         budget = measure_options(bench.project.settings).daily_budget
     notices = {"daily_budget": budget, "notices": [asdict(notice) for notice in sent]}
@@ -51,7 +57,9 @@ def measure_command(
     return EXIT_ERROR if done.stopped and done.reason and not done.scored else 0
 
 
-def _done_lines(done: Measured, budget: float | None, sent: tuple[NoticeSent, ...]) -> list[str]:
+def _done_lines(
+    done: MeasureReport, budget: float | None, sent: tuple[NoticeSent, ...]
+) -> list[str]:
     if done.busy:
         return ["another process measures served answers at the moment"]
     limit = "" if budget is None else f" of {budget:g}"

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from ..core import counted
-from ..drafting import Refreshing
+from ..drafting import RefreshOptions
 from ..project import IngestProgress
 from ..records import RefreshProgress, TableName
 from ._console import EXIT_ERROR, Step
@@ -43,9 +43,9 @@ class SourceFlags:
 
     def refreshing(
         self, engine: str = "", full: bool = False, index: bool = True, dry_run: bool = False
-    ) -> Refreshing:
+    ) -> RefreshOptions:
         """Options of a refresh from this source."""
-        return Refreshing(
+        return RefreshOptions(
             self.source, self.key, self.text, self.query, engine, full, index, dry_run
         )
 

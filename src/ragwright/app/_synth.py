@@ -12,7 +12,7 @@ from ..core import ConfigError, counted
 from ..flow import RunSummary
 from ..testsets import (
     Synthesis,
-    Synthesizing,
+    SynthesisOptions,
     import_testset,
     read_rows,
     review_status,
@@ -64,9 +64,9 @@ class SynthFlags:
         resumed = flags.resume and not self.output.name.endswith(_CHAT)
         return resumed and not any(map(review_status, read_rows(self.output)))
 
-    def options(self, flags: Flags) -> Synthesizing:
+    def options(self, flags: Flags) -> SynthesisOptions:
         """Settings for making the testset."""
-        return Synthesizing(
+        return SynthesisOptions(
             questions=self.questions,
             kinds=names_of(self.kinds),
             model=self.model,

@@ -2,7 +2,7 @@
 
 from ._auditing import (
     AuditGate,
-    Auditing,
+    AuditPlan,
     Scan,
     check_audit,
     dismiss,
@@ -31,7 +31,7 @@ __all__ = [
     "Audit",
     "AuditGate",
     "AuditOptions",
-    "Auditing",
+    "AuditPlan",
     "Finding",
     "Place",
     "Scan",

@@ -32,7 +32,7 @@ from ._options import AuditOptions, check_kinds
 from ._pairs import Pairs
 from ._records import KINDS, Audit, Finding, finding_body, finding_of, ranked_findings
 from ._references import References
-from ._text import Corpus, lines_of
+from ._text import AuditCorpus, lines_of
 
 _RULE = re.compile(r"^\s*(?P<kind>[a-z]+)\s*(?P<sign><=|==|=|<)\s*(?P<count>\d+)\s*$")
 _HINT = "write a kind, = or <=, and a whole number: references=0, copies<=5"
@@ -144,7 +144,9 @@ def _found(
     return {(hit.document_id, hit.start, hit.end) for hit in hits}
 
 
-def out_of_reach(project: Project, corpus: Corpus, testset: str, depth: int) -> Iterator[Finding]:
+def out_of_reach(
+    project: Project, corpus: AuditCorpus, testset: str, depth: int
+) -> Iterator[Finding]:
     """Chunks that no question of a test set finds; one finding for each document."""
     reached, questions = reached_chunks(project, testset, depth)
     with project.store.reading(project.pair) as state:
@@ -180,7 +182,7 @@ class Scan:
         characters: Length of all texts.
     """
 
-    corpus: Corpus
+    corpus: AuditCorpus
     findings: list[Finding] = field(default_factory=list)
     pages: int = 0
     characters: int = 0
@@ -202,7 +204,7 @@ def scan_documents(
         kinds: Kinds to look for; those that need more than reading are ignored.
         exists: True for the path of a file that is there, relative to the project.
     """
-    scan = Scan(Corpus(read))
+    scan = Scan(AuditCorpus(read))
     pairs = Pairs(scan.corpus, options.pairs) if "contradictions" in kinds else None
     copies = Copies(scan.corpus, options.copy_similarity) if "copies" in kinds else None
     codes = Codes(scan.corpus) if "codes" in kinds else None
@@ -281,7 +283,7 @@ _RULES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Auditing(RunOptions):
+class AuditPlan(RunOptions):
     """Options of an audit.
 
     Attributes:
@@ -304,7 +306,7 @@ class Auditing(RunOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _AuditWork:
     """The findings of an audit before they are judged, and the job that stores them."""
 
     audit: Audit
@@ -313,7 +315,7 @@ class _Work:
 
 
 @at_work(KIND)
-def run_audit(project: Project, options: Auditing) -> tuple[Audit, RunSummary]:
+def run_audit(project: Project, options: AuditPlan) -> tuple[Audit, RunSummary]:
     """Read the documents of the index, gather what is wrong with them, and store it as a run.
 
     Without ``judge`` nothing is paid.
@@ -341,7 +343,7 @@ def run_audit(project: Project, options: Auditing) -> tuple[Audit, RunSummary]:
     return _shown(project, audit, findings, options, earlier), summary
 
 
-def forecast_audit(project: Project, options: Auditing) -> Forecast:
+def forecast_audit(project: Project, options: AuditPlan) -> Forecast:
     """Forecast the calls and cost of the judge; the documents are really read."""
     work = _audit_work(project, options, search=False)
     return project.runner.forecast(make for _, make in work.items)
@@ -358,7 +360,7 @@ def stored_audit(project: Project, run: str = "latest", *, every: bool = False) 
     audit = Audit(
         (), tuple(stored.manifest["kinds"]), str(stored.manifest["snapshot"]), run=stored.id
     )
-    return _shown(project, audit, findings, Auditing(every=every), None)
+    return _shown(project, audit, findings, AuditPlan(every=every), None)
 
 
 def known_audits(project: Project) -> tuple[Run, ...]:
@@ -392,7 +394,7 @@ def dismiss(project: Project, finding: str, reason: str) -> Path:
     return path
 
 
-def _audit_work(project: Project, options: Auditing, *, search: bool = True) -> _Work:
+def _audit_work(project: Project, options: AuditPlan, *, search: bool = True) -> _AuditWork:
     """Read the documents, search unless it is a forecast, and plan what is left to judge."""
     settings: AuditOptions = project.settings.section("audit")
     setup = judging(project)
@@ -431,11 +433,11 @@ def _audit_work(project: Project, options: Auditing, *, search: bool = True) -> 
         "testset": options.testset,
         "seed": options.seed,
     }
-    return _Work(audit, manifest, items)
+    return _AuditWork(audit, manifest, items)
 
 
 def _kinds_for(
-    options: Auditing, settings: AuditOptions, setup: MeasureSetup
+    options: AuditPlan, settings: AuditOptions, setup: MeasureSetup
 ) -> tuple[tuple[str, ...], list[str]]:
     """The kinds to look for, and notes on those that lack what they need.
 
@@ -488,7 +490,7 @@ def _shown(
     project: Project,
     audit: Audit,
     findings: Sequence[Finding],
-    options: Auditing,
+    options: AuditPlan,
     since: Run | None,
 ) -> Audit:
     """An audit with the findings to be shown; the others are counted."""

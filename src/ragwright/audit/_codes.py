@@ -11,7 +11,7 @@ from ..core import Document
 from ..models import is_code
 from ..retrieve import Glossary
 from ._records import Finding, Place
-from ._text import LINK, Brief, Corpus, Line, cells_of
+from ._text import LINK, AuditCorpus, Brief, DocumentLine, cells_of
 
 _FAMILY = 4
 """Defined codes of one shape from which another one of that shape should be defined too."""
@@ -36,14 +36,14 @@ class _Use:
 class Codes:
     """Collects uses of codes, and compares them with the mined definitions."""
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, corpus: AuditCorpus) -> None:
         self._corpus = corpus
         self._codes: dict[str, _Use] = {}
         self._rows: set[str] = set()
         self._headed: set[str] = set()
         self._loose: set[str] = set()
 
-    def read(self, document: Document, brief: Brief, lines: Sequence[Line]) -> None:
+    def read(self, document: Document, brief: Brief, lines: Sequence[DocumentLine]) -> None:
         """Count the codes of a document's prose."""
         for line in lines:
             if line.code or not line.text.strip():

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..core import Document
 from ..models import is_code, words
 from ._records import Finding
-from ._text import Brief, Corpus
+from ._text import AuditCorpus, Brief
 
 _RUN = 5
 _VALUES, _ROWS = 64, 4
@@ -34,7 +34,7 @@ _Shingles = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class _HashedText:
     """A document or a section of one, and the hashes of its runs of words."""
 
     document: int
@@ -73,9 +73,9 @@ def jaccard(first: _Shingles, second: _Shingles) -> float:
 class Copies:
     """Collects the texts of a corpus, and pairs those that are alike."""
 
-    def __init__(self, corpus: Corpus, least: float) -> None:
+    def __init__(self, corpus: AuditCorpus, least: float) -> None:
         self._corpus, self._least = corpus, least
-        self._texts: list[_Text] = []
+        self._texts: list[_HashedText] = []
         self._signatures: list[_Shingles] = []
         self._numbers: dict[str, int] = {}
         random = np.random.default_rng(0)
@@ -85,14 +85,14 @@ class Copies:
     def read(self, document: Document, brief: Brief) -> None:
         """Remember the runs of words of a document and of its longer sections."""
         size = len(document.text)
-        self._add(document.text, _Text(brief.number, 0, size, True, np.empty(0, np.uint64)))
+        self._add(document.text, _HashedText(brief.number, 0, size, True, np.empty(0, np.uint64)))
         starts = sorted({section.span.start for section in document.sections})
         for start, end in pairwise([*starts, size]):
             if (start, end) != (0, size) and end - start > 6 * _LEAST:
-                part = _Text(brief.number, start, end, False, np.empty(0, np.uint64))
+                part = _HashedText(brief.number, start, end, False, np.empty(0, np.uint64))
                 self._add(document.text[start:end], part)
 
-    def _add(self, text: str, place: _Text) -> None:
+    def _add(self, text: str, place: _HashedText) -> None:
         tokens = words(text.casefold())
         if len(tokens) < _LEAST:
             return
@@ -102,7 +102,9 @@ class Copies:
             hashed = (shingles * self._factors[number] + self._terms[number]) >> np.uint64(20)
             signature[number] = hashed.min()
         self._signatures.append(signature)
-        self._texts.append(_Text(place.document, place.start, place.end, place.whole, shingles))
+        self._texts.append(
+            _HashedText(place.document, place.start, place.end, place.whole, shingles)
+        )
 
     def _candidates(self) -> set[tuple[int, int]]:
         """Pairs of texts with an equal band."""
@@ -137,7 +139,7 @@ class Copies:
             if a.whole or (a.document, b.document) not in copied:
                 yield self._copy_finding(a, b, alike)
 
-    def _copy_finding(self, first: _Text, second: _Text, alike: float) -> Finding:
+    def _copy_finding(self, first: _HashedText, second: _HashedText, alike: float) -> Finding:
         briefs = self._corpus.briefs
         a, b = briefs[first.document], briefs[second.document]
         exact = alike == 1.0

@@ -11,7 +11,7 @@ from ..ingest import guess_language
 from ..models import words
 from ._options import AuditOptions
 from ._records import Finding, Place
-from ._text import Brief, Corpus, Line, cells_of, paragraphs_of, tables_of
+from ._text import AuditCorpus, Brief, DocumentLine, cells_of, paragraphs_of, tables_of
 
 _MOJIBAKE = re.compile(
     r"(?:Ã[\u0080-\u00bf\u0192\u2018-\u201e\u0152-\u0178]|â€[\u0080-\u00bf\u2018-\u2122\u0153œ™]|"
@@ -35,7 +35,7 @@ _LEAST_LINE = 5
 class Damage:
     """Collects damage document by document, and lines that repeat."""
 
-    def __init__(self, corpus: Corpus, options: AuditOptions) -> None:
+    def __init__(self, corpus: AuditCorpus, options: AuditOptions) -> None:
         self._corpus, self._options = corpus, options
         self._ready: list[Finding] = []
         self._hyphens: list[tuple[int, int, int, str, str]] = []
@@ -43,7 +43,7 @@ class Damage:
         self._lines: dict[str, tuple[int, int, int]] = {}
         self._line_pages: Counter[str] = Counter()
 
-    def read(self, document: Document, brief: Brief, lines: Sequence[Line]) -> None:
+    def read(self, document: Document, brief: Brief, lines: Sequence[DocumentLine]) -> None:
         """Look at a document."""
         self._ready += self._empty_pages(document, brief)
         self._ready += self._mojibake(document, brief, lines)
@@ -99,7 +99,7 @@ class Damage:
             )
 
     def _mojibake(
-        self, document: Document, brief: Brief, lines: Sequence[Line]
+        self, document: Document, brief: Brief, lines: Sequence[DocumentLine]
     ) -> Iterator[Finding]:
         hits = (
             list(_MOJIBAKE.finditer(document.text))
@@ -140,7 +140,7 @@ class Damage:
             )
 
     def _headless_tables(
-        self, document: Document, brief: Brief, lines: Sequence[Line]
+        self, document: Document, brief: Brief, lines: Sequence[DocumentLine]
     ) -> Iterator[Finding]:
         """Tables whose first row is followed by no rule, or whose head is empty."""
         for table in tables_of(lines):
@@ -213,7 +213,7 @@ class Damage:
                 marks={"count": len(hits), "words": [word for _, _, word in hits[:12]]},
             )
 
-    def _count_lines(self, brief: Brief, lines: Sequence[Line]) -> None:
+    def _count_lines(self, brief: Brief, lines: Sequence[DocumentLine]) -> None:
         seen: set[tuple[str, int | None]] = set()
         for line in lines:
             text = line.text.strip()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ..core import Document
 from ..models import stop_words, words
 from ._records import Finding
-from ._text import Brief, Corpus, Line, plain_words, statements_of
+from ._text import AuditCorpus, Brief, DocumentLine, plain_words, statements_of
 
 _STOP = stop_words("en") | stop_words("de") | stop_words("fr") | stop_words("es")
 _LEAST = 3
@@ -33,11 +33,11 @@ class _Statement:
 class Pairs:
     """Collects the statements of a corpus, and pairs those that share most of their words."""
 
-    corpus: Corpus
+    corpus: AuditCorpus
     most: int
     _statements: list[_Statement] = field(default_factory=list)
 
-    def read(self, document: Document, brief: Brief, lines: Sequence[Line]) -> None:
+    def read(self, document: Document, brief: Brief, lines: Sequence[DocumentLine]) -> None:
         """Remember the statements of a document."""
         for start, end, sentence in statements_of(lines, document.language):
             text = plain_words(sentence)

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from ..core import Document, counted
 from ._records import Finding
-from ._text import LINK, Brief, Corpus, Line
+from ._text import LINK, AuditCorpus, Brief, DocumentLine
 
 _SEE = re.compile(
     r"(?<![\w/])(?P<kind>sections?|chapters?|tables?|fig(?:ure|\.)s?|appendix|annex|"
@@ -72,7 +72,7 @@ class References:
         dead: Links into nothing, once :meth:`findings` was read: number of document, start, end.
     """
 
-    def __init__(self, corpus: Corpus, exists: Callable[[str], bool]) -> None:
+    def __init__(self, corpus: AuditCorpus, exists: Callable[[str], bool]) -> None:
         self._corpus, self._exists = corpus, exists
         self._links: list[_Link] = []
         self._anchors: dict[str, frozenset[str]] = {}
@@ -80,7 +80,7 @@ class References:
         self._folded: set[str] = set()
         self.dead: set[tuple[int, int, int]] = set()
 
-    def read(self, document: Document, brief: Brief, lines: Sequence[Line]) -> None:
+    def read(self, document: Document, brief: Brief, lines: Sequence[DocumentLine]) -> None:
         """Check a document's references to itself, and remember its links."""
         prose = [line for line in lines if not line.code and line.text.strip()]
         self._anchors[posixpath.normpath(brief.source)] = _anchors_of(document, prose)
@@ -97,7 +97,7 @@ class References:
         self._ready += self._numbers_within(document, brief, prose)
 
     def _numbers_within(
-        self, document: Document, brief: Brief, prose: Sequence[Line]
+        self, document: Document, brief: Brief, prose: Sequence[DocumentLine]
     ) -> Iterator[Finding]:
         """References by number to sections, tables, figures and pages that are not there."""
         numbers = _numbers_of(document, prose)
@@ -131,7 +131,7 @@ class References:
         yield from self._pages_within(document, brief, prose)
 
     def _pages_within(
-        self, document: Document, brief: Brief, prose: Sequence[Line]
+        self, document: Document, brief: Brief, prose: Sequence[DocumentLine]
     ) -> Iterator[Finding]:
         if len(document.pages) < 2:
             return
@@ -151,7 +151,13 @@ class References:
                     )
 
     def _dead(
-        self, brief: Brief, line: Line, span: tuple[int, int], fault: str, why: str, sure: bool
+        self,
+        brief: Brief,
+        line: DocumentLine,
+        span: tuple[int, int],
+        fault: str,
+        why: str,
+        sure: bool,
     ) -> Finding:
         start, end = max(0, span[0] - 150), min(len(line.text), span[1] + 150)
         place = self._corpus.place(
@@ -225,7 +231,7 @@ class References:
         return None
 
 
-def _anchors_of(document: Document, prose: Sequence[Line]) -> frozenset[str]:
+def _anchors_of(document: Document, prose: Sequence[DocumentLine]) -> frozenset[str]:
     """Anchors of headings as GitHub makes them, and those that the text names."""
     titles = [section.title for section in document.sections]
     titles += [line.text.lstrip("# ") for line in prose if line.text.startswith("#")]
@@ -244,7 +250,7 @@ def _anchors_of(document: Document, prose: Sequence[Line]) -> frozenset[str]:
     return frozenset(anchors)
 
 
-def _numbers_of(document: Document, prose: Sequence[Line]) -> dict[str, set[str]]:
+def _numbers_of(document: Document, prose: Sequence[DocumentLine]) -> dict[str, set[str]]:
     """Numbers of a document's sections, tables and figures."""
     numbers: dict[str, set[str]] = {"section": set(), "table": set(), "figure": set()}
     titles = [section.title for section in document.sections]

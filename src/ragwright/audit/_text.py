@@ -22,7 +22,7 @@ LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]{1,200})\]\((?P<to>[^)\s]+)(?:\s+\"[
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DocumentLine:
     """A line of a document: its characters, and what it is."""
 
     text: str
@@ -64,7 +64,7 @@ class Brief:
 
 
 @dataclass(slots=True)
-class Corpus:
+class AuditCorpus:
     """The documents of an audit: what is remembered of each, and how to read one again.
 
     ``read`` returns the text of a document; it is called for the few places of findings alone.
@@ -104,17 +104,17 @@ class Corpus:
         return Place(brief.id, brief.source, start, end, content[:2_000], brief.page_at(start))
 
 
-def lines_of(text: str) -> Iterator[Line]:
+def lines_of(text: str) -> Iterator[DocumentLine]:
     """The lines of a text, those of code blocks marked."""
     start, fenced = 0, False
     for line in text.split("\n"):
         fence = _FENCE.match(line) is not None
-        yield Line(line, start, fenced or fence)
+        yield DocumentLine(line, start, fenced or fence)
         fenced = fenced != fence
         start += len(line) + 1
 
 
-def tables_of(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
+def tables_of(lines: Sequence[DocumentLine]) -> Iterator[Sequence[DocumentLine]]:
     """Runs of rows: the tables of a document."""
     at = 0
     while at < len(lines):
@@ -126,12 +126,12 @@ def tables_of(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
         at = last + 1
 
 
-def cells_of(line: Line) -> list[str]:
+def cells_of(line: DocumentLine) -> list[str]:
     """Cells of a row."""
     return [cell.strip() for cell in line.text.strip().strip("|").split("|")]
 
 
-def statements_of(lines: Sequence[Line], language: str) -> Iterator[tuple[int, int, str]]:
+def statements_of(lines: Sequence[DocumentLine], language: str) -> Iterator[tuple[int, int, str]]:
     """Sentences and items of lists outside tables, headings and code: start, end, text."""
     at = 0
     while at < len(lines):
@@ -150,7 +150,7 @@ def statements_of(lines: Sequence[Line], language: str) -> Iterator[tuple[int, i
         at = last
 
 
-def _continues(line: Line) -> bool:
+def _continues(line: DocumentLine) -> bool:
     """True if a line goes on with the paragraph before it."""
     text = line.text
     return bool(text.strip()) and not (

@@ -26,8 +26,8 @@ from .outputs import (
     OutputKind,
     OutputQuery,
     Outputs,
+    OutputSample,
     SampledOutputs,
-    Sampling,
     ScoreOrder,
     ServedCounts,
     ServedScore,
@@ -39,7 +39,7 @@ from .outputs import (
     sample_outputs,
     turns_of,
 )
-from .tables import ProjectRecords, RecordsReport, Refreshing, index_is_behind, record_findings
+from .tables import ProjectRecords, RecordsReport, RefreshOptions, index_is_behind, record_findings
 
 __all__ = [
     "ONE_CALL",
@@ -63,13 +63,13 @@ __all__ = [
     "OutputBatch",
     "OutputKind",
     "OutputQuery",
+    "OutputSample",
     "Outputs",
     "Pool",
     "ProjectRecords",
     "RecordsReport",
-    "Refreshing",
+    "RefreshOptions",
     "SampledOutputs",
-    "Sampling",
     "ScoreOrder",
     "ServedCounts",
     "ServedScore",

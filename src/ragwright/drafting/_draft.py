@@ -12,14 +12,14 @@ from ..retrieve import Target
 from ._copies import copies_among
 from ._find import DraftPlan, Pool, check_biography, find_pool, settled_request
 from ._records import DraftBatch, DraftPrompt, DraftRequest, DraftText
-from ._write import Job, Known, Written, partial_results, preview_calls, write_texts
+from ._write import DraftJob, Known, Written, partial_results, preview_calls, write_texts
 
 
 @dataclass(slots=True)
 class Underway:
     """A draft in progress, with its partial result if it is stopped."""
 
-    job: Job | None = None
+    job: DraftJob | None = None
 
     def batch(self, known: Known, reason: str) -> DraftBatch | None:
         """Return the answered calls and their texts, marked partial; None if there are none.
@@ -63,7 +63,7 @@ def draft(
     typed = request.client.strip()
     pool = yield from find_pool(settled, target, plan, typed)
     yield from check_biography(settled, target, plan, typed)
-    job = Job(settled, plan, pool, target.snapshot)
+    job = DraftJob(settled, plan, pool, target.snapshot)
     if underway is not None:
         underway.job = job
     if plan.preview:
@@ -89,7 +89,7 @@ def no_model() -> ConfigError:
     )
 
 
-def _preview_batch(job: Job) -> DraftBatch:
+def _preview_batch(job: DraftJob) -> DraftBatch:
     return _batch_of(job, [preview_calls(model, job) for model in job.plan.models or ("",)])
 
 
@@ -122,7 +122,7 @@ def _combined_error(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightEr
     return combined
 
 
-def _batch_of(job: Job, results: Sequence[Written]) -> DraftBatch:
+def _batch_of(job: DraftJob, results: Sequence[Written]) -> DraftBatch:
     prompts: list[DraftPrompt] = []
     texts: list[DraftText] = []
     notes = [*job.plan.notes, *job.pool.retrieved.notes]

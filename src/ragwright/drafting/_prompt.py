@@ -50,7 +50,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DraftCall:
     """The request of one call: number of texts, and lengths of earlier attempts."""
 
     count: int = 1
@@ -58,7 +58,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Composed:
+class SentPrompt:
     """A prompt as sent: turns, the raw text if the form is raw, and its examples."""
 
     messages: tuple[Message, ...]
@@ -129,7 +129,7 @@ class Frame:
     form: Form
     window: Window
 
-    def composed(self, examples: Sequence[Example], wanted: Wanted) -> Composed:
+    def composed(self, examples: Sequence[Example], wanted: DraftCall) -> SentPrompt:
         """Return the prompt with these examples.
 
         Raises:
@@ -157,9 +157,9 @@ class Frame:
         }
         turns.append(Message("user", render_wording(wording, "request", request_values)))
         turns = [turn for turn in turns if turn.content]
-        return Composed(tuple(turns), self._raw_text(turns), tuple(examples))
+        return SentPrompt(tuple(turns), self._raw_text(turns), tuple(examples))
 
-    def fitted(self, examples: Sequence[Example], wanted: Wanted) -> tuple[Composed, int]:
+    def fitted(self, examples: Sequence[Example], wanted: DraftCall) -> tuple[SentPrompt, int]:
         """Return the prompt with as many of the first examples as fit, and the number left out.
 
         Raises:
@@ -184,7 +184,7 @@ class Frame:
             )
         return longest, len(examples) - low
 
-    def _tokens_over(self, composed: Composed) -> int:
+    def _tokens_over(self, composed: SentPrompt) -> int:
         """Return the tokens over the window, 0 or less if it fits or the window is unknown."""
         if self.window.tokens is None:
             return 0

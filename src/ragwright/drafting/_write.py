@@ -27,7 +27,16 @@ from ..flow import (
 )
 from ._copies import normalised, shares_before
 from ._find import MOST_TEXTS, DraftPlan, Pool
-from ._prompt import Composed, Form, Frame, Shown, Wanted, chosen_examples, example_set, form_of
+from ._prompt import (
+    DraftCall,
+    Form,
+    Frame,
+    SentPrompt,
+    Shown,
+    chosen_examples,
+    example_set,
+    form_of,
+)
 from ._records import DraftPrompt, DraftPurpose, DraftRequest, DraftText
 from ._split import split_reply
 
@@ -123,7 +132,7 @@ _SAMPLES = 2 * MOST_TEXTS
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class DraftJob:
     """The common input of all models of a draft: a resolved request, the plan, the examples.
 
     ``desks`` are the writers of the models, in order, each with its calls.
@@ -207,7 +216,7 @@ class _SortedTexts:
     repeats: list[_ReceivedText] = field(default_factory=list)
 
 
-def write_texts(model: str, job: Job) -> Flow[Written]:
+def write_texts(model: str, job: DraftJob) -> Flow[Written]:
     """Write the texts of a model: the first calls, and one more round for missing or faulty texts.
 
     A failed call becomes a note; texts of a wrong length are replaced if the second calls return
@@ -238,7 +247,7 @@ def write_texts(model: str, job: Job) -> Flow[Written]:
     return _result_of_model(model, [*first, *second], texts, _notes_of_model(model, notes))
 
 
-def partial_results(job: Job, known: Known) -> list[Written]:
+def partial_results(job: DraftJob, known: Known) -> list[Written]:
     """Return the results of each model if the work was stopped, from the calls with a reply.
 
     Args:
@@ -272,7 +281,7 @@ def _notes_of_model(model: str, notes: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{model}: {note}" for note in notes)
 
 
-def preview_calls(model: str, job: Job) -> Written:
+def preview_calls(model: str, job: DraftJob) -> Written:
     """Return the first calls of a model, without making them."""
     writer = _DraftWriter(model, job)
     prompts = tuple(call.prompt for call in writer.first_calls())
@@ -284,7 +293,7 @@ def preview_calls(model: str, job: Job) -> Written:
 class _DraftWriter:
     """Builds and makes the calls of one model."""
 
-    def __init__(self, model: str, job: Job) -> None:
+    def __init__(self, model: str, job: DraftJob) -> None:
         self.model = model
         self.job = job
         self._frame = Frame(job.request, job.plan, form_of(model, job.plan), job.plan.window(model))
@@ -314,7 +323,7 @@ class _DraftWriter:
         for number, size in enumerate(portions(count, self._most_per_call()), begin):
             earlier_lengths = tuple(lengths[position : position + size])
             purpose: DraftPurpose = "length" if earlier_lengths else "missing" if begin else "first"
-            calls.append(self._planned_call(number, Wanted(size, earlier_lengths), purpose))
+            calls.append(self._planned_call(number, DraftCall(size, earlier_lengths), purpose))
             position += size
         return calls
 
@@ -325,7 +334,7 @@ class _DraftWriter:
             return 1
         return texts_per_call(job.request.count, job.plan.options, self._token_estimates)
 
-    def _planned_call(self, number: int, wanted: Wanted, purpose: DraftPurpose) -> _DraftCall:
+    def _planned_call(self, number: int, wanted: DraftCall, purpose: DraftPurpose) -> _DraftCall:
         job, frame = self.job, self._frame
         chosen = chosen_examples(job.pool, job.plan, number, job.single, self._used)
         self._used.add(example_set(chosen))
@@ -401,7 +410,7 @@ class _DraftWriter:
             texts.append(_ReceivedText(part.text, prompt, tuple(marks), fault))
         return _FinishedCall(prompt, tuple(texts), refused, dropped=reply.dropped)
 
-    def _model_request(self, composed: Composed, count: int, sample: int) -> Chat | Complete:
+    def _model_request(self, composed: SentPrompt, count: int, sample: int) -> Chat | Complete:
         options = self.job.plan.options
         params = sorted_params(
             {
@@ -429,7 +438,7 @@ def _up_to_stop(text: str, stop: Sequence[str]) -> str:
     return text[: min(ends)] if ends else text
 
 
-def _length_fault(text: str, job: Job) -> str:
+def _length_fault(text: str, job: DraftJob) -> str:
     """Describe how a text misses the requested length group; empty if it fits."""
     least, under = job.plan.rules.bounds(job.request.length)
     if under is not None and len(text) >= under:
@@ -458,7 +467,7 @@ def _sort_texts(calls: Sequence[_FinishedCall]) -> _SortedTexts:
 
 
 def _merged_texts(
-    first: Sequence[_FinishedCall], second: Sequence[_FinishedCall], job: Job
+    first: Sequence[_FinishedCall], second: Sequence[_FinishedCall], job: DraftJob
 ) -> list[_ReceivedText]:
     """Choose the texts to keep: good ones first, then the best of the rest of both rounds."""
     texts, later_texts = _sort_texts(first), [text for call in second for text in call.texts]

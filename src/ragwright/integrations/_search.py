@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core import Hit, plain
 from ..retrieve import parse_filter
-from ..workbench import Asking, Workbench
+from ..workbench import AskOptions, Workbench
 
 
 def hits_for(
@@ -21,7 +21,7 @@ async def ahits_for(
     bench: Workbench, query: str, k: int | None, filters: Sequence[str]
 ) -> tuple[Hit, ...]:
     """As :func:`hits_for`, without blocking."""
-    asking = Asking(filters=tuple(map(parse_filter, filters)))
+    asking = AskOptions(filters=tuple(map(parse_filter, filters)))
     return (await bench.aretrieve(query, k, asking)).hits
 
 

@@ -7,7 +7,14 @@ from ._job_tables import JOB_TABLES
 from ._jobs import CheckLine, JobCall, Jobs, ListedJob, job_faults, job_findings
 from ._notices import Notices, NoticeText, shown_address, without_secrets
 from ._options import JOBS, JobStep, ProjectJob, project_jobs
-from ._promotion import Gating, Promoted, Promoting, gate_evaluation, promote, promote_back
+from ._promotion import (
+    PromotionGate,
+    PromotionOptions,
+    PromotionResult,
+    gate_evaluation,
+    promote,
+    promote_back,
+)
 from ._runs import Clock, JobRunner, RunListener, RunRequest, run_lines, told_time
 from ._schedule import Schedule
 from ._server import JobServer
@@ -19,7 +26,6 @@ __all__ = [
     "PROGRAM",
     "CheckLine",
     "Clock",
-    "Gating",
     "JobCall",
     "JobRun",
     "JobRunner",
@@ -31,8 +37,9 @@ __all__ = [
     "NoticeText",
     "Notices",
     "ProjectJob",
-    "Promoted",
-    "Promoting",
+    "PromotionGate",
+    "PromotionOptions",
+    "PromotionResult",
     "RunListener",
     "RunRequest",
     "RunStart",

@@ -32,7 +32,7 @@ from ..report import gate_json
 
 
 @dataclass(frozen=True, slots=True)
-class Gating:
+class PromotionGate:
     """Settings of a gate.
 
     Attributes:
@@ -47,7 +47,7 @@ class Gating:
 
 
 @dataclass(frozen=True, slots=True)
-class Promoting:
+class PromotionOptions:
     """Settings of a promotion.
 
     Attributes:
@@ -60,7 +60,7 @@ class Promoting:
         dry_run: Report the gate's outcome, and change nothing.
     """
 
-    gating: Gating = field(default_factory=Gating)
+    gating: PromotionGate = field(default_factory=PromotionGate)
     baseline: str = ""
     rules_alone: bool = False
     reason: str = ""
@@ -69,7 +69,7 @@ class Promoting:
 
 
 @dataclass(frozen=True, slots=True)
-class Promoted:
+class PromotionResult:
     """The result of a promotion.
 
     Attributes:
@@ -93,7 +93,7 @@ def gate_evaluation(
     root: Path,
     evaluation: Evaluation,
     rules: Sequence[str],
-    gating: Gating | None = None,
+    gating: PromotionGate | None = None,
     baseline: Evaluation | None = None,
 ) -> GateOutcome:
     """Apply rules to an evaluation; the passports of its judges are read.
@@ -109,7 +109,7 @@ def gate_evaluation(
         MeasureError: No rule, or one that cannot be read; or the two share no row or measure.
         TestsetError: The two were measured on different questions or scales.
     """
-    gating = gating or Gating()
+    gating = gating or PromotionGate()
     against = None
     if baseline is not None:
         both = [*baseline.results, *evaluation.results]
@@ -130,8 +130,8 @@ def gate_evaluation(
 
 
 def promote(
-    project: Project, run: str, rules: Sequence[str] = (), promoting: Promoting | None = None
-) -> Promoted:
+    project: Project, run: str, rules: Sequence[str] = (), promoting: PromotionOptions | None = None
+) -> PromotionResult:
     """Serve the configuration of a run if the gate passes.
 
     If a configuration is served already, the run is compared with that configuration's run: unless
@@ -146,7 +146,7 @@ def promote(
         StoreBusyError: Another process changes it for longer than half a minute; the message names
             it.
     """
-    promoting = promoting or Promoting()
+    promoting = promoting or PromotionOptions()
     name = find_run(project.runs, run)
     configuration = _reproducible(project, name)
     with Served(project.folder).changing(f"promote {name}") as changing:
@@ -159,10 +159,10 @@ def promote(
         notes += _notes(evaluation, baseline)
         against = "" if baseline is None else baseline.name
         if outcome.state != "passed" or promoting.dry_run:
-            return Promoted(name, outcome, now, False, against, notes)
+            return PromotionResult(name, outcome, now, False, against, notes)
         if now is not None and now.configuration == configuration.hash:
             notes += (f"this configuration is served already, as number {now.number}",)
-            return Promoted(name, outcome, now, False, against, notes)
+            return PromotionResult(name, outcome, now, False, against, notes)
         change = Change(
             number=0,
             replaced=None,
@@ -176,7 +176,7 @@ def promote(
             baseline=against,
         )
         change = changing.promote(configuration, change)
-    return Promoted(name, outcome, change, True, against, notes)
+    return PromotionResult(name, outcome, change, True, against, notes)
 
 
 def promote_back(project: Project, reason: str, by: str = "") -> Change:
@@ -214,7 +214,7 @@ def _reproducible(project: Project, run: str) -> Configuration:
 
 
 def _baseline(
-    project: Project, promoting: Promoting, now: Change | None
+    project: Project, promoting: PromotionOptions, now: Change | None
 ) -> tuple[Evaluation | None, tuple[str, ...]]:
     """Return the baseline: the named one, else the run of the served configuration."""
     if promoting.baseline:
@@ -238,7 +238,9 @@ def _results(project: Project, run: str) -> Evaluation:
     return stored_evaluation(project.runs, run, project.session.seed)
 
 
-def _rules(rules: Sequence[str], baseline: Evaluation | None, promoting: Promoting) -> list[str]:
+def _rules(
+    rules: Sequence[str], baseline: Evaluation | None, promoting: PromotionOptions
+) -> list[str]:
     """Return the rules; without a baseline rule, each measure gets a not-worse rule."""
     wanted = list(rules)
     if baseline is not None and not any("baseline" in rule.lower() for rule in wanted):

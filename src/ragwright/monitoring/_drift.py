@@ -25,7 +25,7 @@ from ..measure import (
     period_alpha,
 )
 from ..project import Project
-from ._moves import Moved, moves_of
+from ._moves import DayShift, moves_of
 from ._options import measure_options
 
 DriftState: TypeAlias = DriftVerdict | Literal["reference"]
@@ -89,8 +89,8 @@ class MeasureDrift:
     reference_until: str = ""
     since: str = ""
     mean_since: float | None = None
-    near: tuple[Moved, ...] = ()
-    moves: tuple[Moved, ...] = ()
+    near: tuple[DayShift, ...] = ()
+    moves: tuple[DayShift, ...] = ()
     days: tuple[DriftDay, ...] = ()
     states: Mapping[str, int] = field(default_factory=dict)
 
@@ -194,7 +194,7 @@ class _Periods:
         measure: Measure,
         scale: tuple[float, float],
         scores: Sequence[ServedScore],
-        moves: Sequence[Moved],
+        moves: Sequence[DayShift],
     ) -> MeasureDrift:
         """Compare one measure over time."""
         scored = [(_day_number(s.at), s.value) for s in scores if s.value is not None]
@@ -318,7 +318,7 @@ def _change_day(scored: Sequence[tuple[int, float]], fell: bool) -> int:
     return int(days[cuts[int(np.argmax(explained))]])
 
 
-def _moves_near(moves: Sequence[Moved], since: int | None) -> tuple[Moved, ...]:
+def _moves_near(moves: Sequence[DayShift], since: int | None) -> tuple[DayShift, ...]:
     if since is None:
         return ()
     return tuple(move for move in moves if abs(_day_number(move.day) - since) <= _NEAR)

@@ -30,14 +30,14 @@ from ..measure import (
     shipped_rubrics,
 )
 from ..project import Project
-from ._options import Measuring, measure_options
+from ._options import MeasureServedOptions, measure_options
 
 _AT_ONCE = 16
 """Number of answers whose scores are stored together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasureReport:
     """The result of one pass.
 
     Attributes:
@@ -65,7 +65,7 @@ class Measured:
     busy: bool = False
 
 
-def measure_served(project: Project, options: Measuring | None = None) -> Measured:
+def measure_served(project: Project, options: MeasureServedOptions | None = None) -> MeasureReport:
     """Draw the configured share of the answers served since the last time, and score it.
 
     Scores are stored as they are made. Answers beyond the budget of the day, and failed ones,
@@ -75,7 +75,7 @@ def measure_served(project: Project, options: Measuring | None = None) -> Measur
         ConfigError: ``serve.measure.share`` is 0, or a budget is set and a judge has no price.
         MeasureError: A measure cannot be computed from served answers, or lacks its model.
     """
-    chosen = options or Measuring()
+    chosen = options or MeasureServedOptions()
     settings = measure_options(project.settings)
     if not settings.share:
         raise ConfigError(
@@ -86,7 +86,7 @@ def measure_served(project: Project, options: Measuring | None = None) -> Measur
     measures, setup = served_measures(project)
     lock = FileLock(project.folder.data / "serve" / "measuring.lock", "measuring")
     if not lock.acquire():
-        return Measured(busy=True)
+        return MeasureReport(busy=True)
     try:
         outputs = project_outputs(project)
         outputs.require_writable()
@@ -150,10 +150,10 @@ class _MeasuringPass:
         self._judge_by_measure = {
             str(measure): _judge_of_measure(measure, setup) for measure in measures
         }
-        self._progress = Measured()
+        self._progress = MeasureReport()
         self._spent = project.runner.spent
 
-    def run(self, most: int | None) -> Measured:
+    def run(self, most: int | None) -> MeasureReport:
         """Score until nothing waits, the budget of the day is spent, or every attempt fails."""
         scores, remaining = self._outputs.scores, most
         while remaining is None or remaining > 0:

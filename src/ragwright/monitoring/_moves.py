@@ -18,7 +18,7 @@ _PROMPT_FILES = ("personas/", "prompts/")
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class DayShift:
     """A part that was different on a day from the day before it with answers.
 
     Attributes:
@@ -40,7 +40,7 @@ class Moved:
 
 def moves_of(
     scores: Sequence[ServedScore], settings: Callable[[str], Mapping[str, Any]]
-) -> tuple[Moved, ...]:
+) -> tuple[DayShift, ...]:
     """Return changes between days, oldest first, each once.
 
     Answers are compared with earlier ones of the same served name and persona, so that two personas
@@ -58,7 +58,7 @@ def moves_of(
         if score.state != "waiting":
             judged[score.at[:10]] = score
     last: dict[tuple[str, str], ServedScore] = {}
-    moves: list[Moved] = []
+    moves: list[DayShift] = []
     for (day, name, persona), score in sorted(days.items(), key=lambda item: item[0]):
         before = last.get((name, persona))
         last[name, persona] = score
@@ -75,11 +75,11 @@ def _moves_between(
     day: str,
     parts_by_configuration: dict[str, Mapping[str, str]],
     settings: Callable[[str], Mapping[str, Any]],
-) -> Iterable[Moved]:
+) -> Iterable[DayShift]:
     if before.snapshot != after.snapshot:
-        yield Moved(day, "corpus", _short_hash(before.snapshot), _short_hash(after.snapshot))
+        yield DayShift(day, "corpus", _short_hash(before.snapshot), _short_hash(after.snapshot))
     if before.model != after.model:
-        yield Moved(day, "model", brief_model(before.model), brief_model(after.model))
+        yield DayShift(day, "model", brief_model(before.model), brief_model(after.model))
     if before.configuration == after.configuration:
         return
     for name in (before.configuration, after.configuration):
@@ -104,25 +104,25 @@ def _move_of_parts(
     names: Sequence[str],
     old: Mapping[str, str],
     new: Mapping[str, str],
-) -> Moved:
+) -> DayShift:
     """Return a change of several sections or files: their names and hashes."""
 
     def hashes(parts: Mapping[str, str]) -> str:
         return ", ".join(f"{name} {_short_hash(parts.get(name, ''))}" for name in names)
 
-    return Moved(day, part, hashes(old), hashes(new))
+    return DayShift(day, part, hashes(old), hashes(new))
 
 
-def _judge_moves(judged: Mapping[str, ServedScore]) -> Iterable[Moved]:
+def _judge_moves(judged: Mapping[str, ServedScore]) -> Iterable[DayShift]:
     before: ServedScore | None = None
     for day in sorted(judged):
         score = judged[day]
         if before is not None:
             if before.judge != score.judge:
-                yield Moved(day, "judge", brief_model(before.judge), brief_model(score.judge))
+                yield DayShift(day, "judge", brief_model(before.judge), brief_model(score.judge))
             elif before.prompts != score.prompts:
                 old, new = _short_hash(before.prompts), _short_hash(score.prompts)
-                yield Moved(day, "judge", f"settings {old}", f"settings {new}")
+                yield DayShift(day, "judge", f"settings {old}", f"settings {new}")
         before = score
 
 

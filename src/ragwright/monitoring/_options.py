@@ -70,7 +70,7 @@ class ServedMeasureOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Measuring:
+class MeasureServedOptions:
     """Options of measuring served answers, besides the section ``serve.measure``.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from ._audit_log import (
     AuditLog,
-    AuditOptions,
+    AuditLogOptions,
     EventQuery,
     audit_log,
     audit_options,
@@ -19,7 +19,7 @@ __all__ = [
     "EVENT_KINDS",
     "OPERATION_TABLES",
     "AuditLog",
-    "AuditOptions",
+    "AuditLogOptions",
     "Event",
     "EventKind",
     "EventQuery",

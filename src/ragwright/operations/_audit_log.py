@@ -89,7 +89,7 @@ def _exporting_provider() -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditOptions:
+class AuditLogOptions:
     """What the audit log of a project keeps, and for how long."""
 
     keep: Literal["auto", "always", "never"] = option(
@@ -111,9 +111,9 @@ class AuditOptions:
     )
 
 
-def audit_options(settings: Settings) -> AuditOptions:
+def audit_options(settings: Settings) -> AuditLogOptions:
     """Return the keys below ``serve.audit``."""
-    options: AuditOptions = settings.section("serve").audit
+    options: AuditLogOptions = settings.section("serve").audit
     return options
 
 
@@ -162,7 +162,7 @@ class AuditLog:
         options: What is kept; may be replaced while it is open.
     """
 
-    def __init__(self, place: Place, options: AuditOptions, *, power_safe: bool = False) -> None:
+    def __init__(self, place: Place, options: AuditLogOptions, *, power_safe: bool = False) -> None:
         self.options = options
         self._ledger = Ledger(place, power_safe=power_safe)
         self._export = EventExport()

@@ -1,7 +1,7 @@
 """Rows of tables and databases: bronze, silver and gold tables, then documents."""
 
-from ._check import Checking, check_records, open_source
-from ._documents import RecordsReader, WholeChunker, record_document_id, record_key
+from ._check import CheckOptions, check_records, open_source
+from ._documents import MessageChunker, RecordsReader, record_document_id, record_key
 from ._engine import StepWork
 from ._options import RecordsOptions
 from ._refresh import RefreshPlan, RefreshProgress, RefreshReport, refresh
@@ -13,8 +13,8 @@ from ._seams import (
     ArrowTable,
     RowSource,
     Step,
+    StepTask,
     TableName,
-    Task,
     UpsertCounts,
 )
 from ._spec import (
@@ -28,7 +28,7 @@ from ._spec import (
 )
 from .checking import CheckReport, PatternFacts
 from .declared import LengthGroup, Rollups, Rules, SourceSpec, TextFormat, parse_text_format
-from .tables import Changes, Manifest, Tables, export_chats, export_table
+from .tables import Changes, Manifest, RecordTables, export_chats, export_table
 
 __all__ = [
     "HASH",
@@ -37,11 +37,13 @@ __all__ = [
     "TABLES",
     "ArrowTable",
     "Changes",
+    "CheckOptions",
     "CheckReport",
-    "Checking",
     "LengthGroup",
     "Manifest",
+    "MessageChunker",
     "PatternFacts",
+    "RecordTables",
     "RecordsOptions",
     "RecordsReader",
     "RecordsSpec",
@@ -53,13 +55,11 @@ __all__ = [
     "Rules",
     "SourceSpec",
     "Step",
+    "StepTask",
     "StepWork",
     "TableName",
-    "Tables",
-    "Task",
     "TextFormat",
     "UpsertCounts",
-    "WholeChunker",
     "check_records",
     "export_chats",
     "export_table",

@@ -71,7 +71,7 @@ _NO_FIELDS = {KEY, HASH, REASON, TEXT, "document", "message_at"}
 
 
 @dataclass(frozen=True, slots=True)
-class Checking:
+class CheckOptions:
     """Settings of a check.
 
     Attributes:
@@ -92,7 +92,7 @@ class Checking:
 def check_records(
     folder: Path,
     base: Path,
-    options: Checking | None = None,
+    options: CheckOptions | None = None,
     source: RowSource | None = None,
 ) -> checking.CheckReport:
     """Faults of the declarations in a folder, and their effects on rows of the source.
@@ -105,7 +105,7 @@ def check_records(
         options: Settings.
         source: Rows to use instead of the source's.
     """
-    options = options or Checking()
+    options = options or CheckOptions()
     spec, errors = read_spec(folder, options.format)
     faults = [checking.Fault.of(error) for error in errors]
     notes = (*_unread(folder), *_unused(folder, spec))
@@ -363,13 +363,13 @@ def _filled(step: stages.GoldStep) -> declared.TextFormat:
     Missing variables are already reported.
     """
     known = {"client", *TAG_KINDS, "length", *step.rules.fields, *step.keep}
-    pieces: list[declared.Piece] = []
+    pieces: list[declared.FormatPiece] = []
     for piece in step.format.pieces:
         again = piece.variable == TEXT and any(p.variable == TEXT for p in pieces)
         if piece.variable in (TEXT, *known) and not again:
             pieces.append(piece)
     if not any(piece.variable == TEXT for piece in pieces):
-        pieces.append(declared.Piece(TEXT, ""))
+        pieces.append(declared.FormatPiece(TEXT, ""))
     return replace(step.format, pieces=tuple(pieces))
 
 

@@ -87,7 +87,7 @@ class RecordsReader(Reader):
             yield from gold_documents(batch)
 
 
-class WholeChunker(Chunker):
+class MessageChunker(Chunker):
     """One chunk per document: a message is found and shown as a whole."""
 
     spec = "whole"

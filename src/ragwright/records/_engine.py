@@ -5,10 +5,10 @@ from __future__ import annotations
 from ..core import require
 from ..engines import Work
 from . import tables
-from ._seams import HASH, KEY, REASON, ArrowTable, Step, Task, TaskResult
+from ._seams import HASH, KEY, REASON, ArrowTable, Step, StepTask, TaskResult
 
 
-def run_task(step: Step, task: Task) -> TaskResult:
+def run_task(step: Step, task: StepTask) -> TaskResult:
     """Read the rows of a task, call the step, write the rows that differ from the known ones."""
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")
@@ -42,7 +42,7 @@ def _held(results: ArrowTable, known: ArrowTable) -> ArrowTable:
     return compute.fill_null(same, False)
 
 
-class StepWork(Work[Task, TaskResult]):
+class StepWork(Work[StepTask, TaskResult]):
     """A step as the work of an engine: rows of a file, through the step, into another file."""
 
     advice = "lower records.part_rows"
@@ -50,6 +50,6 @@ class StepWork(Work[Task, TaskResult]):
     def __init__(self, step: Step) -> None:
         self._step = step
 
-    def carry_out(self, task: Task) -> TaskResult:
+    def carry_out(self, task: StepTask) -> TaskResult:
         """The facts of a task's rows; rows that differ from the known ones are written."""
         return run_task(self._step, task)

@@ -28,8 +28,8 @@ from ._seams import (
     ArrowTable,
     RowSource,
     Step,
+    StepTask,
     TableName,
-    Task,
     TaskResult,
     UpsertCounts,
 )
@@ -37,9 +37,9 @@ from ._spec import RecordsSpec
 from .tables import (
     KeyIndex,
     LivePart,
+    RecordTables,
     SourceState,
-    Tables,
-    Writing,
+    TableWriter,
     hashed_keys,
     read_file,
 )
@@ -134,7 +134,7 @@ _COUNTED: tuple[TableName, ...] = ("bronze", "silver", "gold")
 
 def refresh(
     plan: RefreshPlan,
-    tables: Tables,
+    tables: RecordTables,
     source: RowSource,
     engine: Engine,
     progress: RefreshProgress | None = None,
@@ -158,8 +158,8 @@ class _Refresh:
     def __init__(
         self,
         plan: RefreshPlan,
-        tables: Tables,
-        writing: Writing,
+        tables: RecordTables,
+        writing: TableWriter,
         engine: Engine,
         progress: RefreshProgress,
     ) -> None:
@@ -349,7 +349,7 @@ class _Refresh:
 
     def _tasks(
         self, step: Step, source: TableName, target: TableName, parts: Iterable[LivePart]
-    ) -> Iterator[Task]:
+    ) -> Iterator[StepTask]:
         """One task per part; ``known`` are its rows in the target."""
         parts = list(parts)
         self._progress.begin(target, sum(map(_count, parts)))
@@ -359,9 +359,9 @@ class _Refresh:
         for part in parts:
             held = known.slice(_read(part, [KEY]).column(KEY)) if len(known) else None
             path = self._writing.new_part(target)
-            yield Task(part.path, path, part.live, held, self._known_columns(step, source))
+            yield StepTask(part.path, path, part.live, held, self._known_columns(step, source))
 
-    def _run(self, table: TableName, step: Step, tasks: Iterator[Task]) -> None:
+    def _run(self, table: TableName, step: Step, tasks: Iterator[StepTask]) -> None:
         for outcome in self._engine.run(StepWork(step), tasks):
             self._take(table, outcome)
             self._progress.done += outcome.facts.num_rows

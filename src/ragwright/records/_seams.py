@@ -99,7 +99,7 @@ class Step(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class StepTask:
     """One file of rows for a step.
 
     Attributes:
@@ -172,9 +172,9 @@ def _sent_task(
     live: NDArray[np.bool_] | None,
     known: bytes | None,
     columns: tuple[str, ...],
-) -> Task:
+) -> StepTask:
     """A task in another process."""
-    return Task(source, target, live, None if known is None else _table(known), columns)
+    return StepTask(source, target, live, None if known is None else _table(known), columns)
 
 
 def _sent_result(facts: bytes, target: Path | None) -> TaskResult:

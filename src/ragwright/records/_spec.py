@@ -134,7 +134,7 @@ def _read(
 ) -> RecordsSpec:
     misnamed = _misnamed(folder, faults)
 
-    def read(name: str) -> declared.Declared:
+    def read(name: str) -> declared.DeclaredFile:
         values = _declared(folder, name, faults)
         return replace(values, readable=values.readable and f"{name}.yaml" not in misnamed)
 
@@ -151,7 +151,7 @@ def _read(
     return RecordsSpec(source, cleaning, tags, rollups, rules, written)
 
 
-def _declared(folder: Path, name: str, faults: list[RagwrightError]) -> declared.Declared:
+def _declared(folder: Path, name: str, faults: list[RagwrightError]) -> declared.DeclaredFile:
     return declared.read_declared(folder / f"{name}.yaml", f"{folder.name}/{name}.yaml", faults)
 
 

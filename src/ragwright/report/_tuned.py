@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..training import Tuned, TunedTable
+from ..training import TunedTable, TuneResult
 from ._data import fields_of
 from ._text import text_table, with_scale
 
 _COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "verdict", "counted")
 
 
-def tuned_headline(tuned: Tuned) -> str:
+def tuned_headline(tuned: TuneResult) -> str:
     """Return the outcome in one sentence."""
     part = "model" if tuned.part == "embedder" else tuned.part
     article = "an" if part[0] in "aeiou" else "a"
@@ -31,7 +31,7 @@ def tuned_headline(tuned: Tuned) -> str:
     return f"the {part} is {held.worded}: {change}"
 
 
-def tuned_table(tuned: Tuned, width: int = 100) -> str:
+def tuned_table(tuned: TuneResult, width: int = 100) -> str:
     """Return the search with and without the tuned part, then further tables."""
     training, held = tuned.training, tuned.comparison
     rows = [
@@ -72,7 +72,7 @@ def _cell(value: str | float | int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def tuned_use(tuned: Tuned, root: Path) -> str:
+def tuned_use(tuned: TuneResult, root: Path) -> str:
     """Return the line of ragwright.yaml that uses it; empty if nothing was written."""
     if tuned.path is None:
         return ""
@@ -87,7 +87,7 @@ def tuned_use(tuned: Tuned, root: Path) -> str:
     return f"to use it, write in ragwright.yaml: {line}{remark}"
 
 
-def tuned_json(tuned: Tuned) -> dict[str, Any]:
+def tuned_json(tuned: TuneResult) -> dict[str, Any]:
     """Return ``proven, written, headline, training, held_out`` and further tables as JSON."""
     training, held = tuned.training, tuned.comparison
     path = None if tuned.path is None else str(tuned.path)

@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from ._mcp import serve_stdio
     from ._options import LogForm, ServeOptions
     from ._serve_tables import SERVE_TABLES
-    from ._server import Listening, audited_routes, make_app, serve, worker_app
-    from ._service import Serving
+    from ._server import ListenAddress, audited_routes, make_app, serve, worker_app
+    from ._service import ServedProject
 
 __all__ = [
     "ROLES",
     "SERVE_TABLES",
     "Identity",
-    "Listening",
+    "ListenAddress",
     "LogForm",
     "Role",
     "ServeKey",
     "ServeKeys",
     "ServeOptions",
-    "Serving",
+    "ServedProject",
     "access_place",
     "audited_routes",
     "make_app",
@@ -43,7 +43,7 @@ __getattr__ = late_names(
         "_mcp": "serve_stdio",
         "_options": "LogForm ServeOptions",
         "_serve_tables": "SERVE_TABLES",
-        "_server": "Listening audited_routes make_app serve worker_app",
-        "_service": "Serving",
+        "_server": "ListenAddress audited_routes make_app serve worker_app",
+        "_service": "ServedProject",
     },
 )

@@ -12,11 +12,11 @@ from ..core import Hit, counted
 from ..drafting import scope_name
 from ..flow import Message, TraceEntry, metered
 from ..retrieve import Retrieved, parse_filter, parse_soft_filter
-from ..workbench import Asking, Workbench
+from ..workbench import AskOptions, Workbench
 from ._errors import ApiError, ClientGoneError
 from ._identity import Identity
 from ._note import Note
-from ._opened import Opened
+from ._opened import OpenConfiguration
 from ._service import Lane, Service
 from ._wire import Extras
 
@@ -98,7 +98,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestNeeds:
     """The resources that a request asks for.
 
     Attributes:
@@ -115,7 +115,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class Admission:
     """A request that was let in.
 
     Attributes:
@@ -131,15 +131,15 @@ class Admitted:
 
     service: Service
     caller: Caller
-    wanted: Wanted
-    opened: Opened
+    wanted: RequestNeeds
+    opened: OpenConfiguration
     persona: str
     bench: Workbench
     deadline: float
     trace: list[TraceEntry] | None = None
     erased: int = 0
 
-    def asking(self, extras: Extras | None = None, history: Sequence[Message] = ()) -> Asking:
+    def asking(self, extras: Extras | None = None, history: Sequence[Message] = ()) -> AskOptions:
         """Return how it asks: by the key's filters and scope, then its own filters.
 
         Raises:
@@ -162,7 +162,7 @@ class Admitted:
         """Seconds that it has left."""
         return max(0.0, self.deadline - asyncio.get_running_loop().time())
 
-    def refuse_erased(self, asking: Asking, hits: Sequence[Hit]) -> None:
+    def refuse_erased(self, asking: AskOptions, hits: Sequence[Hit]) -> None:
         """Refuse to show or store an answer if what it was made from was erased meanwhile.
 
         That is a passage's document, the person or their tenant; any erasure where it is not known
@@ -189,7 +189,7 @@ class Admitted:
         self.caller.note.question = question
         self.caller.note.used(hit.document_id for hit in hits)
 
-    async def retrieved(self, query: str, k: int | None, asking: Asking) -> Retrieved:
+    async def retrieved(self, query: str, k: int | None, asking: AskOptions) -> Retrieved:
         """The passages for a query; raises as :meth:`result`."""
         self.noted(query)
         retrieval = await self.result(self.bench.aretrieve(query, k, asking))
@@ -241,7 +241,9 @@ class Admitted:
 
 
 @asynccontextmanager
-async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIterator[Admitted]:
+async def admitted(
+    service: Service, caller: Caller, wanted: RequestNeeds
+) -> AsyncIterator[Admission]:
     """Let a request in: find its configuration, check its limits, wait for its turn.
 
     Its time runs from here. What its calls cost is charged to its key as each of them ends,
@@ -274,7 +276,7 @@ async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIte
             trace = stack.enter_context(tracing)
         stack.enter_context(metered(service.meter(caller.identity)))
         erased = opened.erased
-        yield Admitted(service, caller, wanted, opened, persona, bench, deadline, trace, erased)
+        yield Admission(service, caller, wanted, opened, persona, bench, deadline, trace, erased)
 
 
 async def _within_rate(service: Service, caller: Caller) -> None:

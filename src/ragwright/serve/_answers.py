@@ -16,8 +16,8 @@ from ..core import GROUPS, Answer, Hit, RagwrightError, Usage
 from ..drafting import DraftBatch, Drafting, DraftRequest, NewBatch, NewOutput
 from ..flow import Message
 from ..monitoring import brief_model
-from ..workbench import Asking, Workbench
-from ._admission import Admitted, Caller
+from ..workbench import AskOptions, Workbench
+from ._admission import Admission, Caller
 from ._errors import ApiError
 from ._links import citation_json, link_lines, linked, promise_json, texts_of_spans
 from ._wire import ChatMessage
@@ -57,7 +57,7 @@ def turns_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class ServedAnswer:
     """An answer as it goes to a client: under an id, marks rewritten."""
 
     id: str
@@ -71,8 +71,8 @@ def new_id(kind: str = "chatcmpl-") -> str:
 
 
 async def answered(
-    work: Admitted, question: str, personas: Sequence[str], asking: Asking, name: str = ""
-) -> list[Delivered]:
+    work: Admission, question: str, personas: Sequence[str], asking: AskOptions, name: str = ""
+) -> list[ServedAnswer]:
     """A question answered for each persona, from one search; ``name`` is the id of a single answer.
 
     Raises:
@@ -86,8 +86,13 @@ async def answered(
 
 
 async def delivered(
-    work: Admitted, answer: Answer, asking: Asking, *, name: str = "", marks: Marks | None = None
-) -> Delivered:
+    work: Admission,
+    answer: Answer,
+    asking: AskOptions,
+    *,
+    name: str = "",
+    marks: Marks | None = None,
+) -> ServedAnswer:
     """Count an answer and store it among the outputs, under a new id where it has no name yet.
 
     What cannot be stored is logged and does not fail the request: the answer is there.
@@ -100,7 +105,7 @@ async def delivered(
     if marks is None:
         texts = await texts_of_spans(work.bench, answer.hits)
         marks = marks_of_answer(answer, linked(work.caller.base, texts))
-    done = Delivered(name or new_id(), answer, marks)
+    done = ServedAnswer(name or new_id(), answer, marks)
     if work.service.metrics is not None:
         work.service.metrics.answered(answer.abstained)
     if work.service.options.keep_answers:
@@ -111,7 +116,7 @@ async def delivered(
     return done
 
 
-def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> str:
+def _store_answer(work: Admission, done: ServedAnswer, asking: AskOptions) -> str:
     """Store an answer; returns the id of the output."""
     snapshot = "" if asking.target is None else asking.target.snapshot
     origin = replace(work.opened.origin, snapshot=snapshot, scope=asking.scope)
@@ -125,7 +130,7 @@ def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> str:
     return f"{number}.1"
 
 
-def _earlier_passages(work: Admitted, asking: Asking) -> tuple[tuple[str, str], ...] | None:
+def _earlier_passages(work: Admission, asking: AskOptions) -> tuple[tuple[str, str], ...] | None:
     """Document and chunk of the passages of the answers before this one.
 
     None without any, or where nobody knows.
@@ -136,7 +141,7 @@ def _earlier_passages(work: Admitted, asking: Asking) -> tuple[tuple[str, str], 
     return work.bench.outputs.sources_of_texts(work.caller.name, answers)
 
 
-def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> NewBatch:
+def _answer_batch(done: ServedAnswer, asking: AskOptions, client: str, name: str) -> NewBatch:
     answer = done.answer
     uses = tuple(hit.chunk_id for hit in answer.hits)
     turns = [{"role": role, "content": content} for role, content in answer.prompt]
@@ -180,7 +185,7 @@ def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> Ne
     )
 
 
-def drafting(work: Admitted, models: Sequence[str], *, preview: bool = False) -> Drafting:
+def drafting(work: Admission, models: Sequence[str], *, preview: bool = False) -> Drafting:
     """Return how texts are drafted for a request: under its key's filters, within its time."""
     return Drafting(
         tuple(models),
@@ -192,7 +197,7 @@ def drafting(work: Admitted, models: Sequence[str], *, preview: bool = False) ->
     )
 
 
-async def drafted(work: Admitted, request: DraftRequest, drafting_options: Drafting) -> DraftBatch:
+async def drafted(work: Admission, request: DraftRequest, drafting_options: Drafting) -> DraftBatch:
     """Draft texts and let the key rate them, by the ids that they have among the outputs.
 
     It goes on when the client goes away: what was paid for is stored.

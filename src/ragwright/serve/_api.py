@@ -19,12 +19,12 @@ from ..flow import Vector, embed
 from ..monitoring import brief_model
 from ..report import batch_json, hit_json, summary_json
 from ..testsets import Testset, rows_of
-from ._admission import Admitted, Caller, Wanted, admitted
+from ._admission import Admission, Caller, RequestNeeds, admitted
 from ._answers import drafted, drafting, hits_for
 from ._chat import chat_completion
 from ._errors import ApiError, documented
 from ._links import source_url
-from ._opened import Opened
+from ._opened import OpenConfiguration
 from ._service import Service
 from ._wire import (
     ChatRequest,
@@ -107,7 +107,7 @@ async def retrieve(
     request: Request, body: RetrieveRequest, service: Serves, caller: Calls
 ) -> Response:
     """Find the passages that answer a query best."""
-    wanted = Wanted(body.model, "searches", "retrieval", request)
+    wanted = RequestNeeds(body.model, "searches", "retrieval", request)
     async with admitted(service, caller, wanted) as work:
         asking = work.asking(Extras(filters=body.filters, soft=body.soft))
         retrieval = await work.retrieved(body.query, body.top_k, asking)
@@ -124,7 +124,7 @@ async def embeddings(
     request: Request, body: EmbeddingsRequest, service: Serves, caller: Calls
 ) -> Response:
     """Embed texts with the model of a configuration."""
-    wanted = Wanted(body.model, "searches", "embeddings", request)
+    wanted = RequestNeeds(body.model, "searches", "embeddings", request)
     async with admitted(service, caller, wanted) as work:
         project = work.bench.project
         model = project.settings.embed.model
@@ -166,12 +166,12 @@ def _encoded_vector(vector: Vector, form: str) -> list[float] | str:
 @router.post("/v1/feedback")
 async def feedback(body: FeedbackRequest, service: Serves, caller: Calls) -> dict[str, Any]:
     """Store what a reader says of an answer or of a draft."""
-    async with admitted(service, caller, Wanted(lane="searches")) as work:
+    async with admitted(service, caller, RequestNeeds(lane="searches")) as work:
         stored = await asyncio.to_thread(respond_to, work, body)
     return {"id": body.id, "output": stored.output, "at": stored.at}
 
 
-def respond_to(work: Admitted, body: FeedbackRequest) -> Feedback:
+def respond_to(work: Admission, body: FeedbackRequest) -> Feedback:
     """Store what a caller says of an answer that it was given.
 
     Raises:
@@ -196,7 +196,9 @@ def respond_to(work: Admitted, body: FeedbackRequest) -> Feedback:
 async def drafts(request: Request, body: DraftsRequest, service: Serves, caller: Calls) -> Response:
     """Write texts from records."""
     wanted = _draft_request(body.model_extra or {})
-    async with admitted(service, caller, Wanted(body.model, "drafts", "drafts", request)) as work:
+    async with admitted(
+        service, caller, RequestNeeds(body.model, "drafts", "drafts", request)
+    ) as work:
         options = replace(
             drafting(work, _drafting_models(work.opened, body.models)),
             examples=body.examples,
@@ -214,7 +216,7 @@ async def drafts(request: Request, body: DraftsRequest, service: Serves, caller:
     return JSONResponse(reply)
 
 
-def _drafting_models(opened: Opened, wanted: Sequence[str]) -> tuple[str, ...]:
+def _drafting_models(opened: OpenConfiguration, wanted: Sequence[str]) -> tuple[str, ...]:
     """The models that write; a client chooses among those of the project file."""
     settings = opened.bench.project.settings
     own = tuple(dict.fromkeys((*settings.answer.draft.models, settings.answer.model)))
@@ -243,7 +245,9 @@ async def score(request: Request, body: ScoreRequest, service: Serves, caller: C
     """Score rows of any system into a stored run, which is completed if the client goes away."""
     caller.require_owner()
     rows = Testset("rows of a request", tuple(rows_of(body.rows)))
-    async with admitted(service, caller, Wanted(body.model, "drafts", "score", request)) as work:
+    async with admitted(
+        service, caller, RequestNeeds(body.model, "drafts", "score", request)
+    ) as work:
         scoring = service.aside(lambda: work.bench.score(rows, body.measures))
         evaluation, summary = await work.result(scoring)
     return JSONResponse(summary_json(evaluation.summaries, run=summary.run, notes=evaluation.notes))

@@ -148,7 +148,7 @@ class Flood:
         return f"{count} more before this one were not stored" if count else ""
 
 
-class Audited:
+class AuditMiddleware:
     """ASGI middleware: stores what each request did before its reply is sent.
 
     Where the log cannot be written and the settings say to wait for it, the reply is an error.

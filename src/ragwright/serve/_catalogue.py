@@ -13,7 +13,7 @@ from ..answer import corpus_ids
 from ..core import GROUPS, Filter, FilterError, Hit, MetaValue
 from ..flow import Flow, lookup
 from ..retrieve import Target
-from ..workbench import Asking, Workbench
+from ..workbench import AskOptions, Workbench
 
 _AT_ONCE = 500
 """Chunks looked up by one request."""
@@ -119,7 +119,7 @@ class Catalogues:
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str], Catalogue] = OrderedDict()
 
-    async def of(self, bench: Workbench, asking: Asking) -> Catalogue:
+    async def of(self, bench: Workbench, asking: AskOptions) -> Catalogue:
         """The catalogue of a caller; made anew where the index or its rights are new."""
         if asking.target is None:
             return Catalogue()

@@ -22,7 +22,7 @@ T = TypeVar("T")
 _KEPT_MINUTES = 10
 
 
-class Reserved(NamedTuple):
+class Reservation(NamedTuple):
     """What a request holds of budgets.
 
     Attributes:
@@ -110,7 +110,7 @@ class Charges:
 
     async def reserve(
         self, key: str, limits: Sequence[tuple[str | None, float]], seconds: float
-    ) -> Reserved:
+    ) -> Reservation:
         """Hold for a request what calls under its key cost on average today.
 
         So requests that begin at the same moment, on any machine, do not all find the last money
@@ -123,11 +123,11 @@ class Charges:
         """
         name, now, today = secrets.token_hex(12), time.time(), _utc_day()
 
-        def work(connection: Connection) -> Reserved:
+        def work(connection: Connection) -> Reservation:
             connection.execute("DELETE FROM served_reserved WHERE ends < ?", (now,))
             for at, (bounded, most) in enumerate(limits):
                 if _spent_and_held(connection, today, bounded) >= most:
-                    return Reserved("", at)
+                    return Reservation("", at)
             calls, cost = connection.execute(
                 "SELECT COALESCE(SUM(calls), 0), COALESCE(SUM(cost), 0) FROM served_calls "
                 "WHERE day = ? AND key = ?",
@@ -135,7 +135,7 @@ class Charges:
             ).fetchone()
             row = (name, key, today, float(cost) / calls if calls else 0.0, now + seconds)
             connection.execute("INSERT INTO served_reserved VALUES (?, ?, ?, ?, ?)", row)
-            return Reserved(name)
+            return Reservation(name)
 
         return await self._committed_result(work)
 

@@ -14,8 +14,8 @@ from fastapi.responses import JSONResponse, Response
 from ..answer import CONVERSATION, Marks, PlacedMark
 from ..core import Answer, Usage
 from ..flow import Message
-from ..workbench import Asking
-from ._admission import Admitted, Caller, Wanted, admitted
+from ..workbench import AskOptions
+from ._admission import Admission, Caller, RequestNeeds, admitted
 from ._answers import answered, answering, for_caller, new_id, standalone, turns_of
 from ._auxiliary import AuxiliaryReply, Purpose, auxiliary_reply, purpose_of
 from ._errors import ApiError
@@ -30,9 +30,9 @@ class Completion:
     """A chat request, read: by what it is answered, and about what."""
 
     body: ChatRequest
-    work: Admitted
+    work: Admission
     question: str
-    asking: Asking
+    asking: AskOptions
     id: str
     created: int
 
@@ -62,7 +62,7 @@ async def chat_completion(
     question, history = turns_of(body.messages)
     purpose = purpose_of([*history, Message("user", question)])
     async with AsyncExitStack() as stack:
-        wanted = Wanted(body.model, "answers", "chat", request)
+        wanted = RequestNeeds(body.model, "answers", "chat", request)
         work = await stack.enter_async_context(admitted(service, caller, wanted))
         asking = work.asking(body.ragwright, history)
         completion = Completion(body, work, question, asking, new_id(), int(time.time()))

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 
 from ..core import Filter, Hit, prefix_filter
-from ._admission import Caller, Wanted, admitted
+from ._admission import Caller, RequestNeeds, admitted
 from ._answers import hits_for
 from ._api import Calls, Serves
 from ._errors import KNOWLEDGE, ApiError, KnowledgeError, documented
@@ -29,7 +29,7 @@ _OPERATORS = {
 """Ours for Dify's operators; the others, such as ``contains``, are refused."""
 
 
-class Condition(Body):
+class DifyCondition(Body):
     """A condition on a field of metadata."""
 
     name: Annotated[list[str], Field(min_length=1, max_length=1)]
@@ -37,11 +37,11 @@ class Condition(Body):
     value: Value | None = None
 
 
-class Conditions(Body):
+class DifyConditions(Body):
     """The conditions that passages must meet."""
 
     logical_operator: Literal["and", "or"] = "and"
-    conditions: list[Condition] = Field(default_factory=list, max_length=32)
+    conditions: list[DifyCondition] = Field(default_factory=list, max_length=32)
 
 
 class RetrievalSetting(Body):
@@ -57,7 +57,7 @@ class KnowledgeRequest(Body):
     knowledge_id: str
     query: Text
     retrieval_setting: RetrievalSetting = Field(default_factory=RetrievalSetting)
-    metadata_condition: Conditions | None = None
+    metadata_condition: DifyConditions | None = None
 
 
 @router.post(KNOWLEDGE, responses=documented(404, 429, 501, 502, 503, 504, model=KnowledgeError))
@@ -65,7 +65,7 @@ async def knowledge(
     request: Request, body: KnowledgeRequest, service: Serves, caller: Calls
 ) -> Response:
     """Find passages as an external knowledge base of Dify."""
-    wanted = Wanted(body.knowledge_id, "searches", "retrieval", request)
+    wanted = RequestNeeds(body.knowledge_id, "searches", "retrieval", request)
     setting = body.retrieval_setting
     async with admitted(service, caller, wanted) as work:
         asking = work.asking()
@@ -85,7 +85,7 @@ async def knowledge(
     return JSONResponse({"records": records})
 
 
-def _filters(wanted: Conditions | None) -> tuple[Filter, ...]:
+def _filters(wanted: DifyConditions | None) -> tuple[Filter, ...]:
     if wanted is None or not wanted.conditions:
         return ()
     if wanted.logical_operator == "or" and len(wanted.conditions) > 1:

@@ -37,7 +37,7 @@ def request_id() -> str:
 def log_to_stderr(form: LogForm) -> None:
     """Write the records of this program and its server to standard error, one line each."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Json() if form == "json" else _Text())
+    handler.setFormatter(_Json() if form == "json" else _TextFormat())
     logging.captureWarnings(True)
     logging.getLogger().handlers = [handler]  # what libraries say has the same form
     for name in _OURS:
@@ -80,7 +80,7 @@ def _end_outages(route: str) -> None:
             )  # fmt: skip
 
 
-class Logged:
+class LogMiddleware:
     """ASGI middleware: gives each request an id, returns it in a header, and logs the request.
 
     The id of a proxy (``x-request-id``) is kept.
@@ -139,7 +139,7 @@ def _record_time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
-class _Text(logging.Formatter):
+class _TextFormat(logging.Formatter):
     """``TIME LEVEL REQUEST MESSAGE``; an exception is one line: its last frame and its text."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -24,7 +24,7 @@ from ._options import ServeOptions
 log = logging.getLogger("ragwright.serve")
 
 
-class BackgroundMeasuring:
+class BackgroundMeasurer:
     """Starts `ragwright outputs measure` whenever served answers wait to be measured.
 
     One worker of a project does it; where that one ends, another takes over.

@@ -91,7 +91,7 @@ def forget_process(pid: int | None) -> None:
         multiprocess.mark_process_dead(pid, os.environ[FOLDER])  # type: ignore[no-untyped-call]
 
 
-class Measured:
+class MetricsMiddleware:
     """ASGI middleware that counts requests and their time, by route."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

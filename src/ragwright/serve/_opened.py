@@ -9,7 +9,7 @@ from ..core import GROUPS, Filter, RagwrightError, RetrieveError
 from ..drafting import Origin
 from ..project import Settings
 from ..retrieve import Target
-from ..workbench import Asking, Workbench
+from ..workbench import AskOptions, Workbench
 from ._identity import Identity
 from ._options import serve_options
 
@@ -20,7 +20,7 @@ def is_everyones(settings: Settings) -> bool:
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenConfiguration:
     """A configuration that is open, and how many requests use it.
 
     Attributes:
@@ -83,7 +83,7 @@ class Opened:
             raise self.fault or RetrieveError("nothing has been ingested yet")
         return self.target
 
-    def asking(self, identity: Identity | None) -> Asking:
+    def asking(self, identity: Identity | None) -> AskOptions:
         """Return how a caller's requests ask: under its rights and scope, on the current index.
 
         Where every document is everyone's, groups cost nothing and narrow nothing.
@@ -91,10 +91,12 @@ class Opened:
         grouped = self.grouped  # before the target is read and behind it: either may be newer
         target = self.searched()
         if identity is None:
-            return Asking(target=target)
+            return AskOptions(target=target)
         filters: tuple[Filter, ...] = identity.conditions
         grouped = grouped or self.grouped or self.bench.project.databases.grouped
         if grouped or not self.ungrouped:
             right = identity.right(ungrouped=self.ungrouped)
             filters = filters if right is None else (right, *filters)
-        return Asking(scope=identity.scope, person=identity.name, filters=filters, target=target)
+        return AskOptions(
+            scope=identity.scope, person=identity.name, filters=filters, target=target
+        )

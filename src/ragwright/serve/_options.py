@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from ..core import ConfigError, near, option
 from ..monitoring import ServedMeasureOptions
-from ..operations import AuditOptions
+from ..operations import AuditLogOptions
 from ..project import Settings
 from ._identity import ROLES
 
@@ -179,7 +179,7 @@ class ServeOptions:
         "What `ragwright serve` logs to standard error: faults; a line per request too; or both as "
         "JSON.",
     )
-    audit: AuditOptions = field(default_factory=AuditOptions)
+    audit: AuditLogOptions = field(default_factory=AuditLogOptions)
     keep_answers: bool = option(
         True, "Store served answers among the outputs, for feedback and measurement."
     )

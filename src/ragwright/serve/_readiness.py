@@ -14,7 +14,7 @@ from ..core import RagwrightError
 from ..ledger import writable
 from ..models import NO_MODEL, check_model
 from ..workbench import Workbench
-from ._opened import Opened
+from ._opened import OpenConfiguration
 
 log = logging.getLogger("ragwright.serve")
 
@@ -40,8 +40,8 @@ class Readiness:
 
     def __init__(
         self,
-        configurations: Callable[[], Sequence[Opened]],
-        using: Callable[[Opened], AbstractAsyncContextManager[Workbench]],
+        configurations: Callable[[], Sequence[OpenConfiguration]],
+        using: Callable[[OpenConfiguration], AbstractAsyncContextManager[Workbench]],
     ) -> None:
         self._configurations = configurations
         self._using = using
@@ -75,7 +75,7 @@ class Readiness:
             name: fault for faults in await asyncio.gather(*tests) for name, fault in faults.items()
         }
 
-    async def _faults_of(self, opened: Opened) -> dict[str, str]:
+    async def _faults_of(self, opened: OpenConfiguration) -> dict[str, str]:
         async with self._using(opened) as bench:
             tests = {
                 "disk": asyncio.to_thread(_disk_fault, bench),
@@ -102,7 +102,7 @@ class Readiness:
         return faults
 
 
-def _needed_models(opened: Opened) -> dict[str, str]:
+def _needed_models(opened: OpenConfiguration) -> dict[str, str]:
     """The models of an answer by their use; several chat models where personas have their own."""
     project = opened.bench.project
     own = [project.persona(name).model or project.settings.answer.model for name in opened.personas]

@@ -20,7 +20,7 @@ from ..core import (
 from ..flow import Flow, lookup
 from ..index import View
 from ..retrieve import Target
-from ..workbench import Asking, Workbench
+from ..workbench import AskOptions, Workbench
 from ._identity import Identity
 from ._service import Service
 
@@ -53,7 +53,7 @@ class VisibleSource:
 
 
 async def visible_source(
-    bench: Workbench, asking: Asking, document_id: str
+    bench: Workbench, asking: AskOptions, document_id: str
 ) -> VisibleSource | None:
     """A document of the index as a caller may see it; None where nothing of it may be."""
     project = bench.project
@@ -88,14 +88,14 @@ async def reads_all(service: Service, identity: Identity) -> bool:
         return False
 
 
-def _hides_none(view: View, asking: Asking) -> bool:
+def _hides_none(view: View, asking: AskOptions) -> bool:
     try:
         return view.count(asking.filters) == view.count()
     except FilterError:  # no chunk has what the rights ask for
         return False
 
 
-def _visible_chunks(asking: Asking, filters: Sequence[Filter]) -> Flow[tuple[Hit, ...]]:
+def _visible_chunks(asking: AskOptions, filters: Sequence[Filter]) -> Flow[tuple[Hit, ...]]:
     """Every chunk that meets the filters, as hits."""
     target = _target_of(asking)
     ids, _ = yield from corpus_ids(target, filters)
@@ -104,7 +104,7 @@ def _visible_chunks(asking: Asking, filters: Sequence[Filter]) -> Flow[tuple[Hit
     return (yield from lookup(target.snapshot, ids)).hits
 
 
-def _target_of(asking: Asking) -> Target:
+def _target_of(asking: AskOptions) -> Target:
     assert asking.target is not None, "a service says what is searched"
     return asking.target
 

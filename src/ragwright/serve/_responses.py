@@ -17,7 +17,7 @@ from pydantic import Field, StrictBool, ValidationInfo, field_validator
 
 from ..answer import Marks, PlacedMark
 from ..core import Answer
-from ._admission import Admitted, Wanted, admitted
+from ._admission import Admission, RequestNeeds, admitted
 from ._answers import answered, for_caller, new_id, standalone, turns_of
 from ._api import Calls, Serves
 from ._chat import details_json
@@ -115,11 +115,11 @@ async def responses(
     """Answer an input in OpenAI's newer shape: a file search, then a message with citations."""
     question, history = turns_of(body.messages(), "input")
     async with AsyncExitStack() as stack:
-        wanted = Wanted(body.model, "answers", "responses", request)
+        wanted = RequestNeeds(body.model, "answers", "responses", request)
         work = await stack.enter_async_context(admitted(service, caller, wanted))
         asking = work.asking(body.ragwright, history)
         links = body.ragwright.links(service.options)
-        reply = _Reply(body, work, question)
+        reply = _ResponseReply(body, work, question)
         if body.stream:
             streamed = Streamed(work, question, asking, reply.id, links)
             stream = AnswerEvents(streamed, _Events(reply))
@@ -135,11 +135,11 @@ async def responses(
 
 
 @dataclass(frozen=True, slots=True)
-class _Reply:
+class _ResponseReply:
     """A response: its request, and the JSON of its parts."""
 
     body: ResponsesRequest
-    work: Admitted
+    work: Admission
     question: str
     id: str = field(default_factory=lambda: new_id("resp_"))
     created: int = field(default_factory=lambda: int(time.time()))
@@ -246,7 +246,7 @@ def _annotations(mark: PlacedMark) -> tuple[dict[str, Any], dict[str, Any]]:
 class _Events:
     """Frames of a streamed response, numbered."""
 
-    def __init__(self, reply: _Reply) -> None:
+    def __init__(self, reply: _ResponseReply) -> None:
         self._reply = reply
         self._number = -1
         self._text = ""

@@ -29,14 +29,14 @@ from uvicorn.supervisors.multiprocess import Process
 from .. import __version__
 from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
 from . import _api, _dify, _mcp, _metrics, _responses
-from ._audit import Audited, find_route, route_events
+from ._audit import AuditMiddleware, find_route, route_events
 from ._door import Door
 from ._errors import documented, install_errors
 from ._identity import is_loopback
-from ._logs import Logged, log_to_stderr
+from ._logs import LogMiddleware, log_to_stderr
 from ._options import LogForm
 from ._outside import BelowPath, OtherOrigins, clean_requests
-from ._service import Service, Serving
+from ._service import ServedProject, Service
 from .pages import page_routes
 
 log = logging.getLogger("ragwright.serve")
@@ -62,7 +62,7 @@ _PING = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListenAddress:
     """The address to listen on.
 
     Attributes:
@@ -78,7 +78,7 @@ class Listening:
     started: Callable[[str, LogForm], None] | None = None
 
 
-def make_app(serving: Serving) -> ASGIApp:
+def make_app(serving: ServedProject) -> ASGIApp:
     """The ASGI app of a project, for an ASGI server of your own.
 
     Raises:
@@ -112,8 +112,8 @@ def make_app(serving: Serving) -> ASGIApp:
     _include_routes(app)
     app.mount("/mcp", agents)
     door = OtherOrigins(Door(app, service), service)
-    measured = _metrics.Measured(BelowPath(door, service), metrics)
-    logged = Logged(Audited(measured, service), partial(find_route, app))
+    measured = _metrics.MetricsMiddleware(BelowPath(door, service), metrics)
+    logged = LogMiddleware(AuditMiddleware(measured, service), partial(find_route, app))
     return clean_requests(logged, service.options.prefix)
 
 
@@ -147,7 +147,7 @@ def audited_routes() -> dict[str, str]:
     return route_events(app)
 
 
-def serve(serving: Serving, listening: Listening) -> None:
+def serve(serving: ServedProject, listening: ListenAddress) -> None:
     """Serve a project until it is stopped by SIGINT or SIGTERM; answers under way end first.
 
     Raises:
@@ -281,7 +281,9 @@ def worker_app() -> ASGIApp:
     log_to_stderr(body["log"])
     import_plugins_from(body["plugins"])
     return make_app(
-        Serving(Path(body["folder"]), tuple(body["overrides"]), bool(body["own"]), body["watch"])
+        ServedProject(
+            Path(body["folder"]), tuple(body["overrides"]), bool(body["own"]), body["watch"]
+        )
     )
 
 
@@ -320,7 +322,9 @@ def _listening_socket(host: str, port: int) -> Iterator[socket.socket]:
 
 
 @contextlib.contextmanager
-def _environment_for_workers(serving: Serving, count: int, log_form: LogForm) -> Iterator[None]:
+def _environment_for_workers(
+    serving: ServedProject, count: int, log_form: LogForm
+) -> Iterator[None]:
     """Tell worker processes what they serve, by the environment; it is removed at the end."""
     if count == 1:
         yield

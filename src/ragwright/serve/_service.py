@@ -35,10 +35,10 @@ from ._charges import Charges
 from ._errors import ApiError
 from ._identity import Identity
 from ._keys import ServeKeys
-from ._measuring import BackgroundMeasuring
+from ._measuring import BackgroundMeasurer
 from ._metrics import Metrics
 from ._note import Note
-from ._opened import Opened, is_everyones
+from ._opened import OpenConfiguration, is_everyones
 from ._options import ServeOptions, serve_options
 from ._readiness import Readiness
 from ._traces import Tracing
@@ -75,7 +75,7 @@ by the day; and no reader waits long for a shared database that is away."""
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServedProject:
     """The project to serve, and how.
 
     Attributes:
@@ -102,7 +102,7 @@ class Service:
     All methods but those that say otherwise belong to the server's event loop.
     """
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: ServedProject) -> None:
         self.serving = serving
         self.folder = ProjectFolder(serving.folder).require()
         self.options: ServeOptions = self._settings_options()
@@ -119,7 +119,7 @@ class Service:
         self._erasing = 0.0
         self.metrics: Metrics | None = None
         self.started = int(time.time())
-        self._open: Mapping[str, Opened] = {}
+        self._open: Mapping[str, OpenConfiguration] = {}
         self._state: object = None
         self._file_read: object = None
         self._failed: tuple[object, float, float] = (None, 0.0, 0.0)
@@ -129,7 +129,7 @@ class Service:
         self._watcher: asyncio.Task[None] | None = None
         self._dropped = -_HOUR
         self._noting: asyncio.Task[None] | None = None
-        self._measuring: BackgroundMeasuring | None = None
+        self._measuring: BackgroundMeasurer | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
     def _follow_options(self, options: ServeOptions) -> None:
@@ -195,7 +195,7 @@ class Service:
         self._follow_options(options)
         self._watcher = asyncio.create_task(self._watch_for_changes())
         self._noting = asyncio.create_task(self._note_answers())
-        self._measuring = BackgroundMeasuring(
+        self._measuring = BackgroundMeasurer(
             self.folder, self.serving.overrides, lambda: self.options, self.main
         )
 
@@ -234,7 +234,7 @@ class Service:
 
     # -- handing out -----------------------------------------------------------------------
 
-    def configurations(self, identity: Identity | None) -> list[Opened]:
+    def configurations(self, identity: Identity | None) -> list[OpenConfiguration]:
         """The configurations that a caller may use."""
         return [opened for name, opened in self._open.items() if _may_use(identity, name)]
 
@@ -245,7 +245,7 @@ class Service:
             for persona in opened.personas:
                 yield f"{opened.name}/{persona}"
 
-    def find(self, model: str, identity: Identity | None) -> tuple[Opened, str]:
+    def find(self, model: str, identity: Identity | None) -> tuple[OpenConfiguration, str]:
         """The configuration and the persona of a model's id; for an empty id the first one.
 
         Raises:
@@ -264,7 +264,7 @@ class Service:
         return opened, persona
 
     @contextlib.asynccontextmanager
-    async def using(self, opened: Opened) -> AsyncIterator[Workbench]:
+    async def using(self, opened: OpenConfiguration) -> AsyncIterator[Workbench]:
         """The project under a configuration, kept open while it is used."""
         opened.users += 1
         try:
@@ -317,9 +317,9 @@ class Service:
         """Configurations by name, and what is laid over the served one for each."""
         return {self._main_name(options): (), **options.configurations}
 
-    def _open_all(self) -> tuple[ServeOptions, dict[str, Opened]]:
+    def _open_all(self) -> tuple[ServeOptions, dict[str, OpenConfiguration]]:
         options = self._settings_options()
-        configurations: dict[str, Opened] = {}
+        configurations: dict[str, OpenConfiguration] = {}
         try:
             for name, laid in self._configured_overrides(options).items():
                 configurations[name] = self._opened_one(name, laid)
@@ -329,10 +329,10 @@ class Service:
             raise
         return options, configurations
 
-    def _opened_one(self, name: str, laid: tuple[str, ...]) -> Opened:
+    def _opened_one(self, name: str, laid: tuple[str, ...]) -> OpenConfiguration:
         bench, number = self._open_bench(name, laid)
         try:
-            opened = Opened(name, bench, number, origin_of(bench.project))
+            opened = OpenConfiguration(name, bench, number, origin_of(bench.project))
             opened.ungrouped = is_everyones(bench.project.settings)
             self._aim_at_newest(opened)
         except BaseException:
@@ -363,7 +363,7 @@ class Service:
             raise
         return bench, change.number if change is not None else None
 
-    def _aim_at_newest(self, opened: Opened) -> None:
+    def _aim_at_newest(self, opened: OpenConfiguration) -> None:
         """Search the newest state of the index from now on, once it is whole and open.
 
         After an erasure that is at once: no answer may begin from what was erased.
@@ -390,7 +390,7 @@ class Service:
             else:
                 log.warning("the new index cannot be opened: %s", error.what)
 
-    async def after_erasures(self, opened: Opened) -> None:
+    async def after_erasures(self, opened: OpenConfiguration) -> None:
         """Search what is left, where something was erased from the project since."""
         if opened.bench.project.erasures.position != opened.erased:
             async with self._aiming:
@@ -503,7 +503,7 @@ class Service:
             ", ".join(f"{o.name} ({o.number or 'own'})" for o in configurations.values()),
         )
 
-    def _retire_configuration(self, opened: Opened) -> None:
+    def _retire_configuration(self, opened: OpenConfiguration) -> None:
         opened.retired = True
         if not opened.users:
             opened.idle.set()
@@ -512,7 +512,7 @@ class Service:
         task.add_done_callback(self._closing.discard)
 
 
-async def _close_when_idle(opened: Opened) -> None:
+async def _close_when_idle(opened: OpenConfiguration) -> None:
     await opened.idle.wait()
     await asyncio.to_thread(opened.bench.close)
 

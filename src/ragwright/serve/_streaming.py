@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 from ..answer import Marks, PlacedMark, marks_for_hits, marks_of_answer
 from ..core import Answer, Hit
-from ..workbench import Asking
-from ._admission import LOOK, Admitted
+from ..workbench import AskOptions
+from ._admission import LOOK, Admission
 from ._answers import delivered, for_caller
 from ._errors import ApiError, api_error
 from ._links import link_lines, linked, texts_of_spans
@@ -50,7 +50,7 @@ class EventStream(StreamingResponse):
     """
 
     def __init__(
-        self, events: AsyncIterator[bytes], work: Admitted, stack: AsyncExitStack | None = None
+        self, events: AsyncIterator[bytes], work: Admission, stack: AsyncExitStack | None = None
     ) -> None:
         super().__init__(events, media_type="text/event-stream", headers=_STREAM_HEADERS)
         self._until = work.deadline + _GRACE
@@ -92,9 +92,9 @@ class Streamed:
         links: True where the text ends with links to its sources.
     """
 
-    work: Admitted
+    work: Admission
     question: str
-    asking: Asking
+    asking: AskOptions
     id: str
     links: bool = False
 
@@ -192,7 +192,7 @@ class AnswerEvents:
                 yield b": still at work\n\n"
 
     def _refuse_erased(self) -> None:
-        """As :meth:`Admitted.refuse_erased`; while the passages are not known, it may go on."""
+        """As :meth:`Admission.refuse_erased`; while the passages are not known, it may go on."""
         self._work.give_way()
         if self._stream.context:
             self._work.refuse_erased(self._streamed.asking, self._stream.context)

@@ -14,8 +14,8 @@ from ._review import TestsetReview
 from ._stale import current_gold
 from ._testsets import Testset, declared_splits, load_testset
 from .suites import (
-    Corpus,
     Evidence,
+    PassageSource,
     SuiteOptions,
     corpus_evidence,
     open_corpus,
@@ -130,16 +130,16 @@ def make_suite(
 
 
 @dataclass(frozen=True, slots=True)
-class _Gathered:
+class _SuiteQuestions:
     """The questions of a testset with their passages."""
 
     source: Testset
-    corpus: Corpus
+    corpus: PassageSource
     evidence: tuple[Evidence, ...]
     notes: tuple[str, ...]
 
 
-def _gathered(project: Project, testset: str | Testset, options: SuiteOptions) -> _Gathered:
+def _gathered(project: Project, testset: str | Testset, options: SuiteOptions) -> _SuiteQuestions:
     """Read the passages of every question, with a note for each reason to leave one out.
 
     Raises:
@@ -165,4 +165,4 @@ def _gathered(project: Project, testset: str | Testset, options: SuiteOptions) -
             where=source.name,
             hint="; ".join(notes) or "the testset is empty",
         )
-    return _Gathered(source, corpus, evidence, tuple(notes))
+    return _SuiteQuestions(source, corpus, evidence, tuple(notes))

@@ -1,23 +1,23 @@
 """Training the embedding model and the reranker, and what they gain."""
 
-from ._course import ModelTuning
+from ._course import ModelTuneOptions
 from ._embedder import tune_embedder
 from ._generated import SOURCES, named_sources
-from ._pairs import Mining, Negatives
+from ._pairs import MiningOptions, Negatives
 from ._reranker import tune_reranker
 from ._trainer import TrainingOptions
-from ._tuned import HoldOut, TrainingFigures, Tuned, TunedTable, held_out
+from ._tuned import HoldOut, TrainingFigures, TunedTable, TuneResult, held_out
 from ._tutorial import TutorialOptions, TutorialRow, TutorialTable, run_tutorial
 
 __all__ = [
     "SOURCES",
     "HoldOut",
-    "Mining",
-    "ModelTuning",
+    "MiningOptions",
+    "ModelTuneOptions",
     "Negatives",
     "TrainingFigures",
     "TrainingOptions",
-    "Tuned",
+    "TuneResult",
     "TunedTable",
     "TutorialOptions",
     "TutorialRow",

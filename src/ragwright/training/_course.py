@@ -28,18 +28,18 @@ from ..measure import Comparison
 from ..models import CARD, card_head, export_onnx, folder_hash, save_trained
 from ..project import Project, build_like, load_settings
 from ..testsets import project_testset
-from ._pairs import Mining, Pair, Unseen, as_unseen, read_pairs, without_unseen
-from ._questions import Asking, Questions, other_questions, training_questions
+from ._pairs import HeldBackQuestions, MiningOptions, Pair, as_unseen, read_pairs, without_unseen
+from ._questions import Questions, QuestionSource, other_questions, training_questions
 from ._trainer import (
     Lesson,
     Point,
     Report,
-    Trained,
     TrainingOptions,
+    TrainingResult,
     Workplace,
     train,
 )
-from ._tuned import HoldOut, TrainingFigures, Tuned, TunedTable, held_out
+from ._tuned import HoldOut, TrainingFigures, TunedTable, TuneResult, held_out
 
 CURVE = "training.csv"
 
@@ -138,7 +138,7 @@ Weights: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeResult:
     """The chosen weights; the model itself is changed in place.
 
     Attributes:
@@ -164,9 +164,9 @@ def weights_of(model: Any) -> Weights:
 def merge(
     model: Any,
     start: Weights,
-    both_kinds: tuple[Unseen, Unseen],
-    measure: Callable[[Any, Unseen], float],
-) -> Merged:
+    both_kinds: tuple[HeldBackQuestions, HeldBackQuestions],
+    measure: Callable[[Any, HeldBackQuestions], float],
+) -> MergeResult:
     """Choose the weights between two models that answer both kinds of questions best.
 
     Of the shares of the trained weights that gain on the unseen training questions, and lose at
@@ -190,7 +190,7 @@ def merge(
     keeping = [row for row in gaining if row[2] >= others_before - _TOLERATED]
     best = max(keeping, key=lambda row: row[1]) if keeping else max(gaining, key=_sum_of_both)
     _load_mixed(model, start, trained, best[0])
-    return Merged(*best, tuple(rows))
+    return MergeResult(*best, tuple(rows))
 
 
 def _sum_of_both(row: tuple[float, float, float]) -> float:
@@ -208,7 +208,7 @@ _OTHERS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class ModelTuning:
+class ModelTuneOptions:
     """Options of training a model.
 
     Attributes:
@@ -236,7 +236,7 @@ class ModelTuning:
     also: tuple[str, ...] = ()
     output: str = ""
     measure: str = "MRR@10"
-    mining: Mining = field(default_factory=Mining)
+    mining: MiningOptions = field(default_factory=MiningOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     resume: bool = False
     on_step: Report | None = None
@@ -259,7 +259,7 @@ class Kind(ABC):
     measure: ClassVar[str]
     title: ClassVar[str]
 
-    def __init__(self, project: Project, options: ModelTuning) -> None:
+    def __init__(self, project: Project, options: ModelTuneOptions) -> None:
         self.project = project
         self.options = options
 
@@ -277,19 +277,19 @@ class Kind(ABC):
         """Open the model to train."""
 
     @abstractmethod
-    def lesson(self, model: Any, pairs: Sequence[Pair], unseen: Unseen) -> Lesson:
+    def lesson(self, model: Any, pairs: Sequence[Pair], unseen: HeldBackQuestions) -> Lesson:
         """Return the model with its data, loss and measure."""
 
-    def pairs(self, rows: Sequence[Row], mining: Mining) -> list[Pair]:
+    def pairs(self, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
         """Return pairs of questions and passages; see :func:`read_pairs`."""
         return read_pairs(self.project, rows, mining)
 
-    def unseen(self, pairs: Sequence[Pair]) -> Unseen:
+    def unseen(self, pairs: Sequence[Pair]) -> HeldBackQuestions:
         """Return the questions of pairs that are not trained on, and what they search."""
         return as_unseen(self.project, pairs)
 
     @abstractmethod
-    def mrr(self, model: Any, questions: Unseen) -> float:
+    def mrr(self, model: Any, questions: HeldBackQuestions) -> float:
         """Return MRR@10 of questions by a model."""
 
     @property
@@ -297,7 +297,7 @@ class Kind(ABC):
         """True if the weights before training are those of a model that can be used."""
         return True
 
-    def settle(self, model: Any, tuned: Tuned, unseen: Unseen) -> Tuned:
+    def settle(self, model: Any, tuned: TuneResult, unseen: HeldBackQuestions) -> TuneResult:
         """Choose what else belongs to the trained model, and add it to the result."""
         return tuned
 
@@ -335,7 +335,7 @@ class Kind(ABC):
         return self.project.folder.root / (self.options.output or f"models/{state}-{part}{name}")
 
 
-def tuned_model(kind: Kind, testset: str) -> Tuned:
+def tuned_model(kind: Kind, testset: str) -> TuneResult:
     """Train a model on questions, and write it if it wins on held-out questions.
 
     Raises:
@@ -355,7 +355,7 @@ def tuned_model(kind: Kind, testset: str) -> Tuned:
         require(package, "train", "training a model")
     project.target()
     seed = options.training.seed
-    asking = Asking(testset, options.sources, options.most, seed, options.from_corpus)
+    asking = QuestionSource(testset, options.sources, options.most, seed, options.from_corpus)
     with training_questions(project, asking) as questions:
         pairs = kind.pairs(questions.rows, options.mining)
         training_pairs, unseen_pairs = without_unseen(pairs)
@@ -398,8 +398,8 @@ def _checkpoint_folder(kind: Kind, source: str, pairs: Sequence[Pair]) -> Workpl
 
 
 def _training_result(
-    kind: Kind, training_pairs: Sequence[Pair], unseen: Unseen, trained: Trained
-) -> Tuned:
+    kind: Kind, training_pairs: Sequence[Pair], unseen: HeldBackQuestions, trained: TrainingResult
+) -> TuneResult:
     """Return the result so far, without a held-out comparison."""
     options = kind.options
     settings: dict[str, Any] = asdict(options.training)
@@ -426,19 +426,19 @@ def _training_result(
         )
     if trained.stopped:
         notes.append(f"training ended early: {trained.stopped}")
-    return Tuned(kind.part, kind.setting, None, kind.base, figures, None, tables, tuple(notes))
+    return TuneResult(kind.part, kind.setting, None, kind.base, figures, None, tables, tuple(notes))
 
 
-def _other_kinds(kind: Kind, questions: Questions) -> Unseen | None:
+def _other_kinds(kind: Kind, questions: Questions) -> HeldBackQuestions | None:
     """Return questions of kinds that are not trained on; None if the documents yield too few."""
     rows = other_questions(kind.project, questions, _OTHERS, kind.options.training.seed)
     try:
-        return kind.unseen(kind.pairs(rows, Mining("none")))
+        return kind.unseen(kind.pairs(rows, MiningOptions("none")))
     except TestsetError:
         return None
 
 
-def _with_merged_weights(tuned: Tuned, merged: Merged) -> Tuned:
+def _with_merged_weights(tuned: TuneResult, merged: MergeResult) -> TuneResult:
     """Add the merged weights to the result."""
     (_, _, trained), (_, _, before) = merged.rows[0], merged.rows[-1]
     settings = {**tuned.training.settings, "trained_share": merged.share}
@@ -460,8 +460,8 @@ def _compared_with_present(
     kind: Kind,
     questions: Questions,
     trial: Path,
-    result_of_training: tuple[Tuned, Trained],
-) -> Tuned:
+    result_of_training: tuple[TuneResult, TrainingResult],
+) -> TuneResult:
     """Compare the search with the new model against the present one; move the model if it wins."""
     project, options = kind.project, kind.options
     tuned, trained = result_of_training
@@ -499,7 +499,7 @@ def _compared_with_present(
     return _moved_to_target(project, tuned, trial, kind.provider, target)
 
 
-def _in_use(kind: Kind, tuned: Tuned, trial: Path) -> list[str]:
+def _in_use(kind: Kind, tuned: TuneResult, trial: Path) -> list[str]:
     """Return the settings as ``key=value`` that put the trained model to use."""
     section = kind.setting.rpartition(".")[0]
     beside = (f"{section}.{key}={value}" for key, value in tuned.beside.items())
@@ -507,8 +507,8 @@ def _in_use(kind: Kind, tuned: Tuned, trial: Path) -> list[str]:
 
 
 def _moved_to_target(
-    project: Project, tuned: Tuned, trial: Path, provider: str, target: Path
-) -> Tuned:
+    project: Project, tuned: TuneResult, trial: Path, provider: str, target: Path
+) -> TuneResult:
     """Move the model's folder to its target, and note the path in the result."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir():
@@ -536,7 +536,7 @@ def _loss_note(name: str, comparison: Comparison) -> str:
     )
 
 
-def _card_facts(kind: Kind, tuned: Tuned, questions: Questions) -> dict[str, Any]:
+def _card_facts(kind: Kind, tuned: TuneResult, questions: Questions) -> dict[str, Any]:
     """Return the facts on data and settings for the card."""
     options = kind.options
     pairs = ", ".join(f"{count} from {name}" for name, count in tuned.tables[0].rows)

@@ -9,14 +9,16 @@ from typing import Any
 from ..core import ConfigError, require, text_hash
 from ..models import VectorRule, open_trainable
 from ..project import Project, at_work
-from ._course import Kind, ModelTuning, tuned_model
-from ._pairs import Pair, Unseen
+from ._course import Kind, ModelTuneOptions, tuned_model
+from ._pairs import HeldBackQuestions, Pair
 from ._trainer import Lesson, training_setup
-from ._tuned import Tuned
+from ._tuned import TuneResult
 
 
 @at_work("tune")
-def tune_embedder(project: Project, testset: str = "", options: ModelTuning | None = None) -> Tuned:
+def tune_embedder(
+    project: Project, testset: str = "", options: ModelTuneOptions | None = None
+) -> TuneResult:
     """Fine-tune the embedding model, and write it if it wins on held-out questions.
 
     With ``options.keep`` it is always written; its card then states that it is not proven better,
@@ -36,7 +38,7 @@ def tune_embedder(project: Project, testset: str = "", options: ModelTuning | No
         TrainingError: The loss is not a number from the start.
         StoppedError: The budget or a key stopped it.
     """
-    return tuned_model(_Embedder(project, options or ModelTuning()), testset)
+    return tuned_model(_Embedder(project, options or ModelTuneOptions()), testset)
 
 
 class _Embedder(Kind):
@@ -67,7 +69,7 @@ class _Embedder(Kind):
     def _rule(self) -> VectorRule:
         return self.project.models.vector_rule(self.base)
 
-    def lesson(self, model: Any, pairs: Sequence[Pair], unseen: Unseen) -> Lesson:
+    def lesson(self, model: Any, pairs: Sequence[Pair], unseen: HeldBackQuestions) -> Lesson:
         """Return pairs, or triplets where passages that do not answer were mined.
 
         The loss is the cross-entropy of the passage among all passages of the batch (Henderson et
@@ -99,11 +101,11 @@ class _Embedder(Kind):
             lambda m: _mrr_of(evaluator, m),
         )
 
-    def mrr(self, model: Any, questions: Unseen) -> float:
+    def mrr(self, model: Any, questions: HeldBackQuestions) -> float:
         with training_setup(model, self.options.training):
             return _mrr_of(self._evaluator(model, questions), model)
 
-    def _evaluator(self, model: Any, unseen: Unseen) -> Any:
+    def _evaluator(self, model: Any, unseen: HeldBackQuestions) -> Any:
         """Return an evaluator for MRR@10 of the questions, among the passages of the pool."""
         evaluation = require(
             "sentence_transformers.sentence_transformer.evaluation", "train", "training a model"

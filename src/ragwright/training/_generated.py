@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..core import ConfigError, GoldSpan, Row, TestsetError, text_hash
 from ..project import Project, project_glossary
 from ..retrieve import Meaning
-from ..testsets import Synthesizing, synthesize
+from ..testsets import SynthesisOptions, synthesize
 
 KINDS = {"headings": "heading", "cloze": "cloze"}
 """Sources of questions that ``synth`` makes offline, with their kind in ``synth``."""
@@ -69,7 +69,7 @@ def generated_rows(project: Project, sources: Sequence[str], most: int, seed: in
 
 
 def _synthesized_rows(project: Project, source: str, most: int, seed: int) -> Sequence[Row]:
-    options = Synthesizing(questions=most, kinds=(KINDS[source],), seed=seed)
+    options = SynthesisOptions(questions=most, kinds=(KINDS[source],), seed=seed)
     try:
         return synthesize(project, options)[0].rows
     except TestsetError:  # the documents yield none: the count of pairs shows it

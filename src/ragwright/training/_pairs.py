@@ -58,7 +58,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class HeldBackQuestions:
     """Questions held back from training, and the passages that they search.
 
     Attributes:
@@ -76,7 +76,7 @@ class Unseen:
 
 
 @dataclass(frozen=True, slots=True)
-class Mining:
+class MiningOptions:
     """Options for choosing a passage that does not answer.
 
     Attributes:
@@ -91,7 +91,7 @@ class Mining:
     seed: int = 0
 
 
-def read_pairs(project: Project, rows: Sequence[Row], mining: Mining) -> list[Pair]:
+def read_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
     """Return pairs of the rows whose gold is in the index, equal ones once.
 
     Of several chunks that answer a question, the nearest one by the present model is used.
@@ -138,7 +138,7 @@ def enough(pairs: list[Pair], questions: int, with_gold: int) -> list[Pair]:
 class _PairFinder:
     """Finds the passages of pairs in a view of the index."""
 
-    def __init__(self, view: View, mining: Mining) -> None:
+    def __init__(self, view: View, mining: MiningOptions) -> None:
         self._view = view
         self._mining = mining
         self._all_chunks = view.every(_CHUNKS)
@@ -225,10 +225,10 @@ def without_unseen(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
     return training_pairs, unseen
 
 
-def as_unseen(project: Project, pairs: Sequence[Pair]) -> Unseen:
+def as_unseen(project: Project, pairs: Sequence[Pair]) -> HeldBackQuestions:
     """Return the questions of pairs that are not trained on, and the passages that they search."""
     pool = _passage_pool(project.views.view(project.target().snapshot), pairs)
-    return Unseen(tuple(p.question for p in pairs), tuple(p.gold for p in pairs), pool)
+    return HeldBackQuestions(tuple(p.question for p in pairs), tuple(p.gold for p in pairs), pool)
 
 
 def _passage_pool(view: View, unseen: Sequence[Pair]) -> dict[str, str]:

@@ -43,7 +43,7 @@ class Questions:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class QuestionSource:
     """Options of choosing training questions.
 
     Attributes:
@@ -74,7 +74,7 @@ def standalone_questions(rows: Testset) -> tuple[Testset, tuple[str, ...]]:
 
 
 @contextmanager
-def training_questions(project: Project, options: Asking) -> Iterator[Questions]:
+def training_questions(project: Project, options: QuestionSource) -> Iterator[Questions]:
     """Yield questions of the sources, without those made from documents of the deciding split.
 
     Without a testset, the generated questions are split into tune and confirm by document, and a
@@ -112,7 +112,9 @@ def training_questions(project: Project, options: Asking) -> Iterator[Questions]
         yield Questions(tune.rows, address, (note,), of_people=False)
 
 
-def _questions_from_documents(project: Project, options: Asking, names: Sequence[str]) -> list[Row]:
+def _questions_from_documents(
+    project: Project, options: QuestionSource, names: Sequence[str]
+) -> list[Row]:
     """Return questions made from the documents.
 
     Raises:
@@ -127,7 +129,9 @@ def _questions_from_documents(project: Project, options: Asking, names: Sequence
     return generated
 
 
-def _questions_with_testset(project: Project, options: Asking, names: Sequence[str]) -> Questions:
+def _questions_with_testset(
+    project: Project, options: QuestionSource, names: Sequence[str]
+) -> Questions:
     split: Split = "all" if options.from_corpus else "confirm"
     # An empty deciding split is refused before training, not after it.
     project_testset(project.folder, options.testset, split, purpose="tune", dry_run=True)

@@ -11,11 +11,11 @@ from ..core import ConfigError, Row, require
 from ..models import open_trainable_reranker
 from ..project import Project, at_work
 from ..retrieve import rerank_method, rrf
-from ._course import Kind, ModelTuning, tuned_model
-from ._pairs import Mining, Pair, Unseen
+from ._course import Kind, ModelTuneOptions, tuned_model
+from ._pairs import HeldBackQuestions, MiningOptions, Pair
 from ._searched import as_searched, searched_pairs
 from ._trainer import Lesson, training_setup
-from ._tuned import Tuned, TunedTable
+from ._tuned import TunedTable, TuneResult
 
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 """Weights of the search's own order (``retrieve.rerank.search_weight``) that are tried."""
@@ -24,7 +24,9 @@ _CUTOFF = 10
 
 
 @at_work("tune")
-def tune_reranker(project: Project, testset: str = "", options: ModelTuning | None = None) -> Tuned:
+def tune_reranker(
+    project: Project, testset: str = "", options: ModelTuneOptions | None = None
+) -> TuneResult:
     """Train a cross-encoder that reorders the hits, and write it if it wins held-out questions.
 
     It starts from ``options.base``; by default from the present reranking model, else from the
@@ -46,7 +48,7 @@ def tune_reranker(project: Project, testset: str = "", options: ModelTuning | No
         TrainingError: The loss is not a number from the start.
         StoppedError: The budget or a key stopped it.
     """
-    return tuned_model(_Reranker(project, options or ModelTuning()), testset)
+    return tuned_model(_Reranker(project, options or ModelTuneOptions()), testset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class _Reranker(Kind):
     measure = "MRR@10, reranked"
     title = "A reranking model trained on a project's own questions"
 
-    def __init__(self, project: Project, options: ModelTuning) -> None:
+    def __init__(self, project: Project, options: ModelTuneOptions) -> None:
         super().__init__(project, options)
         self._has_head = False
 
@@ -106,15 +108,15 @@ class _Reranker(Kind):
         model, self._has_head = open_trainable_reranker(source, self.options.training.seed)
         return model
 
-    def pairs(self, rows: Sequence[Row], mining: Mining) -> list[Pair]:
+    def pairs(self, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
         """Return pairs with the hits of the project's search."""
         return searched_pairs(self.project, rows, mining)
 
-    def unseen(self, pairs: Sequence[Pair]) -> Unseen:
+    def unseen(self, pairs: Sequence[Pair]) -> HeldBackQuestions:
         """Return questions with the hits to reorder."""
         return as_searched(self.project, pairs)
 
-    def lesson(self, model: Any, pairs: Sequence[Pair], unseen: Unseen) -> Lesson:
+    def lesson(self, model: Any, pairs: Sequence[Pair], unseen: HeldBackQuestions) -> Lesson:
         """Return labelled pairs with the binary cross-entropy of each."""
         losses = require("sentence_transformers.cross_encoder.losses", "train", "training a model")
         rows = [
@@ -141,12 +143,12 @@ class _Reranker(Kind):
         """False for a new head: the weights before training are random."""
         return self._has_head
 
-    def mrr(self, model: Any, questions: Unseen) -> float:
+    def mrr(self, model: Any, questions: HeldBackQuestions) -> float:
         """Return MRR@10 of the questions with the best weight of the search's order."""
         with training_setup(model, self.options.training):
             return max(self._by_weight(model, questions).values())
 
-    def settle(self, model: Any, tuned: Tuned, unseen: Unseen) -> Tuned:
+    def settle(self, model: Any, tuned: TuneResult, unseen: HeldBackQuestions) -> TuneResult:
         """Choose the weight of the search's order: the best one for the unseen questions."""
         with training_setup(model, self.options.training):
             by_weight = self._by_weight(model, unseen)
@@ -159,7 +161,7 @@ class _Reranker(Kind):
         tables = (*tuned.tables, table)
         return replace(tuned, training=figures, tables=tables, beside={"search_weight": weight})
 
-    def _by_weight(self, model: Any, questions: Unseen) -> dict[float, float]:
+    def _by_weight(self, model: Any, questions: HeldBackQuestions) -> dict[float, float]:
         """Return MRR@10 of the reordered hits, by weight of the search's own order."""
         orders = _orders(questions)
         texts = [
@@ -185,7 +187,7 @@ class _Reranker(Kind):
         return {weight: _mrr(places) for weight, places in ranks.items()}
 
 
-def _orders(questions: Unseen) -> list[_Order]:
+def _orders(questions: HeldBackQuestions) -> list[_Order]:
     parts = zip(questions.questions, questions.hits, questions.gold, strict=True)
     return [_Order(*part) for part in parts]
 

@@ -20,7 +20,7 @@ from ..retrieve import (
     retrieve,
 )
 from ..testsets import gold_chunks, split_clusters
-from ._pairs import Mining, Pair, Unseen, enough, passage_texts
+from ._pairs import HeldBackQuestions, MiningOptions, Pair, enough, passage_texts
 
 NEGATIVES = 4
 """Passages that do not answer, for each training question of a reranker."""
@@ -39,7 +39,7 @@ class _Searched:
     hits: tuple[str, ...]
 
 
-def searched_pairs(project: Project, rows: Sequence[Row], mining: Mining) -> list[Pair]:
+def searched_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
     """Return pairs of the rows whose gold is in the index, with hits that do not answer.
 
     The search is the project's, without reranking and selection, to ``retrieve.rerank.candidates``
@@ -90,7 +90,7 @@ def plain_search(options: RetrieveOptions, top_k: int) -> RetrieveOptions:
 class _Drawing:
     """Draws passages that do not answer."""
 
-    def __init__(self, view: View, mining: Mining) -> None:
+    def __init__(self, view: View, mining: MiningOptions) -> None:
         self._view = view
         self._kind = mining.kind
         self._random = np.random.default_rng(mining.seed)
@@ -121,12 +121,12 @@ class _Drawing:
         return tuple(text for text in texts if case_folded(text) not in answering)[:NEGATIVES]
 
 
-def as_searched(project: Project, pairs: Sequence[Pair]) -> Unseen:
+def as_searched(project: Project, pairs: Sequence[Pair]) -> HeldBackQuestions:
     """Return the questions of pairs that are not trained on, and the first 15 hits to reorder."""
     view = project.views.view(project.target().snapshot)
     hits = tuple(pair.near[:_REORDERED] for pair in pairs)
     names = sorted({key for keys in hits for key in keys})
-    return Unseen(
+    return HeldBackQuestions(
         tuple(pair.question for pair in pairs),
         tuple(pair.gold for pair in pairs),
         dict(zip(names, passage_texts(view, names), strict=True)),

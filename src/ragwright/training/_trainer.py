@@ -63,7 +63,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainingResult:
     """The outcome of a training; the model itself is changed in place.
 
     Attributes:
@@ -122,7 +122,7 @@ class Lesson:
     fresh: bool = False
 
 
-def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> Trained:
+def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> TrainingResult:
     """Train a model of sentence-transformers, and leave it at its best checkpoint.
 
     Raises:
@@ -160,7 +160,9 @@ def train(lesson: Lesson, options: TrainingOptions, work: Workplace) -> Trained:
     return replace(trained, resumed=resumed)
 
 
-def _training_outcome(state: Any, fault: str, options: TrainingOptions, lesson: Lesson) -> Trained:
+def _training_outcome(
+    state: Any, fault: str, options: TrainingOptions, lesson: Lesson
+) -> TrainingResult:
     curve = tuple(_curve_points(state.log_history))
     mrr_by_step = {point.step: point.unseen for point in curve if point.unseen is not None}
     start = 0.0 if lesson.fresh else mrr_by_step.get(0, 0.0)
@@ -177,7 +179,7 @@ def _training_outcome(state: Any, fault: str, options: TrainingOptions, lesson: 
     if not fault and state.global_step < state.max_steps:
         fault = f"unseen questions did not gain in {options.patience} evaluations"
     after = unseen if step else before
-    return Trained(curve, before, after, step, fault, unseen=unseen)
+    return TrainingResult(curve, before, after, step, fault, unseen=unseen)
 
 
 def _curve_points(history: Sequence[dict[str, Any]]) -> Iterator[Point]:

@@ -58,7 +58,7 @@ class TunedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
+class TuneResult:
     """A trained part of the search, and its result.
 
     Attributes:

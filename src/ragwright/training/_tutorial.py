@@ -10,7 +10,7 @@ from ..experiment import Evaluating, Evaluation, compare_evaluations, evaluate_t
 from ..measure import Comparison, Summary
 from ..models import LexicalReranker
 from ..project import Project, Settings, at_work, build_like, load_settings
-from ..testsets import Synthesizing, Testset, project_testset, synthesize, write_rows
+from ..testsets import SynthesisOptions, Testset, project_testset, synthesize, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -202,7 +202,7 @@ def _tutorial_questions(
         origin = f"generated earlier, in {place}; delete the file to generate others"
     else:
         origin = f"generated, in {place}"
-        synthesis_options = Synthesizing(options.questions, seed=options.seed)
+        synthesis_options = SynthesisOptions(options.questions, seed=options.seed)
         synthesis, summary = synthesize(project, synthesis_options)
         if summary is not None and summary.reason is not None:
             raise summary.reason

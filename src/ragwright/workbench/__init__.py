@@ -1,12 +1,12 @@
 """The facade: one class with a method for each command, and `doctor`."""
 
-from ._asking import AnswerStream, Asking
+from ._asking import AnswerStream, AskOptions
 from ._doctor import doctor
 from ._workbench import Workbench
 
 __all__ = [
     "AnswerStream",
-    "Asking",
+    "AskOptions",
     "Workbench",
     "doctor",
 ]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class AskOptions:
     """Options of asking: after which turns, under which filters, who may see it, where it is shown.
 
     Attributes:
@@ -153,7 +153,9 @@ class AnswerStream:
         answer: The whole answer with its citations, known after the last piece; None before.
     """
 
-    def __init__(self, start: Callable[[Asking], asyncio.Task[Answer]], options: Asking) -> None:
+    def __init__(
+        self, start: Callable[[AskOptions], asyncio.Task[Answer]], options: AskOptions
+    ) -> None:
         self.context: Sequence[Hit] | None = None
         self.answer: Answer | None = None
         self._start = start
@@ -206,25 +208,27 @@ class AsyncVerbs(ABC):
 
     @abstractmethod
     def ask_flow(
-        self, question: str, personas: Sequence[str], options: Asking | None = None
+        self, question: str, personas: Sequence[str], options: AskOptions | None = None
     ) -> Flow[list[Answer]]:
         """The flow that answers for each persona."""
 
     @abstractmethod
     def retrieve_flow(
-        self, query: str, k: int | None = None, options: Asking | None = None
+        self, query: str, k: int | None = None, options: AskOptions | None = None
     ) -> Flow[Retrieved]:
         """The flow that searches."""
 
-    async def aask(self, question: str, persona: str = "", options: Asking | None = None) -> Answer:
+    async def aask(
+        self, question: str, persona: str = "", options: AskOptions | None = None
+    ) -> Answer:
         """As ``ask``, awaited; cancelling it cancels calls that nobody else waits for."""
         return (await self.aask_all(question, [persona], options))[0]
 
     async def aask_all(
-        self, question: str, personas: Sequence[str], options: Asking | None = None
+        self, question: str, personas: Sequence[str], options: AskOptions | None = None
     ) -> list[Answer]:
         """As ``ask_all``, awaited."""
-        asking = options or Asking()
+        asking = options or AskOptions()
         project = self.project
         first, *others = await project.runner.arun(
             partial(self.ask_flow, question, personas, asking),  # reads settings, opens the index
@@ -236,7 +240,7 @@ class AsyncVerbs(ABC):
         return [replace(first, notes=(*first.notes, *project.replies.notes)), *others]
 
     def astream(
-        self, question: str, persona: str = "", options: Asking | None = None
+        self, question: str, persona: str = "", options: AskOptions | None = None
     ) -> AnswerStream:
         """The pieces of an answer as they are written: ``async for piece in wb.astream(...)``.
 
@@ -244,16 +248,16 @@ class AsyncVerbs(ABC):
         """
         import asyncio
 
-        def start(asking: Asking) -> asyncio.Task[Answer]:
+        def start(asking: AskOptions) -> asyncio.Task[Answer]:
             return asyncio.create_task(self.aask(question, persona, asking))
 
-        return AnswerStream(start, options or Asking())
+        return AnswerStream(start, options or AskOptions())
 
     async def aretrieve(
-        self, query: str, k: int | None = None, options: Asking | None = None
+        self, query: str, k: int | None = None, options: AskOptions | None = None
     ) -> Retrieved:
         """As ``retrieve``, awaited."""
-        asking = options or Asking()
+        asking = options or AskOptions()
         project = self.project
         flow = partial(self.retrieve_flow, query, k, asking)
         retrieval = await project.runner.arun(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .. import audit, experiment, promise, training
-from ..audit import Audit, Auditing
+from ..audit import Audit, AuditPlan
 from ..experiment import (
     Ablating,
     AblationResult,
@@ -30,7 +30,7 @@ from ..measure import Measure
 from ..project import Project
 from ..promise import Promised, Promising
 from ..testsets import Testset
-from ..training import ModelTuning, Tuned, TutorialOptions, TutorialTable
+from ..training import ModelTuneOptions, TuneResult, TutorialOptions, TutorialTable
 
 
 class TuningVerbs(ABC):
@@ -82,11 +82,15 @@ class TuningVerbs(ABC):
         """Forecast the calls and cost of :meth:`promise`; the confirm split stays closed."""
         return promise.forecast_promise(self.project, options)
 
-    def tune_embedder(self, testset: str = "", options: ModelTuning | None = None) -> Tuned:
+    def tune_embedder(
+        self, testset: str = "", options: ModelTuneOptions | None = None
+    ) -> TuneResult:
         """Fine-tune the embedding model; see :func:`ragwright.training.tune_embedder`."""
         return training.tune_embedder(self.project, testset, options)
 
-    def tune_reranker(self, testset: str = "", options: ModelTuning | None = None) -> Tuned:
+    def tune_reranker(
+        self, testset: str = "", options: ModelTuneOptions | None = None
+    ) -> TuneResult:
         """Train a cross-encoder; see :func:`ragwright.training.tune_reranker`."""
         return training.tune_reranker(self.project, testset, options)
 
@@ -148,13 +152,13 @@ class TuningVerbs(ABC):
         """Forecast the calls and cost of comparing generators."""
         return experiment.forecast_generators(self.project, testset, measures, options)
 
-    def audit(self, options: Auditing | None = None) -> tuple[Audit, RunSummary]:
+    def audit(self, options: AuditPlan | None = None) -> tuple[Audit, RunSummary]:
         """Find what is wrong with the documents; see :func:`ragwright.audit.run_audit`."""
-        return audit.run_audit(self.project, options or audit.Auditing())
+        return audit.run_audit(self.project, options or audit.AuditPlan())
 
-    def forecast_audit(self, options: Auditing | None = None) -> Forecast:
+    def forecast_audit(self, options: AuditPlan | None = None) -> Forecast:
         """Forecast the calls and cost of an audit, without calling any model."""
-        return audit.forecast_audit(self.project, options or audit.Auditing())
+        return audit.forecast_audit(self.project, options or audit.AuditPlan())
 
     def stored_audit(self, run: str = "latest", *, every: bool = False) -> Audit:
         """A stored audit again; ``every`` includes findings of rules that are often wrong."""

@@ -27,9 +27,9 @@ from ..drafting import (
     DraftRequest,
     OutputQuery,
     Outputs,
+    OutputSample,
     ProjectRecords,
     SampledOutputs,
-    Sampling,
 )
 from ..experiment import (
     Evaluating,
@@ -42,9 +42,9 @@ from ..experiment import (
     Sheet,
 )
 from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
-from ..jobs import CheckLine, Gating, Jobs, NoticeSent, Promoted, Promoting
+from ..jobs import CheckLine, Jobs, NoticeSent, PromotionGate, PromotionOptions, PromotionResult
 from ..measure import Comparisons, GateOutcome, Measure
-from ..monitoring import DriftReport, Measured, Measuring
+from ..monitoring import DriftReport, MeasureReport, MeasureServedOptions
 from ..project import (
     Change,
     Check,
@@ -57,8 +57,8 @@ from ..project import (
 )
 from ..report import Report, Reporting
 from ..retrieve import Explanation, Retrieved
-from ..testsets import SuiteOptions, Synthesis, Synthesizing, Testset, TestsetReview
-from ._asking import Asking, AsyncVerbs, checked_count, checked_filters, checked_text
+from ..testsets import SuiteOptions, Synthesis, SynthesisOptions, Testset, TestsetReview
+from ._asking import AskOptions, AsyncVerbs, checked_count, checked_filters, checked_text
 from ._tuning import TuningVerbs
 
 
@@ -215,16 +215,20 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         """
         project = self.project
         with project.work.working("retrieve"):
-            searching = self.retrieve_flow(query, k, Asking(filters=checked_filters(filters)))
+            searching = self.retrieve_flow(query, k, AskOptions(filters=checked_filters(filters)))
             retrieved = project.runner.run(searching, scope=scope, trace=trace)
         notes = (*project.partial_note(), *retrieved.notes, *project.replies.notes)
         return replace(retrieved, notes=notes)
 
     def retrieve_flow(
-        self, query: str, k: int | None = None, options: Asking | None = None
+        self, query: str, k: int | None = None, options: AskOptions | None = None
     ) -> Flow[Retrieved]:
         """The flow behind :meth:`retrieve`."""
-        query, k, asking = checked_text(query, "query"), checked_count(k, "k"), options or Asking()
+        query, k, asking = (
+            checked_text(query, "query"),
+            checked_count(k, "k"),
+            options or AskOptions(),
+        )
         searching = asking.searching(self.project.settings.retrieve)
         searching = searching if k is None else replace(searching, top_k=k)
         return retrieve.retrieve(query, asking.target or self.project.target(), searching)
@@ -251,18 +255,18 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
             nearest = project.runner.run(sentences, scope=scope)
         return replace(explanation, nearest=nearest)
 
-    def ask(self, question: str, persona: str = "", options: Asking | None = None) -> Answer:
+    def ask(self, question: str, persona: str = "", options: AskOptions | None = None) -> Answer:
         """Answer a question for one persona (``answer.persona`` by default), with citations."""
         return self.ask_all(question, [persona], options)[0]
 
     def ask_all(
-        self, question: str, personas: Sequence[str], options: Asking | None = None
+        self, question: str, personas: Sequence[str], options: AskOptions | None = None
     ) -> list[Answer]:
         """Answer a question for several personas side by side, in their order.
 
         Without names: for the persona of the project.
         """
-        project, asking = self.project, options or Asking()
+        project, asking = self.project, options or AskOptions()
         with project.work.working("ask"):
             answering = self.ask_flow(question, personas, asking)
             first, *others = project.runner.run(
@@ -275,10 +279,10 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         return [replace(first, notes=(*first.notes, *project.replies.notes)), *others]
 
     def ask_flow(
-        self, question: str, personas: Sequence[str], options: Asking | None = None
+        self, question: str, personas: Sequence[str], options: AskOptions | None = None
     ) -> Flow[list[Answer]]:
         """The flow behind :meth:`ask_all`: condense, retrieve once, answer for each persona."""
-        question, asking = checked_text(question, "question"), options or Asking()
+        question, asking = checked_text(question, "question"), options or AskOptions()
         names = [checked_text(name or "", "persona") for name in personas or ("",)]
         chosen = [self.project.persona(name) for name in names]
         # A flow streams at most one reply.
@@ -319,7 +323,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
     def evaluate_outputs(
         self,
         measures: str | Sequence[Measure],
-        sampling: Sampling | None = None,
+        sampling: OutputSample | None = None,
         options: Evaluating | None = None,
         *,
         told: OnForecast | None = None,
@@ -330,11 +334,13 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
             self.project, measures, sampling, options, on_forecast=told, each=each
         )
 
-    def forecast_outputs(self, measures: str | Sequence[Measure], sampling: Sampling) -> Forecast:
+    def forecast_outputs(
+        self, measures: str | Sequence[Measure], sampling: OutputSample
+    ) -> Forecast:
         """Forecast the calls and cost of :meth:`evaluate_outputs`."""
         return experiment.forecast_outputs(self.project, measures, sampling)
 
-    def measure_served(self, options: Measuring | None = None) -> Measured:
+    def measure_served(self, options: MeasureServedOptions | None = None) -> MeasureReport:
         """Score the configured share of the served answers, within the budget of the day."""
         return monitoring.measure_served(self.project, options)
 
@@ -348,13 +354,13 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
 
     # -- test sets -------------------------------------------------------------------------
 
-    def synth(self, options: Synthesizing | None = None) -> tuple[Synthesis, RunSummary | None]:
+    def synth(self, options: SynthesisOptions | None = None) -> tuple[Synthesis, RunSummary | None]:
         """Make a testset from the indexed documents; see :func:`ragwright.testsets.synthesize`."""
-        return testsets.synthesize(self.project, options or testsets.Synthesizing())
+        return testsets.synthesize(self.project, options or testsets.SynthesisOptions())
 
-    def forecast_synth(self, options: Synthesizing | None = None) -> Forecast:
+    def forecast_synth(self, options: SynthesisOptions | None = None) -> Forecast:
         """Forecast the calls and cost of making a testset."""
-        return testsets.forecast_synthesis(self.project, options or testsets.Synthesizing())
+        return testsets.forecast_synthesis(self.project, options or testsets.SynthesisOptions())
 
     def suite(self, testset: str | Testset, options: SuiteOptions | None = None) -> Testset:
         """Capability suites from the documents; see :func:`ragwright.testsets.make_suite`."""
@@ -463,7 +469,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         rules: Sequence[str],
         *,
         baseline: str = "",
-        options: Gating | None = None,
+        options: PromotionGate | None = None,
     ) -> GateOutcome:
         """Check a run against rules such as ``nDCG@10>=0.7``; see
         ``ragwright.jobs.gate_evaluation``.
@@ -510,8 +516,8 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         return shown if size is None else replace(shown, size=size)
 
     def promote(
-        self, run: str, rules: Sequence[str] = (), options: Promoting | None = None
-    ) -> Promoted:
+        self, run: str, rules: Sequence[str] = (), options: PromotionOptions | None = None
+    ) -> PromotionResult:
         """Serve the configuration of a run if the gate passes."""
         promoted = jobs.promote(self.project, run, rules, options)
         if promoted.changed:

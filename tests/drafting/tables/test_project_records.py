@@ -14,7 +14,7 @@ from pyarrow import parquet as pq
 
 from ragwright import Session, Workbench
 from ragwright.core import ConfigError, ModelError, RecordsError, RetrieveError, StoreBusyError
-from ragwright.drafting import Refreshing, index_is_behind
+from ragwright.drafting import RefreshOptions, index_is_behind
 from ragwright.models import Embedder
 
 FILES = {
@@ -93,7 +93,7 @@ def test_only_rows_that_changed_are_embedded_and_written(folder: Path) -> None:
     assert len(embedder.texts) == 3
     with opened(folder, embedder=embedder) as bench:
         assert index_counts(bench.records.refresh()) == (0, 0, 3, 0)
-        assert index_counts(bench.records.refresh(Refreshing(full=True))) == (0, 0, 3, 0)
+        assert index_counts(bench.records.refresh(RefreshOptions(full=True))) == (0, 0, 3, 0)
     written(folder, [*ROWS[:2], row(3, "Give to the arts", "Ann Poe", "R"), row(4, "New")])
     with opened(folder, embedder=embedder) as bench:
         report = bench.records.refresh()
@@ -123,7 +123,7 @@ def test_documents_stay_beside_records(folder: Path) -> None:
     with opened(folder) as bench:
         bench.records.refresh()
         bench.ingest(folder / "guide.md", prune=True)
-        bench.records.refresh(Refreshing(full=True))
+        bench.records.refresh(RefreshOptions(full=True))
         assert len(list(bench.documents())) == 4
 
 
@@ -197,10 +197,10 @@ def test_source_key_and_text_can_be_named_for_once(folder: Path, tmp_path: Path)
     other = tmp_path / "other.csv"
     other.write_text("number,words,sender\n7,Give again,Ann Poe\n", "utf-8")
     with opened(folder) as bench, pytest.raises(RecordsError, match="party"):
-        bench.records.refresh(Refreshing(source=str(other), key="number", text="words"))
+        bench.records.refresh(RefreshOptions(source=str(other), key="number", text="words"))
     (folder / "records/source.yaml").write_text("source: none.csv\nkey: id\ntext: body\n", "utf-8")
     with opened(folder) as bench:
-        bench.records.refresh(Refreshing(source=str(other), key="number", text="words"))
+        bench.records.refresh(RefreshOptions(source=str(other), key="number", text="words"))
         assert bench.records.rows("gold", 1)[0]["text"] == "Give again"
 
 
@@ -219,7 +219,7 @@ def test_a_second_refresh_waits_or_says_who_holds_the_tables(folder: Path) -> No
         held.wait(10)
         try:
             with pytest.raises(StoreBusyError, match="a long refresh"):
-                bench.records.refresh(Refreshing(full=True))
+                bench.records.refresh(RefreshOptions(full=True))
         finally:
             done.set()
             thread.join()
@@ -234,7 +234,7 @@ def test_a_project_without_records_says_how_to_begin(tmp_path: Path) -> None:
 
 def test_a_dry_run_keeps_nothing(folder: Path) -> None:
     with opened(folder) as bench:
-        report = bench.records.refresh(Refreshing(dry_run=True))
+        report = bench.records.refresh(RefreshOptions(dry_run=True))
         assert report.tables.counts["gold"].inserted == 3
         assert report.index is None
         assert bench.records.tables.version == 0
@@ -247,7 +247,7 @@ def test_doctor_says_how_far_tables_and_index_are(folder: Path) -> None:
 
     assert found() == [("note", "the tables are empty")]
     with opened(folder) as bench:
-        bench.records.refresh(Refreshing(index=False))
+        bench.records.refresh(RefreshOptions(index=False))
     assert [state for state, _ in found()] == ["ok", "note"]
     with opened(folder) as bench:
         bench.records.refresh()
@@ -304,7 +304,7 @@ def test_what_another_refresh_commits_during_a_sync_is_the_next_ones(folder: Pat
         if any("secret" in text for text in texts):
             written(folder, [*ROWS[:2], row(3, "x" * 1100), row(4, "Redacted")])
             with opened(folder, embedder=Letters()) as other:
-                other.records.refresh(Refreshing(index=False))
+                other.records.refresh(RefreshOptions(index=False))
 
     embedder.hears = meanwhile
     with opened(folder, embedder=embedder) as bench:

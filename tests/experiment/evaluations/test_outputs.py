@@ -20,7 +20,7 @@ from ragwright.core import ConfigError, StoreError
 from ragwright.drafting import (
     Origin,
     OutputQuery,
-    Sampling,
+    OutputSample,
     export_outputs,
     moment,
     sample_outputs,
@@ -49,15 +49,15 @@ def fill(bench: Workbench, origin: Origin | None = None, batches: int = 5) -> No
 
 def test_a_sample_is_drawn_by_seed_without_replacement(bench: Workbench) -> None:
     fill(bench)
-    drawn = sample_outputs(bench.outputs, Sampling(count=7, seed=3))
-    again = sample_outputs(bench.outputs, Sampling(count=7, seed=3))
+    drawn = sample_outputs(bench.outputs, OutputSample(count=7, seed=3))
+    again = sample_outputs(bench.outputs, OutputSample(count=7, seed=3))
     assert drawn == again
     assert len({row.id for row in drawn.rows}) == 7
     assert drawn.total == 20
-    assert drawn.rows != sample_outputs(bench.outputs, Sampling(count=7, seed=4)).rows
+    assert drawn.rows != sample_outputs(bench.outputs, OutputSample(count=7, seed=4)).rows
     ids = [str(row.metadata["output"]) for row in drawn.rows]
     assert ids == sorted(ids)  # in the order in which they were stored
-    whole = sample_outputs(bench.outputs, Sampling(count=50))
+    whole = sample_outputs(bench.outputs, OutputSample(count=50))
     assert len(whole.rows) == 20
     sample = drawn.manifest["sample"]
     assert (sample["n"], sample["of"], sample["seed"]) == (7, 20, 3)
@@ -70,7 +70,7 @@ def test_every_text_is_drawn_as_often_as_any_other(bench: Workbench) -> None:
     counts: Counter[str] = Counter()
     draws = 160
     for seed in range(draws):
-        rows = sample_outputs(bench.outputs, Sampling(count=5, seed=seed)).rows
+        rows = sample_outputs(bench.outputs, OutputSample(count=5, seed=seed)).rows
         counts.update(str(row.metadata["output"]) for row in rows)
     # Binomial with p = 1/4: 40 of 160, standard deviation 5.5; five of them is no chance.
     assert len(counts) == 20
@@ -80,7 +80,7 @@ def test_every_text_is_drawn_as_often_as_any_other(bench: Workbench) -> None:
 def test_rows_say_what_was_asked_used_and_thought(bench: Workbench) -> None:
     bench.outputs.save(drafted(), Origin(configuration="cafe", served=2))
     bench.outputs.respond("1.2", by="ann", verdict="accepted", score=3)
-    first, second = sample_outputs(bench.outputs, Sampling()).rows
+    first, second = sample_outputs(bench.outputs, OutputSample()).rows
     assert "client: Jane Doe" in first.user_input
     assert "count" not in first.user_input
     assert first.response == "Give now"
@@ -97,20 +97,20 @@ def test_rows_say_what_was_asked_used_and_thought(bench: Workbench) -> None:
 def test_texts_of_a_tenant_are_drawn_for_that_tenant_alone(bench: Workbench) -> None:
     fill(bench, Origin(scope="a"), batches=1)
     with pytest.raises(StoreError, match="no stored text"):
-        sample_outputs(bench.outputs, Sampling())
+        sample_outputs(bench.outputs, OutputSample())
     fill(bench, batches=2)
-    assert sample_outputs(bench.outputs, Sampling()).total == 8
-    assert sample_outputs(bench.outputs, Sampling(OutputQuery(scope="a"))).total == 4
+    assert sample_outputs(bench.outputs, OutputSample()).total == 8
+    assert sample_outputs(bench.outputs, OutputSample(OutputQuery(scope="a"))).total == 4
     with pytest.raises(ConfigError, match="all scopes at once"):
-        sample_outputs(bench.outputs, Sampling(OutputQuery(scope=None)))
+        sample_outputs(bench.outputs, OutputSample(OutputQuery(scope=None)))
     with pytest.raises(ConfigError, match="ask for 1"):
-        sample_outputs(bench.outputs, Sampling(count=0))
+        sample_outputs(bench.outputs, OutputSample(count=0))
 
 
 def test_what_was_served_is_scored_into_a_run(bench: Workbench) -> None:
     fill(bench)
     how = Evaluating(name="served", seed=1)
-    sampling = Sampling(count=10, seed=1)
+    sampling = OutputSample(count=10, seed=1)
     evaluation, summary, sampled = evaluate_outputs(bench.project, "KPrecision", sampling, how)
     [mean] = evaluation.summaries
     assert (mean.measure, mean.n) == ("KPrecision", 10)
@@ -131,7 +131,7 @@ def test_a_judge_scores_what_was_served(tmp_path: Path) -> None:
         folder = MakeProject(tmp_path)(f"judge: {{model: '{server.url}#judge'}}\n")
         with Workbench.open(folder) as bench:
             fill(bench)
-            sampling = Sampling(count=6)
+            sampling = OutputSample(count=6)
             assert forecast_outputs(bench.project, "Faithfulness", sampling).calls.expected == 6
             evaluation, _, _ = evaluate_outputs(bench.project, "Faithfulness", sampling)
             assert evaluation.summaries[0].mean == 5
@@ -142,13 +142,13 @@ def test_two_configurations_asked_the_same_are_compared_row_by_row(bench: Workbe
     fill(bench, Origin(configuration="aaaaaa"))
     fill(bench, Origin(configuration="bbbbbb"))
     a, b = (
-        evaluate_outputs(bench.project, "KPrecision", Sampling(OutputQuery(configuration=name)))
+        evaluate_outputs(bench.project, "KPrecision", OutputSample(OutputQuery(configuration=name)))
         for name in ("aaaaaa", "bbbbbb")
     )
     assert a[2].configurations == {"aaaaaa": 20}
     found = compare_evaluations(a[0], b[0])
     assert found.measures[0].n == 20
-    both = sample_outputs(bench.outputs, Sampling())
+    both = sample_outputs(bench.outputs, OutputSample())
     assert both.configurations == {"aaaaaa": 20, "bbbbbb": 20}
     assert "under 2 configurations" in both.notes[-1]
 
@@ -157,8 +157,8 @@ def test_two_configurations_asked_the_same_are_compared_row_by_row(bench: Workbe
 def test_forgetting_reaches_outputs_and_the_runs_made_of_them(bench: Workbench) -> None:
     fill(bench)
     fill(bench, Origin(scope="a"))
-    _, summary, _ = evaluate_outputs(bench.project, "KPrecision", Sampling())
-    sampling = Sampling(OutputQuery(scope="a"))
+    _, summary, _ = evaluate_outputs(bench.project, "KPrecision", OutputSample())
+    sampling = OutputSample(OutputQuery(scope="a"))
     _, of_tenant, _ = evaluate_outputs(bench.project, "KPrecision", sampling)
     gone = bench.forget("record:2")
     assert gone["outputs"] == 10  # a prompt and four texts, in each scope
@@ -285,5 +285,5 @@ def test_the_draw_is_that_of_a_shuffled_list(bench: Workbench) -> None:
     fill(bench)
     ids = [f"{batch}.{n}" for batch in range(1, 6) for n in range(1, 5)]
     wanted = sorted(random.Random(9).sample(ids, 6), key=ids.index)
-    drawn = sample_outputs(bench.outputs, Sampling(count=6, seed=9)).rows
+    drawn = sample_outputs(bench.outputs, OutputSample(count=6, seed=9)).rows
     assert [row.metadata["output"] for row in drawn] == wanted

@@ -38,9 +38,9 @@ def folder_of(tmp_path: Path, kind: str = "sqlite") -> Path:
 
 
 def sources(bench: Workbench, *filters: str) -> set[str]:
-    from ragwright.workbench import Asking
+    from ragwright.workbench import AskOptions
 
-    how = Asking(filters=tuple(map(parse_filter, filters)))
+    how = AskOptions(filters=tuple(map(parse_filter, filters)))
     hits = asyncio.run(bench.aretrieve("holiday rule", 50, how)).hits
     return {hit.document_id for hit in hits}
 

@@ -14,7 +14,7 @@ from ragwright.core import parse_yaml
 from ragwright.records import HASH, KEY
 from ragwright.records.declared import (
     Cleaning,
-    Declared,
+    DeclaredFile,
     MaxRepeat,
     NamedStep,
     Tags,
@@ -23,9 +23,9 @@ from ragwright.records.declared import (
 )
 
 
-def declared(text: str) -> Declared:
+def declared(text: str) -> DeclaredFile:
     """A file's values."""
-    return Declared(parse_yaml(text, "file.yaml"))
+    return DeclaredFile(parse_yaml(text, "file.yaml"))
 
 
 def cleaning_of(text: str) -> Cleaning:

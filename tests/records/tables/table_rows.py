@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ragwright.core import text_hash
-from ragwright.records import HASH, KEY, TableName, Tables, UpsertCounts
-from ragwright.records.tables import Writing
+from ragwright.records import HASH, KEY, RecordTables, TableName, UpsertCounts
+from ragwright.records.tables import TableWriter
 
 
 def hash_of(text: object) -> str:
@@ -16,7 +16,7 @@ def hash_of(text: object) -> str:
     return text_hash(str(text))[:32]
 
 
-def adopt(writing: Writing, table: TableName, rows: Mapping[str, object]) -> UpsertCounts:
+def adopt(writing: TableWriter, table: TableName, rows: Mapping[str, object]) -> UpsertCounts:
     """Adopt a part of rows, key -> value of the column ``text``."""
     path = writing.new_part(table)
     write(path, list(rows), list(rows.values()))
@@ -32,7 +32,9 @@ def write(path: Path, keys: Sequence[str], texts: Sequence[object], **columns: A
     parquet.write_table(pa.table({**made, "text": list(texts), **columns}), path)
 
 
-def content(tables: Tables | Writing, table: TableName, **how: Any) -> list[tuple[str, Any]]:
+def content(
+    tables: RecordTables | TableWriter, table: TableName, **how: Any
+) -> list[tuple[str, Any]]:
     """Live rows as (key, text), in the order in which the table reads."""
     return [
         (row[KEY], row["text"])

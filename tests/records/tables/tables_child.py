@@ -10,7 +10,7 @@ from pathlib import Path
 
 from table_rows import write
 
-from ragwright.records import TABLES, Tables
+from ragwright.records import TABLES, RecordTables
 
 
 def rows_of(version: int) -> dict[str, str]:
@@ -39,12 +39,12 @@ def main() -> None:
 
 def write_on(folder: Path) -> None:
     """Version after version, until it is killed."""
-    tables = Tables(folder, keep=3)
+    tables = RecordTables(folder, keep=3)
     while True:
         one_version(tables)
 
 
-def one_version(tables: Tables) -> None:
+def one_version(tables: RecordTables) -> None:
     with tables.writing("child", 10) as writing:
         version = tables.version + 1
         rows = list(rows_of(version).items())

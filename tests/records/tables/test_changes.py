@@ -11,7 +11,7 @@ from pyarrow import parquet
 from table_rows import adopt, content
 
 from ragwright.core import SnapshotGoneError
-from ragwright.records import KEY, Tables
+from ragwright.records import KEY, RecordTables
 
 _KEYS = st.sampled_from("abcdefg")
 _STEPS = st.lists(
@@ -24,7 +24,7 @@ _STEPS = st.lists(
 )
 
 
-def _take(tables: Tables, step: dict[str, int] | list[str]) -> None:
+def _take(tables: RecordTables, step: dict[str, int] | list[str]) -> None:
     with tables.writing("test", 5) as writing:
         if isinstance(step, dict):
             adopt(writing, "gold", step)
@@ -40,7 +40,7 @@ def test_changes_are_those_of_a_comparison_of_all_rows(
     steps: list[dict[str, int] | list[str]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        tables = Tables(Path(folder))
+        tables = RecordTables(Path(folder))
         for step in steps:
             _take(tables, step)
         now = dict(content(tables, "gold")) if tables.version else {}
@@ -56,7 +56,7 @@ def test_changes_are_those_of_a_comparison_of_all_rows(
 def test_files_that_both_versions_have_are_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = Tables(tmp_path)
+    tables = RecordTables(tmp_path)
     _take(tables, {"a": 1, "b": 1})
     _take(tables, {"c": 1})
     first, second = (part.path for part in tables.live("gold"))
@@ -75,7 +75,7 @@ def test_files_that_both_versions_have_are_not_read(
 
 
 def test_a_version_that_is_not_kept_is_refused(tmp_path: Path) -> None:
-    tables = Tables(tmp_path, keep=1)
+    tables = RecordTables(tmp_path, keep=1)
     _take(tables, {"a": 1})
     _take(tables, {"a": 2})
     with pytest.raises(SnapshotGoneError):

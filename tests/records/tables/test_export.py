@@ -18,16 +18,16 @@ from table_rows import adopt, content, write
 from ragwright.core import RecordsError, SnapshotGoneError, StoreError, csv_text
 from ragwright.records import (
     KEY,
-    Tables,
+    RecordTables,
     export_chats,
     export_table,
 )
 
 
 @pytest.fixture
-def tables(tmp_path: Path) -> Tables:
+def tables(tmp_path: Path) -> RecordTables:
     """Three rows in two parts that differ in their columns; one row is dead."""
-    made = Tables(tmp_path / "tables")
+    made = RecordTables(tmp_path / "tables")
     when = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
     columns: list[dict[str, Any]] = [
         {"topic": [["health", 'a, "b"'], [], None], "sent": [when, None, when], "n": [1, 2, 3]},
@@ -43,7 +43,7 @@ def tables(tmp_path: Path) -> Tables:
     return made
 
 
-def test_parquet_holds_the_rows_alive(tables: Tables, tmp_path: Path) -> None:
+def test_parquet_holds_the_rows_alive(tables: RecordTables, tmp_path: Path) -> None:
     path = tmp_path / "gold.parquet"
     assert export_table(tables, "gold", path) == 3
     found = parquet.read_table(path)
@@ -55,7 +55,7 @@ def test_parquet_holds_the_rows_alive(tables: Tables, tmp_path: Path) -> None:
     )
 
 
-def test_csv_holds_lists_as_json(tables: Tables, tmp_path: Path) -> None:
+def test_csv_holds_lists_as_json(tables: RecordTables, tmp_path: Path) -> None:
     path = tmp_path / "gold.CSV"
     assert export_table(tables, "gold", path, [KEY, "text", "topic", "sent", "n", "blob"]) == 3
     with path.open(encoding="utf-8", newline="") as file:
@@ -69,7 +69,10 @@ def test_csv_holds_lists_as_json(tables: Tables, tmp_path: Path) -> None:
 
 
 def test_csv_runs_nothing_in_a_spreadsheet_and_reads_back(tmp_path: Path) -> None:
-    made, texts = Tables(tmp_path / "tables"), ["=cmd|' /C calc'!A0", "'=1", "-5", "- item", ""]
+    made, texts = (
+        RecordTables(tmp_path / "tables"),
+        ["=cmd|' /C calc'!A0", "'=1", "-5", "- item", ""],
+    )
     with made.writing("test", 5) as writing:
         path = writing.new_part("bronze")
         write(path, list("abcde"), texts, **{"=n": [-1, 2, 3, 4, 5]})
@@ -83,7 +86,7 @@ def test_csv_runs_nothing_in_a_spreadsheet_and_reads_back(tmp_path: Path) -> Non
     assert [csv_text(row["text"]) for row in cells] == texts
 
 
-def test_json_lines_hold_what_json_can(tables: Tables, tmp_path: Path) -> None:
+def test_json_lines_hold_what_json_can(tables: RecordTables, tmp_path: Path) -> None:
     path = tmp_path / "gold.jsonl"
     assert export_table(tables, "gold", path) == 3
     first, second, third = (json.loads(line) for line in path.read_text("utf-8").splitlines())
@@ -95,7 +98,7 @@ def test_json_lines_hold_what_json_can(tables: Tables, tmp_path: Path) -> None:
 
 
 def test_bytes_and_durations_are_readable_and_alike_in_all_files_of_texts(tmp_path: Path) -> None:
-    made = Tables(tmp_path / "tables")
+    made = RecordTables(tmp_path / "tables")
     micro = timedelta(microseconds=1)
     lasts = [timedelta(days=1), -timedelta(hours=1, seconds=2) - micro, None]
     columns = {
@@ -131,7 +134,7 @@ def test_bytes_and_durations_are_readable_and_alike_in_all_files_of_texts(tmp_pa
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
 def test_an_empty_table_is_an_empty_file(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"gold.{suffix}"
-    assert export_table(Tables(tmp_path / "tables"), "gold", path) == 0
+    assert export_table(RecordTables(tmp_path / "tables"), "gold", path) == 0
     assert path.exists()
     if suffix == "parquet":
         assert parquet.read_table(path).num_rows == 0
@@ -139,7 +142,7 @@ def test_an_empty_table_is_an_empty_file(tmp_path: Path, suffix: str) -> None:
         assert path.read_text() == ""
 
 
-def test_old_versions_are_written_too(tables: Tables, tmp_path: Path) -> None:
+def test_old_versions_are_written_too(tables: RecordTables, tmp_path: Path) -> None:
     with tables.writing("test", 5) as writing:
         adopt(writing, "gold", {"new": "row"})
         writing.commit({}, "")
@@ -152,7 +155,7 @@ def test_old_versions_are_written_too(tables: Tables, tmp_path: Path) -> None:
     )
 
 
-def test_what_cannot_be_written_leaves_what_was_there(tables: Tables, tmp_path: Path) -> None:
+def test_what_cannot_be_written_leaves_what_was_there(tables: RecordTables, tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     path.write_text("as it was")
     with pytest.raises(RecordsError, match=r"(?s)no column 'topics'.*did you mean 'topic'"):
@@ -168,7 +171,7 @@ def test_what_cannot_be_written_leaves_what_was_there(tables: Tables, tmp_path: 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "tables"]
 
 
-def test_chats_hold_a_request_and_the_message(tables: Tables, tmp_path: Path) -> None:
+def test_chats_hold_a_request_and_the_message(tables: RecordTables, tmp_path: Path) -> None:
     def request(row: Mapping[str, Any]) -> str:
         return f"A text about {', '.join(row['topic'] or ['anything'])}"
 

@@ -15,7 +15,7 @@ from ragwright.core import RecordsError
 from ragwright.records.tables import (
     HashedKeys,
     KeyIndex,
-    Known,
+    KnownRows,
     hashed_keys,
     packed_hashes,
     written_hashes,
@@ -99,7 +99,7 @@ def test_keys_of_any_text_are_told_apart() -> None:
     index = KeyIndex()
     packed = packed_hashes([f"{at:032x}" for at in range(len(keys))])
     index.add(hashed_keys(keys), packed, np.ones(len(keys), np.bool_))
-    known = Known(index)
+    known = KnownRows(index)
     asked = pa.array(list(reversed(keys)), pa.large_string())
     assert known.slice(asked).column("record_key").to_pylist() == list(reversed(keys))
     assert known.compare(["b", "\0\0\0"], ["0" * 32] * 2)[0].tolist() == [True, True]

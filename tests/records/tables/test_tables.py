@@ -33,11 +33,11 @@ from ragwright.core import (
     StoreError,
     StoreFullError,
 )
-from ragwright.records import HASH, KEY, TABLES, Manifest, Tables, UpsertCounts
+from ragwright.records import HASH, KEY, TABLES, Manifest, RecordTables, UpsertCounts
 from ragwright.records.tables import _writing
 
 
-def commit(tables: Tables, rows: dict[str, object], *, gone: tuple[str, ...] = ()) -> int:
+def commit(tables: RecordTables, rows: dict[str, object], *, gone: tuple[str, ...] = ()) -> int:
     with tables.writing("test", 5) as writing:
         if rows:
             adopt(writing, "bronze", rows)
@@ -46,7 +46,7 @@ def commit(tables: Tables, rows: dict[str, object], *, gone: tuple[str, ...] = (
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     assert tables.version == 0
     assert tables.manifest() == Manifest()
     assert tables.history() == ()
@@ -62,7 +62,7 @@ def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
 
 
 def test_rows_are_inserted_updated_and_left_as_they_are(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     with tables.writing("first", 5) as writing:
         assert adopt(writing, "bronze", {"a": "1", "b": "2", "c": "3"}) == UpsertCounts(3)
         assert content(writing, "bronze") == [("a", "1"), ("b", "2"), ("c", "3")]
@@ -87,7 +87,7 @@ def test_rows_are_inserted_updated_and_left_as_they_are(tmp_path: Path) -> None:
 
 
 def test_leaving_without_commit_leaves_nothing(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     commit(tables, {"a": "1"})
     before = files(tables.folder)
     with tables.writing("dry run", 5) as writing:
@@ -103,7 +103,7 @@ def test_leaving_without_commit_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_commit_without_a_change_writes_nothing(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     commit(tables, {"a": "1"})
     before = files(tables.folder)
     with tables.writing("again", 5) as writing:
@@ -118,14 +118,14 @@ def test_a_commit_without_a_change_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_first_commit_makes_a_version_even_of_nothing(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     with tables.writing("empty", 5) as writing:
         assert writing.commit({}, "") == 1
     assert tables.version == 1
 
 
 def test_one_key_twice_in_a_writing_is_refused(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     commit(tables, {"a": "1"})
     with tables.writing("test", 5) as writing:
         path = writing.new_part("bronze")
@@ -143,7 +143,7 @@ def test_one_key_twice_in_a_writing_is_refused(tmp_path: Path) -> None:
 
 
 def test_rows_leave_and_other_tables_stay(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     with tables.writing("test", 5) as writing:
         for table in TABLES:
             adopt(writing, table, {"a": "1", "b": "2"})
@@ -158,7 +158,7 @@ def test_rows_leave_and_other_tables_stay(tmp_path: Path) -> None:
 
 
 def test_known_compares_and_follows(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     commit(tables, {"a": "1", "b": "2"})
     with tables.writing("test", 5) as writing:
         known = writing.known("bronze")
@@ -180,7 +180,7 @@ def test_known_compares_and_follows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", [KEY, HASH])
 def test_rows_without_key_or_hash_are_refused(tmp_path: Path, column: str) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     rows = {KEY: ["a"], HASH: [hash_of("1")]}
     with tables.writing("test", 5) as writing:
         path = writing.new_part("bronze")
@@ -194,7 +194,7 @@ def test_rows_without_key_or_hash_are_refused(tmp_path: Path, column: str) -> No
 
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     with tables.writing("test", 5) as writing:
         path = writing.new_part("bronze")
         path.write_bytes(b"PAR1 and then nothing")
@@ -210,7 +210,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
 
 
 def test_old_versions_and_their_files_go(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables", keep=2)
+    tables = RecordTables(tmp_path / "tables", keep=2)
     for number in range(5):
         commit(tables, {"a": str(number)})
     assert [m.version for m in tables.history()] == [5, 4]
@@ -223,7 +223,7 @@ def test_old_versions_and_their_files_go(tmp_path: Path) -> None:
 
 
 def test_a_version_that_goes_while_it_is_read_says_so(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables", keep=1)
+    tables = RecordTables(tmp_path / "tables", keep=1)
     with tables.writing("test", 5) as writing:
         adopt(writing, "bronze", {"a": "1"})
         adopt(writing, "bronze", {"b": "1"})
@@ -240,7 +240,7 @@ def test_a_version_that_goes_while_it_is_read_says_so(tmp_path: Path) -> None:
 
 
 def test_what_strangers_put_there_stays(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables", keep=1)
+    tables = RecordTables(tmp_path / "tables", keep=1)
     commit(tables, {"a": "1"})
     for name in ("gold/mine.parquet", "manifests/notes.txt", "silver/README"):
         (tables.folder / name).write_text("mine")
@@ -256,7 +256,7 @@ def test_what_strangers_put_there_stays(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_writers_take_turns(tmp_path: Path) -> None:
     def write_five(name: str) -> None:
-        tables = Tables(tmp_path / "tables")
+        tables = RecordTables(tmp_path / "tables")
         for number in range(5):
             with tables.writing(name, 60) as writing:
                 held = len(writing.known("bronze"))
@@ -268,14 +268,14 @@ def test_writers_take_turns(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     assert tables.version == 10
     held = [text for key, text in content(tables, "bronze") if key != "last"]
     assert held == ["0", *map(str, range(2, 11))]  # each saw what the one before it had written
 
 
 def test_a_file_damaged_later_is_named(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     commit(tables, {f"k{n}": str(n) for n in range(1000)})
     (part,) = tables.live("bronze")
     whole = part.path.read_bytes()
@@ -287,17 +287,17 @@ def test_a_file_damaged_later_is_named(tmp_path: Path) -> None:
 
 
 def test_a_manifest_put_back_by_hand_is_read_anew(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     commit(tables, {"a": "1"})
     commit(tables, {"a": "2"})
     assert tables.rows("bronze") == 1
     (tables.folder / "manifests/00000002.json").unlink()
-    commit(Tables(tables.folder), {"b": "2"})
+    commit(RecordTables(tables.folder), {"b": "2"})
     assert tables.rows("bronze", 2) == 2
 
 
 def test_new_columns_and_other_types_read_as_one_table(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     columns: list[dict[str, Any]] = [
         {"zip": [7], "sum": [1], "none": [None], "on": [1.5], "tags": [["a"]], "both": [b"x"]},
         {"zip": ["07"], "sum": [1.5], "none": [3], "new": ["n"], "on": [True], "tags": ["b, c"]},
@@ -337,7 +337,7 @@ def test_new_columns_and_other_types_read_as_one_table(tmp_path: Path) -> None:
     ],
 )
 def test_types_that_join(tmp_path: Path, one: Any, other: Any, joined: Any) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     with tables.writing("test", 5) as writing:
         for key, kind in (("a", one), ("b", other)):
             path = writing.new_part("gold")
@@ -350,7 +350,7 @@ def test_types_that_join(tmp_path: Path, one: Any, other: Any, joined: Any) -> N
 
 
 def test_a_file_with_a_dead_row_is_written_anew_in_its_place(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     rows: dict[str, object] = {f"k{n}": "1" for n in range(10)}
     with tables.writing("test", 5) as writing:
         adopt(writing, "bronze", rows)
@@ -367,7 +367,7 @@ def test_a_file_with_a_dead_row_is_written_anew_in_its_place(tmp_path: Path) -> 
 
 
 def test_rows_die_one_after_the_other(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     keys = [f"{letter}{n}" for letter in "kl" for n in range(20)]
     with tables.writing("test", 5) as writing:
         adopt(writing, "bronze", dict.fromkeys(keys[:20], "1"))
@@ -383,7 +383,7 @@ def test_rows_die_one_after_the_other(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_many_small_files_become_one_and_order_stays(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables", keep=3)
+    tables = RecordTables(tmp_path / "tables", keep=3)
     for number in range(40):
         commit(tables, {f"k{number:02d}": "1", f"m{number:02d}": "1"})
         assert len(tables.live("bronze")) < 8
@@ -393,7 +393,7 @@ def test_many_small_files_become_one_and_order_stays(tmp_path: Path) -> None:
 
 def test_another_schema_is_another_name_of_every_file(tmp_path: Path) -> None:
     """Delta takes a file out and in again in one commit only under another name."""
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     commit(tables, {"a": "1"})
     commit(tables, {"b": "1"})
     for keys, more in ((["c"], {"n": [1]}), (["d"], {"n": ["one"]})):
@@ -415,7 +415,7 @@ def test_another_schema_is_another_name_of_every_file(tmp_path: Path) -> None:
 
 
 def test_other_engines_read_the_tables_where_they_are(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     with tables.writing("test", 5) as writing:
         adopt(writing, "gold", {f"k{n}": "1" for n in range(5)})
         adopt(writing, "gold", {"l": "1"})
@@ -443,7 +443,7 @@ def test_other_engines_read_the_tables_where_they_are(tmp_path: Path) -> None:
 
 
 def test_a_table_that_another_program_changed_is_refused(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     commit(tables, {"a": "1", "b": "1"})
     deltalake.DeltaTable(str(tables.folder / "bronze")).delete(f"{KEY} = 'a'")
     assert content(tables, "bronze") == [("a", "1"), ("b", "1")]
@@ -455,7 +455,7 @@ def test_a_table_that_another_program_changed_is_refused(tmp_path: Path) -> None
 
 
 def test_only_the_owner_reads(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     commit(tables, {f"k{n}": "1" for n in range(9)})
     commit(tables, {"k1": "2"})
     for path in (tables.folder, *tables.folder.rglob("*")):
@@ -463,7 +463,7 @@ def test_only_the_owner_reads(tmp_path: Path) -> None:
 
 
 def test_a_newer_layout_is_refused_and_touched_by_nobody(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables", keep=1)
+    tables = RecordTables(tmp_path / "tables", keep=1)
     commit(tables, {"a": "1"})
     newest = tables.folder / "manifests/00000001.json"
     found = json.loads(newest.read_text("utf-8"))
@@ -479,7 +479,7 @@ def test_a_newer_layout_is_refused_and_touched_by_nobody(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"schema_version": 2}'])
 def test_a_damaged_manifest_is_named_and_nothing_is_swept(tmp_path: Path, damage: str) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     commit(tables, {"a": "1"})
     commit(tables, {"a": "2"})
     before = files(tables.folder)
@@ -512,7 +512,7 @@ def test_a_full_disk_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     """Waits for the disk: a file, its folder, the log twice, the manifest; then it is committed."""
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     commit(tables, {"a": "1", "b": "1", "c": "1"})
     before = files(tables.folder)
     monkeypatch.setattr(os, "fsync", FullDisk(at))
@@ -539,10 +539,10 @@ from pathlib import Path
 from table_rows import adopt
 from ragwright.core import StoreFullError
 from ragwright.records.tables import write_part
-from ragwright.records.tables._tables import Tables
+from ragwright.records.tables._tables import RecordTables
 import numpy, pyarrow
 
-tables = Tables(Path(sys.argv[1]))
+tables = RecordTables(Path(sys.argv[1]))
 with tables.writing("first", 0) as writing:
     adopt(writing, "bronze", {"a": "1"})
     writing.commit({}, "")
@@ -564,25 +564,28 @@ def test_a_full_disk_is_said_whoever_writes(tmp_path: Path) -> None:
         command, capture_output=True, text=True, cwd=Path(__file__).parent, check=False
     )
     assert done.stdout == "the disk is full; everything committed before is intact\n", done.stderr
-    assert content(Tables(tmp_path / "tables"), "bronze") == [("a", "1")]
+    assert content(RecordTables(tmp_path / "tables"), "bronze") == [("a", "1")]
 
 
 def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     for path in (tmp_path / "file", tmp_path / "file" / "tables"):
-        with pytest.raises(StoreError, match="cannot be written"), Tables(path).writing("x", 5):
+        with (
+            pytest.raises(StoreError, match="cannot be written"),
+            RecordTables(path).writing("x", 5),
+        ):
             pass
 
 
 def test_an_error_of_the_source_stays_what_it_is(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     with pytest.raises(PermissionError), tables.writing("x", 5):
         raise PermissionError(13, "Permission denied", "/elsewhere/source.csv")
 
 
 def test_forget_leaves_no_byte_in_any_version_or_log(tmp_path: Path) -> None:
     secret, key = "a secret that nobody may read", "key-of-a-person"
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     rows: dict[str, object] = {f"k{n}": str(n) for n in range(50)}
     for text in (secret, "something else"):  # the secret itself is in an older version alone
         with tables.writing("test", 5) as writing:
@@ -609,7 +612,7 @@ def test_forget_leaves_no_byte_in_any_version_or_log(tmp_path: Path) -> None:
 def test_forget_that_was_killed_is_finished_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     commit(tables, {"a": "secret", "b": "1"})
     commit(tables, {"c": "1"})
 
@@ -686,7 +689,7 @@ class Model:
         self.now, self.fresh = dict(self.versions[-1]), set()
 
 
-def play(tables: Tables, model: Model, changes: list[Step], end: str) -> None:
+def play(tables: RecordTables, model: Model, changes: list[Step], end: str) -> None:
     """One writing, checked after each change."""
     with tables.writing("play", 5) as writing:
         model.reset()
@@ -721,19 +724,19 @@ def check(tables: Any, expected: dict[str, str], **how: Any) -> None:
 def test_tables_are_what_the_model_says(turns: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder, small_files():
         model = Model()
-        tables = Tables(Path(folder) / "tables", keep=4)
+        tables = RecordTables(Path(folder) / "tables", keep=4)
         for changes, end in turns:
             play(tables, model, changes, end)
             newest = len(model.versions) - 1
             for version in range(max(1, newest - 3), newest + 1):
-                check(Tables(tables.folder), model.versions[version], version=version)
+                check(RecordTables(tables.folder), model.versions[version], version=version)
                 assert tables.rows("gold", version) == len(model.versions[version])
             named = set[str]().union(*(tables.files(m.version) for m in tables.history()))
             assert {f for f in files(tables.folder) if not f.startswith("manifests")} == named
 
 
 def test_masks_are_of_the_moment(tmp_path: Path) -> None:
-    tables = Tables(tmp_path / "tables")
+    tables = RecordTables(tmp_path / "tables")
     with tables.writing("test", 5) as writing:
         adopt(writing, "gold", {"a": "1", "b": "1"})
         writing.remove("gold", ["a"])

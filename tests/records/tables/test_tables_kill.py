@@ -15,7 +15,7 @@ from table_rows import content, files
 from tables_child import gone_of, rows_of
 
 from ragwright.ledger import FileLock
-from ragwright.records import TABLES, Tables
+from ragwright.records import TABLES, RecordTables
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ def expected(version: int) -> dict[str, str]:
 
 def whole(folder: Path) -> int:
     """Check every version there is; the newest one's number."""
-    tables = Tables(folder, keep=3)
+    tables = RecordTables(folder, keep=3)
     for manifest in tables.history():
         assert manifest.lineage == {"version": manifest.version}
         held = expected(manifest.version)
@@ -75,7 +75,7 @@ def test_killed_at_any_moment_the_last_whole_version_stands(tmp_path: Path) -> N
     try:
         for _ in range(KILLS):
             writer = writers.start(folder)
-            while Tables(folder).version == reached:  # the first one may take its time
+            while RecordTables(folder).version == reached:  # the first one may take its time
                 time.sleep(0.001)
             time.sleep(chance.uniform(0, 0.1))
             os.kill(writer, signal.SIGKILL)
@@ -88,7 +88,7 @@ def test_killed_at_any_moment_the_last_whole_version_stands(tmp_path: Path) -> N
     finally:
         writers.close()
     assert leftovers > KILLS  # some kills did hit a writing half-way
-    with Tables(folder, keep=3).writing("next", 0):
+    with RecordTables(folder, keep=3).writing("next", 0):
         pass
     assert not strangers(folder)
     whole(folder)
@@ -96,6 +96,6 @@ def test_killed_at_any_moment_the_last_whole_version_stands(tmp_path: Path) -> N
 
 def strangers(folder: Path) -> set[str]:
     """Files that no version names."""
-    tables = Tables(folder, keep=3)
+    tables = RecordTables(folder, keep=3)
     named = {f"manifests/{m.version:08d}.json" for m in tables.history()}
     return files(folder) - named.union(*(tables.files(m.version) for m in tables.history()))

@@ -18,7 +18,7 @@ from small_project import MakeProject
 from ragwright import Session, Workbench
 from ragwright.core import BudgetStopped, ConfigError, PromptError, TestsetError
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
-from ragwright.testsets import Synthesizing, import_testset
+from ragwright.testsets import SynthesisOptions, import_testset
 
 TOPICS = {
     "kiln": ("The Marlow kiln reaches 1280 degrees in nine hours.", "The Marlow kiln was built in "
@@ -84,10 +84,10 @@ def project(tmp_path: Path, server: ScriptedServer, more: str = "", **files: str
     return folder
 
 
-def made(folder: Path, how: Synthesizing | None = None, session: Session | None = None) -> Any:
+def made(folder: Path, how: SynthesisOptions | None = None, session: Session | None = None) -> Any:
     with Workbench.open(folder, session) as bench:
         documents = {d.id: d.text for d in bench.documents()}
-        synthesis, run = bench.synth(how or Synthesizing(questions=8, per_chunk=2))
+        synthesis, run = bench.synth(how or SynthesisOptions(questions=8, per_chunk=2))
     for row in synthesis.rows:
         for span in row.reference_spans:
             assert documents[span.document_id][span.start : span.end] == span.text
@@ -115,7 +115,7 @@ def test_the_gold_is_written_for_every_persona(tmp_path: Path) -> None:
         return {**entry, "answers": {"engineer": "In full: so it is.", "marketing": "Quick."}}
 
     with ScriptedServer(author(for_both)) as server:
-        how = Synthesizing(questions=4, per_chunk=2, personas=("engineer", "marketing"))
+        how = SynthesisOptions(questions=4, per_chunk=2, personas=("engineer", "marketing"))
         synthesis, _ = made(project(tmp_path, server), how)
         told = server.requests[0].body["messages"][0]["content"]
     assert len(synthesis.rows) == 8
@@ -145,7 +145,7 @@ def test_what_does_not_hold_is_rejected_with_its_reason(
     with ScriptedServer(author(lambda entry: {**entry, **change})) as server:
         folder = project(tmp_path, server, **files)
         with pytest.raises(TestsetError, match="no question could be made") as caught:
-            made(folder, Synthesizing(questions=2, per_chunk=2))
+            made(folder, SynthesisOptions(questions=2, per_chunk=2))
     assert reason in caught.value.what
     assert all("<<evidence" not in request.prompt for request in server.requests)
 
@@ -155,7 +155,7 @@ def test_a_number_that_only_a_reader_is_told_is_rejected(tmp_path: Path) -> None
         return {**entry, "answers": {"engineer": entry["answer"], "marketing": "Over 5,000!"}}
 
     with ScriptedServer(author(invented)) as server:
-        how = Synthesizing(questions=2, per_chunk=2, personas=("engineer", "marketing"))
+        how = SynthesisOptions(questions=2, per_chunk=2, personas=("engineer", "marketing"))
         with pytest.raises(TestsetError, match="a number that is not in its evidence"):
             made(project(tmp_path, server), how)
 
@@ -171,7 +171,7 @@ def test_a_question_that_its_evidence_does_not_answer_is_rejected(tmp_path: Path
         return str(write(request))
 
     with ScriptedServer(doubting) as server:
-        synthesis, _ = made(project(tmp_path, server), Synthesizing(questions=12, per_chunk=2))
+        synthesis, _ = made(project(tmp_path, server), SynthesisOptions(questions=12, per_chunk=2))
     assert synthesis.rejected == {
         "its evidence alone does not answer it": 3,
         "its evidence alone gives another answer": 1,
@@ -198,7 +198,7 @@ def test_a_malformed_reply_is_shown_to_the_model_once_and_never_salvaged(tmp_pat
         return str(write(request))
 
     with ScriptedServer(sloppy) as server:
-        synthesis, _ = made(project(tmp_path, server), Synthesizing(questions=12, per_chunk=2))
+        synthesis, _ = made(project(tmp_path, server), SynthesisOptions(questions=12, per_chunk=2))
     assert synthesis.rejected == {"no usable reply after a retry": 1}
     assert len(synthesis.rows) == 10
 
@@ -213,7 +213,7 @@ def test_unusable_replies_are_not_taken_from_the_store_by_the_next_run(tmp_path:
             return "I am sorry, I cannot."
         return write(request)
 
-    how = Synthesizing(questions=12, per_chunk=2)
+    how = SynthesisOptions(questions=12, per_chunk=2)
     with ScriptedServer(author_with_faults) as server:
         folder = project(tmp_path, server)
         first, _ = made(folder, how)
@@ -237,12 +237,12 @@ def test_a_refusing_server_gives_no_testset_and_says_why(tmp_path: Path) -> None
     with ScriptedServer("I am sorry, I cannot help with that.") as server:
         folder = project(tmp_path, server)
         with pytest.raises(TestsetError, match="no usable reply after a retry") as unusable:
-            made(folder, Synthesizing(questions=2, per_chunk=2))
+            made(folder, SynthesisOptions(questions=2, per_chunk=2))
     assert "another model with --model" in (unusable.value.hint or "")
     with ScriptedServer(Reply(status=400, error="no")) as server:
         folder = project(tmp_path, server)
         with pytest.raises(TestsetError, match="the call failed: ModelRefusedError"):
-            made(folder, Synthesizing(questions=2, per_chunk=2))
+            made(folder, SynthesisOptions(questions=2, per_chunk=2))
 
 
 @pytest.mark.slow
@@ -255,7 +255,7 @@ def test_a_slow_server_is_given_up_and_the_rest_is_kept(tmp_path: Path) -> None:
 
     with ScriptedServer(slow) as server:
         folder = project(tmp_path, server, "budget: {timeout: 0.5}\n")
-        synthesis, run = made(folder, Synthesizing(questions=12, per_chunk=2))
+        synthesis, run = made(folder, SynthesisOptions(questions=12, per_chunk=2))
     assert run.errored == 1
     assert synthesis.rejected == {"the call failed: ModelTimeoutError": 1}
     assert len(synthesis.rows) == 10
@@ -277,7 +277,7 @@ def test_an_instruction_in_a_chunk_stays_material(tmp_path: Path) -> None:
 
     with ScriptedServer(obeying) as server:
         synthesis, _ = made(
-            project(tmp_path, server, **files), Synthesizing(questions=12, per_chunk=2)
+            project(tmp_path, server, **files), SynthesisOptions(questions=12, per_chunk=2)
         )
     assert len(synthesis.rows) == 10
     assert all("mill" not in row.user_input for row in synthesis.rows)
@@ -289,7 +289,7 @@ def test_rejected_questions_are_replaced_from_further_chunks(tmp_path: Path) -> 
         return entry if re.search(r"\d", entry["quote"]) else {**entry, "quote": "Nowhere at all."}
 
     with ScriptedServer(author(half)) as server:
-        synthesis, _ = made(project(tmp_path, server), Synthesizing(questions=4, per_chunk=2))
+        synthesis, _ = made(project(tmp_path, server), SynthesisOptions(questions=4, per_chunk=2))
     assert len(synthesis.rows) == 4
     assert synthesis.rejected["the evidence is not in the passage"] >= 2
 
@@ -297,7 +297,7 @@ def test_rejected_questions_are_replaced_from_further_chunks(tmp_path: Path) -> 
 def test_the_forecast_counts_the_calls_of_the_first_round(tmp_path: Path) -> None:
     with ScriptedServer(author()) as server:
         folder = project(tmp_path, server)
-        how = Synthesizing(questions=8, per_chunk=2)
+        how = SynthesisOptions(questions=8, per_chunk=2)
         with Workbench.open(folder) as bench:
             forecast = bench.forecast_synth(how)
         assert not server.requests
@@ -311,7 +311,7 @@ def test_a_budget_stops_it_and_it_is_taken_up_again(tmp_path: Path) -> None:
     with ScriptedServer(author()) as server:
         prices = f"models: {{'{server.url}#writer': {{price_in: 1000, price_out: 1000}}}}\n"
         folder = project(tmp_path, server, prices)
-        how = Synthesizing(questions=12, per_chunk=2, resume=True)
+        how = SynthesisOptions(questions=12, per_chunk=2, resume=True)
         stopped, run = made(folder, how, Session(max_cost=8.0, jobs=1))
         assert isinstance(run.reason, BudgetStopped)
         assert run.skipped
@@ -339,7 +339,7 @@ def test_a_kill_loses_no_paid_reply(tmp_path: Path) -> None:
         before = len(server.requests)
         assert 6 <= before < 18
         assert not (folder / "out.jsonl").exists()
-        synthesis, run = made(folder, Synthesizing(questions=12, per_chunk=2, resume=True))
+        synthesis, run = made(folder, SynthesisOptions(questions=12, per_chunk=2, resume=True))
         assert run.resumed
         assert len(synthesis.rows) == 12
         assert len(server.requests) <= 18 + 1  # the call that was in flight
@@ -349,11 +349,11 @@ def test_unknown_kinds_levels_and_personas_are_named(tmp_path: Path) -> None:
     with ScriptedServer(author()) as server:
         folder = project(tmp_path, server)
         with pytest.raises(ConfigError, match="'clozes'"):
-            made(folder, Synthesizing(kinds=("clozes",)))
+            made(folder, SynthesisOptions(kinds=("clozes",)))
         with pytest.raises(ConfigError, match="'facts'"):
-            made(folder, Synthesizing(levels=("facts",)))
+            made(folder, SynthesisOptions(levels=("facts",)))
         with pytest.raises(PromptError, match="nobody"):
-            made(folder, Synthesizing(personas=("nobody",)))
+            made(folder, SynthesisOptions(personas=("nobody",)))
         assert not server.requests
 
 
@@ -379,8 +379,8 @@ def test_without_a_model_the_questions_are_made_offline(tmp_path: Path) -> None:
     with Workbench.open(folder) as bench:
         bench.ingest()
         with pytest.raises(ConfigError, match="no chat model"):
-            bench.synth(Synthesizing(kinds=("model",)))
-    gaps = Synthesizing(questions=6, kinds=("cloze", "heading"))
+            bench.synth(SynthesisOptions(kinds=("model",)))
+    gaps = SynthesisOptions(questions=6, kinds=("cloze", "heading"))
     synthesis, run = made(folder, gaps)
     assert run is None
     assert set(synthesis.made) == {"cloze", "heading"}

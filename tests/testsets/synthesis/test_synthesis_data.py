@@ -12,7 +12,7 @@ from benchmarks.data_sets import DATA
 from ragwright import Workbench
 from ragwright.models import Analyzer
 from ragwright.testsets import (
-    Synthesizing,
+    SynthesisOptions,
     assign_splits,
     context_fault,
     gold_documents,
@@ -56,8 +56,8 @@ def test_questions_on_real_documents_are_what_they_say(tmp_path: Path, name: str
     with Workbench.open(tmp_path) as bench:
         bench.ingest()
         texts = {document.id: document.text for document in bench.documents()}
-        made, _ = bench.synth(Synthesizing(questions=30, kinds=("cloze", "heading")))
-        again, _ = bench.synth(Synthesizing(questions=30, kinds=("cloze", "heading")))
+        made, _ = bench.synth(SynthesisOptions(questions=30, kinds=("cloze", "heading")))
+        again, _ = bench.synth(SynthesisOptions(questions=30, kinds=("cloze", "heading")))
     assert again.rows == made.rows
     assert len(made.rows) == 30
     assert len({row.user_input for row in made.rows}) == 30

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from typer import Option
 
-from ...audit import Auditing, check_audit, read_rules
+from ...audit import AuditPlan, check_audit, read_rules
 from ...core import ConfigError
 from ...project import ProjectFolder
 from ...report import audit_json, audit_page, audit_table, audit_verdict
@@ -63,7 +63,7 @@ def command(flags: Flags, own: AuditFlags) -> int:
             "--why is the reason of --dismiss", where="--why", hint="add --dismiss ID"
         )
     rules = () if own.gate is None else read_rules(own.gate)
-    options = Auditing(
+    options = AuditPlan(
         kinds=names_of(own.kinds),
         every=own.level == "all",
         since=own.since,

@@ -15,4 +15,4 @@ def command(flags: Flags) -> None:
     """
     require("mcp", "serve", "serving tools to agents")
     require("fastapi", "serve", "serving tools to agents")
-    serve.serve_stdio(serve.Serving(flags.project, flags.settings, own=flags.reload))
+    serve.serve_stdio(serve.ServedProject(flags.project, flags.settings, own=flags.reload))

@@ -9,7 +9,7 @@ from typing import Any
 from typer import Argument, Option
 
 from ...core import ConfigError
-from ...jobs import Promoted, Promoting
+from ...jobs import PromotionOptions, PromotionResult
 from ...project import Change, ProjectFolder, Served
 from ...report import gate_json, gate_table
 from .._console import Console, table
@@ -65,7 +65,7 @@ def command(
                 ),
             )
             return 0
-        options = Promoting(
+        options = PromotionOptions(
             gate.gating(flags.seed),
             gate.baseline,
             rules_alone,
@@ -77,7 +77,7 @@ def command(
     return gate_code(promoted.outcome)
 
 
-def _document(promoted: Promoted) -> dict[str, Any]:
+def _document(promoted: PromotionResult) -> dict[str, Any]:
     return {
         "run": promoted.run,
         **gate_json(promoted.outcome),
@@ -88,7 +88,7 @@ def _document(promoted: Promoted) -> dict[str, Any]:
     }
 
 
-def _text(promoted: Promoted, columns: int) -> str:
+def _text(promoted: PromotionResult, columns: int) -> str:
     number = "nothing" if promoted.served is None else f"number {promoted.served.number}"
     ending = f"now served: {number}" if promoted.changed else f"not promoted; served: {number}"
     return "\n".join([gate_table(promoted.outcome, columns), *promoted.notes, ending])

@@ -31,9 +31,9 @@ def command(
     require_serving()
     # Searches run side by side already: further threads of numpy spin while they wait for work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    serving = serve.Serving(flags.project, flags.settings, own=flags.reload)
+    serving = serve.ServedProject(flags.project, flags.settings, own=flags.reload)
     announce = announced(flags.console, str(flags.project))
-    serve.serve(serving, serve.Listening(host, port, workers, announce))
+    serve.serve(serving, serve.ListenAddress(host, port, workers, announce))
 
 
 def require_serving() -> None:
@@ -66,5 +66,5 @@ def announced(console: Console, project: str) -> Callable[[str, str], None]:
 
 def serve_demo(console: Console, folder: Path, port: int | None) -> None:
     """Serve a demo project until it is stopped; follow changes of its files."""
-    serving = serve.Serving(folder, own=True)
-    serve.serve(serving, serve.Listening("", port, 1, announced(console, str(folder))))
+    serving = serve.ServedProject(folder, own=True)
+    serve.serve(serving, serve.ListenAddress("", port, 1, announced(console, str(folder))))

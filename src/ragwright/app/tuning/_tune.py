@@ -14,11 +14,11 @@ from typer import Option
 
 from ...report import tuned_headline, tuned_json, tuned_table, tuned_use
 from ...training import (
-    Mining,
-    ModelTuning,
+    MiningOptions,
+    ModelTuneOptions,
     Negatives,
     TrainingOptions,
-    Tuned,
+    TuneResult,
     named_sources,
 )
 from ...workbench import Workbench
@@ -26,7 +26,7 @@ from .._console import EXIT_FAILED, Step
 from .._flags import Flags, takes
 from .._show import runner_step, show_progress
 
-_HOW, _TRAIN = ModelTuning(), TrainingOptions()
+_HOW, _TRAIN = ModelTuneOptions(), TrainingOptions()
 
 _SHARED = "cluster project overrides as_json quiet jobs max_cost"
 
@@ -92,16 +92,16 @@ class _Training:
         flags: Flags,
         steps: _Steps,
         base: str = "",
-    ) -> ModelTuning:
+    ) -> ModelTuneOptions:
         """Return the options of the training."""
         negatives: Negatives = self.negatives.value
-        return ModelTuning(
+        return ModelTuneOptions(
             named_sources(self.sources),
             self.most,
             tuple(self.also or ()),
             self.folder,
             self.measure,
-            Mining(negatives, seed=self.seed),
+            MiningOptions(negatives, seed=self.seed),
             TrainingOptions(
                 self.epochs,
                 self.batch,
@@ -200,7 +200,9 @@ class _Steps:
         return Step(self.done, self.total, "steps", rate, eta)
 
 
-def _tuned(flags: Flags, tune: Callable[[Workbench], Tuned], steps: _Steps | None = None) -> int:
+def _tuned(
+    flags: Flags, tune: Callable[[Workbench], TuneResult], steps: _Steps | None = None
+) -> int:
     """Tune, show the progress of the training or of the runner, and print the result."""
     console = flags.console
     with flags.open() as bench:

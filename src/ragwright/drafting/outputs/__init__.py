@@ -15,7 +15,7 @@ from ._records import (
     ScoreOrder,
     turns_of,
 )
-from ._sampling import SampledOutputs, Sampling, output_row, sample_outputs
+from ._sampling import OutputSample, SampledOutputs, output_row, sample_outputs
 from ._scores import (
     JudgedBy,
     MeasuringDay,
@@ -42,9 +42,9 @@ __all__ = [
     "OutputHit",
     "OutputKind",
     "OutputQuery",
+    "OutputSample",
     "Outputs",
     "SampledOutputs",
-    "Sampling",
     "ScoreOrder",
     "ServedCounts",
     "ServedScore",

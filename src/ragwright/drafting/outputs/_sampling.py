@@ -15,7 +15,7 @@ from ._store import Outputs
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
+class OutputSample:
     """The stored texts to measure.
 
     Attributes:
@@ -43,7 +43,7 @@ class SampledOutputs:
 
     rows: tuple[Row, ...]
     total: int
-    sampling: Sampling
+    sampling: OutputSample
     configurations: Mapping[str, int]
 
     @property
@@ -88,7 +88,7 @@ class SampledOutputs:
         return Testset(f"outputs: {len(self.rows)} of {self.total}", self.rows, self.notes)
 
 
-def sample_outputs(outputs: Outputs, sampling: Sampling) -> SampledOutputs:
+def sample_outputs(outputs: Outputs, sampling: OutputSample) -> SampledOutputs:
     """Draw texts as rows.
 
     A row's id consists of the hash of the request and the number of the text: equal requests have

@@ -3,12 +3,12 @@
 from ._findings import record_findings
 from ._index import index_is_behind
 from ._records import ProjectRecords
-from ._refreshing import RecordsReport, Refreshing
+from ._refreshing import RecordsReport, RefreshOptions
 
 __all__ = [
     "ProjectRecords",
     "RecordsReport",
-    "Refreshing",
+    "RefreshOptions",
     "index_is_behind",
     "record_findings",
 ]

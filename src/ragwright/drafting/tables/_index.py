@@ -14,7 +14,7 @@ from ...index import IndexSpec, Store
 from ...ingest import Fetched
 from ...ledger import FileLock
 from ...project import IngestProgress, Project
-from ...records import Changes, Tables
+from ...records import Changes, RecordTables
 from ._refreshing import IndexCounts
 
 _KEY = "record_key"
@@ -22,7 +22,7 @@ _KEY = "record_key"
 
 def sync_index(
     opened: Project,
-    tables: Tables,
+    tables: RecordTables,
     on_start: Callable[[IngestProgress], None] | None = None,
 ) -> IndexCounts:
     """Update the index to the newest version of gold.
@@ -50,7 +50,7 @@ def sync_index(
 
 def _sync_locked(
     opened: Project,
-    tables: Tables,
+    tables: RecordTables,
     pair: IndexSpec,
     on_start: Callable[[IngestProgress], None] | None,
 ) -> IndexCounts:
@@ -68,7 +68,7 @@ def _sync_locked(
     )
     model = opened.settings.embed.model
     embedding = (model, bool(model) and opened.models.is_local(model))
-    work = project.Ingest(store, pair, records.WholeChunker(), embedding, opened.runner, None)
+    work = project.Ingest(store, pair, records.MessageChunker(), embedding, opened.runner, None)
     if on_start is not None:
         on_start(work.progress)
     feed = project.Feed(
@@ -94,7 +94,7 @@ def _sync_locked(
     )
 
 
-def index_is_behind(opened: Project, tables: Tables) -> bool:
+def index_is_behind(opened: Project, tables: RecordTables) -> bool:
     """True if the next :func:`sync_index` has work; calls no model."""
     marker = _Marker.load(tables.folder, opened.pair, opened.settings.groups.key)
     return not marker.holds(tables.version, opened.store, opened.pair)
@@ -105,7 +105,7 @@ def _no_network(url: str) -> Fetched:
 
 
 def _known_changes(
-    tables: Tables, version: int, marker: _Marker, store: Store, pair: IndexSpec
+    tables: RecordTables, version: int, marker: _Marker, store: Store, pair: IndexSpec
 ) -> Changes | None:
     """Return the differences of gold and the index, None if the index's version is unknown."""
     if not marker.version or marker.snapshot != store.snapshot(pair):
@@ -117,7 +117,7 @@ def _known_changes(
 
 
 def _all_rows_and_gone(
-    tables: Tables, version: int, store: Store, pair: IndexSpec
+    tables: RecordTables, version: int, store: Store, pair: IndexSpec
 ) -> tuple[Iterator[Any], Sequence[str]]:
     """Return all rows of gold, and the indexed keys that gold no longer contains."""
     indexed_keys = {

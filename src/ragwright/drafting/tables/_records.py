@@ -11,9 +11,9 @@ from ... import records
 from ...core import ConfigError, RecordsError
 from ...engines import open_engine
 from ...project import IngestProgress, Project
-from ...records import CheckReport, RecordsSpec, RefreshProgress, TableName, Tables
+from ...records import CheckReport, RecordsSpec, RecordTables, RefreshProgress, TableName
 from ._index import sync_index
-from ._refreshing import RecordsReport, Refreshing
+from ._refreshing import RecordsReport, RefreshOptions
 
 Started: TypeAlias = "Callable[[RefreshProgress | IngestProgress], None]"
 """A function called with the counters of each part of a refresh as it begins."""
@@ -36,12 +36,12 @@ class ProjectRecords:
         return self._opened.folder.root / self._options.folder
 
     @property
-    def tables(self) -> Tables:
+    def tables(self) -> RecordTables:
         """Bronze, silver, gold and left_out, in all their versions."""
         where = self._opened.folder.data / "records"
-        return records.Tables(where, keep=self._options.keep_versions)
+        return records.RecordTables(where, keep=self._options.keep_versions)
 
-    def spec(self, options: Refreshing | None = None) -> RecordsSpec:
+    def spec(self, options: RefreshOptions | None = None) -> RecordsSpec:
         """Load the declarations, with the overrides of ``options``.
 
         Raises:
@@ -50,14 +50,14 @@ class ProjectRecords:
         """
         self._require_folder()
         spec = records.load_spec(self.folder, self._options.format)
-        overrides = options or Refreshing()
+        overrides = options or RefreshOptions()
         if overrides.max_chars is not None:
             cleaning = replace(spec.cleaning, max_characters=overrides.max_chars)
             spec = replace(spec, cleaning=cleaning)
         return replace(spec, source=spec.source.instead(overrides.given()).complete())
 
     def check(
-        self, options: Refreshing | None = None, rows: int = 10_000, seed: int = 0
+        self, options: RefreshOptions | None = None, rows: int = 10_000, seed: int = 0
     ) -> CheckReport:
         """Check the declarations and test them on real rows; stores nothing.
 
@@ -70,8 +70,8 @@ class ProjectRecords:
             ConfigError: The folder does not exist.
         """
         self._require_folder()
-        refreshing = options or Refreshing()
-        checking = records.Checking(self._options.format, refreshing.given(), rows, seed)
+        refreshing = options or RefreshOptions()
+        checking = records.CheckOptions(self._options.format, refreshing.given(), rows, seed)
         base = Path.cwd() if refreshing.source else self._opened.folder.root
         return records.check_records(self.folder, base, checking)
 
@@ -84,7 +84,7 @@ class ProjectRecords:
             )
 
     def refresh(
-        self, options: Refreshing | None = None, on_start: Started | None = None
+        self, options: RefreshOptions | None = None, on_start: Started | None = None
     ) -> RecordsReport:
         """Update tables and index; unchanged rows cost next to nothing.
 
@@ -95,7 +95,7 @@ class ProjectRecords:
             ModelError: The embedding model fails; the tables are updated, the index is behind, and
                 the next refresh continues with it.
         """
-        refreshing = options or Refreshing()
+        refreshing = options or RefreshOptions()
         spec = self.spec(refreshing)
         settings = self._options
         plan = records.RefreshPlan(

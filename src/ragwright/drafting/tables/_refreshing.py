@@ -10,7 +10,7 @@ from ...records import RefreshReport
 
 
 @dataclass(frozen=True, slots=True)
-class Refreshing:
+class RefreshOptions:
     """Settings of a refresh, in addition to the declarations.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...drafting import SampledOutputs, Sampling, project_outputs, sample_outputs
+from ...drafting import OutputSample, SampledOutputs, project_outputs, sample_outputs
 from ...flow import Forecast, RunSummary
 from ...measure import Measure
 from ...project import Project, at_work, configuration_from, keep_configuration
@@ -17,7 +17,7 @@ from ._scoring import OnForecast, OnResult, RowSelection, forecast_stored, score
 def evaluate_outputs(
     project: Project,
     measures: str | Sequence[Measure],
-    sampling: Sampling | None = None,
+    sampling: OutputSample | None = None,
     options: Evaluating | None = None,
     *,
     on_forecast: OnForecast | None = None,
@@ -34,7 +34,7 @@ def evaluate_outputs(
     """
     options = options or Evaluating(seed=project.session.seed)
     sampled = sample_outputs(
-        project_outputs(project), sampling or Sampling(seed=project.session.seed)
+        project_outputs(project), sampling or OutputSample(seed=project.session.seed)
     )
     selection = RowSelection(sampled.manifest, sampled.sampling.query.scope or "")
     evaluation, summary = score_stored(
@@ -55,7 +55,7 @@ def evaluate_outputs(
 
 
 def forecast_outputs(
-    project: Project, measures: str | Sequence[Measure], sampling: Sampling
+    project: Project, measures: str | Sequence[Measure], sampling: OutputSample
 ) -> Forecast:
     """Forecast the calls and cost of :func:`evaluate_outputs`, without calling any model."""
     return forecast_stored(

@@ -66,7 +66,7 @@ def sample_rows(
     """
     sample = Sample()
     draw = _Draw(rows, seed)
-    keys = _Keys(spec)
+    keys = _SeenKeys(spec)
     most = max(_SCANNED * rows, 200_000)
     try:
         for read in source.batches(_BATCH):
@@ -172,7 +172,7 @@ class _Draw:
             self._kept, self._numbers = self._kept.take(drawn), self._numbers[drawn]
 
 
-class _Keys:
+class _SeenKeys:
     """The keys of all rows that are read."""
 
     def __init__(self, spec: SourceSpec) -> None:

@@ -1,22 +1,22 @@
 """Reads each declared file, with the place of every fault."""
 
 from ._cleaning import Cleaning, CleaningStep, MaxRepeat, NamedStep, read_cleaning
-from ._file import Declared, as_records_error, declared_text, read_declared
+from ._file import DeclaredFile, as_records_error, declared_text, read_declared
 from ._rollups import Rollups, read_biographies, read_rollups, spelling_key
 from ._rules import Condition, LengthGroup, Refinement, Rules, read_rules
 from ._source_spec import SourceSpec, read_source_spec
 from ._tags import Tag, Tags, read_tags
-from ._text_format import Piece, TextFormat, parse_text_format, read_text_format
+from ._text_format import FormatPiece, TextFormat, parse_text_format, read_text_format
 
 __all__ = [
     "Cleaning",
     "CleaningStep",
     "Condition",
-    "Declared",
+    "DeclaredFile",
+    "FormatPiece",
     "LengthGroup",
     "MaxRepeat",
     "NamedStep",
-    "Piece",
     "Refinement",
     "Rollups",
     "Rules",

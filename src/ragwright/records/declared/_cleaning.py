@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from ...core import near, value_hash
 from .._patterns import Replace
-from ._file import Declared
+from ._file import DeclaredFile
 from ._patterns import read_pattern, read_replacement
 from ._tags import read_seconds
 
@@ -73,7 +73,7 @@ class Cleaning:
         return value_hash([self.max_characters, [_hashed_step(step) for step in self.steps]])
 
 
-def read_cleaning(declared: Declared) -> Cleaning:
+def read_cleaning(declared: DeclaredFile) -> Cleaning:
     """The cleaning in a file's values; faults are noted."""
     values = declared.keys(("max_characters", "steps", "pattern_seconds"))
     limit = values.get("max_characters", 1100)
@@ -92,7 +92,7 @@ def read_cleaning(declared: Declared) -> Cleaning:
     return Cleaning(tuple(steps), limit, read_seconds(declared, values))
 
 
-def _step(declared: Declared, item: Any, *path: str) -> list[CleaningStep]:
+def _step(declared: DeclaredFile, item: Any, *path: str) -> list[CleaningStep]:
     if isinstance(item, str):
         for name in _NAMED:
             if item == name:
@@ -114,7 +114,7 @@ def _step(declared: Declared, item: Any, *path: str) -> list[CleaningStep]:
     return steps
 
 
-def _max_repeat(declared: Declared, value: Any, *path: str) -> list[CleaningStep]:
+def _max_repeat(declared: DeclaredFile, value: Any, *path: str) -> list[CleaningStep]:
     """``N``, or ``{times: N, except: digits}``."""
     settings = {"times": value}
     if isinstance(value, dict):
@@ -131,7 +131,7 @@ def _max_repeat(declared: Declared, value: Any, *path: str) -> list[CleaningStep
     return [MaxRepeat(times, digits=spared is None, where=declared.where(*path))]
 
 
-def _replacements(declared: Declared, name: str, value: Any, *path: str) -> list[CleaningStep]:
+def _replacements(declared: DeclaredFile, name: str, value: Any, *path: str) -> list[CleaningStep]:
     """A list of patterns: texts to remove, and mappings from pattern to replacement."""
     if isinstance(value, dict):
         return _mapped(declared, name, value, *path)
@@ -147,7 +147,7 @@ def _replacements(declared: Declared, name: str, value: Any, *path: str) -> list
     return steps
 
 
-def _mapped(declared: Declared, name: str, value: Any, *path: str) -> list[CleaningStep]:
+def _mapped(declared: DeclaredFile, name: str, value: Any, *path: str) -> list[CleaningStep]:
     steps: list[CleaningStep] = []
     for find, replace in value.items():
         place = (*path, find)

@@ -20,7 +20,7 @@ from ...core import (
 
 
 @dataclass(slots=True)
-class Declared:
+class DeclaredFile:
     """The values of one file, and every fault found in it.
 
     Attributes:
@@ -104,7 +104,7 @@ class Declared:
 SINGLE_QUOTES = r"use single quotes: in double quotes YAML interprets the \ itself"
 
 
-def read_declared(file: Path, shown: str, faults: list[RagwrightError]) -> Declared:
+def read_declared(file: Path, shown: str, faults: list[RagwrightError]) -> DeclaredFile:
     """A file of a records folder; a missing one is empty.
 
     Args:
@@ -113,20 +113,20 @@ def read_declared(file: Path, shown: str, faults: list[RagwrightError]) -> Decla
         faults: List for its faults; invalid YAML is one.
     """
     if not file.exists():
-        return Declared(Placed({}, file=shown), faults)
+        return DeclaredFile(Placed({}, file=shown), faults)
     try:
-        return Declared(read_yaml(file, shown), faults)
+        return DeclaredFile(read_yaml(file, shown), faults)
     except ConfigError as error:
         fault = as_records_error(error)
         if "unknown escape" in fault.what:
             fault = RecordsError(fault.what, where=fault.where, hint=SINGLE_QUOTES)
         faults.append(fault)
-        return Declared(Placed({}, file=shown), faults, readable=False)
+        return DeclaredFile(Placed({}, file=shown), faults, readable=False)
 
 
-def declared_text(text: str, shown: str, faults: list[RagwrightError]) -> Declared:
+def declared_text(text: str, shown: str, faults: list[RagwrightError]) -> DeclaredFile:
     """The same of a text, for files that ship with the package."""
-    return Declared(parse_yaml(text, shown), faults)
+    return DeclaredFile(parse_yaml(text, shown), faults)
 
 
 def as_records_error(error: RagwrightError) -> RecordsError:

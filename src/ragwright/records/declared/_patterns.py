@@ -7,10 +7,10 @@ from typing import Any
 
 from ...core import PatternError
 from .._patterns import Pattern, compile_pattern, quote_text, read_replacement_tokens
-from ._file import SINGLE_QUOTES, Declared
+from ._file import SINGLE_QUOTES, DeclaredFile
 
 
-def read_pattern(declared: Declared, value: Any, *path: str) -> Pattern | None:
+def read_pattern(declared: DeclaredFile, value: Any, *path: str) -> Pattern | None:
     """A pattern from a file's value; one that does not compile is a fault."""
     text = declared.text(value, *path)
     if text is None or not _without_controls(declared, text, *path):
@@ -24,7 +24,7 @@ def read_pattern(declared: Declared, value: Any, *path: str) -> Pattern | None:
 
 
 def read_replacement(
-    declared: Declared, value: Any, pattern: Pattern | None, *path: str
+    declared: DeclaredFile, value: Any, pattern: Pattern | None, *path: str
 ) -> str | None:
     """A replacement from a file's value; a group that the pattern lacks is a fault."""
     if value is None or value == "":
@@ -40,7 +40,7 @@ def read_replacement(
     return text
 
 
-def _without_controls(declared: Declared, text: str, *path: str) -> bool:
+def _without_controls(declared: DeclaredFile, text: str, *path: str) -> bool:
     r"""True if a text has no control characters, which YAML makes from ``\b`` in double quotes."""
     control = next((c for c in text if unicodedata.category(c) == "Cc" and c not in "\t\n\r"), "")
     if control:

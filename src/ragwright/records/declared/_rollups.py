@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core import RagwrightError, RecordsError, case_folded, counted, value_hash
-from ._file import Declared
+from ._file import DeclaredFile
 
 _FIELDS = ("name", "biography")
 
@@ -117,7 +117,7 @@ def spelling_key(name: str) -> str:
     return folded[start:end] or folded
 
 
-def read_rollups(declared: Declared, folder: Path) -> Rollups:
+def read_rollups(declared: DeclaredFile, folder: Path) -> Rollups:
     """The rollups in a file's values; faults are noted."""
     values = declared.keys(("client", "biographies"))
     client = declared.keys(("column", "names"), values.get("client"), "client")
@@ -146,7 +146,7 @@ def read_rollups(declared: Declared, folder: Path) -> Rollups:
     return Rollups(column or "", names, biographies, declared.placed.file, line)
 
 
-def _biographies(declared: Declared, folder: Path, name: str) -> dict[str, str]:
+def _biographies(declared: DeclaredFile, folder: Path, name: str) -> dict[str, str]:
     file = folder / name
     if not file.is_file():
         declared.fault(

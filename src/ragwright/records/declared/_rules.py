@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...core import near, value_hash
 from .._patterns import Pattern
 from .._seams import FIELDS, TAG_KINDS
-from ._file import Declared
+from ._file import DeclaredFile
 from ._patterns import read_pattern
 from ._tags import Tags, read_seconds
 
@@ -129,7 +129,7 @@ class Rules:
         return 0, None
 
 
-def read_rules(declared: Declared, tags: Tags | None) -> Rules:
+def read_rules(declared: DeclaredFile, tags: Tags | None) -> Rules:
     """The rules in a file's values; faults are noted.
 
     Args:
@@ -149,14 +149,14 @@ def read_rules(declared: Declared, tags: Tags | None) -> Rules:
     return Rules(groups, tuple(refinements), tuple(against), same, read_seconds(declared, values))
 
 
-def _list(declared: Declared, value: Any, *path: str) -> list[Any]:
+def _list(declared: DeclaredFile, value: Any, *path: str) -> list[Any]:
     if value is None or isinstance(value, list):
         return value or []
     declared.fault(f"{'.'.join(path)} must be a list, one item per dash", *path)
     return []
 
 
-def _groups(declared: Declared, value: Any) -> tuple[LengthGroup, ...]:
+def _groups(declared: DeclaredFile, value: Any) -> tuple[LengthGroup, ...]:
     bounds = declared.mapping(value, "length_groups")
     if not bounds:
         return DEFAULT_GROUPS
@@ -187,7 +187,7 @@ def _groups(declared: Declared, value: Any) -> tuple[LengthGroup, ...]:
 
 
 def _refinements(
-    declared: Declared, value: Any, tags: Tags | None, groups: Sequence[LengthGroup]
+    declared: DeclaredFile, value: Any, tags: Tags | None, groups: Sequence[LengthGroup]
 ) -> list[Refinement]:
     known: dict[str, set[str] | None] = {
         kind: None if tags is None else set(tags.displays(kind)) for kind in TAG_KINDS
@@ -222,7 +222,7 @@ def _refinements(
 
 
 def _conditions(
-    declared: Declared,
+    declared: DeclaredFile,
     value: Any,
     known: Mapping[str, set[str] | None],
     later: set[str],
@@ -253,7 +253,7 @@ def _conditions(
     return conditions
 
 
-def _settings(declared: Declared, value: Any, *path: str) -> list[tuple[str, tuple[str, ...]]]:
+def _settings(declared: DeclaredFile, value: Any, *path: str) -> list[tuple[str, tuple[str, ...]]]:
     settings = []
     for name, wanted in declared.mapping(value, *path).items():
         if name in _TAKEN or (name in FIELDS and name not in TAG_KINDS):
@@ -272,7 +272,7 @@ def _settings(declared: Declared, value: Any, *path: str) -> list[tuple[str, tup
 
 
 def _contradiction(
-    declared: Declared, value: Any, tags: Tags | None, *path: str
+    declared: DeclaredFile, value: Any, tags: Tags | None, *path: str
 ) -> Contradiction | None:
     values = declared.keys(("name", "tags"), value, *path)
     name = declared.text(values.get("name"), *path, "name")

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...core import ConfigError, RecordsError, build_options, option, value_hash
 from .._seams import KEYLESS
-from ._file import Declared, as_records_error, plain
+from ._file import DeclaredFile, as_records_error, plain
 
 OnDuplicate: TypeAlias = Literal["error", "first", "last"]
 
@@ -104,7 +104,7 @@ class SourceSpec:
         return {name: plain(getattr(self, name)) for name in names}
 
 
-def read_source_spec(declared: Declared) -> SourceSpec:
+def read_source_spec(declared: DeclaredFile) -> SourceSpec:
     """The spec in a file's values; faults are noted."""
     known = [f.name for f in dataclasses.fields(SourceSpec) if f.name not in _PLACES]
     values_by_key = declared.keys(known)

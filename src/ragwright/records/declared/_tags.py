@@ -10,7 +10,7 @@ from typing import Any
 from ...core import value_hash
 from .._patterns import Pattern
 from .._seams import TagKind
-from ._file import Declared
+from ._file import DeclaredFile
 from ._patterns import read_pattern
 
 _WORDS = re.compile(r"[\s_-]+")
@@ -113,7 +113,7 @@ def tag_kind(name: str) -> tuple[TagKind, str] | None:
     return kind, " ".join(rest)
 
 
-def read_tags(declared: Declared) -> Tags:
+def read_tags(declared: DeclaredFile) -> Tags:
     """The tags in a file's values; faults are noted."""
     values = declared.keys(("tags", "pattern_seconds"))
     tags: list[Tag] = []
@@ -127,7 +127,7 @@ def read_tags(declared: Declared) -> Tags:
     return Tags(tuple(tags), read_seconds(declared, values), tuple(faulty))
 
 
-def read_seconds(declared: Declared, values: Mapping[str, Any]) -> float:
+def read_seconds(declared: DeclaredFile, values: Mapping[str, Any]) -> float:
     """The key ``pattern_seconds`` of a file: seconds of a pattern on one row."""
     value = values.get("pattern_seconds", 1.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
@@ -138,7 +138,7 @@ def read_seconds(declared: Declared, values: Mapping[str, Any]) -> float:
     return float(value)
 
 
-def _tag(declared: Declared, name: str, value: Any) -> Tag:
+def _tag(declared: DeclaredFile, name: str, value: Any) -> Tag:
     """A tag; a faulty one has an empty pattern."""
     path = ("tags", name)
     fields = value if isinstance(value, dict) else {"pattern": value}

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core import Placed, require, value_hash
 from .._seams import TEXT, ArrowTable
-from ._file import Declared
+from ._file import DeclaredFile
 
 _KEYS = ("prompt_variables", "prompt_structure")
 _JOINED_BY = ", "
@@ -18,7 +18,7 @@ _MARK = re.compile(r"%.?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FormatPiece:
     """One variable and the literals around it; all of it is left out if the variable is empty."""
 
     variable: str
@@ -36,7 +36,7 @@ class TextFormat:
     """
 
     name: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FormatPiece, ...]
 
     @property
     def fingerprint(self) -> str:
@@ -129,7 +129,7 @@ def parse_text_format(
     Raises:
         RecordsError: The first fault, with file and line.
     """
-    declared = Declared(placed)
+    declared = DeclaredFile(placed)
     text_format = read_text_format(declared, name, known)
     if declared.faults:
         raise declared.faults[0]
@@ -137,7 +137,7 @@ def parse_text_format(
 
 
 def read_text_format(
-    declared: Declared, name: str = "", known: Iterable[str] | None = None
+    declared: DeclaredFile, name: str = "", known: Iterable[str] | None = None
 ) -> TextFormat:
     """:func:`parse_text_format` that notes every fault instead of raising the first."""
     values = declared.keys(_KEYS)
@@ -163,16 +163,16 @@ def read_text_format(
         )
         return TextFormat(name, ())
     pieces = [
-        Piece(variable, before)
+        FormatPiece(variable, before)
         for variable, (before, _) in zip(variables, pairwise(literals), strict=True)
     ]
     if pieces:
-        pieces[-1] = Piece(pieces[-1].variable, pieces[-1].before, last)
+        pieces[-1] = FormatPiece(pieces[-1].variable, pieces[-1].before, last)
     return TextFormat(name, tuple(pieces))
 
 
 def _check_variables(
-    declared: Declared, variables: tuple[str, ...], known: Iterable[str] | None
+    declared: DeclaredFile, variables: tuple[str, ...], known: Iterable[str] | None
 ) -> None:
     names = None if known is None else sorted(set(known))
     for at, variable in enumerate(variables):
@@ -191,7 +191,7 @@ def _check_variables(
         )
 
 
-def _cut(declared: Declared, structure: str) -> list[str] | None:
+def _cut(declared: DeclaredFile, structure: str) -> list[str] | None:
     """The literals between the ``%s``, or None if there is a single percent sign."""
     literals = [""]
     at = 0

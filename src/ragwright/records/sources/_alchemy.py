@@ -21,7 +21,7 @@ from ...core import (
 )
 from .._seams import ArrowTable
 from ..declared import SourceSpec
-from ._batches import Piece, piece
+from ._batches import RowBatch, piece
 from ._file import source_name
 from ._values import EXACT, column_of, endless, kind_of, text_of, type_of
 from ._watermark import Watermark, WatermarkedSource, watermark_value
@@ -112,7 +112,7 @@ class SqlSource(WatermarkedSource):
         """Return an empty text: a query may return other rows at any time."""
         return ""
 
-    def _pieces(self, since: str) -> Iterator[Piece]:
+    def _pieces(self, since: str) -> Iterator[RowBatch]:
         column = source_name(self._spec, self._spec.watermark)
         query = self._spec.query.strip().rstrip(";").rstrip() + "\n"  # a comment may end it
         self._watermark = Watermark(since)

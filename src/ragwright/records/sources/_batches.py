@@ -24,7 +24,7 @@ Runs: TypeAlias = list[tuple[int, str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RowBatch:
     """Some rows of one file.
 
     Attributes:
@@ -37,28 +37,28 @@ class Piece:
     file: str
     numbers: NDArray[np.int64]
 
-    def slice(self, start: int, count: int) -> Piece:
+    def slice(self, start: int, count: int) -> RowBatch:
         """Return some consecutive rows."""
         end = start + count
-        return Piece(self.rows.slice(start, count), self.file, self.numbers[start:end])
+        return RowBatch(self.rows.slice(start, count), self.file, self.numbers[start:end])
 
-    def filter(self, wanted: NDArray[np.bool_]) -> Piece:
+    def filter(self, wanted: NDArray[np.bool_]) -> RowBatch:
         """Return the rows that are wanted."""
         mask = require("pyarrow", "records", "reading records").array(wanted)
-        return Piece(self.rows.filter(mask), self.file, self.numbers[wanted])
+        return RowBatch(self.rows.filter(mask), self.file, self.numbers[wanted])
 
 
-def piece(rows: ArrowTable, file: str, first: int) -> Piece:
+def piece(rows: ArrowTable, file: str, first: int) -> RowBatch:
     """Make a piece of consecutive rows of a file, from row ``first`` (from 1) on."""
-    return Piece(rows, file, np.arange(first, first + rows.num_rows, dtype=np.int64))
+    return RowBatch(rows, file, np.arange(first, first + rows.num_rows, dtype=np.int64))
 
 
-def batched(pieces: Iterable[Piece], rows: int) -> Iterator[ArrowTable]:
+def batched(pieces: Iterable[RowBatch], rows: int) -> Iterator[ArrowTable]:
     """Cut pieces into batches of ``rows`` rows (fewer at the end, or if rows are very long).
 
     All pieces have the same columns and types.
     """
-    waiting: list[Piece] = []
+    waiting: list[RowBatch] = []
     count = size = 0
     for part in pieces:
         if not part.rows.num_rows:
@@ -79,7 +79,7 @@ def batched(pieces: Iterable[Piece], rows: int) -> Iterator[ArrowTable]:
         yield _joined(waiting)
 
 
-def _joined(pieces: list[Piece]) -> ArrowTable:
+def _joined(pieces: list[RowBatch]) -> ArrowTable:
     pa = require("pyarrow", "records", "reading records")
     runs: Runs = []
     offset = 0

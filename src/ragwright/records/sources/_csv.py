@@ -12,7 +12,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from ...core import RecordsError, counted, require
-from ._batches import Piece, piece
+from ._batches import RowBatch, piece
 from ._file import Columns, RowFile
 from ._text import PLAIN, encoding_of, line_blocks, unreadable, utf8_chunks
 
@@ -122,7 +122,7 @@ class DelimitedFile(RowFile):
             )
         return names
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[RowBatch]:
         """Read rows by Arrow; by Python after a row that is longer than Arrow's blocks."""
         pa = require("pyarrow", "records", "reading records")
         row = 1
@@ -157,7 +157,7 @@ class DelimitedFile(RowFile):
         )
         yield from batches
 
-    def _by_python(self, first: int) -> Iterator[Piece]:
+    def _by_python(self, first: int) -> Iterator[RowBatch]:
         """Read rows from row ``first`` on (from 1)."""
         records = self._complete_records()
         for row, _ in enumerate(records, 1):  # the header is the first record

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..declared import SourceSpec
-from ._batches import Piece
+from ._batches import RowBatch
 
 Columns: TypeAlias = Mapping[str, Any]
 """Column -> Arrow type, in the file's order."""
@@ -40,7 +40,7 @@ class RowFile(ABC):
         """
 
     @abstractmethod
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[RowBatch]:
         """Yield the rows, with exactly those columns and types.
 
         Raises:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...core import RecordsError, require
 from ..declared import SourceSpec
-from ._batches import Piece
+from ._batches import RowBatch
 from ._csv import DelimitedFile
 from ._file import Columns, RowFile, source_name
 from ._jsonl import JsonlFile
@@ -64,7 +64,7 @@ class FileSource(WatermarkedSource):
         """Return the columns of all files and the types that hold their values."""
         return self._columns
 
-    def _pieces(self, since: str) -> Iterator[Piece]:
+    def _pieces(self, since: str) -> Iterator[RowBatch]:
         self._watermark = Watermark(since)
         column = source_name(self._spec, self._spec.watermark)
         _ = self._columns  # all files are looked at before the first row goes on
@@ -76,7 +76,7 @@ class FileSource(WatermarkedSource):
                     cast = cast if wanted.all() else cast.filter(wanted)
                 yield cast
 
-    def _cast(self, piece: Piece) -> Piece:
+    def _cast(self, piece: RowBatch) -> RowBatch:
         pa = require("pyarrow", "records", "reading records")
         columns = []
         for name, kind in self._columns.items():
@@ -93,7 +93,7 @@ class FileSource(WatermarkedSource):
                     hint="store it as one type in all files",
                 ) from error
         rows = pa.table(columns, names=list(self._columns))
-        return Piece(rows, piece.file, piece.numbers)
+        return RowBatch(rows, piece.file, piece.numbers)
 
     @cached_property
     def _columns(self) -> Columns:

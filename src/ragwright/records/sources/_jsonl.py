@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...core import RecordsError, require
 from .._seams import ArrowTable
-from ._batches import Piece
+from ._batches import RowBatch
 from ._file import Columns, RowFile
 from ._text import encoding_of, line_blocks
 from ._values import EXACT, column_of, kind_of, type_of
@@ -42,7 +42,7 @@ class JsonlFile(RowFile):
     def __init__(self, path: Path, name: str, encoding: str = "", *, keep: bool = False) -> None:
         super().__init__(path, name)
         self._named = encoding
-        self._kept: list[Piece] | None = [] if keep else None
+        self._kept: list[RowBatch] | None = [] if keep else None
 
     def columns(self) -> Columns:
         """Return columns in the order of their first occurrence."""
@@ -81,7 +81,7 @@ class JsonlFile(RowFile):
                 kinds.setdefault(name, set()).add(kind_of(value))
         return kinds
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[RowBatch]:
         """Read a block of lines at a time."""
         pa = require("pyarrow", "records", "reading records")
         schema = pa.schema(list(self._columns.items()))
@@ -93,15 +93,15 @@ class JsonlFile(RowFile):
             read = self._by_arrow(block, line, schema)
             yield self._rows_by_python(block, line, schema) if read is None else read
 
-    def _by_arrow(self, block: bytes, line: int, schema: Any = None) -> Piece | None:
+    def _by_arrow(self, block: bytes, line: int, schema: Any = None) -> RowBatch | None:
         """Read a block of lines; None if Arrow refuses, or there is not one row per line."""
         rows = _read(block, schema)
         lines = None if rows is None else _lines(block, line, rows.num_rows)
         if rows is None or lines is None:
             return None
-        return Piece(rows if schema is None else rows.select(schema.names), self.name, lines)
+        return RowBatch(rows if schema is None else rows.select(schema.names), self.name, lines)
 
-    def _rows_by_python(self, block: bytes, line: int, schema: Any) -> Piece:
+    def _rows_by_python(self, block: bytes, line: int, schema: Any) -> RowBatch:
         pa = require("pyarrow", "records", "reading records")
         rows = list(self._parsed(block, line))
         strange = {name for _, row in rows for name in row} - set(schema.names)
@@ -114,7 +114,7 @@ class JsonlFile(RowFile):
             except UnicodeEncodeError as error:
                 raise self._half_pair(rows, name) from error
         numbers = np.array([at for at, _ in rows], np.int64)
-        return Piece(pa.table(columns, schema=schema), self.name, numbers)
+        return RowBatch(pa.table(columns, schema=schema), self.name, numbers)
 
     def _half_pair(self, rows: list[tuple[int, dict[str, Any]]], name: str) -> RecordsError:
         broken = next(at for at, row in rows if _half(row.get(name)))
@@ -196,7 +196,7 @@ def _fits(present: Any, wanted: Any) -> bool:
     return True
 
 
-def _filled(piece: Piece, schema: Any) -> Piece:
+def _filled(piece: RowBatch, schema: Any) -> RowBatch:
     """Return rows with exactly the columns of a schema."""
     pa = require("pyarrow", "records", "reading records")
     rows, present = piece.rows, set(piece.rows.schema.names)
@@ -204,7 +204,7 @@ def _filled(piece: Piece, schema: Any) -> Piece:
         rows.column(name).cast(kind) if name in present else pa.nulls(rows.num_rows, kind)
         for name, kind in zip(schema.names, schema.types, strict=True)
     ]
-    return Piece(pa.table(columns, schema=schema), piece.file, piece.numbers)
+    return RowBatch(pa.table(columns, schema=schema), piece.file, piece.numbers)
 
 
 def _large(column: ArrowTable) -> bool:

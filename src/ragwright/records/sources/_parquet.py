@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ...core import RecordsError, require
-from ._batches import Piece, piece
+from ._batches import RowBatch, piece
 from ._file import Columns, RowFile
 from ._text import unreadable
 
@@ -27,7 +27,7 @@ class ParquetFile(RowFile):
             schema = file.schema_arrow
             return dict(zip(schema.names, schema.types, strict=True))
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[RowBatch]:
         """Read rows in the file's order."""
         pa = require("pyarrow", "records", "reading records")
         schema = pa.schema(list(self.columns().items()))

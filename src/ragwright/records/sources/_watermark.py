@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...core import RecordsError, require
 from .._seams import ArrowTable, RowSource
-from ._batches import Piece, batched
+from ._batches import RowBatch, batched
 
 
 def watermark_text(value: Any) -> str:
@@ -109,5 +109,5 @@ class WatermarkedSource(RowSource):
         return batched(self._pieces(since), rows)
 
     @abstractmethod
-    def _pieces(self, since: str) -> Iterator[Piece]:
+    def _pieces(self, since: str) -> Iterator[RowBatch]:
         """Yield the rows at or above a watermark, as the source returns them."""

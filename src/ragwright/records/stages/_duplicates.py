@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...core import require
 from .._seams import DUPLICATE, KEY, REASON, ArrowTable
-from ..tables import Words, Writing, packed_hashes
+from ..tables import TableWriter, Words, packed_hashes
 from ._hashes import row_hashes
 
 
@@ -73,7 +73,7 @@ def _groups(hashes: Words) -> NDArray[np.int64]:
     return groups
 
 
-def left_out_keys(writing: Writing) -> Mapping[str, ArrowTable]:
+def left_out_keys(writing: TableWriter) -> Mapping[str, ArrowTable]:
     """Keys that each stage had left out before this writing."""
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")

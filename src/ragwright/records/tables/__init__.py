@@ -3,23 +3,31 @@
 from ._changes import Changes
 from ._export import export_chats, export_table
 from ._files import LivePart, read_file, write_part
-from ._known import HashedKeys, KeyIndex, Known, Words, hashed_keys, packed_hashes, written_hashes
+from ._known import (
+    HashedKeys,
+    KeyIndex,
+    KnownRows,
+    Words,
+    hashed_keys,
+    packed_hashes,
+    written_hashes,
+)
 from ._manifest import Manifest
 from ._state import SourceState
-from ._tables import Tables
-from ._writing import Writing
+from ._tables import RecordTables
+from ._writing import TableWriter
 
 __all__ = [
     "Changes",
     "HashedKeys",
     "KeyIndex",
-    "Known",
+    "KnownRows",
     "LivePart",
     "Manifest",
+    "RecordTables",
     "SourceState",
-    "Tables",
+    "TableWriter",
     "Words",
-    "Writing",
     "export_chats",
     "export_table",
     "hashed_keys",

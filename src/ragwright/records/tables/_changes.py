@@ -15,7 +15,7 @@ import numpy as np
 from ...core import require
 from .._seams import ArrowTable
 from ._files import LivePart, keys_of
-from ._known import KeyIndex, Known, hashed_keys, packed_hashes
+from ._known import KeyIndex, KnownRows, hashed_keys, packed_hashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,17 @@ def _beyond(parts: Sequence[LivePart], others: Sequence[LivePart]) -> list[LiveP
     return [part for part in parts if part.path not in paths]
 
 
-def _known(parts: Sequence[LivePart]) -> Known:
+def _known(parts: Sequence[LivePart]) -> KnownRows:
     """The rows of some files."""
     index = KeyIndex()
     for part in parts:
         rows = keys_of(part.path)
         alive = np.ones(part.rows, np.bool_)
         index.add(hashed_keys(rows.keys), packed_hashes(rows.hashes), alive)
-    return Known(index)
+    return KnownRows(index)
 
 
-def _differing(part: LivePart, lost: Known) -> LivePart:
+def _differing(part: LivePart, lost: KnownRows) -> LivePart:
     """A part, alive the rows alone that the other version had not."""
     rows = keys_of(part.path)
     new, changed = lost.compare(rows.keys, rows.hashes)

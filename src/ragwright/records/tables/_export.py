@@ -12,14 +12,14 @@ from typing import IO, Any, TypeAlias
 from ...core import RecordsError, StoreError, csv_cell, csv_formula, replacing, require
 from .._seams import ArrowTable, TableName
 from ._manifest import errors_named
-from ._tables import Tables
+from ._tables import RecordTables
 from ._types import as_text, iso_text, readable
 
 _Write: TypeAlias = Callable[[Iterable[ArrowTable], IO[bytes]], int]
 
 
 def export_table(
-    tables: Tables,
+    tables: RecordTables,
     table: TableName,
     path: Path,
     columns: Sequence[str] | None = None,
@@ -49,7 +49,7 @@ def export_table(
 
 
 def export_chats(
-    tables: Tables,
+    tables: RecordTables,
     path: Path,
     request: Callable[[Mapping[str, Any]], str],
     system: str = "",

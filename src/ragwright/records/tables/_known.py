@@ -273,7 +273,7 @@ def _grown(array: NDArray[Any], rows: int) -> NDArray[Any]:
     return larger
 
 
-class Known:
+class KnownRows:
     """The rows of a table, to compare others with: it follows what its writing adopts."""
 
     def __init__(self, index: KeyIndex) -> None:

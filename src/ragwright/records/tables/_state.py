@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from ...core import replace_text
-from ._tables import Tables
+from ._tables import RecordTables
 
 _FILE = "source.json"
 
@@ -23,7 +23,7 @@ class SourceState:
         self.watermark = watermark
 
     @classmethod
-    def load(cls, tables: Tables) -> SourceState:
+    def load(cls, tables: RecordTables) -> SourceState:
         """The stored state of the source; empty if the tables changed since."""
         try:
             stored = json.loads(_path(tables).read_text("utf-8"))
@@ -40,7 +40,7 @@ class SourceState:
         """The source was read up to here."""
         self._stamp, self.watermark = stamp, watermark
 
-    def save(self, tables: Tables) -> None:
+    def save(self, tables: RecordTables) -> None:
         """Keep it for the version that the tables have now."""
         path = _path(tables)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,5 +48,5 @@ class SourceState:
         replace_text(path, json.dumps(kept), private=True)
 
 
-def _path(tables: Tables) -> Path:
+def _path(tables: RecordTables) -> Path:
     return tables.folder / _FILE

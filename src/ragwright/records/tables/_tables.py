@@ -46,7 +46,7 @@ from ._manifest import (
     versions,
 )
 from ._versions import Versions, read_parts
-from ._writing import Writing
+from ._writing import TableWriter
 
 _BUSY = "the tables of records are being written"
 
@@ -72,7 +72,7 @@ changed, also by OPTIMIZE or VACUUM, is refused.
 """
 
 
-class Tables:
+class RecordTables:
     """The tables bronze, silver, gold and left_out of a project, in versions.
 
     Args:
@@ -202,7 +202,7 @@ class Tables:
         }
 
     @contextmanager
-    def writing(self, holder: str, wait: float = 600.0) -> Iterator[Writing]:
+    def writing(self, holder: str, wait: float = 600.0) -> Iterator[TableWriter]:
         """Write: one writer at a time, and nothing counts before its commit.
 
         Args:
@@ -219,7 +219,7 @@ class Tables:
             with FileLock(self._folder / "lock", holder, wait=wait, busy=_BUSY):
                 head = self.manifest()
                 self._take_back(head)
-                writing = Writing(self._versions, head)
+                writing = TableWriter(self._versions, head)
                 try:
                     yield writing
                 finally:

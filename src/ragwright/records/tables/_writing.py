@@ -18,7 +18,7 @@ import numpy as np
 from ...core import DuplicateKeyError, RecordsError, StoreError, canonical_json, require
 from .._seams import HASH, KEY, TABLES, ArrowTable, TableName, UpsertCounts
 from ._files import Flags, LivePart, keys_of, read_file, write_part
-from ._known import HashedKeys, KeyIndex, Known, Words, hashed_keys, packed_hashes
+from ._known import HashedKeys, KeyIndex, KnownRows, Words, hashed_keys, packed_hashes
 from ._log import bring, place_of, same_schema
 from ._manifest import Manifest, TableState, now, sync_folder, write_manifest
 from ._types import delta_rows, fitted, joined_schema
@@ -89,7 +89,7 @@ class _OpenTable:
         )
 
 
-class Writing:
+class TableWriter:
     """The writer's hand on the tables; :meth:`Tables.writing` gives it.
 
     Nothing of it is seen by readers before :meth:`commit`, and nothing is left of it where that
@@ -106,9 +106,9 @@ class Writing:
         self.notes: list[str] = []
         self.closed = False
 
-    def known(self, table: TableName) -> Known:
+    def known(self, table: TableName) -> KnownRows:
         """The rows of a table, to compare others with; it follows what is adopted and removed."""
-        return Known(self._table(table).index)
+        return KnownRows(self._table(table).index)
 
     def new_part(self, table: TableName) -> Path:
         """A name for a new Parquet file of a table; whoever writes it, :meth:`adopt` takes it in.

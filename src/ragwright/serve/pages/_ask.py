@@ -19,12 +19,12 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from ...answer import Marks, PlacedMark
 from ...core import Answer, RagwrightError
 from ...flow import Message
-from .._admission import Admitted, Wanted, admitted
-from .._answers import Delivered, answered, new_id
+from .._admission import Admission, RequestNeeds, admitted
+from .._answers import ServedAnswer, answered, new_id
 from .._api import caller_of, respond_to, service_of
 from .._errors import ApiError
 from .._links import moved_url
-from .._opened import Opened
+from .._opened import OpenConfiguration
 from .._streaming import AnswerEvents, EventStream, Streamed, sse_frame
 from .._wire import FeedbackRequest
 from ._base import VERDICTS, error_page, fragment, page
@@ -46,7 +46,7 @@ _EARLIER: TypeAdapter[list[tuple[str, str]]] = TypeAdapter(list[tuple[str, str]]
 """Pairs of question and answer."""
 
 
-class Asked(BaseModel):
+class AskForm(BaseModel):
     """A question of the form.
 
     Attributes:
@@ -61,7 +61,7 @@ class Asked(BaseModel):
     configuration: Annotated[str, Field(max_length=200)] = ""
     earlier: Annotated[str, Field(max_length=1_000_000)] = "[]"
 
-    def personas(self, opened: Opened) -> list[str]:
+    def personas(self, opened: OpenConfiguration) -> list[str]:
         """The personas that answer."""
         if self.persona == _ALL:
             return list(opened.personas[:_MOST]) or [""]
@@ -100,20 +100,20 @@ async def ask(
     service, caller = service_of(request), caller_of(request)
     try:
         opened, _ = service.find(configuration, caller.identity)
-        return _ask_page(request, opened, Asked(q=q, persona=persona))
+        return _ask_page(request, opened, AskForm(q=q, persona=persona))
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
 
 
 @router.post("/", response_class=HTMLResponse)
-async def answers(request: Request, form: Annotated[Asked, Form()]) -> HTMLResponse:
+async def answers(request: Request, form: Annotated[AskForm, Form()]) -> HTMLResponse:
     """Answer a question of the form, for browsers without our script."""
     service, caller = service_of(request), caller_of(request)
     try:
         opened, _ = service.find(form.configuration, caller.identity)
         if not form.q.strip():
             return _ask_page(request, opened, form)
-        async with admitted(service, caller, Wanted(opened.name, request=request)) as work:
+        async with admitted(service, caller, RequestNeeds(opened.name, request=request)) as work:
             asking = work.asking(history=form.history())
             done = await answered(work, form.q, form.personas(opened), asking)
             return _ask_page(request, opened, form, work, done)
@@ -122,12 +122,12 @@ async def answers(request: Request, form: Annotated[Asked, Form()]) -> HTMLRespo
 
 
 @router.post("/ask/stream")
-async def stream(request: Request, form: Annotated[Asked, Form()]) -> Response:
+async def stream(request: Request, form: Annotated[AskForm, Form()]) -> Response:
     """Answer a question of the form for one persona, as it is written."""
     service, caller = service_of(request), caller_of(request)
     async with AsyncExitStack() as stack:
         model = "/".join(filter(None, (form.configuration, form.persona)))
-        wanted = Wanted(model, "answers", "chat", request)
+        wanted = RequestNeeds(model, "answers", "chat", request)
         work = await stack.enter_async_context(admitted(service, caller, wanted))
         frames = _PageFrames(work)
         asking = work.asking(history=form.history())
@@ -144,7 +144,7 @@ class _PageFrames:
         id: Id of the answer.
     """
 
-    def __init__(self, work: Admitted) -> None:
+    def __init__(self, work: Admission) -> None:
         self.id = new_id()
         self._work = work
 
@@ -168,7 +168,7 @@ class _PageFrames:
     def closing(self, answer: Answer, marks: Marks) -> Iterator[bytes]:
         """The card, with the whole text."""
         work = self._work
-        card = card_values(work, Delivered(self.id, answer, marks))
+        card = card_values(work, ServedAnswer(self.id, answer, marks))
         kept = work.service.options.keep_answers
         html = fragment(work.service, "card.html", {"answer": card, "kept": kept})
         yield sse_frame({"card": html, "text": marks.text})
@@ -180,10 +180,10 @@ class _PageFrames:
 
 def _ask_page(
     request: Request,
-    opened: Opened,
-    form: Asked,
-    work: Admitted | None = None,
-    done: Sequence[Delivered] = (),
+    opened: OpenConfiguration,
+    form: AskForm,
+    work: Admission | None = None,
+    done: Sequence[ServedAnswer] = (),
 ) -> HTMLResponse:
     service, caller = service_of(request), caller_of(request)
     turns = form.turns()
@@ -228,7 +228,7 @@ async def say(
             correction=correction,
             passages=passages,
         )
-        async with admitted(service, caller, Wanted(lane="searches")) as work:
+        async with admitted(service, caller, RequestNeeds(lane="searches")) as work:
             await asyncio.to_thread(respond_to, work, feedback)
     except ValidationError:
         return error_page(request, ApiError(400, "this form names no answer", "invalid_value"))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ...answer import NO_MODEL_LINE, CitedSpan, Marks, citation
 from ...core import Answer
 from ...models import TokenSource, words
-from .._admission import Admitted
-from .._answers import Delivered, notes_for, short_model, standalone
+from .._admission import Admission
+from .._answers import ServedAnswer, notes_for, short_model, standalone
 from .._links import citation_json, moved_url, snippets_json
 
 _WAYS: Mapping[str, str] = {
@@ -88,7 +88,7 @@ _IN_WORDS = ("read as: ", "no keyword hits: ", "nothing was retrieved")
 """Beginnings of notes that the page says in other words."""
 
 
-def card_values(work: Admitted, done: Delivered) -> dict[str, Any]:
+def card_values(work: Admission, done: ServedAnswer) -> dict[str, Any]:
     """The values of an answer's card for the template."""
     answer, marks = done.answer, done.marks
     spans = {span.number: _place(span) for span in marks.spans}

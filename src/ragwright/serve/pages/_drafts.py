@@ -14,11 +14,11 @@ from ...core import ConfigError, RagwrightError, RecordsError, StoreError
 from ...drafting import DraftBatch, DraftRequest, FeedbackVerdict, OutputQuery, Outputs
 from ...models import NO_MODEL
 from ...workbench import Workbench
-from .._admission import Wanted, admitted
+from .._admission import RequestNeeds, admitted
 from .._answers import drafted, drafting
 from .._api import caller_of, service_of
 from .._errors import ApiError, ClientGoneError, api_error
-from .._opened import Opened
+from .._opened import OpenConfiguration
 from ._base import as_owner, error_page, page
 
 router = APIRouter()
@@ -78,7 +78,7 @@ async def draft(request: Request, form: Annotated[DraftForm, Form()]) -> Respons
     service, caller = service_of(request), caller_of(request)
     try:
         caller.require_owner()
-        wanted = Wanted("", "drafts", "drafts", request)
+        wanted = RequestNeeds("", "drafts", "drafts", request)
         async with admitted(service, caller, wanted) as work:
             preview = form.action == "preview"
             options = drafting(work, _chosen_models(work.opened, form.models), preview=preview)
@@ -95,7 +95,7 @@ async def draft(request: Request, form: Annotated[DraftForm, Form()]) -> Respons
     return RedirectResponse(f"/drafts/{batch.number}", 303)
 
 
-def _chosen_models(opened: Opened, wanted: Sequence[str]) -> tuple[str, ...]:
+def _chosen_models(opened: OpenConfiguration, wanted: Sequence[str]) -> tuple[str, ...]:
     """Models of the form, as far as the project names them."""
     known = _chat_model_names(opened.bench)
     return tuple(name for name in wanted if name in known)

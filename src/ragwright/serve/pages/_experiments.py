@@ -17,7 +17,7 @@ from .._api import caller_of, service_of
 from .._errors import ApiError
 from ._base import PRIVATE, as_owner, error_page, page
 from ._baselines import SHOWN, baseline_lines
-from ._plots import Point, scatter, span_of, strip
+from ._plots import PlotPoint, scatter, span_of, strip
 
 router = APIRouter()
 
@@ -255,7 +255,7 @@ def _tradeoff_plot(subject: Subject, run: str) -> dict[str, Any] | None:
     kinds = {board.entries[0]: "best", subject.incumbent: "current"}
     for other in among:
         points = [
-            Point(
+            PlotPoint(
                 x,
                 y,
                 entry.label or entry.id,

@@ -32,7 +32,7 @@ _MOVES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Listing:
+class _OutputListing:
     """The texts to list, as the address of the page says."""
 
     verdict: str = ""
@@ -74,7 +74,7 @@ async def outputs(
 ) -> HTMLResponse:
     """List texts with their scores: newest first, or the worst by a measure."""
     service, caller = service_of(request), caller_of(request)
-    listing = _Listing(verdict, day, worst, at)
+    listing = _OutputListing(verdict, day, worst, at)
     try:
         caller.require_owner()
         query = listing.query()
@@ -87,7 +87,7 @@ async def outputs(
     return page(request, "outputs.html", {"title": "Outputs", **listing_values, **figures})
 
 
-def _listing_page(bench: Workbench, listing: _Listing, query: OutputQuery) -> dict[str, Any]:
+def _listing_page(bench: Workbench, listing: _OutputListing, query: OutputQuery) -> dict[str, Any]:
     """A page of the texts, and the ways to the pages beside it."""
     stored = bench.outputs
     order = None
@@ -145,7 +145,7 @@ def _score_figures(bench: Workbench) -> dict[str, Any]:
 
 def _day_link(drift: MeasureDrift) -> Callable[[str], str]:
     """Return the address of the answers of a day, the worst by the measure first."""
-    return lambda day: _Listing(day=day, worst=drift.measure).href()
+    return lambda day: _OutputListing(day=day, worst=drift.measure).href()
 
 
 _DRIFTS: WeakKeyDictionary[Workbench, tuple[object, DriftReport]] = WeakKeyDictionary()

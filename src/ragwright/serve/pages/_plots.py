@@ -13,7 +13,7 @@ _TICKS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class PlotPoint:
     """A point of a scatter plot.
 
     Attributes:
@@ -115,7 +115,7 @@ def shares(parts: Sequence[tuple[str, int]], label: str) -> Markup:
     )
 
 
-def scatter(points: Sequence[Point], x: str, y: str) -> Markup:
+def scatter(points: Sequence[PlotPoint], x: str, y: str) -> Markup:
     """Points with the intervals of their heights; each is a link, so that a keyboard reaches it."""
     across, up = _axis_ticks([p.x for p in points]), _axis_ticks(_interval_heights(points))
 
@@ -151,7 +151,7 @@ def scatter(points: Sequence[Point], x: str, y: str) -> Markup:
     )
 
 
-def _point_svg(point: Point, x: float, py: Callable[[float], float]) -> str:
+def _point_svg(point: PlotPoint, x: float, py: Callable[[float], float]) -> str:
     label = escape(f"{point.name}: {point.y:.4f} at {point.x:.4g}")
     y = py(point.y)
     line = ""
@@ -173,7 +173,7 @@ def _point_svg(point: Point, x: float, py: Callable[[float], float]) -> str:
     )
 
 
-def _interval_heights(points: Sequence[Point]) -> list[float]:
+def _interval_heights(points: Sequence[PlotPoint]) -> list[float]:
     ends = [end for p in points for end in (p.low, p.high) if end is not None]
     return [*ends, *(p.y for p in points)]
 

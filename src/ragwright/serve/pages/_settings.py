@@ -15,7 +15,7 @@ from ...core import RagwrightError, holds_secret
 from ...project import project_keys, setting_places
 from .._api import caller_of, service_of
 from .._errors import ApiError
-from .._opened import Opened
+from .._opened import OpenConfiguration
 from .._service import OF_A_SERVER
 from ._base import error_page, page
 
@@ -52,7 +52,7 @@ async def settings(
     return page(request, "settings.html", values)
 
 
-def _setting_sections(opened: Opened, changed: bool) -> dict[str, list[dict[str, Any]]]:
+def _setting_sections(opened: OpenConfiguration, changed: bool) -> dict[str, list[dict[str, Any]]]:
     project = opened.bench.project
     overrides = tuple(text for text in project.session.overrides if text not in OF_A_SERVER)
     places = setting_places(project.folder.file, overrides)

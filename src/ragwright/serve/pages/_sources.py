@@ -38,7 +38,7 @@ _NARROWED = "Only the parts of the document that you may see are shown."
 
 
 @dataclass(frozen=True, slots=True)
-class _Listing:
+class _SourceListing:
     """The documents to list, as the address of the page says."""
 
     find: str = ""
@@ -62,7 +62,7 @@ async def sources(
 ) -> HTMLResponse:
     """List the documents, or those with a text in their name or title, of a kind, for a group."""
     service, caller = service_of(request), caller_of(request)
-    listing = _Listing(find.strip(), kind, group, at)
+    listing = _SourceListing(find.strip(), kind, group, at)
     try:
         opened, _ = service.find("", caller.identity)
         catalogue = Catalogue()

@@ -307,7 +307,7 @@ def _next_waiting(rows: tuple[Row, ...], row: str, waiting: set[str]) -> str:
     return next((name for name in ids[at + 1 :] + ids[: at + 1] if name in waiting), "")
 
 
-class Decision(BaseModel):
+class DecisionForm(BaseModel):
     """A decision as it comes from the form."""
 
     row: str = ""
@@ -319,7 +319,7 @@ class Decision(BaseModel):
 
 
 @router.post("/testsets/{name}/decide")
-async def decide(request: Request, name: str, form: Annotated[Decision, Form()]) -> Response:
+async def decide(request: Request, name: str, form: Annotated[DecisionForm, Form()]) -> Response:
     """Store a decision and show the next row."""
     service, caller = service_of(request), caller_of(request)
     only = form.only if form.only in _QUEUES else "open"
@@ -345,7 +345,7 @@ async def decide(request: Request, name: str, form: Annotated[Decision, Form()])
     return RedirectResponse(queue.address(following, outcome=f"{form.row}: {outcome}"), 303)
 
 
-def _store_decision(path: Path, queue: _Queue, form: Decision) -> tuple[str, str]:
+def _store_decision(path: Path, queue: _Queue, form: DecisionForm) -> tuple[str, str]:
     """Store a decision; the next row of the queue, and what was decided."""
     review = TestsetReview(path, queue.by)
     row = next((candidate for candidate in review.rows if candidate.id == form.row), None)

@@ -1,6 +1,6 @@
 """Capability suites: noise, rejection, integration, counterfactual, sources."""
 
-from ._corpus import Corpus, corpus_evidence, open_corpus
+from ._corpus import PassageSource, corpus_evidence, open_corpus
 from ._falsify import Kind, entities, falsify, kind_of
 from ._given import all_given, given_answer
 from ._gold_answers import GoldAnswer, LeakCheck, gold_answer
@@ -9,11 +9,11 @@ from ._suites import CLOSED_BOOK, Evidence, SuiteOptions, SuiteRows, checked_dis
 
 __all__ = [
     "CLOSED_BOOK",
-    "Corpus",
     "Evidence",
     "GoldAnswer",
     "Kind",
     "LeakCheck",
+    "PassageSource",
     "SuiteOptions",
     "SuiteRows",
     "all_given",

@@ -26,7 +26,7 @@ _TRIED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class PassageSource:
     """The source of passages.
 
     Attributes:
@@ -57,7 +57,7 @@ class CorpusEvidence:
 
 def open_corpus(
     target: Target, searching: RetrieveOptions, options: SuiteOptions | None = None
-) -> Flow[Corpus]:
+) -> Flow[PassageSource]:
     """Open the corpus of an index under hard filters, with the values that can be falsified."""
     suite_options = options or SuiteOptions()
     ids, _ = yield from corpus_ids(target, searching.filters)
@@ -69,7 +69,7 @@ def open_corpus(
         ]
     detected = detect_language(texts)
     language = "" if detected == "auto" else detected
-    return Corpus(target, searching, ids, entities(texts), suite_options, language)
+    return PassageSource(target, searching, ids, entities(texts), suite_options, language)
 
 
 _NO_GOLD = (
@@ -83,7 +83,7 @@ _WITHOUT_GOLD = (
 )
 
 
-def corpus_evidence(row: Row, corpus: Corpus) -> Flow[CorpusEvidence]:
+def corpus_evidence(row: Row, corpus: PassageSource) -> Flow[CorpusEvidence]:
     """Return the passages from which contexts for a question are mixed.
 
     Gold is the chunk that holds at least half of each gold span; for gold documents without
@@ -131,7 +131,7 @@ def corpus_evidence(row: Row, corpus: Corpus) -> Flow[CorpusEvidence]:
 
 
 def _gold_and_neighbours(
-    row: Row, answer: GoldAnswer, corpus: Corpus
+    row: Row, answer: GoldAnswer, corpus: PassageSource
 ) -> Flow[tuple[tuple[Hit, ...], tuple[Hit, ...]] | str]:
     """Return gold chunks and their neighbours, or the reason why there are none."""
     snapshot = corpus.target.snapshot
@@ -182,7 +182,9 @@ def _neighbour_chunks(
     return [key for key in ids_around if key not in gold][:limit]
 
 
-def _distractor_candidates(row: Row, corpus: Corpus) -> Flow[tuple[list[GoldSpan], frozenset[str]]]:
+def _distractor_candidates(
+    row: Row, corpus: PassageSource
+) -> Flow[tuple[list[GoldSpan], frozenset[str]]]:
     """Return candidates for distractors in trial order, and the texts of the hard ones."""
     depth = _TRIED * corpus.options.passages
     hard: tuple[Hit, ...] = ()
@@ -211,7 +213,7 @@ def _random_chunks(ids: Sequence[str], most: int, seed: str) -> list[str]:
 
 
 def _falsified_passages(
-    row: Row, answer: GoldAnswer, gold: Sequence[GoldSpan], corpus: Corpus
+    row: Row, answer: GoldAnswer, gold: Sequence[GoldSpan], corpus: PassageSource
 ) -> list[tuple[GoldSpan, GoldSpan, str]]:
     """Return gold passages, their falsified texts, and the false answer."""
     passages = []

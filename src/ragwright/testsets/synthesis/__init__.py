@@ -12,7 +12,7 @@ from ._candidates import (
 from ._imported import imported_rows
 from ._model_questions import (
     Passage,
-    Writing,
+    QuestionWriter,
     candidate_body,
     candidates_of,
     level_lines,
@@ -21,16 +21,16 @@ from ._model_questions import (
 from ._offline_questions import cloze_questions, heading_questions, plain_text, spread
 from ._survey import Survey, Vocabulary
 from ._synthesis import Synthesis, planned_splits, synthesis_of
-from ._synthesizing import Synthesizing, forecast_synthesis, import_testset, synthesize
+from ._synthesizing import SynthesisOptions, forecast_synthesis, import_testset, synthesize
 
 __all__ = [
     "Candidate",
     "Passage",
+    "QuestionWriter",
     "Survey",
     "Synthesis",
-    "Synthesizing",
+    "SynthesisOptions",
     "Vocabulary",
-    "Writing",
     "candidate_body",
     "candidates_of",
     "cloze_questions",

@@ -62,7 +62,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class QuestionWriter:
     """Options of a model that writes questions.
 
     Attributes:
@@ -97,7 +97,7 @@ class Writing:
                         f"unknown level {level!r}", where="--levels", hint=near(level, known)
                     )
 
-    def of(self, language: str) -> Writing:
+    def of(self, language: str) -> QuestionWriter:
         """Return the same with the prompt files of a language, if there are some."""
         writer, checker = self.languages.get(language, (self.writer, self.checker))
         return replace(self, writer=writer, checker=checker)
@@ -136,7 +136,7 @@ def level_lines(data: Mapped) -> Mapping[str, str]:
 
 
 def write_questions(
-    passage: Passage, writing: Writing, source: TokenSource
+    passage: Passage, writing: QuestionWriter, source: TokenSource
 ) -> Flow[tuple[Candidate, ...]]:
     """Return the candidates of a passage, each accepted or rejected with its reason.
 
@@ -222,7 +222,7 @@ def _checked_draft(draft: _Draft, passage: Passage, source: TokenSource) -> Cand
 
 
 def checked_by_answering(
-    candidate: Candidate, number: int, writing: Writing, source: TokenSource
+    candidate: Candidate, number: int, writing: QuestionWriter, source: TokenSource
 ) -> Flow[Candidate]:
     """Reject the candidate if its evidence alone does not give its answer."""
     if candidate.reason:
@@ -252,7 +252,7 @@ class _Draft:
     answers: tuple[tuple[str, str], ...] = ()
 
 
-def _writing_call(passage: Passage, writing: Writing) -> JudgeCall[tuple[_Draft, ...]]:
+def _writing_call(passage: Passage, writing: QuestionWriter) -> JudgeCall[tuple[_Draft, ...]]:
     lines = level_lines(writing.writer)
     names = [persona.name for persona in writing.personas]
     keys = ["level", "question", "quote", "answer", *(["answers"] if names else [])]
@@ -306,7 +306,7 @@ def _draft_of(entry: Mapping[str, Any], levels: Sequence[str], names: Sequence[s
 
 
 def _answer_call(
-    candidate: Candidate, number: int, writing: Writing
+    candidate: Candidate, number: int, writing: QuestionWriter
 ) -> JudgeCall[tuple[bool, str]]:
     def read(text: str, form: ReplyForm, finish: str) -> tuple[bool, str]:
         reply = read_object(text, ("answerable", "answer"), finish)

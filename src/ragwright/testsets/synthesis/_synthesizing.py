@@ -36,7 +36,7 @@ from ._imported import imported_rows
 from ._model_questions import (
     UNUSABLE,
     Passage,
-    Writing,
+    QuestionWriter,
     candidate_body,
     candidates_of,
     level_lines,
@@ -63,7 +63,7 @@ _MAX_TOKENS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Synthesizing:
+class SynthesisOptions:
     """Options of making a testset.
 
     Attributes:
@@ -89,7 +89,7 @@ class Synthesizing:
 
 
 @at_work("synth")
-def synthesize(project: Project, options: Synthesizing) -> tuple[Synthesis, RunSummary | None]:
+def synthesize(project: Project, options: SynthesisOptions) -> tuple[Synthesis, RunSummary | None]:
     """Make a testset from the documents of the index; also return the summary of the model's run.
 
     Raises:
@@ -129,7 +129,7 @@ def synthesize(project: Project, options: Synthesizing) -> tuple[Synthesis, RunS
     return synthesis, summary
 
 
-def forecast_synthesis(project: Project, options: Synthesizing) -> Forecast:
+def forecast_synthesis(project: Project, options: SynthesisOptions) -> Forecast:
     """Forecast the calls and cost of making a testset if no candidate is rejected.
 
     Rejected candidates are replaced from further passages, in up to three more rounds.
@@ -196,7 +196,7 @@ def _texts_of(project: Project, candidates: Sequence[Candidate]) -> Mapping[str,
     return {document.id: document.text for document in documents if document is not None}
 
 
-def _requested_kinds(project: Project, options: Synthesizing) -> tuple[str, ...]:
+def _requested_kinds(project: Project, options: SynthesisOptions) -> tuple[str, ...]:
     for kind in options.kinds:
         if kind not in KINDS:
             raise ConfigError(
@@ -212,12 +212,12 @@ def _requested_kinds(project: Project, options: Synthesizing) -> tuple[str, ...]
     return ("model",) if _writing_model(project, options) else tuple(_OFFLINE)
 
 
-def _writing_model(project: Project, options: Synthesizing) -> str:
+def _writing_model(project: Project, options: SynthesisOptions) -> str:
     model = options.model or project.settings.answer.model
     return "" if model == NO_MODEL else model
 
 
-def _writing_options(project: Project, options: Synthesizing) -> Writing:
+def _writing_options(project: Project, options: SynthesisOptions) -> QuestionWriter:
     model = _writing_model(project, options)
     if not model:
         raise ConfigError(
@@ -228,7 +228,7 @@ def _writing_options(project: Project, options: Synthesizing) -> Writing:
     writers, checkers = _prompt_files(project, "synth"), _prompt_files(project, "answerable")
     writer, checker = writers[""], checkers[""]
     tokens = max(_MAX_TOKENS, 300 * options.per_chunk * (1 + len(options.personas)))
-    return Writing(
+    return QuestionWriter(
         setup=MeasureSetup(model=model, max_tokens=tokens, format="json"),
         writer=writer,
         checker=checker,
@@ -262,7 +262,7 @@ def _prompt_files(project: Project, name: str) -> dict[str, Mapped]:
 
 
 def _items_of(
-    project: Project, options: Synthesizing, writing: Writing, survey: Survey
+    project: Project, options: SynthesisOptions, writing: QuestionWriter, survey: Survey
 ) -> Iterator[_Item]:
     """Yield the ids and flows of the passages that a model writes on."""
     for passage in spread(project.store.document, survey, _passages_of, options.seed):
@@ -271,8 +271,8 @@ def _items_of(
 
 def _model_candidates(
     project: Project,
-    options: Synthesizing,
-    writing: Writing,
+    options: SynthesisOptions,
+    writing: QuestionWriter,
     work: Iterator[_Item],
     survey: Survey,
     wanted: int,
@@ -304,7 +304,7 @@ def _model_candidates(
 
 def _run_round(
     project: Project,
-    options: Synthesizing,
+    options: SynthesisOptions,
     manifest: Mapping[str, object],
     items: Sequence[_Item],
 ) -> tuple[list[Candidate], RunSummary]:
