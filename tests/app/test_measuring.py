@@ -86,9 +86,39 @@ def test_answers_are_written_scored_stored_and_judged_again(project: Path) -> No
     assert "run:" in shown
 
 
-def test_a_measure_that_looks_deeper_than_the_answer_says_so(project: Path) -> None:
-    shown = run(project, "eval", "--testset", "set.jsonl", "--measures", "nDCG@10")
-    assert "at most 2 (retrieve.top_k)" in shown
+@pytest.mark.parametrize("with_model", [False, True])
+def test_documents_are_ranked_alike_with_answers_and_without(
+    tmp_path: Path, with_model: bool
+) -> None:
+    """The two passages of an answer are of one document: it is the first of the ranking only."""
+    pump = "# Pump\n\nThe pump restarts when cool. The pump restarts when the pump is cool.\n\n"
+    pump += "## Again\n\nA pump restarts, and the pump is cool, and the pump restarts again.\n"
+    texts = {"pump.md": pump, "motor.md": "# Motor\n\nThe motor also restarts once it is cool.\n"}
+    (tmp_path / "docs").mkdir()
+    for name, text in {**TEXTS, **texts}.items():
+        (tmp_path / "docs" / name).write_text(text)
+    settings = {"sources": ["docs"], "chunk": {"size": 20, "overlap": 0}, "retrieve": {"top_k": 2}}
+    with ScriptedServer(lambda _: "When it is cool [1].") as server:
+        if with_model:
+            settings["answer"] = {"model": f"{server.url}#writer"}
+        (tmp_path / "ragwright.yaml").write_text(json.dumps(settings))
+        run(tmp_path, "ingest", "--quiet")
+        hits = json.loads(run(tmp_path, "retrieve", "pump restarts cool", "--json"))["hits"]
+        assert {Path(hit["document_id"]).name for hit in hits} == {"pump.md"}
+        ids = [hits[0]["document_id"], hits[0]["document_id"].replace("pump", "motor")]
+        row = {"id": "1", "user_input": "pump restarts cool", "reference_ids": ids}
+        (tmp_path / "set.jsonl").write_text(json.dumps({**row, "reference": "when it is cool"}))
+        measures = "Recall@2,Recall@1,nDCG@10,MRR,MAP,Precision@2"
+        asked = ("eval", "--testset", "set.jsonl", "--json", "--measures")
+        ranked = json.loads(run(tmp_path, *asked, measures, "--retrieval-only"))
+        answered = json.loads(run(tmp_path, *asked, measures + ",Contains"))
+    again = json.loads(run(tmp_path, "score", answered["run"], "--measures", measures, "--json"))
+    for name, measured in ranked["measures"].items():
+        for told in (answered, again):
+            assert told["measures"][name]["mean"] == measured["mean"], name
+    assert answered["measures"]["Recall@2"]["mean"] == 1
+    assert answered["measures"]["Contains"]["n"] == 1
+    assert not [note for note in answered["notes"] if "top_k" in note]
 
 
 @pytest.mark.slow
@@ -382,3 +412,43 @@ def test_repeated_judgments_are_stable_or_flaky_and_a_gate_can_ask_for_it(tmp_pa
     rule = "flaky(Faithfulness)<="
     assert "1 of 3 repeated rows are flaky" in run(folder, "gate", "latest", "--rule", f"{rule}0.4")
     run(folder, "gate", "latest", "--rule", f"{rule}0.3", code=100)
+
+
+def test_rows_without_ids_are_paired_by_question_and_occurrence(tmp_path: Path) -> None:
+    """The second file has them in another order; of a question asked twice the order counts."""
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n")
+    answers = [("When?", "at six"), ("Where?", "in the tank"), ("When?", "at noon"), ("Why?", "no")]
+    for name, order in (("a", (0, 1, 2, 3)), ("b", (3, 0, 2, 1))):
+        rows = [{"user_input": q, "response": r, "reference": r} for q, r in answers]
+        rows[2]["reference"] = "at six"
+        lines = [json.dumps(rows[at]) for at in order]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+        words = ("--measures", "ExactMatch", "-o", f"{name}-rows.jsonl")
+        run(tmp_path, "score", f"{name}.jsonl", *words, "--name", name)
+    for pair in (("a", "b"), ("a-rows.jsonl", "b-rows.jsonl")):
+        found = json.loads(run(tmp_path, "compare", *pair, "--json"))["measures"]["ExactMatch"]
+        assert (found["n"], found["ties"], found["difference"]) == (4, 4, 0)
+
+
+def test_rankings_of_rows_without_ids_are_paired_by_question(project: Path) -> None:
+    rows = [json.loads(line) for line in (project / "set.jsonl").read_text().splitlines()]
+    rows[0]["reference_ids"] = rows[1]["reference_ids"]  # not found at the first place
+    for name, order in (("there", rows), ("back", rows[::-1])):
+        lines = [json.dumps({k: v for k, v in row.items() if k != "id"}) for row in order]
+        (project / f"{name}.jsonl").write_text("\n".join(lines))
+        words = ("--testset", f"{name}.jsonl", "--measures", "HitRate@1", "--name", name)
+        run(project, "eval", *words, "--retrieval-only")
+    found = json.loads(run(project, "compare", "there", "back", "--json"))["measures"]["HitRate@1"]
+    assert (found["n"], found["ties"]) == (3, 3)
+
+
+def test_the_thought_in_given_rows_is_no_part_of_the_answer(tmp_path: Path) -> None:
+    thought = "<think>It could be noon, or at six in the evening.</think>\n\n"
+    rows = [
+        {"id": "1", "user_input": "When?", "response": thought + "At six.", "reference": "At six."},
+        {"id": "2", "user_input": "Where?", "response": "In the tank.", "reference": "Elsewhere."},
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    told = json.loads(run(tmp_path, "score", "rows.jsonl", "--measures", "ExactMatch", "--json"))
+    assert told["measures"]["ExactMatch"]["mean"] == 0.5
+    assert "left out: the model's thought in the response of 1 row" in told["notes"]

@@ -51,6 +51,11 @@ def test_rankings_of_one_document_are_measured_by_spans(project: Path) -> None:
     assert "HitRate@1 (0-1, spans)" in shown
 
 
+def test_a_measure_that_looks_deeper_than_the_answer_says_so(project: Path) -> None:
+    shown = ragwright(project, "eval", "--testset", "testsets/parts.jsonl", "--measures", "nDCG@10")
+    assert "at most 5 (retrieve.top_k)" in " ".join(shown.stdout.split())
+
+
 def test_rows_with_spans_and_rows_with_documents_are_counted_each_by_its_gold(
     project: Path,
 ) -> None:

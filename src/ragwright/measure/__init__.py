@@ -28,7 +28,7 @@ from ._ragas import name_in_ragas
 from ._reply import Declined, ReplyForm, ordered, read_object, read_verdict, text_of
 from ._retrieval import no_relevant_note, retrieval_scores
 from ._rubric import Rubric, find_rubric, load_rubrics, prompts_fingerprint, shipped_rubrics
-from ._score import check_setup, is_refusal, model_fields, score_row, score_rows
+from ._score import check_setup, counted_in, is_refusal, model_fields, score_row, score_rows
 from ._selection import Selection, best_of
 from ._setup import MeasureSetup
 from ._silence import counted_as_worst
@@ -135,6 +135,7 @@ __all__ = [
     "confidence_sequence",
     "content_words",
     "counted_as_worst",
+    "counted_in",
     "custom_measure",
     "default_measures",
     "definitions",

@@ -381,7 +381,9 @@ def _finite(score: Score) -> Score:
 def _ranking(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     if counted_in(row, measure.definition) == "spans":
         return span_value(row, measure)
-    score = retrieval_scores(measure, row.retrieved_context_ids, row.reference_ids)
+    known = row.metadata.get("ranked_documents")
+    ranking = known if isinstance(known, tuple) else row.retrieved_context_ids
+    score = retrieval_scores(measure, ranking, row.reference_ids)
     return NoGold(score.reason) if score.value is None else score.value
 
 

@@ -24,10 +24,10 @@ from ...measure import (
     marked,
     p_text,
 )
-from ..evaluations import clusters_of_results, result_body, result_of
+from ..evaluations import RANKING, clusters_of_results, result_body, result_of
 from ._facts import RIGHT_RULE
 from ._gold_places import GoldPlace
-from ._oracles import FRONT, LOSSES, RANKING, STAGES, DiagnosedRow, Lost, Stage, is_judged
+from ._oracles import FRONT, LOSSES, STAGES, DiagnosedRow, Lost, Stage, is_judged
 from ._upward import grown, named, upward_score
 
 LOST_RULE = (

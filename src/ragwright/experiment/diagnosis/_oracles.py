@@ -15,7 +15,7 @@ from ...core import Answer, Hit, Persona, Row, Score
 from ...flow import Flow, branch, gather, settled
 from ...measure import Measure, MeasureSetup, score_row
 from ...retrieve import LEAST_POOL, RetrieveOptions, StageHooks, Target, select_depth
-from ..evaluations import Made, RowResult, answered_by, plan_after
+from ..evaluations import RANKING, Made, RowResult, answered_by, plan_after
 from ._facts import is_right
 from ._gold_places import GoldPiece, GoldPlace, gold_pieces
 
@@ -37,9 +37,6 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 LOSSES: tuple[Lost, ...] = get_args(Lost)[1:]
 FRONT: frozenset[str] = frozenset({"filter", "retrieve", "rerank", "truncate"})
 """Stages that bring gold into the context."""
-
-RANKING = frozenset({"retrieval", "span"})
-"""Kinds of measures of retrieval, independent of the answer."""
 
 _NO_LIMIT = 10**9
 _UNJUDGED = frozenset({"QuestionSimilarity"})

@@ -10,8 +10,10 @@ from ._comparing import (
     judge_identity,
     questions_of,
     scored_differently,
+    spreads_of,
 )
 from ._evaluate import (
+    RANKING,
     answer_flows,
     answer_row,
     computed_results,
@@ -40,7 +42,6 @@ from ._evaluating import (
     stored_evaluation,
 )
 from ._given_rows import given_answer, gold_texts
-from ._gold_notes import gold_warning
 from ._measuring import (
     answering_settings,
     check_models,
@@ -58,15 +59,15 @@ from ._names import (
     known_runs,
     sweeps_by_use,
 )
-from ._notes import with_notes
-from ._options import Evaluating, RunOptions
-from ._planning import spreads_of
+from ._notes import gold_warning, with_notes
 from ._result_files import read_results, results_jsonl
 from ._results import (
     AnswerCounts,
+    Evaluating,
     Evaluation,
     Made,
     RowResult,
+    RunOptions,
     Slice,
     evaluation_of,
     result_body,
@@ -117,6 +118,7 @@ from ._weak import WeakRow, WeakSlice, weak_rows, weak_slices
 
 __all__ = [
     "BASELINE",
+    "RANKING",
     "AnswerCounts",
     "Answerer",
     "Evaluating",

@@ -10,8 +10,8 @@ from typing import Any
 from ...answer import avg_chunk_score
 from ...core import Answer, GoldSpan, MetaValue, Row, citation_marks
 from ...flow import ChatReply, Flow, SystemReply
-from ...measure import Measure, MeasureSetup
-from ._evaluate import answer_row, with_hits
+from ...measure import Measure, MeasureSetup, counted_in
+from ._evaluate import Search, answer_row, with_hits
 from ._results import Made, RowResult
 
 Answerer = Callable[[Row], Flow[Answer]]
@@ -19,7 +19,16 @@ Answerer = Callable[[Row], Flow[Answer]]
 
 
 _OF_AN_ANSWER = frozenset(
-    {"abstained", "chunk_score", "cited", "model", "retrieved", "route", "snippet_score"}
+    {
+        "abstained",
+        "chunk_score",
+        "cited",
+        "model",
+        "ranked_documents",
+        "retrieved",
+        "route",
+        "snippet_score",
+    }
 )
 """Metadata that belongs to one answer, not to the question."""
 
@@ -113,12 +122,29 @@ def _without_marks(text: str, cited: Collection[int]) -> str:
 
 
 def asked_row(
-    row: Row, asking: Answerer, measures: Sequence[Measure], setup: MeasureSetup | None = None
+    row: Row,
+    asking: Answerer,
+    measures: Sequence[Measure],
+    setup: MeasureSetup | None = None,
+    search: Search | None = None,
 ) -> Flow[RowResult]:
-    """Answer a row's question for its persona and score the answer; raises errors of answering."""
+    """Answer a row's question for its persona and score the answer; raises errors of answering.
+
+    ``search`` ranks documents for the measures that count them: several passages of an answer may
+    be of one document, so that k passages are fewer than k documents. Gold spans are counted in the
+    passages.
+    """
     answer = yield from asking(row)
-    result = yield from answer_row(answered_by(row, answer), measures, setup)
+    answered = answered_by(row, answer)
+    ranked: tuple[str, ...] = ()
+    counting = [m for m in measures if counted_in(answered, m.definition) == "documents"]
+    if search and row.reference_ids and counting:
+        found = yield from search(row.user_input)
+        depth = max(measure.cutoff or len(found) for measure in counting)
+        ranked = tuple(dict.fromkeys(hit.document_id for hit in found))[:depth]
+        answered = replace(answered, metadata={**answered.metadata, "ranked_documents": ranked})
+    result = yield from answer_row(answered, measures, setup)
     hits = tuple((hit.source, hit.page, round(hit.score, 6)) for hit in answer.hits)
     cited = tuple(GoldSpan(c.document_id, c.start, c.end) for c in answer.citations)
     record = Made(answer.prompt, answer.usage, notes=answer.notes, hits=hits, citations=cited)
-    return replace(result, made=record)
+    return replace(result, ranking=(*result.ranking, *ranked), made=record)

@@ -7,15 +7,20 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ...core import Row, TestsetError, counted
 from ...measure import (
     Comparisons,
     MeasureScale,
+    ScoreSpread,
     Summary,
     compare_rows,
+    counted_as_worst,
     paired_by_question,
     parse_measure,
     rubric_names,
+    score_spread,
 )
 from ._clusters import (
     DOCUMENT,
@@ -175,12 +180,18 @@ def _origins(rows: Iterable[Row | RowResult]) -> tuple[Counter[str], int]:
     kinds: dict[str, str] = {}
     for row in rows:
         name = row.id if isinstance(row, Row) else row.row_id
-        known = row if isinstance(row, Row) else row.row
-        facts = shared_by(known) if known is not None else getattr(row, "shared", {})
+        facts = _facts(row)
         generated = "".join(facts.get("generated", ())).lower() in ("true", "yes", "1")
         kind = " ".join(facts.get("kind", ())) or "model"
         kinds["".join(facts.get(QUESTION, (name,)))] = kind if generated else ""
     return Counter(filter(None, kinds.values())), sum(not kind for kind in kinds.values())
+
+
+def _facts(row: Row | RowResult) -> Mapping[str, tuple[str, ...]]:
+    """Return what a row, or that of a result, may share with others: see :func:`shared_by`."""
+    if isinstance(row, Row):
+        return shared_by(row)
+    return row.shared if row.row is None else shared_by(row.row)
 
 
 ROW = "row"
@@ -206,7 +217,7 @@ def clusters_of_results(results: Sequence[RowResult], by: str = "") -> Clusters:
     facts_by_row: dict[str, Mapping[str, tuple[str, ...]]] = {}
     scored: dict[str, bool] = {}
     for result in results:
-        facts = shared_by(result.row) if result.row is not None else result.shared
+        facts = _facts(result)
         facts_by_row[result.row_id] = {**facts, **facts_by_row.get(result.row_id, {})}
         has_value = any(score.value is not None for score in result.scores)
         scored[result.row_id] = scored.get(result.row_id, False) or has_value
@@ -253,7 +264,7 @@ def compare_evaluations(
         TestsetError: A row has different questions in the two evaluations.
     """
     asked, also = (
-        {result.row_id: result.row.user_input for result in run.results if result.row}
+        {row.row_id: q for row in run.results for q in _facts(row).get(QUESTION, ())}
         for run in (a, b)
     )
     different = [row for row in asked if row in also and asked[row] != also[row]]
@@ -290,3 +301,49 @@ def compare_evaluations(
         incomparable=scored_differently(a, b),
         questions=questions_of(a.results),
     )
+
+
+def spreads_of(
+    evaluation: Evaluation, other: Evaluation | None = None, cluster: str = ""
+) -> list[ScoreSpread]:
+    """Measure the spread of every measure of a run.
+
+    As in the mean that a gate reads, an abstention on a row with gold has the worst value.
+
+    Args:
+        evaluation: The run.
+        other: Another run of the same rows, for the correlation of the two; else it is assumed.
+        cluster: What dependent rows have in common; see :func:`clusters_of_results`.
+
+    Returns:
+        One per measure with two scored rows or more that vary.
+    """
+    clusters = clusters_of_results(evaluation.results, cluster) or None
+    spreads = []
+    for summary in evaluation.summaries:
+        values = _values_of(evaluation, summary.measure, summary.scale)
+        pair = None if other is None else _values_of(other, summary.measure, summary.scale)
+        keys: Sequence[str] = [key for key in values if pair is None or key in pair]
+        groups = None if clusters is None else [clusters[key] for key in keys]
+        spread = score_spread(
+            summary.measure,
+            np.array([values[key] for key in keys]),
+            None if pair is None else np.array([pair[key] for key in keys]),
+            groups=groups,
+            width=None if summary.scale is None else summary.scale.width,
+        )
+        if spread is not None:
+            spreads.append(spread)
+    return spreads
+
+
+def _values_of(
+    evaluation: Evaluation, measure: str, scale: MeasureScale | None
+) -> dict[str, float]:
+    """Row id -> score of a measure, of the rows that have one."""
+    return {
+        result.row_id: value
+        for result in evaluation.results
+        for score in result.scores
+        if score.measure == measure and (value := counted_as_worst(score, scale).value) is not None
+    }

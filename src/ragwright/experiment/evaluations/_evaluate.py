@@ -37,6 +37,9 @@ from ...testsets import Qrels, Run, Testset
 from ._clusters import cluster_of, clusters_of_gold, clusters_of_rows, shared_by
 from ._results import Evaluation, RowResult, evaluation_of
 
+RANKING = frozenset({"retrieval", "span"})
+"""Kinds of measures that read a ranking."""
+
 Search = Callable[[str], Flow[Sequence[Hit]]]
 """A function that returns the hits of a query, best first; a document may occur several times."""
 
@@ -59,7 +62,7 @@ def ranking_search(
         MeasureError: A measure does not score rankings.
     """
     for measure in measures:
-        if measure.definition.kind not in ("retrieval", "span"):
+        if measure.definition.kind not in RANKING:
             raise MeasureError(
                 f"{measure} does not score rankings",
                 hint="use retrieval measures, such as nDCG@10",

@@ -24,8 +24,8 @@ from ...retrieve import RetrieveOptions, Target
 from ...testsets import Testset, plain_row
 from ._asked import Answerer, asked_row
 from ._comparing import clusters_of_results
-from ._counting import COUNTED, counted_in_rows
 from ._evaluate import (
+    RANKING,
     Search,
     answer_row,
     ranking_search,
@@ -34,8 +34,15 @@ from ._evaluate import (
     turns_before,
 )
 from ._names import BASELINE, check_run_name, find_run
-from ._options import Evaluating, RunOptions
-from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of
+from ._results import (
+    Evaluating,
+    Evaluation,
+    RowResult,
+    RunOptions,
+    evaluation_of,
+    result_body,
+    result_of,
+)
 
 EXPERIMENT = "experiment"
 """Name of the set of answers that a baseline run measures; `baseline` holds the given pairs."""
@@ -161,29 +168,43 @@ class Work:
         )
 
 
+Condensing = Callable[[Sequence[Message], str], Flow[Condensed]]
+"""Makes a question after these turns stand alone."""
+
+
 def ranking_work(
     system: EvaluatedProject,
     testset: Testset,
     measures: Sequence[Measure],
-    condensing: Callable[[Sequence[Message], str], Flow[Condensed]],
+    condensing: Condensing,
 ) -> Work:
-    """Plan the search for every row and the scoring of its hits, without answers.
+    """Plan the search for every row and the scoring of its hits, without answers."""
+    search_of = _searches(system, measures, condensing)
+    items = [
+        (row.id, partial(retrieval_row, row, search_of(row), measures)) for row in testset.rows
+    ]
+    units = {
+        "spans" if row.reference_spans else "documents"
+        for row in testset.rows
+        if row.reference_spans or row.reference_ids
+    }
+    unit = {"counted": " and ".join(sorted(units, reverse=True))}
+    return Work("eval", _rows_manifest(testset, measures) | system.manifest() | unit, items)
 
-    ``condensing`` makes a question after these turns stand alone.
-    """
+
+def _searches(
+    system: EvaluatedProject, measures: Sequence[Measure], condensing: Condensing
+) -> Callable[[Row], Search]:
+    """Return the search of each row, after its turns, as deep as the measures ask."""
     plain_search = ranking_search(system.target, system.options, measures)
 
-    def search_for(row: Row) -> Search:
+    def search_of(row: Row) -> Search:
         if not row.history:
             return plain_search
         alone = partial(condensing, turns_before(row))
         return ranking_search(system.target, system.options, measures, alone)
 
-    items = [
-        (row.id, partial(retrieval_row, row, search_for(row), measures)) for row in testset.rows
-    ]
-    unit = {COUNTED: counted_in_rows(testset.rows)}
-    return Work("eval", _rows_manifest(testset, measures) | system.manifest() | unit, items)
+    return search_of
 
 
 def answering_work(
@@ -192,9 +213,17 @@ def answering_work(
     testset: Testset,
     measures: Sequence[Measure],
     setup: MeasureSetup,
+    condensing: Condensing,
 ) -> Work:
-    """Plan the answer to every row's question, and the scoring of answers and passages."""
-    items = [(row.id, partial(asked_row, row, asking, measures, setup)) for row in testset.rows]
+    """Plan the answer to every row's question, and the scoring of answers and passages.
+
+    Measures of documents read the ranking that they would read without answers.
+    """
+    search_of = _searches(system, [m for m in measures if m.definition.kind in RANKING], condensing)
+    items = [
+        (row.id, partial(asked_row, row, asking, measures, setup, search_of(row)))
+        for row in testset.rows
+    ]
     manifest = _rows_manifest(testset, measures) | system.manifest()
     return Work("eval", manifest | judge_manifest(setup), items)
 

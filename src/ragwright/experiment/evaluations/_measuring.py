@@ -44,7 +44,7 @@ from ...project import (
 from ...retrieve import Target
 from ...testsets import Testset, project_testset, with_current_gold
 from ._baselines import with_baselines
-from ._evaluate import plan_after
+from ._evaluate import RANKING, plan_after
 from ._evaluating import (
     EvaluatedProject,
     Work,
@@ -53,10 +53,8 @@ from ._evaluating import (
     ranking_work,
     run_work,
 )
-from ._gold_notes import check_gold
-from ._notes import with_notes
-from ._options import Evaluating
-from ._results import Evaluation
+from ._notes import check_gold, with_notes
+from ._results import Evaluating, Evaluation
 
 _WORDS = 30
 """Number of words of a passage to search for: enough to be rare, few enough to be quick."""
@@ -190,17 +188,16 @@ def planned(
         measures = parse_measures(measures)  # a misspelt name is reported before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
     # Read once: an ingest or an edit of a file during the run has no effect.
-    target, searching = project.target(), project.settings.retrieve
+    target, searching, plan = project.target(), project.settings.retrieve, project.plan()
+    condensing = partial(_condensed, plan)
     searched = _searching_settings(project, target)
     rows = with_current_gold(project.store, _with_known_gold(project, rows))
     rows = with_gold_from_texts(project, rows)
     if not options.answers:
         wanted_measures = ranking_measures(measures)
-        plan = project.plan()
         if any(row.history for row in rows.rows):
             searched = {**searched, "condensed": plan.setup.options.model}
         system = EvaluatedProject(target, project.pair.key, searching, searched)
-        condensing = partial(_condensed, plan)
         return rows, wanted_measures, ranking_work(system, rows, wanted_measures, condensing)
     setup = judging(project, measures)
     answered_rows = _as_answered(rows.rows, near=bool(target.model) or options.vectors_vary)
@@ -211,13 +208,12 @@ def planned(
     if not sampled:
         check_gold(rows, wanted_measures)
     personas = {row.persona_name for row in rows.rows}
-    plan = project.plan()
     settings = {**searched, **answering_settings(project, personas, plan)}
     system = EvaluatedProject(target, project.pair.key, searching, settings)
     noted = replace(rows, notes=(*rows.notes, choice.note)) if choice.note else rows
     rows = _with_shallow_ranks(noted, wanted_measures, searching.top_k)
     asking = partial(_answer_question, project.persona, target, plan)
-    work = answering_work(system, asking, rows, wanted_measures, setup)
+    work = answering_work(system, asking, rows, wanted_measures, setup, condensing)
     return rows, wanted_measures, replace(work, count=project.count)
 
 
@@ -391,13 +387,13 @@ def _with_known_gold(project: Project, testset: Testset) -> Testset:
 
 
 def _with_shallow_ranks(testset: Testset, measures: Sequence[Measure], top_k: int) -> Testset:
-    """Add a note if a cutoff exceeds the passages of an answer."""
-    ranking = [m for m in measures if m.definition.kind in ("retrieval", "span")]
+    """Add a note if a cutoff on gold spans exceeds the passages of an answer."""
+    ranking = [m for m in measures if m.definition.kind in RANKING]
     deeper = [str(m) for m in ranking if m.cutoff is None or m.cutoff > top_k]
-    if not deeper:
+    if not deeper or not any(row.reference_spans for row in testset.rows):
         return testset
     note = (
-        f"{', '.join(deeper)}: scored on the passages of the answer, at most {top_k} "
-        "(retrieve.top_k); --retrieval-only ranks deeper"
+        f"{', '.join(deeper)}: gold spans are counted in the passages of the answer, at most "
+        f"{top_k} (retrieve.top_k); --retrieval-only ranks deeper"
     )
     return replace(testset, notes=(*testset.notes, note))

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ...core import Row, Score, counted
-from ...measure import content_words, flip_rate, judge_spread, plain_words
+from ...core import Row, Score, TestsetError, counted
+from ...measure import (
+    GOLD,
+    Measure,
+    content_words,
+    flip_rate,
+    judge_spread,
+    lacks_gold,
+    plain_words,
+)
+from ...testsets import Testset
 from ._results import Evaluation, RowResult
 
 _REFUSALS = ("RejectionRate", "FalseRejectionRate")
@@ -150,3 +159,52 @@ def with_notes(evaluation: Evaluation) -> Evaluation:
     for result in evaluation.results:
         collector.add(result)
     return replace(evaluation, notes=(*evaluation.notes, *collector.notes()))
+
+
+def check_gold(testset: Testset, measures: Sequence[Measure]) -> None:
+    """Refuse a run in which no row has the gold that the measures need.
+
+    Raises:
+        TestsetError: No row has it; the message names what is missing.
+    """
+    if testset.rows and measures and len(without_gold(testset, measures)) == len(measures):
+        raise TestsetError(
+            f"no row has what {', '.join(map(str, measures))} compares with",
+            where=testset.name,
+            hint="give the rows a `reference` (ground_truth, expected_output), reference_contexts "
+            "or reference_ids; or name measures without gold, such as KPrecision",
+        )
+
+
+def without_gold(testset: Testset, measures: Sequence[Measure]) -> tuple[str, ...]:
+    """Return the measures for which no row of a testset has gold."""
+    return tuple(
+        str(measure)
+        for measure in measures
+        if all(lacks_gold(row, measure.definition) for row in testset.rows)
+    )
+
+
+def gold_warning(testset: Testset, measures: Sequence[Measure]) -> str:
+    """Return a warning about missing gold before any question is asked; empty if there is none.
+
+    Args:
+        testset: The rows to ask.
+        measures: The measures that were named; none for the defaults.
+    """
+    if not testset.rows:
+        return ""
+    if measures:
+        without = without_gold(testset, measures)
+        if not without:
+            return ""
+        return (
+            f"no row of {testset.name} has what {', '.join(without)} compares with: "
+            f"{'it' if len(without) == 1 else 'they'} will have no score"
+        )
+    if any(getattr(row, name) for row in testset.rows for name in GOLD):
+        return ""
+    return (
+        f"no row of {testset.name} has a reference answer or gold passages: only what needs "
+        "neither is measured, such as whether answers follow from their passages"
+    )

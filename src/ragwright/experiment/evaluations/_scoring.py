@@ -29,8 +29,7 @@ from ._evaluating import Work, named_run, results_of_run, scoring_work
 from ._given_rows import GivenRows, given_rows, rows_of_testset, stored_or_given, with_given_answers
 from ._measuring import check_models, chosen_measures, judging
 from ._notes import NoteCollector
-from ._options import Evaluating
-from ._results import Evaluation, RowResult, evaluation_of
+from ._results import Evaluating, Evaluation, RowResult, evaluation_of
 from ._systems import Questions, evaluate_rows_by, questions_in, with_gold_note
 
 OnResult: TypeAlias = Callable[[RowResult], None]

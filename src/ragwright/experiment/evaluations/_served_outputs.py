@@ -8,8 +8,7 @@ from ...drafting import OutputSample, SampledOutputs, project_outputs, sample_ou
 from ...flow import Forecast, RunSummary
 from ...measure import Measure
 from ...project import Project, at_work, configuration_from, keep_configuration
-from ._options import Evaluating
-from ._results import Evaluation
+from ._results import Evaluating, Evaluation
 from ._scoring import OnForecast, OnResult, RowSelection, forecast_stored, score_stored
 
 

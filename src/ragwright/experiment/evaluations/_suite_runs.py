@@ -21,8 +21,7 @@ from ._asked import asked_row
 from ._evaluating import Work, run_work, scoring_work
 from ._measuring import answering_settings, evaluate_project, forecast_project, judging
 from ._notes import with_notes
-from ._options import Evaluating
-from ._results import Evaluation
+from ._results import Evaluating, Evaluation
 
 _TESTED: Mapping[str, tuple[str, ...]] = {
     "noise": ("Contains", "FalseRejectionRate"),

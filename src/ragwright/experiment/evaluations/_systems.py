@@ -51,11 +51,9 @@ from ._asked import served_reply, unanswered
 from ._baselines import with_baselines
 from ._evaluate import answer_row, turns_before
 from ._evaluating import Work, run_work, scoring_work
-from ._gold_notes import check_gold
 from ._measuring import check_models, chosen_measures, judging
-from ._notes import with_notes
-from ._options import Evaluating
-from ._results import Evaluation, Made, RowResult
+from ._notes import check_gold, with_notes
+from ._results import Evaluating, Evaluation, Made, RowResult
 
 Match = Literal["auto", "text", "ids"]
 
