@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import charset_normalizer
+import chardet
 
 from ..core import (
     ConfigError,
@@ -18,7 +18,6 @@ from ..core import (
     RagwrightError,
     UnsupportedSourceError,
 )
-from ._language import guess_language
 
 _CONTROL_BYTES = bytes(b for b in range(32) if b not in b"\t\n\x0b\x0c\r\x1b") + b"\x7f"
 _MARKS = (
@@ -39,41 +38,16 @@ _BROWSERS = {
 }  # fmt: skip
 """Stated encoding -> its superset that browsers read instead, and that files are really in."""
 _WIDER = {"x-sjis": "cp932", "x-gbk": "gb18030", "x-mac-roman": "mac_roman", "x-big5": "big5hkscs"}
-_SAMPLE = 32_768
-
-_EAST = {
-    "cp932": ("euc_jp", 0xCF), "euc_jp": ("euc_jp", 0xCF), "cp949": ("euc_kr", 0xC8),
-    "gb18030": ("gb2312", 0xD7), "big5hkscs": ("big5", 0xC6),
-}  # fmt: skip
-"""Encoding -> the standard that sorts its characters by use, and the last row of the usual ones."""
-_WEST = {
-    "cp1252": 0.06, "cp1250": 0.03, "iso8859_2": 0.0, "cp1254": 0.03, "mac_roman": 0.02,
-    "cp850": 0.0, "cp852": 0.0,
-}  # fmt: skip
-"""Encoding of a part of Europe -> how much likelier it is than the others, text unseen."""
-_CYRILLIC = ("оеаинтсрвлкмдіъ", "бгжзйпуфхцчшщыьэюяёїєґў")
-_GREEK = ("αοιετσνηυρπκμλςάίόέή", "βγδζθξφχψωύώϊϋΐΰ")
-_ARABIC = ("اليمونرتبةدعسفك", "ءآأؤإئثجحخذزشصضطظغقهىپچژگًٌٍَُِّْ")
-_HEBREW = ("יוהלאמתרבשנ", "גדזחטכךםןסעפףצץק\u05b0\u05b4\u05b7\u05b8\u05bc")
-_THAI = ("านรกอเงวยมลทตสดปัี่้ิ", "".join(map(chr, range(0xE01, 0xE5B))))
-_SCRIPTS = {
-    "cp1251": _CYRILLIC, "koi8_u": _CYRILLIC, "cp866": _CYRILLIC, "iso8859_5": _CYRILLIC,
-    "mac_cyrillic": _CYRILLIC, "cp1253": _GREEK, "iso8859_7": _GREEK, "cp1255": _HEBREW,
-    "cp1256": _ARABIC, "iso8859_6": _ARABIC, "cp874": _THAI,
-}  # fmt: skip
-"""Encoding of a script -> letters that make most of a text in it, and its other letters."""
-_CODE_PAGES = (*_EAST, *_WEST, *_SCRIPTS)
-_LETTERS = {
-    "de": "äöüß", "fr": "àâçèéêëîïôùûœ", "es": "áéíóúüñ", "pt": "áâãàçéêíóôõú", "it": "àèéìíòù",
-    "sv": "åäöé", "da": "æøåé", "nl": "ëïéèöüó", "is": "áéíóúýðþæö", "pl": "ąćęłńóśźż",
-    "cs": "áčďéěíňóřšťúůýž", "sk": "áäčďéíĺľňóôŕšťúýž", "hu": "áéíóöőúüű", "ro": "ăâîşţșț",
-    "hr": "čćđšž", "tr": "çğıi̇öşü", "et": "õäöüšž",
-}  # fmt: skip
-"""Language -> its letters beyond ASCII."""
+_CODE_PAGES = (
+    "cp932", "euc-jp", "cp949", "gb18030", "big5hkscs", "cp1250", "iso8859-2", "cp1252", "cp1254",
+    "mac-roman", "cp850", "cp852", "cp1251", "koi8-r", "koi8-u", "cp866", "iso8859-5",
+    "mac-cyrillic", "cp1253", "iso8859-7", "cp1255", "cp1256", "iso8859-6", "cp874",
+)  # fmt: skip
+_NOT_WINDOWS = re.compile(
+    r"(?<=[^\W\d_])[^\x00-\x7f\w’\xad](?=[^\W\d_])|(?<=[a-z])[¢£¤‚ˆ‡¦§šžŠŽŸÀ-ÖØ-Þ]|[¢¤ˆ‡¦§šŸ](?=[a-z])"
+)
+"""Signs within words, or capitals after small letters, of a text read as cp1252 that is not."""
 _WIDE_BLOCK = {**dict.fromkeys(range(0x4E, 0xA0), 0x4E), **dict.fromkeys(range(0xAC, 0xD8), 0xAC)}
-_PAGE_OF = {"big5": "big5hkscs", "koi8_r": "koi8_u"}
-_INSIDE = frozenset("’·‑\u00ad'")
-_SIGNS = frozenset("‘’“”„‚«»‹›–—…•·°§€£¢¥©®™±×÷µ½¼¾²³¹¿¡№†‰ºª\u00a0\u00ad¬¶")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +114,7 @@ def decode(data: bytes, where: str, encoding: str = "", stated: Sequence[str] = 
     for name in map(_known, stated):
         if name and name != "utf-8" and _decodes(data, name):
             return Decoded(data.decode(name), name)
-    return _mended(data, where) or _guessed(data, where, next(filter(None, stated), ""))
+    return _mend(data, where) or _guess(data, where, next(filter(None, stated), ""))
 
 
 def _decode_as(data: bytes, where: str, encoding: str) -> str:
@@ -193,7 +167,7 @@ def _decodes(data: bytes, name: str) -> bool:
     return True
 
 
-def _mended(data: bytes, where: str) -> Decoded | None:
+def _mend(data: bytes, where: str) -> Decoded | None:
     """Read a text that is mostly UTF-8: its other bytes one by one, as Windows-1252."""
     repaired = data.decode("utf-8", "replace")
     bad = repaired.count("\ufffd")
@@ -213,120 +187,28 @@ def _mended(data: bytes, where: str) -> Decoded | None:
     return Decoded(text, f"utf-8 with {bad} invalid", (fault,))
 
 
-def _guessed(data: bytes, where: str, stated: str) -> Decoded:
-    """Read by the likeliest of the code pages: by how usual its letters are, then by measure.
+def _guess(data: bytes, where: str, stated: str) -> Decoded:
+    """Read by the likeliest code page.
 
-    `charset_normalizer` alone takes short texts of Western Europe for Swedish or Polish.
+    A short text of Western Europe fits several: Windows' own goes first where it reads as words.
     """
-    sample = _sample(data)
-    language = guess_language(sample.decode("ascii", "ignore"))
-    measured = charset_normalizer.from_bytes(sample, cp_isolation=list(_CODE_PAGES))
-    places = {
-        _PAGE_OF.get(same, same): place
-        for place, match in enumerate(measured)
-        for same in match.could_be_from_charset
-    }
-    scores = {
-        name: _plausible(sample.decode(name), name, language)
-        + _WEST.get(name, 0.0)
-        - 0.01 * min(places.get(name, 5), 5)
-        for name in _CODE_PAGES
-        if _decodes(sample, name)
-    } or {"cp1252": 0.0}
-    ranked = sorted(scores, key=lambda name: -scores[name])
-    name = next((name for name in ranked if _decodes(data, name)), ranked[0])
-    text = data.decode(name, "replace")
+    telling = b"\n".join(re.findall(rb"[^\n]*[\x80-\xff][^\n]*", data))
+    found = chardet.detect_all(telling, ignore_threshold=True, include_encodings=_CODE_PAGES)
+    sure = {_known(match["encoding"] or ""): match["confidence"] for match in found}
+    names = [name for name in sure if name and _decodes(data, name)] or ["cp1252"]
+    if names[0] in ("mac-roman", "cp850") and "cp1252" in names:
+        names = ["cp1252"] * (not _NOT_WINDOWS.search(data.decode("cp1252"))) + names
+    text = data.decode(names[0], "replace")
     lost = text.count("\ufffd")
     said = f" although it states the encoding {stated}" if stated else ""
     fault = MalformedSourceError(
-        f"not UTF-8{said}: read in the encoding {name}, a guess "
-        f"(confidence {_certainty(scores[name], text):.0%})"
+        f"not UTF-8{said}: read in the encoding {names[0]}, a guess "
+        f"(confidence {sure.get(names[0], 0.0):.0%})"
         + (f"; {lost} characters are not in it" if lost else ""),
         where=where,
         hint="if letters are wrong, set `encoding` of the source",
     )
-    return Decoded(text, name, (fault,))
-
-
-def _certainty(score: float, text: str) -> float:
-    """Return a score as a probability: a text with few letters beyond ASCII fits many encodings."""
-    odd = sum(map(len, re.findall(r"[^\x00-\x7f]+", text[:_SAMPLE])))
-    return min(max(score, 0.0), 1.0) * (odd + 1) / (odd + 2)
-
-
-def _sample(data: bytes) -> bytes:
-    """Return lines with bytes beyond ASCII; a line that is cut ends with an ASCII byte."""
-    lines: list[bytes] = []
-    room = _SAMPLE
-    for match in re.finditer(rb"[^\n]*[\x80-\xff][^\n]*", data):
-        line = match[0]
-        if len(line) > room:
-            line = re.sub(rb"[^\x00-\x3f]*\Z", b"", line[:room]) or line[:room]
-        lines.append(line)
-        room -= len(line)
-        if room <= 0:
-            break
-    return b"\n".join(lines)
-
-
-def _plausible(text: str, name: str, language: str) -> float:
-    """Return how usual the characters beyond ASCII of a text are in its encoding, from 0 to 1.
-
-    ``language`` is that of its common words, if they are in one: its letters count double.
-    """
-    odd = [(at, c) for at, c in enumerate(text) if c > "\x7f"]
-    if not odd:
-        return 0.0
-    if name in _EAST:
-        return sum(_usual_east(c, name) for _, c in odd) / len(odd)
-    letters = [(at, c) for at, c in odd if c.isalpha() or unicodedata.category(c) == "Mn"]
-    signs = [(at, c) for at, c in odd if not (c.isalpha() or unicodedata.category(c) == "Mn")]
-    right = sum(c in _SIGNS and (c in _INSIDE or not _within(text, at)) for at, c in signs)
-    if name in _WEST:
-        lower = Counter(c.lower()[0] for at, c in letters if not _raised(text, at))
-        fits = {
-            key: sum(n for c, n in lower.items() if c in known) for key, known in _LETTERS.items()
-        }
-        best = max(fits.values())
-        return (right + ((best + fits[language]) / 2 if language in fits else best)) / len(odd)
-    common, rare = _SCRIPTS[name]
-    small = [c.lower() for at, c in letters if not _raised(text, at) and not _mixed(text, at)]
-    usual = sum(c in common for c in small)
-    own = usual + sum(c in rare for c in small)
-    fit = min(1.0, usual / (0.6 * max(1, len(letters)))) * own / (2 if language in _LETTERS else 1)
-    if sum(c.isascii() and c.isalpha() for c in text) > 10 * len(letters):
-        fit *= 0.9
-    if common in (_CYRILLIC[0], _GREEK[0]) and not any(c.isupper() for _, c in letters):
-        fit *= 0.8
-    return (right + fit) / len(odd)
-
-
-def _usual_east(character: str, name: str) -> float:
-    standard, last = _EAST[name]
-    if name == "gb18030" and "\u3040" < character < "\u30ff":
-        return 0.0
-    if name == "cp949" and "\u4e00" <= character <= "\u9fff":
-        return 0.3
-    try:
-        row, *rest = character.encode(standard)
-    except UnicodeEncodeError:
-        return 0.0
-    return 1.0 if len(rest) == 1 and 0xA1 <= row <= last else 0.3
-
-
-def _within(text: str, at: int) -> bool:
-    """Return True for a sign with letters on both sides."""
-    return text[at - 1 : at].isalpha() and text[at + 1 : at + 2].isalpha()
-
-
-def _mixed(text: str, at: int) -> bool:
-    """Return True for a letter beside one of ASCII."""
-    return any(c.isascii() and c.isalpha() for c in (text[at - 1 : at], text[at + 1 : at + 2]))
-
-
-def _raised(text: str, at: int) -> bool:
-    """Return True for a capital letter after a small one."""
-    return text[at].isupper() and text[at - 1 : at].islower()
+    return Decoded(text, names[0], (fault,))
 
 
 def _has_controls(data: bytes) -> bool:
