@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragwright.core import Chunk, ConfigError, Document, FilterError, RetrieveError, Span
+from ragwright.core import Chunk, Document, FilterError, RetrieveError, Span
 from ragwright.flow import BatchHandler, Embed, EmbedReply, Lookup, Route, Runner, Search
 from ragwright.index import (
     IndexedDocument,
@@ -23,7 +23,6 @@ from ragwright.index import (
 from ragwright.models import Analyzer, WordTokenizer
 from ragwright.retrieve import (
     Candidates,
-    ChannelWeights,
     Explanation,
     Retrieved,
     RetrieveOptions,
@@ -293,22 +292,9 @@ def test_an_explanation_shows_what_was_embedded(ask: Ask, opened: object) -> Non
     assert _explained(replace(found, hits=(grown,)), opened[1]).seen == {}
 
 
-@pytest.mark.parametrize("weight", [float("nan"), -1.0, float("inf")])
-def test_a_weight_that_is_none_is_refused(weight: float) -> None:
-    for name in ("keyword", "dense"):
-        with pytest.raises(ConfigError, match=name):
-            ChannelWeights(**{name: weight})
-
-
 def test_a_soft_filter_without_a_condition_is_refused(run: Run) -> None:
     with pytest.raises(FilterError):
         run("pump", soft=(SoftFilterOptions("client"),))
-
-
-@pytest.mark.parametrize("settings", [{"fusion": "sum"}, {"keyword_share": 1.5}])
-def test_settings_that_make_no_sense_are_refused(settings: dict[str, object]) -> None:
-    with pytest.raises(ConfigError):
-        RetrieveOptions(**settings)  # type: ignore[arg-type]
 
 
 def test_notes_tell_stop_words_from_words_that_are_not_there(run: Run) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ragwright.core import ChannelScore, ConfigError, Hit, RelaxationLevel, RetrieveError
+from ragwright.core import ChannelScore, Hit, RelaxationLevel, RetrieveError
 from ragwright.flow import BatchHandler, Lookup, LookupReply, Runner
 from ragwright.retrieve import (
     ExpandOptions,
@@ -175,11 +175,6 @@ def test_a_chunk_that_is_gone_is_an_error(index: Wide) -> None:
     index.lose = True
     with pytest.raises(RetrieveError, match="refresh"):
         expanded(index, (hit(1, 0, 10), hit(2, 20, 30)), by="neighbours")
-
-
-def test_an_unknown_way_is_refused() -> None:
-    with pytest.raises(ConfigError, match="chapter"):
-        ExpandOptions("chapter")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("by", "most"), [("neighbours", 5), ("section", 40)])

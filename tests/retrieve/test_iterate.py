@@ -172,13 +172,6 @@ def test_a_query_that_was_cut_is_not_shown_at_full_length() -> None:
     assert len(driver.chats[0].messages[-1].content) < 2500
 
 
-def test_wrong_settings_are_refused() -> None:
-    with pytest.raises(ConfigError, match="entity"):
-        IterateOptions("entity")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="next"):
-        IterateOptions("model", next_query="guessed")  # type: ignore[arg-type]
-
-
 # -- over HTTP -------------------------------------------------------------------------------
 
 

@@ -233,7 +233,6 @@ def test_the_method_follows_the_name_unless_it_is_given(model: str, method: str)
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"method": "magic"}, "magic"),
         ({"model": "embed:a:b", "method": "listwise"}, "embedding"),
         ({"window": 4, "step": 5}, "step"),
     ],

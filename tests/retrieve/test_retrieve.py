@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
 
 from ragwright.core import (
-    ConfigError,
     Filter,
     FilterError,
     Hit,
@@ -223,14 +221,6 @@ def test_a_query_without_keyword_hits_says_so(ask: Ask) -> None:
 def test_vectors_that_are_not_there_are_not_replaced_silently(ask: Ask, search: str) -> None:
     with pytest.raises(RetrieveError, match="vectors"):
         ask("red", KEYWORD, search=search)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"search": "semantic"}, {"top_k": 0}, {"top_k": -1}, {"pool": 0}]
-)
-def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
-        RetrieveOptions(**wrong)
 
 
 @pytest.mark.parametrize("vector", [(1.0, 0.0, 0.0), (float("nan"), 0.0), (0.0, 0.0)])

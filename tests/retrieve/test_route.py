@@ -9,7 +9,6 @@ from collections.abc import Callable
 import pytest
 from route_questions import QUESTIONS, UNSEEN
 
-from ragwright.core import ConfigError
 from ragwright.flow import Branch, Chat, ChatReply, Flow, Runner
 from ragwright.models import Models, model_handlers
 from ragwright.retrieve import (
@@ -142,8 +141,6 @@ def test_by_default_nothing_is_routed() -> None:
     found, seen = drive(route("Hello", RouteOptions(), SCENE))
     assert found.kind == "index"
     assert not seen
-    with pytest.raises(ConfigError, match="unknown route method"):
-        RouteOptions("model-ish")  # type: ignore[arg-type]
 
 
 def said(**changes: object) -> str:

@@ -242,8 +242,6 @@ def test_mmr_respects_rungs_by_place() -> None:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"method": "best"}, "best"),
-        ({"relevance": 1.5}, "between 0 and 1"),
         ({"max_per": {"act": 0}}, "act"),
     ],
 )

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from benchmarks.data_sets import DATA
-from hypothesis import given, strategies as st
 
 from ragwright.core import Filter, FilterError, Hit
 from ragwright.flow import Lookup, Route, Runner, Search
@@ -30,7 +29,6 @@ from ragwright.retrieve import (
     one_sided,
     retrieve,
     select_hits,
-    spread,
     values_of,
 )
 
@@ -92,7 +90,6 @@ def test_the_right_words_from_the_wrong_act_are_told(ask: Ask) -> None:
     (note,) = notes
     assert "all 4 hits have act 'Acte V'" in note
     assert "'Acte IV'" in note
-    assert spread(kept, "act").largest == 1
 
 
 @pytest.mark.slow
@@ -129,19 +126,6 @@ def test_values_of_a_hit() -> None:
     assert values_of(hit(1, ("A",), section="own"), "section") == ("own",)
     with pytest.raises(FilterError, match="level"):
         values_of(found, "section:x")
-
-
-@pytest.mark.slow
-@given(st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=12))
-def test_a_spread_counts_every_hit(sides: list[str]) -> None:
-    hits = [hit(n, side=side) for n, side in enumerate(sides, 1)]
-    found = spread(hits, "side")
-    assert sum(number for _, number in found.counts) + found.missing == found.hits == len(sides)
-    assert list(found.counts) == sorted(found.counts, key=lambda pair: (-pair[1], pair[0]))
-    if found.counts:
-        assert found.largest == found.counts[0][1] / len(sides)
-    else:
-        assert found.largest == 0
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,13 @@
 """Search, fusion and selection as flows."""
 
-from ._adaptive import Balance, balance, held_share, unknown_share
 from ._asking import json_object
 from ._channels import candidates, check_question
-from ._conditions import parse_filter, parse_soft_filter
 from ._databases import Databases, SqlHandler, open_databases
-from ._entries import Entry, EntryPattern, find_pattern, read_entries
+from ._entries import Entry, find_pattern, read_entries
 from ._explain import explain, nearest_sentences
-from ._fusion import convex, rrf
+from ._fusion import balance, convex, held_share, rrf, unknown_share
 from ._glossary import Expansion, Glossary, Meaning, load_glossary
 from ._iterate import iterate
-from ._meanings import visible_glossary
 from ._mining import best_long_form, mine_glossary
 from ._options import (
     EMBED_PREFIX,
@@ -25,53 +22,46 @@ from ._options import (
     RouteOptions,
     SelectOptions,
     SoftFilterOptions,
+    parse_filter,
+    parse_soft_filter,
     select_depth,
 )
-from ._postgres import PostgresReader
-from ._query import query_variants
+from ._query import query_variants, visible_glossary
 from ._rerank import read_order, rerank_hits, rerank_method, rerank_windows
 from ._route import Route, RouteScene, courtesy, route, route_by_rules
 from ._search import expand_hits, idle_exclusions, merge_hits, retrieve
 from ._select import (
-    Spread,
     dissimilar,
     diversify,
     mmr,
     one_sided,
     select_hits,
     similarities,
-    spread,
     values_of,
     word_similarities,
 )
-from ._sheets import SheetReader, narrowed_sheets, sheet_hits, sheet_options
 from ._sql import DATABASE, markdown_table, read_statement, sql_context
-from ._sqlite import SqliteReader
 from ._stages import StageHooks, open_stages
-from ._tables import Column, Database, DatabaseReader, Sheet, Table
+from ._tables import Column, Database, Sheet, Table
 from ._target import Candidates, Explanation, Retrieved, Stage, Target, Variant
 
 __all__ = [
     "DATABASE",
     "EMBED_PREFIX",
     "LEAST_POOL",
-    "Balance",
     "Candidates",
     "ChannelWeights",
     "Column",
     "Database",
     "DatabaseOptions",
-    "DatabaseReader",
     "Databases",
     "Entry",
-    "EntryPattern",
     "ExpandOptions",
     "Expansion",
     "Explanation",
     "Glossary",
     "IterateOptions",
     "Meaning",
-    "PostgresReader",
     "QueryOptions",
     "RerankOptions",
     "RetrieveOptions",
@@ -81,11 +71,8 @@ __all__ = [
     "RouteScene",
     "SelectOptions",
     "Sheet",
-    "SheetReader",
     "SoftFilterOptions",
-    "Spread",
     "SqlHandler",
-    "SqliteReader",
     "Stage",
     "StageHooks",
     "Table",
@@ -111,7 +98,6 @@ __all__ = [
     "merge_hits",
     "mine_glossary",
     "mmr",
-    "narrowed_sheets",
     "nearest_sentences",
     "one_sided",
     "open_databases",
@@ -131,10 +117,7 @@ __all__ = [
     "rrf",
     "select_depth",
     "select_hits",
-    "sheet_hits",
-    "sheet_options",
     "similarities",
-    "spread",
     "sql_context",
     "unknown_share",
     "values_of",

@@ -30,8 +30,7 @@ from ..flow import (
     send,
 )
 from ..models import is_code, words
-from ._adaptive import Balance, balance, held_share, unknown_share
-from ._fusion import convex, rrf
+from ._fusion import Balance, balance, convex, held_share, rrf, unknown_share
 from ._options import RetrieveOptions
 from ._target import Candidates, Explanation, Ranking, Target, Variant
 

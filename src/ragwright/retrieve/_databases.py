@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,14 +20,66 @@ from ..core import (
     opens_to,
 )
 from ..flow import OnDelta, SendHandler, Sql, SqlReply
+from ..index import unique
 from ._options import SHEETS, DatabaseOptions
 from ._postgres import PostgresReader
-from ._sheets import SheetReader, narrowed_sheets, sheet_options
 from ._sqlite import SqliteReader
-from ._tables import Database, DatabaseReader
+from ._tables import Column, Database, DatabaseReader, Sheet, Table
 
 _GRACE = 15.0
 """Seconds for connecting and fetching, on top of what a statement may take."""
+
+_LISTED = (
+    'SELECT name, shown, document, source, title, sheet, page, start, "end", groups, hash '
+    "FROM _tables JOIN _documents ON id = document ORDER BY _tables.rowid"
+)
+_OWN = (Column("_row", "integer"),)
+"""Before the columns of a sheet: the number of the row."""
+
+
+_SHEET_OPTIONS = DatabaseOptions(
+    SHEETS,
+    "sqlite:///",
+    "Tables of the spreadsheets and CSV files that were ingested; _row numbers their rows.",
+    examples=3,
+)
+"""The settings of the database of spreadsheets."""
+
+
+class SheetReader(SqliteReader):
+    """Reads the file of :func:`ragwright.index.keep_sheets`."""
+
+    hidden = ("_row", "_start", "_end")
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        """All tables of the file, in the order in which they were read.
+
+        Raises:
+            DatabaseError: The file cannot be read.
+        """
+        columns = {table.name: (*_OWN, *table.columns) for table in self.schema()}
+        with self._opened() as connection:
+            return tuple(
+                Sheet(
+                    Table(shown, columns[name]), name,
+                    document, source, title, sheet, page, (start, end), tuple(json.loads(groups)),
+                    stamp,
+                )
+                for name, shown, document, source, title, sheet, page, start, end, groups, stamp
+                in connection.execute(_LISTED)
+                if name in columns
+            )  # fmt: skip
+
+    def read_within(
+        self, statement: str, max_rows: int, within: Sequence[tuple[str, str, str]]
+    ) -> SqlReply:
+        """Rows of one statement on some tables, as :class:`ragwright.flow.Sql` names them.
+
+        Raises:
+            StatementError: It was rejected, or took too long.
+            DatabaseError: The file cannot be opened, or one of the tables has changed.
+        """
+        return self._reply(statement, max_rows, {"sheets": [list(sheet) for sheet in within]})
 
 
 class Databases:
@@ -80,7 +133,7 @@ class Databases:
             DatabaseError: It is not configured.
         """
         if name == SHEETS and self._sheets is not None:
-            return sheet_options()
+            return _SHEET_OPTIONS
         if name not in self._options:
             raise DatabaseError(
                 f"no database {name!r} is configured", hint=near(name, self._options)
@@ -109,18 +162,15 @@ class Databases:
 
         Tables of spreadsheets come last, if there are any.
         """
-        return (*map(self._describe_database, self._options), *self._described_sheets())
-
-    def _described_sheets(self) -> tuple[Database, ...]:
-        """The database of spreadsheets; read again when its file has changed."""
-        if self._sheets is None or not self._sheets.is_file():
-            return ()
-        stat = self._sheets.stat()
-        age = (stat.st_mtime_ns, stat.st_size)
-        if self._sheets_age != age:
-            self._described.pop(SHEETS, None)
-            self._sheets_age = age
-        return (self._describe_database(SHEETS),)
+        names = list(self._options)
+        if self._sheets is not None and self._sheets.is_file():
+            stat = self._sheets.stat()
+            age = (stat.st_mtime_ns, stat.st_size)
+            if self._sheets_age != age:  # read again when the file has changed
+                self._described.pop(SHEETS, None)
+                self._sheets_age = age
+            names.append(SHEETS)
+        return tuple(map(self._describe_database, names))
 
     def fingerprints(self) -> Mapping[str, str]:
         """Name of a database -> hash of its present content (see :class:`DatabaseReader`).
@@ -233,8 +283,29 @@ def open_databases(
     allowed = []
     for database in databases:
         if database.options.name == SHEETS:
-            narrowed = narrowed_sheets(database, filters, documents)
+            narrowed = _narrowed_sheets(database, filters, documents)
             allowed += [narrowed] if narrowed.sheets else []
         elif opens_to(database.options.readers, filters):
             allowed.append(database)
     return tuple(allowed)
+
+
+def _narrowed_sheets(
+    database: Database, filters: Sequence[Filter], documents: Collection[str] | None
+) -> Database:
+    """The tables that a reader may see; their names tell of no other table.
+
+    Args:
+        database: All tables.
+        filters: Hard filters, of which the rights to read count here.
+        documents: The only documents whose tables may be seen; None for all.
+    """
+    taken: set[str] = set()
+    sheets = tuple(
+        replace(sheet, table=replace(sheet.table, name=unique(sheet.table.name, taken)))
+        for sheet in database.sheets
+        if opens_to(sheet.groups, filters) and (documents is None or sheet.document in documents)
+    )
+    options = replace(database.options, keywords=tuple(dict.fromkeys(s.sheet for s in sheets)))
+    tables = tuple(sheet.table for sheet in sheets)
+    return replace(database, options=options, tables=tables, sheets=sheets)

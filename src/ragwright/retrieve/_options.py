@@ -1,4 +1,4 @@
-"""Settings of the section ``retrieve`` of a project file."""
+"""Settings of the section ``retrieve`` of a project file; filters as typed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from ..core import (
     ConfigError,
     Filter,
+    FilterError,
     Relaxation,
     SoftFilter,
     group_names,
     holds_secret,
     option,
+    prefix_filter,
 )
 
 ExpandMethod: TypeAlias = Literal["", "neighbours", "section"]
@@ -32,13 +34,6 @@ class ExpandOptions:
     max_words: int = option(
         1500, "Most words of a hit with its surroundings; beyond it the chunk alone is shown.", ge=1
     )
-
-    def __post_init__(self) -> None:
-        """Refuse an unknown method, also from Python."""
-        if self.by not in get_args(ExpandMethod):
-            raise ConfigError(
-                f"unknown expansion {self.by!r}", hint="one of neighbours, section, or empty"
-            )
 
 
 IterateMethod: TypeAlias = Literal["none", "model"]
@@ -66,15 +61,6 @@ class IterateOptions:
     max_query_chars: int = option(300, "Longest query a model may write.", ge=20)
     max_passage_chars: int = option(2000, "Characters shown of one passage.", ge=100)
 
-    def __post_init__(self) -> None:
-        """Refuse settings that would silently not iterate, also from Python."""
-        if self.method not in get_args(IterateMethod):
-            kinds = ", ".join(get_args(IterateMethod))
-            raise ConfigError(f"unknown iterate method {self.method!r}", hint=f"one of {kinds}")
-        if self.next_query not in get_args(NextQuery):
-            kinds = ", ".join(get_args(NextQuery))
-            raise ConfigError(f"unknown next query {self.next_query!r}", hint=f"one of {kinds}")
-
 
 QueryMethod: TypeAlias = Literal["rewrite", "subqueries", "hyde", "query2doc", "glossary"]
 
@@ -96,14 +82,7 @@ class QueryOptions:
     meanings: int = option(3, "Most meanings of a code that are searched.", ge=1)
 
     def __post_init__(self) -> None:
-        """Refuse settings that would silently leave the question as it is, also from Python."""
-        unknown = [name for name in self.methods if name not in get_args(QueryMethod)]
-        if unknown:
-            raise ConfigError(
-                f"unknown query method {unknown[0]!r}",
-                where="retrieve.query.methods",
-                hint=f"any of {', '.join(get_args(QueryMethod))}",
-            )
+        """Refuse methods that would silently leave the question as it is."""
         if set(self.methods) - {"glossary"} and not self.model:
             raise ConfigError(
                 f"the query methods {', '.join(self.methods)} need a chat model",
@@ -149,10 +128,7 @@ class RerankOptions:
     max_tokens: int = option(500, "Most tokens of a chat model's reply.", ge=1)
 
     def __post_init__(self) -> None:
-        """Refuse settings that would rerank wrongly, also from Python."""
-        if self.method not in get_args(RerankMethod):
-            kinds = ", ".join(get_args(RerankMethod))
-            raise ConfigError(f"unknown rerank method {self.method!r}", hint=f"one of {kinds}")
+        """Refuse settings that would rerank wrongly."""
         if self.model.startswith(EMBED_PREFIX) and self.method not in ("auto", "embed"):
             raise ConfigError(
                 f"{self.model!r} reranks by embedding, not by {self.method}",
@@ -178,14 +154,6 @@ class RouteOptions:
         "(offline, by the question's words), or model.",
     )
     model: str = option("", "Chat model that routes; empty for that of answer.model.")
-
-    def __post_init__(self) -> None:
-        """Refuse an unknown method, also from Python."""
-        if self.method not in get_args(RouteMethod):
-            raise ConfigError(
-                f"unknown route method {self.method!r}",
-                hint=f"one of {', '.join(get_args(RouteMethod))}",
-            )
 
 
 SelectMethod: TypeAlias = Literal["", "mmr", "dissimilar"]
@@ -213,13 +181,7 @@ class SelectOptions:
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that would select wrongly, also from Python."""
-        if self.method not in get_args(SelectMethod):
-            raise ConfigError(
-                f"unknown select method {self.method!r}", hint="one of mmr, dissimilar, or empty"
-            )
-        if not 0 <= self.relevance <= 1:
-            raise ConfigError(f"select.relevance must be between 0 and 1, not {self.relevance}")
+        """Refuse a limit below 1."""
         for name, most in self.max_per.items():
             if most < 1:
                 raise ConfigError(
@@ -312,16 +274,6 @@ class ChannelWeights:
 
     keyword: float = option(1.0, "Weight of the keyword channel.", ge=0)
     dense: float = option(1.0, "Weight of the vector channel.", ge=0)
-
-    def __post_init__(self) -> None:
-        """Refuse invalid weights, also from Python."""
-        for name in ("keyword", "dense"):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise ConfigError(
-                    f"weights.{name} must be finite and at least 0, not {value}",
-                    hint="0 leaves the channel out",
-                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,21 +368,6 @@ class RetrieveOptions:
     )
     retriever: str = option("", "Custom retriever as module:object, in place of all the above.")
 
-    def __post_init__(self) -> None:
-        """Refuse settings that would give wrong hits, also from Python."""
-        if self.search not in get_args(SearchKind):
-            kinds = ", ".join(get_args(SearchKind))
-            raise ConfigError(f"unknown search {self.search!r}", hint=f"one of {kinds}")
-        if self.fusion not in get_args(FusionKind):
-            kinds = ", ".join(get_args(FusionKind))
-            raise ConfigError(f"unknown fusion {self.fusion!r}", hint=f"one of {kinds}")
-        if not 0 <= self.keyword_share <= 1:
-            raise ConfigError(f"keyword_share must be 0 to 1, not {self.keyword_share}")
-        for name in ("top_k", "context_tokens", "pool", "max_query_chars"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, not {value}")
-
     @property
     def candidates(self) -> int:
         """Number of candidates taken from each channel."""
@@ -453,3 +390,68 @@ class RetrieveOptions:
 def select_depth(top_k: int, options: SelectOptions) -> int:
     """Number of hits to search for, as a pool for the selection."""
     return max(options.pool, top_k) if options.active or options.watch else top_k
+
+
+_BOUNDS = re.compile(r"(?P<low>.*[^./|])?\.\.(?P<high>[^./|].*)?", re.DOTALL)
+"""Two dots without a further dot, slash or bar next to them: not ``../a``, ``Wait...``, ``..``."""
+
+
+def parse_filter(text: str) -> Filter:
+    """A hard filter from a text: ``party=D``, ``topic!=health|tax``, ``year=2019..2021``.
+
+    ``field=value``, ``field=value|value`` for any of several, ``field=low..high`` for inclusive
+    bounds, one of which may be missing, ``field=start*`` for values that begin so; other uses of
+    ``|``, ``..`` or ``*`` are plain values. ``!=`` in
+    place of ``=`` excludes: hits must not match. ``field=*`` is any value, ``field!=*`` none: the
+    field is missing. Values are compared as text, so that ``2021`` also
+    matches the number, and ``true`` the boolean.
+
+    Raises:
+        FilterError: The text is of another form, or the field's name ends in ``!``.
+    """
+    field, sign, value = text.partition("=")
+    exclude = field.rstrip().endswith("!")
+    field, value = field.strip().removesuffix("!").rstrip(), value.strip()
+    if not (field and sign and value):
+        raise FilterError(
+            f"cannot read {text!r} as a filter",
+            hint="write field=value, field=value|value, field=low..high or field=start*; != "
+            "excludes, and field!=* asks for what lacks the field",
+        )
+    bounds = _BOUNDS.fullmatch(value) if value.count("..") == 1 and "|" not in value else None
+    low, high = (bounds["low"] or "", bounds["high"] or "") if bounds else ("", "")
+    if low.strip() or high.strip():
+        return Filter(field, (), low.strip() or None, high.strip() or None, exclude)
+    if value.endswith("*") and "|" not in value:
+        return prefix_filter(field, value[:-1], exclude=exclude)
+    values = tuple(part.strip() for part in value.split("|") if part.strip())
+    return Filter(field, values, exclude=exclude)
+
+
+def parse_soft_filter(text: str) -> SoftFilterOptions:
+    """A soft filter: a filter with its weight behind a caret, ``lang!=fr^3``; 1 without.
+
+    Raises:
+        FilterError: The text is of another form, or the weight is not a number from 0.
+    """
+    condition, caret, weight = text.rpartition("^")
+    if not caret:
+        condition, weight = text, "1"
+    try:
+        number = float(weight)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise FilterError(
+            f"the weight {weight!r} of {condition!r} must be a number of at least 0",
+            hint="write field=value^3",
+        )
+    condition_read = parse_filter(condition)
+    return SoftFilterOptions(
+        condition_read.field,
+        condition_read.values,
+        condition_read.low,
+        condition_read.high,
+        number,
+        condition_read.exclude,
+    )

@@ -22,14 +22,13 @@ from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, send
 from ..models import WordTokenizer, is_code, words
 from ._channels import candidates, check_question, prepared
 from ._iterate import iterate
-from ._meanings import visible_glossary
 from ._options import (
     LEAST_POOL,
     ExpandOptions,
     RetrieveOptions,
     select_depth,
 )
-from ._query import query_variants
+from ._query import query_variants, visible_glossary
 from ._rerank import rerank_hits
 from ._select import diversify
 from ._stages import StageHooks, run_stages

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -16,29 +16,6 @@ from ..flow import Flow, Lookup, LookupReply, Vector, send
 from ..models import AnalyzerOptions, TokenSource, make_analyzer
 from ._options import SelectOptions
 from ._target import Target
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Number of hits with each value of a field.
-
-    Attributes:
-        field: The field, as in :func:`values_of`.
-        counts: (value, hits), most first, then by value; a hit with several values counts for
-            each.
-        missing: Hits that hold no value.
-        hits: Hits in all.
-    """
-
-    field: str
-    counts: tuple[tuple[str, int], ...]
-    missing: int
-    hits: int
-
-    @property
-    def largest(self) -> float:
-        """Share of the hits that hold the most frequent value, 0 to 1."""
-        return self.counts[0][1] / self.hits if self.counts else 0.0
 
 
 def values_of(hit: Hit, field: str) -> tuple[str, ...]:
@@ -68,14 +45,6 @@ def values_of(hit: Hit, field: str) -> tuple[str, ...]:
     if value is None or value == "":
         return ()
     return tuple(dict.fromkeys(value)) if isinstance(value, tuple) else (str(value),)
-
-
-def spread(hits: Sequence[Hit], field: str) -> Spread:
-    """Distribution of hits over the values of a field (see :func:`values_of`)."""
-    values_by_hit = [values_of(hit, field) for hit in hits]
-    counts = Counter(value for values in values_by_hit for value in values)
-    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    return Spread(field, tuple(ordered), sum(not values for values in values_by_hit), len(hits))
 
 
 def one_sided(hits: Sequence[Hit], pool: Sequence[Hit], field: str) -> str:

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..core import Hit, MetaValue, StatementError, neutral, render, shipped_mapping, text_hash
+from ..core import Hit, StatementError, neutral, render, shipped_mapping, text_hash
 from ..flow import ChatReply, Flow, Message, SqlReply, branch, chat, sql
 from ..models import words
 from ._asking import json_object, object_schema, unwrapped
-from ._sheets import sheet_hits
 from ._tables import Database, Table
 from ._target import Retrieved
 
@@ -38,45 +37,44 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
         DatabaseError: The database cannot be queried.
     """
     data = shipped_mapping("retrieve", "prompts/sql.yaml")
-    data.check_keys(("system", "user", "again"), "a prompt file")
     tables, notes = _shown_tables(question, database)
     values = _prompt_values(question, database, tables)
     turns = [Message(role, render(data.text(role), values)) for role in ("system", "user")]
-    reply = yield from _written(model, turns, database)
+    options = database.options
+    params = {"temperature": 0.0, "max_tokens": _MAX_TOKENS}
+
+    def write_statement(fault: str = "") -> Flow[ChatReply]:
+        """The model's reply; with a fault, it sees its last one and what was wrong."""
+        if fault:
+            again = render(data.text("again"), {"fault": fault})
+            turns.extend((Message("assistant", reply.text), Message("user", again)))
+        return (yield from chat(model, turns, params, schema=_SCHEMA, sources=database.documents))
+
+    reply = yield from write_statement()
     planned = yield from branch(0, 0, 1)
     if reply.finish == "forecast":
         if planned:
-            yield from _written(model, _once_more(turns, reply, "…"), database)
+            yield from write_statement("…")
         return Retrieved(question, (_hit(database, "", SqlReply((), ())),), "sql")
     try:
         statement = read_statement(reply)
-        rows = yield from _rows(database, statement)
+        rows = yield from sql(options.name, statement, options.max_rows, database.within)
     except StatementError as error:
-        if not _worth_another(reply):
+        if error.what == _NO_TABLE:
             raise
-        turns = _once_more(turns, reply, error.what)
         notes.append(f"a first statement did not work: {error.what}")
-        statement = ""
+        reply, statement = (yield from write_statement(error.what)), ""
         try:
-            statement = read_statement((yield from _written(model, turns, database)))
-            rows = yield from _rows(database, statement)
+            statement = read_statement(reply)
+            rows = yield from sql(options.name, statement, options.max_rows, database.within)
         except StatementError as second:
             raise StatementError(
                 second.what, where=f"second statement: {statement[:300]!r}", hint=second.hint
             ) from second
-    origin = f"from the database {database.options.name}: {statement}"
-    notes = [origin, *notes, *rows.notes]
+    notes = [f"from the database {options.name}: {statement}", *notes, *rows.notes]
     hit = _hit(database, statement, rows)
-    hits: Sequence[Hit] = (hit,)
-    if database.sheets:
-        hits = sheet_hits(hit, rows, database)
-    return Retrieved(question, tuple(hits), "sql", tuple(notes))
-
-
-def _rows(database: Database, statement: str) -> Flow[SqlReply]:
-    """Rows of a model's statement; of spreadsheets, on the tables that its reader may see."""
-    options = database.options
-    return (yield from sql(options.name, statement, options.max_rows, database.within))
+    hits = _sheet_hits(hit, rows, database) if database.sheets else (hit,)
+    return Retrieved(question, hits, "sql", tuple(notes))
 
 
 def read_statement(reply: ChatReply) -> str:
@@ -101,26 +99,6 @@ def read_statement(reply: ChatReply) -> str:
 
 
 _NO_TABLE = "the model finds no table that answers the question"
-
-
-def _worth_another(reply: ChatReply) -> bool:
-    """False if the model said that the database cannot answer."""
-    try:
-        read_statement(reply)
-    except StatementError as error:
-        return error.what != _NO_TABLE
-    return True
-
-
-def _once_more(turns: Sequence[Message], reply: ChatReply, fault: str) -> list[Message]:
-    """The turns that show the model its own statement and the fault."""
-    again = render(shipped_mapping("retrieve", "prompts/sql.yaml").text("again"), {"fault": fault})
-    return [*turns, Message("assistant", reply.text), Message("user", again)]
-
-
-def _written(model: str, turns: Sequence[Message], database: Database) -> Flow[ChatReply]:
-    params = {"temperature": 0.0, "max_tokens": _MAX_TOKENS}
-    return (yield from chat(model, turns, params, schema=_SCHEMA, sources=database.documents))
 
 
 def _shown_tables(question: str, database: Database) -> tuple[tuple[Table, ...], list[str]]:
@@ -183,7 +161,7 @@ def _hit(database: Database, statement: str, rows: SqlReply) -> Hit:
     if rows.truncated:
         text += f"\n\nOnly the first {len(rows.rows)} rows are shown; there are more."
     name = f"{DATABASE}{database.options.name}"
-    hit = Hit(
+    return Hit(
         rank=1,
         score=1.0,
         document_id=name,
@@ -194,27 +172,20 @@ def _hit(database: Database, statement: str, rows: SqlReply) -> Hit:
         start=0,
         end=len(text),
         text=text,
+        metadata={
+            "database": database.options.name,
+            "statement": statement,
+            "rows": len(rows.rows),
+            "truncated": rows.truncated,
+        },
     )
-    metadata: dict[str, MetaValue] = {
-        "database": database.options.name,
-        "statement": statement,
-        "rows": len(rows.rows),
-        "truncated": rows.truncated,
-    }
-    return replace(hit, metadata=metadata)
 
 
 def markdown_table(rows: SqlReply) -> str:
     """Columns and rows as a Markdown table; no value can break out of its cell."""
-    lines = [_row(rows.columns), "|" + "---|" * max(1, len(rows.columns))]
-    lines += map(_row, rows.rows)
-    if not rows.rows:
-        lines.append("\n(no rows)")
-    return "\n".join(lines)
-
-
-def _row(values: Sequence[Any]) -> str:
-    return "| " + " | ".join(_cell(value) for value in values) + " |"
+    lines = ["| " + " | ".join(map(_cell, row)) + " |" for row in (rows.columns, *rows.rows)]
+    lines.insert(1, "|" + "---|" * max(1, len(rows.columns)))
+    return "\n".join(lines if rows.rows else [*lines, "\n(no rows)"])
 
 
 def _cell(value: Any) -> str:
@@ -223,3 +194,34 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return json.dumps(value)
     return " ".join(str(value).split()).replace("|", "\\|").replace("```", "'''")
+
+
+def _sheet_hits(hit: Hit, rows: SqlReply, database: Database) -> tuple[Hit, ...]:
+    """The rows of a statement as hits of the documents whose tables it read; the first has them.
+
+    Raises:
+        StatementError: It read no table.
+    """
+    places = {name: (start, end) for name, start, end in rows.read}
+    read = [sheet for sheet in database.sheets if sheet.table.name in places]
+    if not read:
+        raise StatementError("the statement reads no table", hint="select rows of a table")
+    hits = []
+    for rank, sheet in enumerate(read, 1):
+        place = places[sheet.table.name]
+        start, end = place if place[1] else sheet.span
+        also = f"The statement of passage 1 reads this table, too: {sheet.table.name}"
+        own = replace(
+            hit,
+            rank=rank,
+            document_id=sheet.document,
+            chunk_id=f"{sheet.document}:{start}-{end}",
+            source=sheet.source,
+            title=f"{sheet.title or sheet.source}, {sheet.sheet}",
+            page=sheet.page,
+            start=start,
+            end=end,
+            text=hit.text if rank == 1 else also,
+        )
+        hits.append(own)
+    return tuple(hits)
