@@ -200,7 +200,7 @@ def test_a_known_reply_costs_nothing(tmp_path: Path, server: ScriptedServer) -> 
     with Desk(tmp_path, [record(n) for n in range(20)], priced(server)) as desk:
         first = desk.draft(SHORT, plan_of("s:m"))
         again = desk.draft(SHORT, plan_of("s:m"))
-        assert first.usage.cost == pytest.approx(desk.runner.spent)
+        assert first.usage.cost == pytest.approx(desk.runner.budget.spent)
     assert first.usage.calls == 1
     assert first.usage == first.prompts[0].reply_usage == again.prompts[0].reply_usage
     assert again.usage == again.prompts[0].usage == Usage(cost=0.0)
@@ -221,7 +221,7 @@ def test_what_was_written_before_a_budget_stop_is_left(
     server.play(lambda request: own_text(server.count))
     with Desk(tmp_path, [record(n, length="long") for n in range(30)], priced(server)) as desk:
         plan = plan_of("s:m", "s:n", max_tokens=400)
-        desk.runner.set_ceiling(0.2)
+        desk.runner.budget.max_cost = 0.2
         underway = Underway()
         with pytest.raises(BudgetStopped):
             desk.runner.run(draft(LONG, desk.target, plan, underway))
@@ -229,14 +229,14 @@ def test_what_was_written_before_a_budget_stop_is_left(
         assert left is not None
         assert left.partial
         assert 1 <= server.count == len(left.prompts) == left.usage.calls < 6
-        assert left.usage.cost == pytest.approx(desk.runner.spent)
+        assert left.usage.cost == pytest.approx(desk.runner.budget.spent)
         assert [left.prompts[text.prompt].reply for text in left.texts] == [
             text.text for text in left.texts
         ]
         assert left.notes[0] == "stopped before its end: the budget"
         assert "of 3 texts came back before the stop" in left.notes[-1]
         paid = server.count
-        desk.runner.set_ceiling(None)
+        desk.runner.budget.max_cost = None
         whole = desk.draft(LONG, plan)
     assert not whole.partial
     assert whole.usage.calls == server.count - paid == 6 - paid

@@ -235,7 +235,7 @@ def test_what_was_paid_for_before_a_stop_is_kept(tmp_path: Path, server: Scripte
     settings = {"s": ModelSettings(base=server.url, price_in=100.0, price_out=100.0, concurrency=2)}
     plan = plan_of("s:m", per_call=25)
     with Desk(tmp_path, [record(n) for n in range(30)], settings) as desk:
-        desk.runner.set_ceiling(0.6)
+        desk.runner.budget.max_cost = 0.6
         underway = Underway()
         with pytest.raises(BudgetStopped):
             desk.runner.run(draft(MANY, desk.target, plan, underway))
@@ -245,7 +245,7 @@ def test_what_was_paid_for_before_a_stop_is_kept(tmp_path: Path, server: Scripte
         assert 1 <= len(left.prompts) == server.count < 8
         assert len(left.texts) == 25 * len(left.prompts)
         paid = server.count
-        desk.runner.set_ceiling(None)
+        desk.runner.budget.max_cost = None
         whole = desk.draft(MANY, plan)
     assert len(whole.texts) == 200
     assert whole.usage.calls == server.count - paid == 8 - paid

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +16,8 @@ from waiting import when
 
 from ragwright.core import BudgetStopped, FlowError, ModelRefusedError, ModelTimeoutError
 from ragwright.flow import (
+    Budget,
     Chat,
-    ChatReply,
     Flow,
     Job,
     Replies,
@@ -29,7 +27,6 @@ from ragwright.flow import (
     Runs,
     gather,
     run_job,
-    run_jobs,
 )
 
 ONCE = RetryPolicy(attempts=1)
@@ -86,9 +83,9 @@ def test_a_complete_run_is_not_taken_up_again(runs: Runs) -> None:
 
 def test_a_budget_stop_skips_the_rest_and_resume_runs_only_that(runs: Runs) -> None:
     handler = FakeChat(price=1.0)
-    options = RunnerOptions(max_cost=45, longest_reply=10, concurrency=1)
+    options = RunnerOptions(longest_reply=10, concurrency=1)
     texts = [str(i) for i in range(10)]
-    with Runner({Chat: handler}, options) as runner:
+    with Runner({Chat: handler}, options, budget=Budget(45)) as runner:
         summary = run_job(runner, runs, job(*texts, limit=1))
     assert (summary.done, summary.skipped, summary.total) == (4, 6, 10)
     assert isinstance(summary.reason, BudgetStopped)
@@ -147,8 +144,8 @@ def test_errored_rows_stay_settled_without_retry_errors(runs: Runs) -> None:
     handler = refusing("bad")
     texts = ("bad", "b", "c")
     handler.unit_price, handler.costs = 1.0, True
-    options = RunnerOptions(max_cost=15, longest_reply=10, concurrency=1)
-    with Runner({Chat: handler}, options) as runner:
+    options = RunnerOptions(longest_reply=10, concurrency=1)
+    with Runner({Chat: handler}, options, budget=Budget(15)) as runner:
         first = run_job(runner, runs, job(*texts, limit=1))
     assert (first.errored, first.done, first.skipped) == (1, 1, 1)
     with Runner({Chat: handler}) as runner:
@@ -251,79 +248,6 @@ def test_a_flow_that_never_asks_is_a_row_too(runs: Runs) -> None:
     with Runner({Chat: FakeChat()}) as runner:
         summary = run_job(runner, runs, replace(job(), items=[("r", silent)]))
     assert exported(runs, summary.run) == [(0, "r", "done", {"text": "known"})]
-
-
-def test_jobs_run_as_one_stream_and_each_keeps_a_run_of_its_own(runs: Runs) -> None:
-    jobs = [
-        Job("trial", {"trial": n}, [item(t) for t in texts], lambda v: {"text": v})
-        for n, texts in enumerate((("a", "b"), (), ("a", "c", "d"), ("e",)))
-    ]
-    with Runner({Chat: refusing("c")}, RunnerOptions(width=3)) as runner:
-        summaries = list(run_jobs(runner, runs, iter(jobs)))
-    assert [(s.total, s.done, s.errored, s.complete) for s in summaries] == [
-        (2, 2, 0, True),
-        (0, 0, 0, True),
-        (3, 2, 1, True),
-        (1, 1, 0, True),
-    ]
-    assert [[row.id for row in runs.rows(s.run)] for s in summaries] == [
-        ["row a", "row b"],
-        [],
-        ["row a", "row c", "row d"],
-        ["row e"],
-    ]
-    assert all(run.state == "complete" for run in runs.list("trial"))
-
-
-def test_rows_of_the_next_job_begin_before_the_slowest_of_the_last_has_ended(runs: Runs) -> None:
-    release = threading.Event()
-    begun: list[str] = []
-
-    def slow(text: str) -> tuple[str, Callable[[], Flow[str]]]:
-        def make() -> Flow[str]:
-            begun.append(text)
-            return ask(text)
-
-        return f"row {text}", make
-
-    class Held(FakeChat):
-        async def send(self, request: Chat, on_delta: Any = None) -> ChatReply:
-            if prompt(request) == "last":
-                while not release.is_set():
-                    if "next" in begun:
-                        release.set()
-                    await asyncio.sleep(0.001)
-            return await super().send(request, on_delta)
-
-    jobs = [
-        Job("trial", {"trial": n}, [slow(text)], lambda v: {"text": v})
-        for n, text in enumerate(("last", "next"))
-    ]
-    with Runner({Chat: Held(lambda r, n: "fine")}) as runner:
-        summaries = list(run_jobs(runner, runs, jobs))
-    assert release.is_set()
-    assert [s.done for s in summaries] == [1, 1]
-
-
-def test_a_stop_ends_the_jobs_that_were_begun_and_begins_no_other(runs: Runs) -> None:
-    jobs = [
-        Job("trial", {"trial": n}, [item(f"{n} {k}") for k in range(3)], lambda v: {"text": v})
-        for n in range(4)
-    ]
-    chat = FakeChat(lambda r, n: f"re: {prompt(r)}", price=0.1)
-    options = RunnerOptions(max_cost=4.0, width=1, longest_reply=10)
-    with Runner({Chat: chat}, options) as runner:
-        summaries = list(run_jobs(runner, runs, jobs))
-    assert summaries[0].complete
-    assert summaries[-1].skipped
-    assert isinstance(summaries[-1].reason, BudgetStopped)
-    assert len(summaries) < 4
-    assert len(runs.list("trial")) == len(summaries)
-    assert sum(s.done for s in summaries) == 4
-    with Runner({Chat: chat}, RunnerOptions(width=1)) as runner:
-        again = list(run_jobs(runner, runs, jobs))
-    assert [s.done for s in again] == [3] * 4
-    assert [s.resumed for s in again] == [False, True, False, False]
 
 
 def test_a_complete_run_is_taken_as_it_stands_where_that_is_asked_for(runs: Runs) -> None:

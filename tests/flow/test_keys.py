@@ -160,7 +160,7 @@ def test_a_reused_reply_says_so_and_costs_nothing_again(replies: Replies) -> Non
 
     with Runner({Chat: handler}, replies=replies) as runner:
         first, second = runner.run(flow()), runner.run(flow())
-        assert runner.spent == 5
+        assert runner.budget.spent == 5
     assert (first.cached, second.cached) == (False, True)
     assert first.usage == second.usage
     assert replace(first.usage, seconds=0.0) == Usage(1, 10, 10, 5.0)

@@ -29,7 +29,7 @@ def test_each_call_is_noted_for_the_work_that_started_it() -> None:
         with metered(Meter(mine.append)):
             assert list(runner.map([ask_all("a", "b"), ask("c")]))
         runner.run(ask("nobody's"))
-        assert runner.spent == pytest.approx(5 * ONE)
+        assert runner.budget.spent == pytest.approx(5 * ONE)
     assert len(mine) == 3
     assert cost(mine) == pytest.approx(3 * ONE)
     assert cost(others) == pytest.approx(ONE)
@@ -65,7 +65,7 @@ def test_a_call_that_is_cut_off_counts_with_the_most_it_can_cost() -> None:
 
     with Runner({Chat: fake}) as runner:
         asyncio.run(cut(runner))
-        assert runner.spent == pytest.approx(cost(noted))
+        assert runner.budget.spent == pytest.approx(cost(noted))
     assert cost(noted) > ONE
 
 

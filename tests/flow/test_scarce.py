@@ -15,6 +15,7 @@ from flow_fakes import FakeChat, FakeFetch, ask, user
 
 from ragwright.core import StoreFullError, Usage
 from ragwright.flow import (
+    Budget,
     Chat,
     ChatReply,
     Claim,
@@ -264,9 +265,9 @@ def test_a_power_safe_store_waits_for_the_disk(tmp_path: Path, power_safe: bool)
 def test_a_reply_of_unknown_cost_counts_as_the_most_it_could_cost() -> None:
     """This server counts no tokens: nobody knows what a reply did cost."""
     handler = FakeChat(lambda r, n: ChatReply("x", Usage()), price=1.0)
-    with Runner({Chat: handler}, RunnerOptions(max_cost=35, longest_reply=10)) as runner:
+    with Runner({Chat: handler}, RunnerOptions(longest_reply=10), budget=Budget(35)) as runner:
         states = [o.state for o in runner.outcomes((ask(str(i)) for i in range(9)), limit=1)]
-        assert runner.spent == 30
+        assert runner.budget.spent == 30
     assert states.count("done") == len(handler.asked) == 3
 
 
@@ -276,7 +277,7 @@ def test_a_price_that_is_missing_only_afterwards_counts_as_the_worst_case() -> N
             return 10.0 if usage.completion_tokens == 10 else None
 
     handler = Capricious(lambda r, n: ChatReply("x", Usage(1, 3, 3)), price=1.0)
-    with Runner({Chat: handler}, RunnerOptions(max_cost=25, longest_reply=10)) as runner:
+    with Runner({Chat: handler}, RunnerOptions(longest_reply=10), budget=Budget(25)) as runner:
         list(runner.outcomes((ask(str(i)) for i in range(9)), limit=1))
-        assert runner.spent == 20
+        assert runner.budget.spent == 20
     assert len(handler.asked) == 2

@@ -11,7 +11,17 @@ import pytest
 from flow_fakes import FakeChat
 
 from ragwright.core import BudgetStopped, ConfigError, Usage
-from ragwright.flow import Chat, ChatReply, Flow, Message, Runner, RunnerOptions, Spending, chat
+from ragwright.flow import (
+    Budget,
+    Chat,
+    ChatReply,
+    Flow,
+    Message,
+    Runner,
+    RunnerOptions,
+    Spending,
+    chat,
+)
 from ragwright.ledger import Place, SharedPlace
 
 NUMBERS = itertools.count()
@@ -52,7 +62,7 @@ def test_runners_side_by_side_never_spend_more_than_the_day_allows(place: Place)
     def machine(number: int) -> None:
         spending = Spending(place, 61)
         options = RunnerOptions(concurrency=3)
-        with Runner({Chat: handlers[number]}, options, spending=spending) as runner:
+        with Runner({Chat: handlers[number]}, options, budget=Budget(daily=spending)) as runner:
             calls = (limited(f"{number} {at}") for at in range(40))
             found = list(runner.outcomes(calls))
             states.extend(outcome.state for outcome in found)
@@ -76,7 +86,7 @@ def test_what_was_spent_counts_for_whoever_comes_next(place: Place) -> None:
     for number in range(2):
         spending = Spending(place, 25)
         handler = FakeChat(price=1.0)
-        with Runner({Chat: handler}, spending=spending) as runner:
+        with Runner({Chat: handler}, budget=Budget(daily=spending)) as runner:
             outcomes = list(runner.outcomes([limited(f"{number}a"), limited(f"{number}b")]))
         spending.close()
         if number:
@@ -95,7 +105,7 @@ def test_a_killed_call_counts_as_spent_and_a_free_one_costs_nothing(place: Place
     killed.close()
     spending = Spending(place, 100)
     assert spending.today() == 30
-    with Runner({Chat: FakeChat()}, spending=spending) as runner:
+    with Runner({Chat: FakeChat()}, budget=Budget(daily=spending)) as runner:
         assert runner.run(limited("free")) == "re: free"
     assert spending.today() == 30
     spending.close()
@@ -128,7 +138,7 @@ def test_a_model_without_a_price_is_refused(tmp_path: Path) -> None:
     handler = FakeChat(price=1.0)
     handler.unit_price = None
     with (
-        Runner({Chat: handler}, spending=spending) as runner,
+        Runner({Chat: handler}, budget=Budget(daily=spending)) as runner,
         pytest.raises(ConfigError, match="has no price"),
     ):
         runner.run(limited("a"))

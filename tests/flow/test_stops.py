@@ -27,6 +27,7 @@ from ragwright.core import (
     Usage,
 )
 from ragwright.flow import (
+    Budget,
     Chat,
     ChatReply,
     Flow,
@@ -73,9 +74,9 @@ def stubborn(text: str, log: list[str]) -> Flow[str]:
 def test_a_budget_stops_flows_that_catch_every_exception() -> None:
     log: list[str] = []
     handler = FakeChat(price=1.0)
-    with Runner({Chat: handler}, RunnerOptions(max_cost=35)) as runner:
+    with Runner({Chat: handler}, budget=Budget(35)) as runner:
         outcomes = list(runner.outcomes([stubborn("a", log)]))
-        assert runner.spent == 30
+        assert runner.budget.spent == 30
     assert [o.state for o in outcomes] == ["skipped"]
     assert isinstance(outcomes[0].error, BudgetStopped)
     assert log == ["closed"]
@@ -91,8 +92,8 @@ def test_a_flow_that_refuses_to_close_is_skipped_all_the_same() -> None:
         return "never"
 
     handler = FakeChat(price=1.0)
-    options = RunnerOptions(max_cost=25, longest_reply=10)
-    with Runner({Chat: handler}, options) as runner:
+    options = RunnerOptions(longest_reply=10)
+    with Runner({Chat: handler}, options, budget=Budget(25)) as runner:
         outcomes = list(runner.outcomes([clinging()]))
     assert outcomes[0].state == "skipped"
     assert "one more" not in handler.asked
@@ -101,10 +102,10 @@ def test_a_flow_that_refuses_to_close_is_skipped_all_the_same() -> None:
 def test_two_calls_that_together_exceed_the_budget_are_not_both_in_flight() -> None:
     """Both may cost 10 of 15; each costs 2: one after the other both fit."""
     handler = FakeChat(lambda r, n: ChatReply("x", Usage(1, 1, 2)), latency=0.02, price=1.0)
-    with Runner({Chat: handler}, RunnerOptions(max_cost=15)) as runner:
+    with Runner({Chat: handler}, budget=Budget(15)) as runner:
         states = [o.state for o in runner.outcomes([limited("a"), limited("b")])]
         assert states == ["done", "done"]
-        assert runner.spent == 4
+        assert runner.budget.spent == 4
     assert handler.most_in_flight == 1
 
 
@@ -126,7 +127,7 @@ def test_a_call_given_up_while_waiting_for_money_gives_nothing_back_it_did_not_h
         gate.set()
         await asyncio.gather(first, third, return_exceptions=True)
 
-    with Runner({Chat: handler}, RunnerOptions(max_cost=15)) as runner:
+    with Runner({Chat: handler}, budget=Budget(15)) as runner:
         asyncio.run(scenario(runner))
     assert handler.asked == ["a"]
 
@@ -136,11 +137,11 @@ def test_after_a_budget_stop_replies_in_flight_are_kept_and_nothing_more_is_sent
 ) -> None:
     handler = FakeChat(latency=0.05, price=1.0)
     replies = Replies(tmp_path / "replies.db")
-    options = RunnerOptions(max_cost=45, concurrency=4)
-    with Runner({Chat: handler}, options, replies=replies) as runner:
+    options = RunnerOptions(concurrency=4)
+    with Runner({Chat: handler}, options, budget=Budget(45), replies=replies) as runner:
         outcomes = list(runner.outcomes(limited(str(i)) for i in range(50)))
         sent = len(handler.asked)
-        assert runner.spent <= 45
+        assert runner.budget.spent <= 45
     assert sent == len(handler.asked) == 4
     assert all(o.state in {"done", "skipped"} for o in outcomes)
     assert sum(count for _, _, count, *_ in replies.statistics()) == sent
@@ -155,7 +156,7 @@ def test_after_a_budget_stop_replies_in_flight_are_kept_and_nothing_more_is_sent
 def test_a_budget_without_a_price_refuses_before_the_first_call() -> None:
     handler = FakeChat(price=None)
     handler.costs = True
-    with Runner({Chat: handler}, RunnerOptions(max_cost=1)) as runner:
+    with Runner({Chat: handler}, budget=Budget(1)) as runner:
         with pytest.raises(ConfigError, match="price"):
             runner.run(ask("a"))
         outcomes = list(runner.outcomes([ask("a"), ask("b")]))
@@ -166,7 +167,7 @@ def test_a_budget_without_a_price_refuses_before_the_first_call() -> None:
 def test_a_stop_reaches_flows_inside_gathers() -> None:
     log: list[str] = []
     handler = FakeChat(price=1.0)
-    with Runner({Chat: handler}, RunnerOptions(max_cost=25)) as runner:
+    with Runner({Chat: handler}, budget=Budget(25)) as runner:
         flows = [gather([stubborn("a", log), gather([stubborn("b", log)])], settle=True)]
         outcomes: list[Outcome[Any]] = list(runner.outcomes(flows))
     assert [o.state for o in outcomes] == ["skipped"]
@@ -180,7 +181,7 @@ def test_arun_can_be_used_again_after_a_stop() -> None:
             await runner.arun(limited("dear", 100))
         return await runner.arun(limited("cheap", 1))
 
-    with Runner({Chat: FakeChat(price=1.0)}, RunnerOptions(max_cost=20)) as runner:
+    with Runner({Chat: FakeChat(price=1.0)}, budget=Budget(20)) as runner:
         assert asyncio.run(scenario(runner)) == "re: cheap"
 
 
@@ -190,7 +191,7 @@ def test_flows_stopped_together_do_not_share_one_error() -> None:
         return (yield from limited(text, 100))
 
     handler = FakeChat(lambda r, n: ChatReply("x", Usage(1, 1, 1)), latency=0.05, price=1.0)
-    with Runner({Chat: handler}, RunnerOptions(max_cost=5)) as runner:
+    with Runner({Chat: handler}, budget=Budget(5)) as runner:
         outcomes = list(runner.outcomes([dear("a"), dear("b")]))
     assert [o.state for o in outcomes] == ["skipped", "skipped"]
     assert outcomes[0].error is not outcomes[1].error
@@ -380,7 +381,7 @@ def test_a_call_out_of_time_is_an_error_and_counts_as_possibly_billed() -> None:
     with Runner({Chat: handler}, retry=ONCE) as runner:
         with pytest.raises(ModelTimeoutError):
             runner.run(hasty())
-        assert runner.spent == 7  # its worst case
+        assert runner.budget.spent == 7  # its worst case
         assert runner.progress.possibly_billed == 1
 
 
@@ -389,7 +390,7 @@ def test_a_refused_connection_costs_nothing() -> None:
     with Runner({Chat: handler}, retry=ONCE) as runner:
         with pytest.raises(ModelUnavailableError):
             runner.run(ask("a"))
-        assert runner.spent == 0
+        assert runner.budget.spent == 0
         assert runner.progress.possibly_billed == 0
 
 

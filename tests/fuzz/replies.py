@@ -127,7 +127,7 @@ def door(request: Callable[[str], Any], kind: type, check: Callable[[Any], None]
                 server.script = lambda _path, _body: case
                 server.bodies.clear()
                 shown: list[str] = []
-                before = runner.spent
+                before = runner.budget.spent
                 try:
                     check(runner.run(send(request(name), kind), sink=shown.append))
                 except Exception as error:
@@ -135,7 +135,7 @@ def door(request: Callable[[str], Any], kind: type, check: Callable[[Any], None]
                     raise
                 finally:
                     is_clean("".join(shown))
-                    assert runner.spent >= before
+                    assert runner.budget.spent >= before
 
             yield run
 

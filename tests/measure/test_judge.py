@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from judge_fakes import ROW, SETUP, Says, run, shown, verdict
 
 from ragwright.core import MeasureError, ModelRefusedError, PromptTooLongError, RagwrightError, Row
-from ragwright.flow import Chat, ChatReply, Runner, RunnerOptions
+from ragwright.flow import Budget, Chat, ChatReply, Runner
 from ragwright.measure import (
     check_setup,
     flip_rate,
@@ -375,7 +375,7 @@ def test_a_budget_stop_is_no_score() -> None:
     priced = ModelSettings(price_in=1e9, price_out=1e9)
     models = Models({"http://127.0.0.1:9/v1#m": priced})
     handlers = model_handlers(models)
-    with Runner(handlers, RunnerOptions(max_cost=0.01)) as runner:
+    with Runner(handlers, budget=Budget(0.01)) as runner:
         setup = replace(SETUP, model="http://127.0.0.1:9/v1#m")
         (outcome,) = runner.outcomes([score_row(ROW, THREE, setup)])
     assert outcome.state == "skipped"

@@ -16,6 +16,7 @@ from raw_server import Raw, chat_reply, events, raw_server
 
 from ragwright.core import ModelRefusedError, ModelReplyError, RagwrightError
 from ragwright.flow import (
+    Budget,
     Chat,
     ChatReply,
     Message,
@@ -284,9 +285,9 @@ def test_negative_usage_does_not_feed_the_budget() -> None:
     with raw_server(Raw(chat_reply(usage=usage))) as server:
         name = f"{server.url}#m"
         models = Models({name: ModelSettings(price_in=1.0, price_out=1.0)})
-        with Runner(model_handlers(models), RunnerOptions(max_cost=1.0)) as runner:
+        with Runner(model_handlers(models), budget=Budget(1.0)) as runner:
             runner.run(send(Chat(name, (Message("user", "How far?"),)), ChatReply))
-            assert runner.spent > 0
+            assert runner.budget.spent > 0
 
 
 # -- vectors -------------------------------------------------------------------------------

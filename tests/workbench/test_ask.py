@@ -171,8 +171,8 @@ def test_a_daily_budget_holds_for_the_next_command_too(
     assert "daily budget of 1.05" in refused[0].what
     assert len(server.requests) == 61 - len(refused) > 1
     with Workbench.open(folder, Session(("budget.daily_cost=1000",))) as bench:
-        assert bench.project.spending is not None
-        assert 0 < bench.project.spending.today() <= 1.05
+        assert bench.project.budget.daily is not None
+        assert 0 < bench.project.budget.daily.today() <= 1.05
 
 
 def test_two_tenants_never_share_a_reply(make_project: MakeProject, server: ScriptedServer) -> None:

@@ -3,7 +3,7 @@
 from ._context import Outcome, RunnerOptions, TraceEntry
 from ._forecast import Forecast, Range
 from ._handlers import AnyHandler, BatchHandler, Handler, OnDelta, Route, SendHandler
-from ._jobs import Job, RunSummary, run_job, run_jobs
+from ._jobs import Job, RunSummary, run_job
 from ._lanes import Lane, RetryPolicy
 from ._progress import Progress
 from ._replies import Claim, Entry, Replies
@@ -36,7 +36,7 @@ from ._requests import (
 from ._runner import Runner
 from ._runs import Run, RunRow, Runs
 from ._shared_work import SharedWork
-from ._spending import Meter, Spending, metered
+from ._spending import Budget, Meter, Spending, metered
 from ._verbs import (
     Branch,
     Flow,
@@ -69,6 +69,7 @@ __all__ = [
     "AskSystem",
     "BatchHandler",
     "Branch",
+    "Budget",
     "Chat",
     "ChatReply",
     "Claim",
@@ -133,7 +134,6 @@ __all__ = [
     "rerank",
     "run_in_pool",
     "run_job",
-    "run_jobs",
     "search_dense",
     "search_keyword",
     "send",

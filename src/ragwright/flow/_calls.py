@@ -40,7 +40,7 @@ from ._lanes import Lane, RetryPolicy, pushed_back
 from ._progress import Progress
 from ._replies import Claim, Entry, LaneFacts, Replies
 from ._requests import AskSystem, Chat, Complete, Embed, Reply, Request, Rerank
-from ._spending import Budget, Spending, present_meter
+from ._spending import Budget, present_meter
 
 _LEASE_SECONDS = 900.0
 _POLL_SECONDS = 0.1
@@ -117,13 +117,12 @@ class Caller:
         options: RunnerOptions,
         retry: RetryPolicy,
         replies: Replies | None,
-        spending: Spending | None = None,
+        budget: Budget,
     ) -> None:
         self.options = options
         self.retry = retry
         self.replies = replies
-        self.spending = spending
-        self.budget = Budget(options.max_cost)
+        self.budget = budget
         self.progress = Progress()
         self.lanes: dict[str, Lane] = {}
         self.reason: RagwrightError | None = None
@@ -141,11 +140,6 @@ class Caller:
                 limit = min(limit, self.options.jobs)
             lane = self.lanes[name] = Lane(name, max(1, limit))
         return lane
-
-    @property
-    def behind(self) -> bool:
-        """True where requests queue in front of a model."""
-        return any(lane.behind for lane in self.lanes.values())
 
     def facts(self, lane: str) -> LaneFacts:
         """Statistics of a lane's past calls, read once."""
@@ -203,7 +197,7 @@ class Caller:
                     f"there is a daily budget, and the model {lane!r} has no price",
                     hint="set price_in and price_out below `models` in ragwright.yaml",
                 )
-            if self.options.max_cost is not None or self.spending is not None:
+            if self.budget.bounded:
                 raise Stopping(
                     ConfigError(
                         f"a budget is set, but model {lane!r} has no price",
@@ -226,24 +220,29 @@ class Caller:
         lane = self.lane(handler, request)
         if call.known is not None and key is not None:
             return await self._revalidate(handler, request, key, call)
-        hold: _Hold | None = None
-        if key is not None and self.replies is not None:
-            claim = await self._claim(key.text, request, lane)
-            if claim.state == "known":
-                return decode(type(request), claim.body)
-            hold = _Hold(self.replies, key.text, claim.name)
+        if key is None or self.replies is None:
+            return (await self._attempts(handler, request, lane, call))[0]
+        claim = await self._claim(key.text, request, lane)
+        if claim.state == "known":
+            return decode(type(request), claim.body)
+        renewing = asyncio.create_task(self._renew(key.text, claim.name))
         try:
             reply, seconds = await self._attempts(handler, request, lane, call)
-            if key is not None and self.replies is not None:
-                await self._commit(key, request, lane.name, reply, seconds)
+            await self._commit(key, request, lane.name, reply, seconds)
         except BaseException:
-            if hold is not None:
-                hold.release()  # of a reply on disk: does nothing
+            self.replies.release(key.text, claim.name)  # of a reply on disk: does nothing
             raise
         finally:
-            if hold is not None:
-                hold.end()
+            renewing.cancel()
         return reply
+
+    async def _renew(self, key: str, name: str) -> None:
+        """Renew a claim of ours while its call is pending, so that nobody else pays for it."""
+        assert self.replies is not None
+        with suppress(StoreError):  # closed meanwhile: the call gets that error
+            while True:
+                await asyncio.sleep(_LEASE_SECONDS / 3)
+                self.replies.renew(key, name, _LEASE_SECONDS)
 
     async def _revalidate(
         self, handler: SendHandler[Any, Any], request: Request, key: Key, call: Call
@@ -295,27 +294,27 @@ class Caller:
         self, handler: SendHandler[Any, Any], request: Request, lane: Lane, call: Call
     ) -> tuple[Reply, float]:
         await lane.acquire()
-        held = 0.0
-        reserved = ""
-        cost: float | None = 0.0
+        reserved: str | None = None
+        worst = spent = 0.0
         usage = Usage(1)
         loop = asyncio.get_running_loop()
         try:
             while self.options.hold is not None and self.reason is None and self.options.hold():
                 await asyncio.sleep(_HOLD_SECONDS)
             worst = self.worst_cost(handler, lane.name, request)
-            await self._reserve(worst)
-            held = worst
-            reserved = await self._reserve_today(worst)
+            try:
+                reserved = await self.budget.reserve(worst)
+            except (BudgetStopped, StoreFullError, StoreUnreachableError) as error:
+                raise Stopping(error) from error
             if self.reason is not None:  # stopped while waiting: nothing more is sent
                 raise Stopping(self.reason)
-            cost = worst  # until the reply says otherwise, the call may be billed in full
+            spent = worst  # until the reply says otherwise, the call may be billed in full
             started = loop.time()
             try:
                 reply = await self._send(handler, request, lane, call)
             except RagwrightError as error:
                 if not isinstance(error, ModelReplyError | ModelTimeoutError):
-                    cost = 0.0
+                    spent = 0.0
                 # before the place is passed on, or one request too many would go out
                 if pushed_back(error):
                     slow = isinstance(error, ModelTimeoutError)
@@ -327,13 +326,13 @@ class Caller:
             self._learn(lane.name, request, reply, seconds)
             usage = usage_of(reply)
             cost = usage.cost if handler.paid(request) else 0.0
+            spent = worst if cost is None else cost
             return reply, seconds
         finally:
             lane.release()
-            spent = self.budget.settle(held, cost)
-            if self.spending is not None and reserved:
-                self.spending.settle(reserved, spent)
-            self.progress.cost = self.budget.spent
+            if reserved is not None:
+                self.budget.settle(reserved, worst, spent)
+            self.progress.cost += spent
             meter = present_meter()
             if meter is not None and (spent or usage.prompt_tokens or usage.completion_tokens):
                 meter.note(replace(usage, cost=spent))
@@ -414,21 +413,6 @@ class Caller:
         tokens = (usage.prompt_tokens, usage.completion_tokens)
         return with_usage(reply, Usage(1, *tokens, cost, round(seconds, 3)))
 
-    async def _reserve(self, worst: float) -> None:
-        try:
-            await self.budget.reserve(worst)
-        except BudgetStopped as error:
-            raise Stopping(error) from error
-
-    async def _reserve_today(self, worst: float) -> str:
-        """Reserve money of the daily budget; empty without one or for a free call."""
-        if self.spending is None or not worst:
-            return ""
-        try:
-            return await self.spending.reserve(worst)
-        except (BudgetStopped, StoreFullError, StoreUnreachableError) as error:
-            raise Stopping(error) from error
-
     async def _claim(self, key: str, request: Request, lane: Lane) -> Claim:
         """The right to call, or the reply of another process that made the call."""
         assert self.replies is not None
@@ -475,33 +459,6 @@ class Caller:
         sources = (*sources_of(request), *more)
         if sources and self.replies is not None:
             self.replies.add_sources(key.text, sources)
-
-
-class _Hold:
-    """A claim of ours, renewed while its call is pending, so that nobody else pays for it."""
-
-    def __init__(self, replies: Replies, key: str, name: str) -> None:
-        self._replies = replies
-        self._key = key
-        self._name = name
-        self._arm()
-
-    def _arm(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(_LEASE_SECONDS / 3, self._renew)
-
-    def _renew(self) -> None:
-        with suppress(StoreError):  # closed meanwhile: the call gets that error
-            self._replies.renew(self._key, self._name, _LEASE_SECONDS)
-        self._arm()
-
-    def release(self) -> None:
-        """Release the claim."""
-        self._replies.release(self._key, self._name)
-
-    def end(self) -> None:
-        """Stop renewing it."""
-        self._timer.cancel()
 
 
 async def _stored(written: asyncio.Future[Any]) -> Any:

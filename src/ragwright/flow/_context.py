@@ -166,7 +166,6 @@ class RunnerOptions:
             None for no bound: handlers of models end a silent server by themselves.
         reuse: Answer from the reply store; off means every call is made again.
         attempt: Raised to draw new replies instead of the stored ones.
-        max_cost: Most money to spend, None for no bound.
         longest_reply: Tokens a reply may have where ``max_tokens`` is not set (worst case).
         seed: Seed of the jitter between attempts.
         workers: Threads that carry out batches.
@@ -181,7 +180,6 @@ class RunnerOptions:
     timeout: float | None = None
     reuse: bool = True
     attempt: int = 0
-    max_cost: float | None = None
     longest_reply: int = 4096
     seed: int = 0
     workers: int = 4

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
@@ -24,7 +25,7 @@ from ._handlers import AnyHandler, Batcher, BatchHandler, Handler, Route, durabl
 from ._lanes import RetryPolicy
 from ._replies import Replies
 from ._requests import ChatReply, Fetch, Reply, Request, Search
-from ._spending import Spending
+from ._spending import Budget
 from ._verbs import Branch, Flow, Gather, PoolCall, Reading, Step
 
 T = TypeVar("T")
@@ -41,10 +42,10 @@ class Engine:
         options: RunnerOptions,
         retry: RetryPolicy,
         replies: Replies | None,
-        spending: Spending | None = None,
+        budget: Budget,
     ) -> None:
         self.options = options
-        self.caller = Caller(options, retry, replies, spending)
+        self.caller = Caller(options, retry, replies, budget)
         self._keeping = 0
         self._routes = routes
         self._replies = replies
@@ -119,7 +120,7 @@ class Engine:
 
     async def _perform(self, step: Step, context: Context) -> Any:
         if isinstance(step, Gather):
-            return await _Gathering(self, step, context).run()
+            return await self._gather(step, context)
         if isinstance(step, Branch):
             return None if context.scenario is None else context.scenario.branch(step)
         if isinstance(step, Reading):
@@ -135,6 +136,53 @@ class Engine:
         if context.trace is None or (isinstance(step, Search) and step.untraced):
             return await self._request(step, context)
         return await self._traced(step, context, context.trace)
+
+    async def _gather(self, step: Gather, context: Context) -> list[Any]:
+        """Drive child flows side by side: read as they are needed, results in order."""
+        flows, positions = iter(step.flows), itertools.count()
+        results: dict[int, Any] = {}
+        failed: list[int] = []
+
+        def next_flow() -> tuple[int, Flow[Any]] | None:
+            position = next(positions)
+            try:
+                return position, next(flows)
+            except StopIteration:
+                return None
+            except Exception as error:  # the caller's iterable raised: siblings still settle
+                results[position] = error
+                failed.append(position)
+                return None
+
+        async def drive_some(item: tuple[int, Flow[Any]] | None) -> None:
+            while item is not None:
+                position, flow = item
+                try:
+                    results[position] = await self.drive(flow, context)
+                except Exception as error:
+                    results[position] = error
+                    failed.append(position)
+                item = next_flow()
+
+        loop = asyncio.get_running_loop()
+        tasks: list[asyncio.Task[None]] = []
+        while len(tasks) < max(1, step.limit or self.options.width) and (item := next_flow()):
+            tasks.append(loop.create_task(drive_some(item)))
+        try:
+            await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        outcomes = [results[position] for position in sorted(results)]
+        if failed and not step.settle:
+            first = results[min(failed)]
+            raise GatherError(
+                f"{len(failed)} of {len(outcomes)} flows failed; the first: {first}",
+                outcomes=outcomes,
+            ) from first
+        return outcomes
 
     async def _aside(self, work: Callable[[], Any], context: Context) -> Any:
         try:
@@ -461,83 +509,6 @@ class Engine:
         await asyncio.get_running_loop().shutdown_asyncgens()
         if failure is not None:
             raise failure
-
-
-class _Gathering:
-    """Child flows side by side: lazy, in order, at most ``limit`` open at once."""
-
-    def __init__(self, engine: Engine, step: Gather, context: Context) -> None:
-        self._engine = engine
-        self._context = context
-        self._settle = step.settle
-        self._limit = max(1, step.limit or engine.options.width)
-        self._flows: Iterator[Flow[Any]] = iter(step.flows)
-        self._results: list[Any] = []
-        self._failed: dict[int, Exception] = {}
-        self._open: set[asyncio.Task[Any]] = set()
-        self._stopping: Stopping | None = None
-        self._exhausted = False
-        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    async def run(self) -> list[Any]:
-        self._fill()
-        try:
-            await self._ended
-        except asyncio.CancelledError:
-            self._exhausted = True
-            for task in list(self._open):
-                task.cancel()
-            if self._open:
-                await asyncio.wait(list(self._open))
-            raise
-        if self._stopping is not None:
-            raise self._stopping
-        for position, error in self._failed.items():
-            self._results[position] = error
-        if self._failed and not self._settle:
-            first = self._failed[min(self._failed)]
-            raise GatherError(
-                f"{len(self._failed)} of {len(self._results)} flows failed; the first: {first}",
-                outcomes=self._results,
-            ) from first
-        return self._results
-
-    def _fill(self) -> None:
-        loop = asyncio.get_running_loop()
-        while not self._exhausted and len(self._open) < self._limit:
-            position = len(self._results)
-            try:
-                flow = next(self._flows)
-            except StopIteration:
-                self._exhausted = True
-                break
-            except Exception as error:  # the caller's iterable raised: siblings still settle
-                self._exhausted = True
-                self._results.append(None)
-                self._failed[position] = error
-                break
-            self._results.append(None)
-            task = loop.create_task(self._engine.drive(flow, self._context))
-            self._open.add(task)
-            task.add_done_callback(lambda done, at=position: self._child(at, done))  # type: ignore[misc]
-        if self._exhausted and not self._open and not self._ended.done():
-            self._ended.set_result(None)
-
-    def _child(self, position: int, task: asyncio.Task[Any]) -> None:
-        self._open.discard(task)
-        if task.cancelled():  # not by this gather, which does not look at results when it ends
-            self._failed[position] = FlowError("a child flow was cancelled from outside")
-        elif (error := task.exception()) is None:
-            self._results[position] = task.result()
-        elif isinstance(error, Stopping):
-            self._stopping, self._exhausted = error, True
-        elif isinstance(error, Exception):
-            self._failed[position] = error
-        else:
-            self._exhausted = True
-            if not self._ended.done():
-                self._ended.set_exception(error)
-        self._fill()
 
 
 def _stale(request: Request) -> bool:

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..core import FlowError, RagwrightError
@@ -106,82 +105,25 @@ def run_job(runner: Runner, runs: Runs, job: Job[T]) -> RunSummary:
         FlowError: Two rows share an id.
         StoreError: A row could not be written.
     """
-    [summary] = run_jobs(runner, runs, [job])
-    return summary
-
-
-def run_jobs(runner: Runner, runs: Runs, jobs: Iterable[Job[T]]) -> Iterator[RunSummary]:
-    """Run several jobs as one stream of rows, each into its own run; yields as they end.
-
-    The rows of the next job begin while the last ones of the job before are still under way, so
-    that many short jobs keep a server as busy as one long job. Jobs are read lazily, on the
-    caller's thread. After a stop the jobs under way end as ``stopped``, and no other is started.
-
-    Raises what :func:`run_job` raises.
-    """
-    stream = _Stream(runner, runs, iter(jobs))
+    work = _Work(runner, runs, job)
+    flows = (make() for make in work.makers())
+    rows = runner.outcomes(flows, limit=job.limit, scope=job.scope, timeout=job.timeout)
     try:
-        yield from stream.drive()
+        with runner.giving_up(), closing(rows) as outcomes:
+            for outcome in outcomes:
+                work.take(outcome)
+        work.skip_rest()
+        return work.end()
     except KeyboardInterrupt as stop:
-        for work in stream.open:
-            work.skip_rest()
-            stream.end(work)
-        for cut in stream.cut:
-            rows = cut.done + cut.errored
-            stop.add_note(f"{rows} of {cut.total} rows are kept in run {cut.run}")
+        work.skip_rest()
+        summary = work.end()
+        if not summary.complete:
+            kept = summary.done + summary.errored
+            stop.add_note(f"{kept} of {summary.total} rows are kept in run {summary.run}")
         raise
     except BaseException:
         runs.flush()  # finished rows are kept; the runs stay open and can be resumed
         raise
-
-
-class _Stream(Generic[T]):
-    """The rows of several jobs under way, in order."""
-
-    def __init__(self, runner: Runner, runs: Runs, jobs: Iterator[Job[T]]) -> None:
-        self._runner = runner
-        self._runs = runs
-        self._jobs = jobs
-        self._under_way: deque[_Work[T]] = deque()
-        self.open: deque[_Work[T]] = deque()
-        self.cut: list[RunSummary] = []
-
-    def end(self, work: _Work[T]) -> RunSummary:
-        """Close a run; those with skipped rows are remembered."""
-        summary = work.end()
-        if not summary.complete:
-            self.cut.append(summary)
-        return summary
-
-    def drive(self) -> Iterator[RunSummary]:
-        """Run every unfinished row; after a stop the rest is skipped."""
-        first = next(self._jobs, None)
-        if first is None:
-            return
-        runner, job = self._runner, first
-        flows = (make() for make in self._makers(first))
-        rows = runner.outcomes(flows, limit=job.limit, scope=job.scope, timeout=job.timeout)
-        with runner.giving_up(), closing(rows) as outcomes:
-            for outcome in outcomes:
-                self._under_way.popleft().take(outcome)
-                while self.open and self.open[0].ended:
-                    yield self.end(self.open.popleft())
-        while self.open:
-            work = self.open.popleft()
-            if not work.ended:
-                work.skip_rest()
-            yield self.end(work)
-
-    def _makers(self, first: Job[T]) -> Iterator[Maker[T]]:
-        self._runner.progress.begin()
-        for job in chain([first], self._jobs):
-            if (job.limit, job.scope, job.timeout) != (first.limit, first.scope, first.timeout):
-                raise FlowError("jobs that run together share limit, scope and time limit")
-            work = _Work(self._runner, self._runs, job)
-            self.open.append(work)
-            for make in work.makers():
-                self._under_way.append(work)
-                yield make
 
 
 class _Work(Generic[T]):
@@ -202,20 +144,11 @@ class _Work(Generic[T]):
         self._before = runs.states(self._run)
         self._ids: set[str] = set()
         self._under_way: deque[tuple[int, str]] = deque()
-        self._exhausted = False
         self._counts = {"done": 0, "errored": 0, "skipped": 0}
         self._kept = 0
         self._seen = 0
         self._reason: RagwrightError | None = None
-        if not isinstance(job.items, Sized):
-            self._progress.total = None
-        elif self._progress.total is not None:
-            self._progress.total += len(job.items)
-
-    @property
-    def ended(self) -> bool:
-        """True once every row is written."""
-        return self._exhausted and not self._under_way
+        self._progress.begin(len(job.items) if isinstance(job.items, Sized) else None)
 
     def take(self, outcome: Outcome[T]) -> None:
         """Write how the oldest row under way ended."""
@@ -265,7 +198,6 @@ class _Work(Generic[T]):
                 continue
             self._under_way.append((ordinal, row))
             yield make
-        self._exhausted = True
 
     def _write(self, ordinal: int, row: str, outcome: Outcome[T]) -> None:
         body: Mapping[str, Any] = {}

@@ -99,11 +99,6 @@ class Lane:
         self._unreached = 0
         self._probes = 0
 
-    @property
-    def behind(self) -> bool:
-        """True if as many requests wait as may be in flight: more would gain nothing."""
-        return len(self._waiting) >= self.limit
-
     async def acquire(self) -> None:
         """Wait for a place in flight; first come, first served."""
         loop = asyncio.get_running_loop()

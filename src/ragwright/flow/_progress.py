@@ -35,8 +35,8 @@ class Progress:
     """Counters of a runner since it started; readable from any thread.
 
     Attributes:
-        total: Rows of the jobs begun since :meth:`begin`, None where their number is unknown.
-        finished: Rows of these jobs that are done or failed, those of an earlier run included.
+        total: Rows of the job under way, None if their number is unknown.
+        finished: Rows of it that are done or failed, those of an earlier run included.
         kept: Rows among them that an earlier run had finished.
         warnings: Warnings to show during the work; the list only grows.
         awaited: Model -> its calls in flight.
@@ -65,9 +65,9 @@ class Progress:
     _used: set[str] = field(default_factory=set)
     _unused: Counter[str] = field(default_factory=Counter)
 
-    def begin(self) -> None:
-        """Jobs begin: count their rows from zero."""
-        self.total, self.finished, self.kept = 0, 0, 0
+    def begin(self, total: int | None) -> None:
+        """Begin a job: count its rows from zero."""
+        self.total, self.finished, self.kept = total, 0, 0
         self.began = time.monotonic()
 
     @property

@@ -7,7 +7,6 @@ import concurrent.futures
 import copy
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from typing import Any, TypeVar
@@ -22,14 +21,10 @@ from ._lanes import RetryPolicy
 from ._progress import Progress
 from ._replies import Replies
 from ._requests import Reply, Request
-from ._spending import Spending
+from ._spending import Budget
 from ._verbs import Flow
 
 T = TypeVar("T")
-
-_OPENED_A_TURN = 4
-_BREATH = 0.005
-"""Seconds between two flows that are opened while requests of others queue."""
 
 
 class Runner:
@@ -43,7 +38,7 @@ class Runner:
         options: Concurrency, time limits, budget, reuse.
         retry: When and how often to try again.
         replies: Store of paid replies; None stores nothing.
-        spending: Daily budget; None for no bound.
+        budget: What may be spent; None for no bound.
         at_work: Makes a context that is entered while flows run, such as a lock.
     """
 
@@ -54,13 +49,14 @@ class Runner:
         *,
         retry: RetryPolicy | None = None,
         replies: Replies | None = None,
-        spending: Spending | None = None,
+        budget: Budget | None = None,
         at_work: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._at_work = at_work
         self.options = options or RunnerOptions()
         self.replies = replies
-        self._engine = Engine(routes, self.options, retry or RetryPolicy(), replies, spending)
+        self.budget = budget or Budget()
+        self._engine = Engine(routes, self.options, retry or RetryPolicy(), replies, self.budget)
         # a garbage-collected generator may re-enter while it is held
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -78,15 +74,6 @@ class Runner:
     def progress(self) -> Progress:
         """Counters of the work so far; may be read from any thread."""
         return self._engine.caller.progress
-
-    @property
-    def spent(self) -> float:
-        """Money spent so far, calls that may have been billed included."""
-        return self._engine.caller.budget.spent
-
-    def set_ceiling(self, max_cost: float | None) -> None:
-        """Change the most that may be spent, what was spent so far included; from any thread."""
-        self._engine.caller.budget.ceiling = max_cost
 
     def forget_searches(self) -> None:
         """Forget the results of searches that are remembered in memory; from any thread."""
@@ -177,14 +164,15 @@ class Runner:
             StoppedError: The work was stopped.
             KeyboardInterrupt: After Ctrl-C, once what was in flight is kept.
         """
-        self._refuse_own_thread()
-        mapping = _Mapping(self, limit or self.options.width, "", None)
-        with closing(mapping.run(iter(flows))) as outcomes:
+        stopped: Outcome[T] | None = None
+        with closing(self.outcomes(flows, limit=limit)) as outcomes:
             for outcome in outcomes:
-                if mapping.interrupted and outcome.state != "done":
-                    for _ in outcomes:  # ends with Ctrl-C itself
-                        pass
-                yield outcome.unwrap()
+                if outcome.state == "skipped":  # read to the end, which may be Ctrl-C itself
+                    stopped = stopped or outcome
+                elif stopped is None:
+                    yield outcome.unwrap()
+        if stopped is not None:
+            stopped.unwrap()
 
     def outcomes(
         self,
@@ -201,7 +189,9 @@ class Runner:
         Ctrl-C is raised at the end.
         """
         self._refuse_own_thread()
-        return _Mapping(self, limit or self.options.width, scope, timeout).run(iter(flows))
+        mapping = _Mapping(self, limit or self.options.width, scope, timeout)
+        with self._at_work():
+            yield from mapping.run(iter(flows))
 
     @contextmanager
     def giving_up(self) -> Iterator[None]:
@@ -378,17 +368,11 @@ class _Mapping:
         self._ended: dict[int, Outcome[Any]] = {}
         self._news = threading.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._unopened: deque[tuple[int, Flow[Any]]] = deque()
         self._given = 0
         self._taken = 0
         self._stopped = False
-        self.interrupted = False
 
     def run(self, flows: Iterator[Flow[T]]) -> Generator[Outcome[T], None, None]:
-        with self._runner._at_work():
-            yield from self._driven(flows)
-
-    def _driven(self, flows: Iterator[Flow[T]]) -> Generator[Outcome[T], None, None]:
         exhausted = False
         try:
             while True:
@@ -404,13 +388,13 @@ class _Mapping:
                     break
                 self._wait(exhausted)
         except KeyboardInterrupt:
-            self.interrupted = True
             self._runner.interrupt()
             while self._taken < self._given:
                 yield self._take()
             raise
         except BaseException:  # the caller stopped reading, or the iterable of flows raised
-            self._abandon()
+            if not self._runner._closed:  # close open flows, keep the replies in flight
+                self._runner._submit(self._runner._engine.leave(self._tasks))
             raise
         if self._stopped:
             self._runner._drain()
@@ -440,31 +424,7 @@ class _Mapping:
     def _give(self, flow: Flow[Any]) -> None:
         loop = self._runner._started()
         position, self._given = self._given, self._given + 1
-        loop.call_soon_threadsafe(self._queue, loop, position, flow)
-
-    def _queue(self, loop: asyncio.AbstractEventLoop, position: int, flow: Flow[Any]) -> None:
-        self._unopened.append((position, flow))
-        if len(self._unopened) == 1:
-            loop.call_soon(self._open_some, loop)
-
-    def _open_some(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Open a few flows per turn of the loop, and one at a time while requests queue.
-
-        A flow works before its first request (prompts, keys). Opened all at once, they would keep
-        the loop from sending the requests of the first ones and from reading the replies.
-        """
-        stopped = self._runner._engine.reason is not None  # each of them gets it
-        behind = not stopped and self._runner._engine.caller.behind
-        turn = len(self._unopened) if stopped else 1 if behind else _OPENED_A_TURN
-        for _ in range(min(turn, len(self._unopened))):
-            position, flow = self._unopened.popleft()
-            if self.interrupted and not stopped:  # Ctrl-C came before any of them was open
-                flow.close()
-                self._runner.progress.skipped += 1
-            else:
-                self._begin(loop, position, flow)
-        if self._unopened:
-            loop.call_later(_BREATH if behind else 0, self._open_some, loop)
+        loop.call_soon_threadsafe(self._begin, loop, position, flow)
 
     def _begin(self, loop: asyncio.AbstractEventLoop, position: int, flow: Flow[Any]) -> None:
         task = loop.create_task(self._runner._top(flow, self._scope, self._timeout, None, None))
@@ -492,13 +452,3 @@ class _Mapping:
             self._stopped = True
         self._ended[position] = outcome
         self._news.set()
-
-    def _abandon(self) -> None:
-        """Close open flows, keep the replies in flight."""
-        if not self._runner._closed:
-            self._runner._submit(self._leave())
-
-    async def _leave(self) -> None:
-        while self._unopened:
-            self._unopened.popleft()[1].close()
-        await self._runner._engine.leave(self._tasks)

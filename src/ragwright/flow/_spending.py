@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,58 +53,75 @@ def present_meter() -> Meter | None:
 
 
 class Budget:
-    """Worst-case reservations against a ceiling.
+    """What may be spent: by those who share this object, and by everybody in a day.
 
     A call reserves the most it can cost before it is sent and is settled with its real cost.
-    When a reservation does not fit, it waits for calls in flight to settle; when none is in
-    flight and it still does not fit, the work stops. Lives on the runner's loop.
+    If a reservation does not fit, it waits for calls in flight to settle; if none is in flight
+    and it still does not fit, the work stops. Runners on several threads may share one.
 
     Args:
-        ceiling: Most money to spend, None for no bound.
+        max_cost: Most money to spend, None for no bound; may be changed at any time.
+        daily: What all processes may spend in a day, None for no bound.
+
+    Attributes:
+        spent: Money spent so far, calls that may have been billed included.
     """
 
-    def __init__(self, ceiling: float | None) -> None:
-        self.ceiling = ceiling
+    def __init__(self, max_cost: float | None = None, daily: Spending | None = None) -> None:
+        self.max_cost = max_cost
+        self.daily = daily
         self.spent = 0.0
-        self.reserved = 0.0
-        self._settled: list[asyncio.Future[None]] = []
+        self._reserved = 0.0
+        self._lock = threading.Lock()
 
-    async def reserve(self, amount: float) -> None:
-        """Reserve money for a call.
+    @property
+    def bounded(self) -> bool:
+        """True if there is a bound: then a model that costs must have a price."""
+        return self.max_cost is not None or self.daily is not None
+
+    async def reserve(self, amount: float) -> str:
+        """Reserve money for a call; returns the name of the reservation of the day, if any.
 
         Raises:
             BudgetStopped: It does not fit, and nothing in flight could make it fit.
         """
-        if self.ceiling is None:
-            self.reserved += amount
-            return
-        while self.spent + self.reserved + amount > self.ceiling + 1e-12:
-            if self.reserved <= 1e-12:
-                raise BudgetStopped(
-                    f"the budget of {self.ceiling:g} does not cover the next call "
-                    f"(spent {self.spent:.6g}, the call may cost {amount:.6g})",
-                    hint="raise --max-cost and run again: what was paid for is kept",
-                )
-            settled = asyncio.get_running_loop().create_future()
-            self._settled.append(settled)
-            await settled
-        self.reserved += amount
+        while not self._fits(amount):
+            await asyncio.sleep(_WAIT_SECONDS)
+        try:
+            return await self.daily.reserve(amount) if self.daily and amount else ""
+        except BaseException:
+            self.settle("", amount, 0.0)
+            raise
 
-    def settle(self, reserved: float, cost: float | None) -> float:
-        """Replace a reservation by the real cost of the call; returns what counts as spent.
+    def _fits(self, amount: float) -> bool:
+        with self._lock:
+            most = math.inf if self.max_cost is None else self.max_cost
+            if self.spent + self._reserved + amount <= most + 1e-12:
+                self._reserved += amount
+                return True
+            if self._reserved > 1e-12:
+                return False
+            raise BudgetStopped(
+                f"the budget of {most:g} does not cover the next call "
+                f"(spent {self.spent:.6g}, the call may cost {amount:.6g})",
+                hint="raise --max-cost and run again: what was paid for is kept",
+            )
 
-        If the cost is unknown (None), that is the whole reservation.
-        """
-        self.reserved = max(0.0, self.reserved - reserved)
-        spent = reserved if cost is None else cost
-        self.spent += spent
-        waiting, self._settled = self._settled, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-        return spent
+    def settle(self, name: str, amount: float, cost: float) -> None:
+        """Replace a reservation by the real cost of the call."""
+        with self._lock:
+            self._reserved = max(0.0, self._reserved - amount)
+            self.spent += cost
+        if self.daily is not None and name:
+            self.daily.settle(name, cost)
+
+    def close(self) -> None:
+        """Close the database of the day; safe to call twice."""
+        if self.daily is not None:
+            self.daily.close()
 
 
+_WAIT_SECONDS = 0.02
 _DAY = 86_400
 _PAUSE_SECONDS = 0.1
 _PATIENCE_SECONDS = 60.0

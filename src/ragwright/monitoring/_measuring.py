@@ -151,13 +151,13 @@ class _MeasuringPass:
             str(measure): _judge_of_measure(measure, setup) for measure in measures
         }
         self._progress = MeasureReport()
-        self._spent = project.runner.spent
+        self._spent = project.budget.spent
 
     def run(self, most: int | None) -> MeasureReport:
         """Score until nothing waits, the budget of the day is spent, or every attempt fails."""
         scores, remaining = self._outputs.scores, most
         while remaining is None or remaining > 0:
-            if not self._set_ceiling():
+            if not self._set_budget():
                 break
             waiting = scores.waiting(_AT_ONCE if remaining is None else min(_AT_ONCE, remaining))
             if not waiting:
@@ -171,8 +171,8 @@ class _MeasuringPass:
         today, still_waiting = scores.today(), scores.count_waiting()
         return replace(self._progress, waiting=still_waiting, cost=cost, spent_today=today.cost)
 
-    def _set_ceiling(self) -> bool:
-        """Set the ceiling of today's spending; False if nothing may be spent."""
+    def _set_budget(self) -> bool:
+        """Bound today's spending; False if nothing may be spent."""
         budget = measure_options(self._project.settings).daily_budget
         if budget is None:
             return True
@@ -181,8 +181,8 @@ class _MeasuringPass:
             self._stop_for_budget(budget)
             return False
         session = self._project.session.max_cost
-        ceiling = self._project.runner.spent + remaining
-        self._project.runner.set_ceiling(ceiling if session is None else min(ceiling, session))
+        most = self._project.budget.spent + remaining
+        self._project.budget.max_cost = most if session is None else min(most, session)
         return True
 
     def _stop_for_budget(self, budget: float) -> None:
@@ -233,7 +233,7 @@ class _MeasuringPass:
         return score_row(row, measures, self._setup)
 
     def _store_scores(self, scores_by_output: Mapping[str, Sequence[Score]]) -> None:
-        spent = self._project.runner.spent
+        spent = self._project.budget.spent
         cost, self._spent = spent - self._spent, spent
         self._outputs.scores.store(scores_by_output, self._judge_by_measure, cost)
         states = [score.state for of_answer in scores_by_output.values() for score in of_answer]

@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self, TypeVar
 from .. import answer, flow, index, ingest, ledger, models, retrieve
 from ..answer import AskPlan
 from ..core import Document, Persona, StoreDamagedError, load_addition, own_additions
-from ..flow import Message, Replies, Route, Runner, Runs, SharedWork, Spending
+from ..flow import Budget, Message, Replies, Route, Runner, Runs, SharedWork
 from ..index import IndexSpec, Store, Views
 from ..ingest import Chunker
 from ..ledger import Erasures, WorkLock, discard
@@ -99,7 +99,7 @@ class Project:
         """Finish calls in flight, close the store and every variant; safe to call twice."""
         family = self._project_and_variants()
         closed: set[int] = set()
-        for name in ("runner", "views", "store", "replies", "spending", "runs", "shared_work"):
+        for name in ("runner", "views", "store", "replies", "budget", "runs", "shared_work"):
             for member in family:
                 opened = member.__dict__.pop(name, None)
                 if opened is not None and id(opened) not in closed:
@@ -163,26 +163,6 @@ class Project:
         assert isinstance(resource, kind)
         return resource
 
-    def share_budget(self) -> None:
-        """Let this project's runner spend what the others of its budget have left.
-
-        Call it before a runner goes to work after another one has.
-        """
-        bound = self._most_money()
-        if bound is not None:
-            elsewhere = self.spent - self.runner.spent
-            self.runner.set_ceiling(max(0.0, bound - elsewhere))
-
-    def _most_money(self) -> float | None:
-        """Most money that may be spent in this session."""
-        session_limit = self.session.max_cost
-        return self.settings.budget.max_cost if session_limit is None else session_limit
-
-    @property
-    def spent(self) -> float:
-        """Money spent by this project and all its variants."""
-        return sum(runner.spent for runner in self.runners)
-
     @property
     def runners(self) -> tuple[Runner, ...]:
         """The runners that this project and its variants have opened so far, each once."""
@@ -231,15 +211,17 @@ class Project:
         )
 
     @cached_property
-    def spending(self) -> Spending | None:
-        """The daily budget, in the ledger, which may be shared; None without one."""
-        bound = self.settings.budget.daily_cost
-        if bound is None:
-            return None
-        if self._base is not self and self._base.settings.budget.daily_cost == bound:
-            return self._base.spending
+    def budget(self) -> Budget:
+        """What this project and all its variants may spend, in this session and in a day."""
+        if self._base is not self:
+            return self._base.budget
+        options = self.settings.budget
+        max_cost = options.max_cost if self.session.max_cost is None else self.session.max_cost
+        if options.daily_cost is None:
+            return flow.Budget(max_cost)
         place = self.settings.shared.place(self.folder.ledger)
-        return flow.Spending(place, bound, power_safe=self.settings.budget.power_safe)
+        daily = flow.Spending(place, options.daily_cost, power_safe=options.power_safe)
+        return flow.Budget(max_cost, daily)
 
     def clear_replies(self) -> int:
         """Delete every stored reply; how many there were, 0 where their file was damaged."""
@@ -278,7 +260,6 @@ class Project:
         """The runner with a handler for every kind of request."""
         budget = self.settings.budget
         session = self.session
-        bound = self._most_money()
         options = flow.RunnerOptions(
             concurrency=budget.concurrency,
             jobs=1 if session.background else session.jobs,
@@ -286,14 +267,13 @@ class Project:
             timeout=budget.timeout,
             reuse=session.reuse,
             attempt=session.attempt,
-            max_cost=None if bound is None else max(0.0, bound - self.spent),
             seed=session.seed,
         )
         return flow.Runner(
             self.routes(self.views),
             options,
             replies=self.replies,
-            spending=self.spending,
+            budget=self.budget,
             at_work=self._while_requesting,
         )
 

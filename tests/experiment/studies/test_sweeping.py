@@ -276,7 +276,7 @@ def test_one_budget_holds_for_all_families_of_models(
     with Workbench.open(folder, Session(max_cost=6.0)) as bench:
         bench.ingest()
         found = bench.sweep(read_study(bench.project, folder / "s.yaml"))
-        assert bench.project.spent <= 6.0
+        assert bench.project.budget.spent <= 6.0
     assert found.stopped is not None
     assert {trial.state for trial in found.trials} <= {"done", "skipped"}
 

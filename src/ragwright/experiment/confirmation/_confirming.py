@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...core import StoreError, StudyError, TestsetError, counted
-from ...flow import Forecast, Run, RunRow, Runs, run_jobs
+from ...flow import Forecast, Run, RunRow, Runs, run_job
 from ...measure import Comparison, Measure, Selection, parse_measures
 from ...project import CONFIRM, Project, at_work, build_like, configuration_of, keep_configuration
 from ...testsets import Openings, Testset, project_testset
@@ -449,7 +449,7 @@ def run_trials(
         variant = variant_of(project, study, trial)
         build_like(variant, project)
         plan = trial_plan(trial, variant, testset, measures, trial_how(study))
-        [summary] = run_jobs(variant.runner, project.runs, [plan.job])
+        summary = run_job(variant.runner, project.runs, plan.job)
         configuration = configuration_of(variant.folder, variant.settings)
         keep_configuration(project.runs, summary.run, configuration)
         if summary.reason is not None:

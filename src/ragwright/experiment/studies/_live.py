@@ -253,7 +253,7 @@ class Pulse:
             rows=0 if last is None else last.finished,
             of_rows=None if last is None else last.total,
             rate=0.0 if last is None else round(last.rate, 3),
-            spent=round(self._project.spent, 9),
+            spent=round(self._project.budget.spent, 9),
             calls=sum(counter.calls for counter in counters),
             reused=sum(counter.reused for counter in counters),
             prompt_tokens=sum(counter.prompt_tokens for counter in counters),

@@ -19,7 +19,7 @@ from ...core import (
     html_table,
     value_hash,
 )
-from ...flow import Job, RunRow, RunSummary, run_jobs
+from ...flow import Job, RunRow, RunSummary, run_job
 from ...measure import Measure, Selection
 from ...project import (
     SWEEP,
@@ -424,7 +424,6 @@ class _Sweep:
             try:
                 key = project.pair.key
                 if key not in placed and key not in failed:
-                    project.share_budget()
                     build_like(project, self.project)
                     key = project.pair.key  # the length of a server's vectors is only known now
             except StoppedError as error:
@@ -443,7 +442,6 @@ class _Sweep:
     ) -> None:
         if self.stopped is not None or not family:
             return
-        family[0][1].share_budget()
         prepared = [
             trial_plan(trial, project, testset, self.measures, self._evaluating)
             for trial, project in family
@@ -454,10 +452,10 @@ class _Sweep:
         alike: dict[str, list[TrialPlan]] = {}
         for plan in prepared:
             alike.setdefault(value_hash(plan.job.manifest), []).append(plan)
-        groups = list(alike.values())
-        jobs = (group[0].job for group in groups)
-        summaries = run_jobs(family[0][1].runner, self.project.runs, jobs)
-        for group, summary in zip(groups, summaries, strict=False):
+        for group in alike.values():
+            if self.stopped is not None:
+                break
+            summary = run_job(family[0][1].runner, self.project.runs, group[0].job)
             if summary.skipped:
                 self.stopped = self.stopped or summary.reason
             variant = variants[group[0].trial.number]
