@@ -14,8 +14,6 @@ from ragwright.ingest import (
     Chunker,
     ChunkOptions,
     HeadedChunker,
-    _chunkers,
-    _options,
     _token_map,
     check_spans,
     make_chunker,
@@ -435,10 +433,6 @@ def test_an_entry_pattern_gives_one_chunk_a_code() -> None:
     assert len(chunks) == len(codes) + 1
     for code, chunk in zip(codes, chunks[1:], strict=True):
         assert re.findall(r'code:\s*"(\w+)"', chunk.text) == [code]
-
-
-def test_every_unit_that_the_settings_name_has_its_chunker() -> None:
-    assert tuple(_chunkers._KINDS) == _options.KINDS
 
 
 def rows_of(kind: str, count: int) -> str:

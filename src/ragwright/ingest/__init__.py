@@ -1,14 +1,11 @@
 """Readers that turn sources into documents, and chunkers that cut them."""
 
-from ._addresses import Resolve, refusal, resolve
 from ._apart import extract_bytes
-from ._arxiv import ArxivReader
 from ._beir import BeirReader
 from ._chunkers import HeadedChunker, make_chunker
-from ._chunks import check_spans
 from ._encoding import decode
 from ._extract import Attachment, Extract, markdown_headings
-from ._fetch import FetchHandler
+from ._fetch import FetchHandler, Resolve, refusal, resolve
 from ._files import FileReader
 from ._group_options import GroupOptions, GroupRule
 from ._html import parse_html
@@ -34,12 +31,12 @@ from ._seams import (
     RemoteFile,
     SourceFile,
     SuffixReader,
+    check_spans,
     failure_lines,
 )
 from ._sources import default_readers, files_of, guarded, load_reader, pick_reader
 from ._walk import read_bytes
-from ._web import WebReader
-from ._wikipedia import WikipediaReader
+from ._web import ArxivReader, WebReader, WikipediaReader
 from .ocr import ScanProgress, engine_name
 from .parsers import Parser, parser_version
 from .services import LoaderReader, RemoteReader, TableReader

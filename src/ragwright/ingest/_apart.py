@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -26,8 +26,7 @@ from ..core import (
 )
 from ._extract import Extract
 from ._formats import PLAIN, choose, parse_file
-from ._html import readable
-from ._options import SourceOptions
+from ._options import OURS, SourceOptions
 from .ocr import (
     ScannedPage,
     ScanProgress,
@@ -50,14 +49,6 @@ _SPENT = 300_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
-    """A web page to reduce to its main part."""
-
-    where: str
-    html: str
-
-
-@dataclass(frozen=True, slots=True)
 class _File:
     """A file of a known kind; if the kind is empty, the worker detects it.
 
@@ -70,7 +61,6 @@ class _File:
     scans: Mapping[int, ScannedPage] | None = None
 
 
-_Task: TypeAlias = _File | _Page
 _Answer: TypeAlias = tuple[Extract | RagwrightError, bool]
 """The result, and whether the worker kept too much memory."""
 
@@ -132,10 +122,12 @@ def _image(name: str, data: bytes, options: SourceOptions, progress: ScanProgres
 
 def main_part(html: str, where: str, options: SourceOptions) -> Extract:
     """Return the main part of a web page; raises as :func:`extract_bytes`."""
-    return _apart(_Page(where, html), options, ScanProgress())
+    page = _File(where, "html", html.encode(errors="replace"))
+    options = replace(options, main_text=True, encoding="utf-8", parser=OURS)
+    return _apart(page, options, ScanProgress())
 
 
-def _apart(task: _Task, options: SourceOptions, progress: ScanProgress) -> Extract:
+def _apart(task: _File, options: SourceOptions, progress: ScanProgress) -> Extract:
     """Read a document in a worker; ``progress`` names it meanwhile, and its page."""
     code = (
         f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; "
@@ -151,7 +143,7 @@ def _apart(task: _Task, options: SourceOptions, progress: ScanProgress) -> Extra
             partial(setattr, progress, "current"),
         )
     except WorkerEndedError as error:
-        parser = parser_of(options) if isinstance(task, _File) else None
+        parser = parser_of(options)
         called = f"the parser {options.parser!r}" if parser else ""
         if error.reason:
             raise UnsupportedSourceError(
@@ -180,19 +172,19 @@ def serve(plugins: str = "") -> None:
     ``plugins`` is the folder that modules of parsers may be imported from.
     """
     import_plugins_from(plugins)
-    _read(_File("warm.txt", "text", b"warm"), SourceOptions())
+    parse_file("warm.txt", "text", b"warm", SourceOptions())
     before = address_space()
 
-    def answer(request: tuple[_Task, SourceOptions]) -> _Answer:
+    def answer(request: tuple[_File, SourceOptions]) -> _Answer:
         task, options = request
-        parser = parser_of(options) if isinstance(task, _File) else None
-        room = options.max_memory + 3 * len(task.html if isinstance(task, _Page) else task.data)
-        room += parser.room if parser is not None else 0
+        parser = parser_of(options)
+        own = 0 if parser is None else parser.room
+        room = options.max_memory + 3 * len(task.data) + own
         waiting = _WAITS * options.max_seconds if parser is not None else 0.0
         result: Extract | RagwrightError
         try:
             with bounded_work(before and before + room, options.max_seconds, waiting):
-                result = _read(task, options)
+                result = parse_file(task.where, task.kind, task.data, options, task.scans)
         except RagwrightError as error:
             result = error
         except MemoryError:
@@ -201,13 +193,6 @@ def serve(plugins: str = "") -> None:
                 where=task.where,
                 hint="if you trust the file, raise `max_memory`",
             )
-        spent = _SPENT + (parser.room if parser is not None else 0)
-        return result, address_space() > before + spent
+        return result, address_space() > before + _SPENT + own
 
     serve_requests(answer)
-
-
-def _read(task: _Task, options: SourceOptions) -> Extract:
-    if isinstance(task, _Page):
-        return readable(task.html, task.where, main_only=True)
-    return parse_file(task.where, task.kind, task.data, options, task.scans)

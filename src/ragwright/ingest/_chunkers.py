@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -23,11 +21,9 @@ from ..core import (
     load_addition,
 )
 from ..models import Tokenizer
-from ._borders import paragraph_borders, sentence_borders
-from ._chunks import first_character, make_chunks
-from ._options import ChunkOptions, HeadOptions
-from ._seams import Chunker
-from ._token_map import TokenMap, Window
+from ._options import KINDS, ChunkOptions, HeadOptions
+from ._seams import Chunker, first_character, make_chunks
+from ._token_map import TokenMap, paragraph_borders, sentence_borders
 
 _LETTERS_PER_TOKEN = 20
 """A chunk of ``size`` tokens has at most so many characters for each; prose has four to seven."""
@@ -42,22 +38,36 @@ _TABLE = re.compile(
 )
 
 
-class TokenChunker(Chunker):
-    """Cuts into windows of tokens; the base of the other chunkers of this file.
+_SIZES = ("size", "overlap", "slack")
+_READS = {
+    "page": ("subdivide", *_SIZES),
+    "entries": ("pattern", "subdivide", *_SIZES),
+    "whole": (),
+}
+"""Unit -> the settings that its cutting depends on; the others depend on the sizes."""
+
+
+class UnitChunker(Chunker):
+    """Cuts by one of the seven units.
+
+    Windows of tokens; paragraphs or sentences, packed up to the size; or parts of the document
+    (sections, pages, entries), of which those that are cut become packed paragraphs. A document
+    without parts is cut by paragraphs.
 
     Args:
-        options: Settings; ``by`` is not read here.
+        options: Settings.
         tokenizer: Counts tokens: the embedder's own, or the keyword analyzer's words.
     """
-
-    reads: tuple[str, ...] = ("size", "overlap", "slack")
 
     def __init__(self, options: ChunkOptions, tokenizer: Tokenizer) -> None:
         self.options = options
         self.tokenizer = tokenizer
-        settings = {name: getattr(options, name) for name in self.reads}
-        values = ", ".join(f"{name}={canonical_json(v)}" for name, v in settings.items())
+        values = ", ".join(
+            f"{name}={canonical_json(getattr(options, name))}"
+            for name in _READS.get(options.by, _SIZES)
+        )
         self.spec = f"{options.by}/{_RULES}({values}) in {tokenizer.name or 'tokens'}"
+        self._divides = options.by not in _READS or (options.subdivide and options.by != "whole")
 
     def cut(self, document: Document) -> list[Span]:
         """Cut a document into spans; see the class."""
@@ -76,146 +86,48 @@ class TokenChunker(Chunker):
     def _spans(self, document: Document, tokens: TokenMap) -> list[Span]:
         if not document.text:
             return []
-        spans = _without_hollow(self.pieces(document, tokens), tokens)
-        return list(_bounded(spans, document.text, self.most)) if self.most else spans
+        spans = _without_hollow(self._pieces(document, tokens), tokens)
+        most = _LETTERS_PER_TOKEN * self.options.size
+        return list(_bounded(spans, document.text, most)) if self._divides else spans
 
-    @property
-    def most(self) -> int:
-        """Most characters of a chunk; 0 for any number."""
-        return _LETTERS_PER_TOKEN * self.options.size
-
-    def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
+    def _pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
         """Cut a text that is not empty into spans that cover it."""
-        return tokens.windows(Span(0, len(document.text)), self.window(document))
-
-    def window(self, document: Document) -> Window:
-        """Return the sizes of the windows for a document."""
-        options = self.options
-        return Window(options.size, options.overlap, options.slack, document.language)
-
-
-class UnitChunker(TokenChunker):
-    """Packs whole units of the text up to the size; a unit longer than that becomes windows."""
-
-    @abstractmethod
-    def borders(self, text: str, language: str) -> Iterable[int]:
-        """Find the characters at which units other than the first begin."""
-
-    def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
-        """Pack the units of the whole text."""
-        return self.packed(document, tokens, Span(0, len(document.text)))
-
-    def packed(self, document: Document, tokens: TokenMap, span: Span) -> list[Span]:
-        """Pack the units of a part of the text; its ends must split no token."""
-        part = document.text[span.start : span.end]
-        inner = (span.start + at for at in self.borders(part, document.language))
-        units = _units(tokens, span, inner)
-        before = np.searchsorted(tokens.starts, np.asarray(units)).tolist()
-        return _pack(units, before, self.window(document), tokens)
-
-
-class ParagraphChunker(UnitChunker):
-    """Packs paragraphs: runs of lines between blank lines."""
-
-    def borders(self, text: str, language: str) -> Iterable[int]:
-        """Find the ends of blank lines."""
-        return paragraph_borders(text)
-
-
-class SentenceChunker(UnitChunker):
-    """Packs sentences; a blank line ends one as well."""
-
-    def borders(self, text: str, language: str) -> Iterable[int]:
-        """Find the first characters of sentences and of paragraphs."""
-        return [*paragraph_borders(text), *sentence_borders(text, language)]
-
-
-class PartChunker(ParagraphChunker):
-    """Cuts at the document's own borders; without any, by paragraphs."""
-
-    @abstractmethod
-    def parts(self, document: Document) -> list[int]:
-        """Find the positions at which the document's parts begin."""
-
-    def divides(self) -> bool:
-        """Return True if a part longer than the size is cut."""
-        return self.options.subdivide
-
-    def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
-        """Return the parts, whole or cut into packed paragraphs."""
         whole = Span(0, len(document.text))
-        parts = self.parts(document)
-        if not parts:
-            return self.packed(document, tokens, whole)
-        units = _units(tokens, whole, parts)
+        if self.options.by == "whole":
+            return [whole]
+        if self.options.by == "tokens":
+            return tokens.windows(whole, self.options, document.language)
+        starts = self._starts(document)
+        if not starts:
+            return self._pack(document, tokens, whole)
         spans: list[Span] = []
-        for start, end in pairwise(units):
-            part = Span(start, end)
-            if self.divides() and tokens.count(part) > self.options.size:
-                spans += self.packed(document, tokens, part)
-            else:
-                spans.append(part)
+        for part in map(Span, *_ends(tokens, whole, starts)):
+            long = self._divides and tokens.count(part) > self.options.size
+            spans += self._pack(document, tokens, part) if long else [part]
         return spans
 
+    def _starts(self, document: Document) -> list[int]:
+        """Find the positions at which the document's parts begin.
 
-class HeadingChunker(PartChunker):
-    """One chunk per section; one longer than the size is cut by paragraphs.
-
-    A heading whose next line is another heading joins the section that follows.
-    """
-
-    def divides(self) -> bool:
-        """Return True: sections can have any length."""
-        return True
-
-    def parts(self, document: Document) -> list[int]:
-        """Find the starts of sections, except those that directly follow a heading."""
-        starts = sorted({section.span.start for section in document.sections})
-        return [
-            start
-            for last, start in zip([None, *starts], starts, strict=False)
-            if last is None or "\n" in document.text[last:start].strip()
-        ]
-
-
-class PageChunker(PartChunker):
-    """One chunk per page, however long, unless ``subdivide`` is on."""
-
-    reads = ("subdivide", "size", "overlap", "slack")
-
-    @property
-    def most(self) -> int:
-        """Most characters of a page that is cut."""
-        return super().most if self.options.subdivide else 0
-
-    def parts(self, document: Document) -> list[int]:
-        """Find the starts of pages."""
-        return [page.span.start for page in document.pages]
-
-
-class EntryChunker(PartChunker):
-    """One chunk from each match of the pattern to the next, unless ``subdivide`` is on."""
-
-    reads = ("pattern", "subdivide", "size", "overlap", "slack")
-
-    def __init__(self, options: ChunkOptions, tokenizer: Tokenizer) -> None:
-        super().__init__(options, tokenizer)
-        self._pattern = options.entry_pattern()
-
-    @property
-    def most(self) -> int:
-        """Most characters of an entry that is cut."""
-        return super().most if self.options.subdivide else 0
-
-    def parts(self, document: Document) -> list[int]:
-        """Find the starts of matches.
+        A heading whose next line is another heading joins the section that follows.
 
         Raises:
             ChunkError: The pattern took longer than `chunk.pattern_seconds` on this document.
         """
+        if self.options.by == "page":
+            return [page.span.start for page in document.pages]
+        if self.options.by == "headings":
+            starts = sorted({section.span.start for section in document.sections})
+            return [
+                start
+                for last, start in zip([None, *starts], starts, strict=False)
+                if last is None or "\n" in document.text[last:start].strip()
+            ]
+        if self.options.by != "entries":
+            return []
         seconds = self.options.pattern_seconds
         try:
-            matches = self._pattern.finditer(document.text, timeout=seconds)
+            matches = self.options.entry_pattern().finditer(document.text, timeout=seconds)
             return [match.start() for match in matches]
         except TimeoutError as error:
             raise ChunkError(
@@ -226,16 +138,41 @@ class EntryChunker(PartChunker):
                 "chunk.pattern_seconds allows more time",
             ) from error
 
+    def _pack(self, document: Document, tokens: TokenMap, span: Span) -> list[Span]:
+        """Pack the units of a part of the text greedily; a unit longer than that becomes windows.
 
-class WholeChunker(TokenChunker):
-    """One chunk per document."""
+        The ends of the part must split no token.
+        """
+        part = document.text[span.start : span.end]
+        borders = [*paragraph_borders(part)]
+        if self.options.by == "sentences":
+            borders += sentence_borders(part, document.language)
+        units, ends = _ends(tokens, span, [span.start + at for at in borders])
+        units.append(ends[-1])
+        before = [*map(tokens.before, units)]
+        size, spans = self.options.size, []
+        first = done = 0
+        last = len(units) - 1
+        while done < last:
+            end = bisect_right(before, before[first] + size, first, last + 1) - 1
+            if end <= first:  # then nothing overlaps: first is done
+                unit = Span(units[first], units[first + 1])
+                spans += tokens.windows(unit, self.options, document.language)
+                first = done = first + 1
+                continue
+            spans.append(Span(units[first], units[end]))
+            done = end
+            first = self._overlap_start(before, first, end) if end < last else end
+        return spans
 
-    reads = ()
-    most = 0
-
-    def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
-        """Return the whole text as one span."""
-        return [Span(0, len(document.text))]
+    def _overlap_start(self, before: Sequence[int], first: int, end: int) -> int:
+        """Find the first unit of the next chunk: some overlap, and room for a new unit."""
+        start = end
+        room = self.options.size - (before[end + 1] - before[end])
+        most = min(self.options.overlap, room)
+        while start - 1 > first and before[end] - before[start - 1] <= most:
+            start -= 1
+        return start
 
 
 class HeadedChunker(Chunker):
@@ -309,17 +246,6 @@ class HeadedChunker(Chunker):
         return text[: spans[most - 1].end], 0
 
 
-_KINDS: dict[str, Callable[[ChunkOptions, Tokenizer], Chunker]] = {
-    "tokens": TokenChunker,
-    "paragraphs": ParagraphChunker,
-    "sentences": SentenceChunker,
-    "headings": HeadingChunker,
-    "page": PageChunker,
-    "entries": EntryChunker,
-    "whole": WholeChunker,
-}
-
-
 def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
     """Create the chunker that a project's settings name; its chunks have heads.
 
@@ -335,9 +261,8 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
 
 def _cutter(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
     """The chunker without heads."""
-    kind = _KINDS.get(options.by)
-    if kind is not None:
-        return kind(options, tokenizer)
+    if options.by in KINDS:
+        return UnitChunker(options, tokenizer)
     chunker = load_addition("chunkers", options.by, where="chunk.by")
     if callable(chunker) and not isinstance(chunker, Chunker):
         try:
@@ -357,47 +282,12 @@ def _cutter(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
     return chunker
 
 
-def _units(tokens: TokenMap, span: Span, inner: Iterable[int]) -> list[int]:
-    """Return the ends of a span and the borders in it that split no token, ascending."""
-    positions = np.fromiter(inner, np.int64)
+def _ends(tokens: TokenMap, span: Span, inner: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return where pieces of a span begin and end: at the borders in it that split no token."""
+    positions = np.asarray(inner, np.int64)
     inside = positions[(positions > span.start) & (positions < span.end)]
-    return [span.start, *tokens.free_of(inside).tolist(), span.end]
-
-
-def _pack(
-    units: Sequence[int], before: Sequence[int], window: Window, tokens: TokenMap
-) -> list[Span]:
-    """Pack units greedily.
-
-    Args:
-        units: Borders; unit ``i`` is ``units[i]`` to ``units[i + 1]``.
-        before: Tokens in front of each border.
-        window: Size and overlap.
-        tokens: For units longer than the size.
-    """
-    spans: list[Span] = []
-    first = done = 0
-    last = len(units) - 1
-    while done < last:
-        end = bisect_right(before, before[first] + window.size, first, last + 1) - 1
-        if end <= first:  # then nothing overlaps: first is done
-            spans += tokens.windows(Span(units[first], units[first + 1]), window)
-            first = done = first + 1
-            continue
-        spans.append(Span(units[first], units[end]))
-        done = end
-        first = _overlap_start(before, first, end, window) if end < last else end
-    return spans
-
-
-def _overlap_start(before: Sequence[int], first: int, end: int, window: Window) -> int:
-    """Find the first unit of the next chunk: some overlap, and room for at least one new unit."""
-    start = end
-    room = window.size - (before[end + 1] - before[end])
-    most = min(window.overlap, room)
-    while start - 1 > first and before[end] - before[start - 1] <= most:
-        start -= 1
-    return start
+    borders = tokens.free_of(inside).tolist()
+    return [span.start, *borders], [*borders, span.end]
 
 
 def _without_hollow(spans: list[Span], tokens: TokenMap) -> list[Span]:

@@ -13,7 +13,7 @@ from email.message import EmailMessage, MIMEPart
 from ..core import EmptySourceError, MalformedSourceError, RagwrightError, Section
 from ._encoding import decode
 from ._extract import Attachment, Extract
-from ._html import readable
+from ._html import read_html
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date, normalise
 from ._options import SourceOptions
@@ -94,7 +94,7 @@ def _body(
     if not html.strip():
         return plain, ()
     try:
-        page = readable(html, where, main_only=False)
+        page = read_html(html.encode(errors="replace"), where, SourceOptions(encoding="utf-8"))
     except EmptySourceError:
         return plain, ()
     said, shown = set(_WORD.findall(plain)), set(_WORD.findall(page.text))

@@ -15,13 +15,11 @@ from ..core import (
     added,
     load_addition,
 )
-from ._arxiv import ArxivReader
 from ._beir import BeirReader
 from ._files import FileReader
 from ._options import SourceOptions
 from ._seams import Failure, Reader, SourceFile, SuffixReader
-from ._web import WebReader
-from ._wikipedia import WikipediaReader
+from ._web import ArxivReader, WebReader, WikipediaReader
 from .ocr import ScanProgress
 from .parsers import check_parser
 from .services import RemoteReader

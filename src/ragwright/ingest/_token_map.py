@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
-from operator import attrgetter
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Span
-from ..models import Tokenizer
-from ._borders import line_borders, paragraph_borders, sentence_borders
+from ..models import Tokenizer, sentence_spans
+from ._options import ChunkOptions
 
 Positions = NDArray[np.int64]
 Bounds = tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]
@@ -29,19 +27,21 @@ _ROW = re.compile(r"[ ]{0,3}\||\{")
 _LONGEST_ROW = 20_000
 
 _LINE = re.compile(r"\n(?=\S)")
+_PARAGRAPH = re.compile(r"\n(?:[^\S\n]*\n)+")
+_LAST_SPACE = re.compile(r"\s(?=\S*\Z)")
 _SPACE = re.compile(r"(?<=\s)(?=\S)")
 _LOOK = 40
 """Characters on both sides of a tail that a sentence splitter sees: ``Dr.`` and what follows."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Window:
-    """How long windows are: ``size`` and ``overlap`` in tokens, ``slack`` as a share of size."""
+def paragraph_borders(text: str) -> Iterator[int]:
+    """Find the ends of runs of blank lines, ascending; indentation belongs to the next line."""
+    return (match.end() for match in _PARAGRAPH.finditer(text))
 
-    size: int
-    overlap: int
-    slack: float
-    language: str = ""
+
+def sentence_borders(text: str, language: str) -> Iterator[int]:
+    """Find where sentences other than the first begin, ascending."""
+    return (span.start for span in sentence_spans(text, language)[1:])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,8 +99,8 @@ class TokenMap:
         gap = int(self.reach[index - 1]) if index else 0
         if start < gap or (index and start == int(self.starts[index - 1])):
             return None
-        between = self.text[gap:start]
-        return start - (len(between) - len(_up_to_last_space(between))) if between else start
+        space = _LAST_SPACE.search(self.text[gap:start])
+        return gap + space.end() if space else start
 
     def glued(self, index: int) -> bool:
         """Return True if a token continues the word of the token before it."""
@@ -109,7 +109,7 @@ class TokenMap:
             return False
         return self.text[start - 1].isalnum() and self.text[start].isalnum()
 
-    def windows(self, span: Span, window: Window) -> list[Span]:
+    def windows(self, span: Span, options: ChunkOptions, language: str) -> list[Span]:
         """Cut a span into windows.
 
         A window holds at most ``size`` tokens and, but for the last, at least
@@ -120,34 +120,33 @@ class TokenMap:
         shorter, but for one that alone is longer than a window. A window is longer only if
         more than ``size`` tokens share characters that cannot be split.
         """
-        first, last = self.before(span.start), self.before(span.end)
+        first = self.before(span.start)
         windows: list[Span] = []
         start, index, done = span.start, first, first
         while True:
-            end, index_end = self._end(span, index, max(done, index), last, window)
+            end, index_end = self._end(span, index, max(done, index), options, language)
             windows.append(Span(start, end))
             if end == span.end:
                 return windows
-            start, index = self._start(index, index_end, end, window.overlap)
+            start, index = self._start(index, index_end, end, options.overlap)
             done = index_end
 
-    def _end(self, span: Span, index: int, done: int, last: int, window: Window) -> tuple[int, int]:
+    def _end(
+        self, span: Span, index: int, done: int, options: ChunkOptions, language: str
+    ) -> tuple[int, int]:
         """Find the end of the window from token ``index``: a character, and tokens before it."""
-        latest = index + window.size
+        last = self.before(span.end)
+        latest = index + options.size
         if latest >= last:
             return span.end, last
         row = self._row(int(self.starts[latest]))
         if row is not None and self.before(row) > done:
             return row, self.before(row)
-        earliest = max(latest - int(window.size * window.slack), done + 1)
-        position = self._border(earliest, latest, window.language) if window.slack else None
+        earliest = max(latest - int(options.size * options.slack), done + 1)
+        position = self._border(earliest, latest, language) if options.slack else None
         if position is not None:
             return position, self.before(position)
-        for candidate in range(latest, done, -1):
-            position = self.cut(candidate)
-            if position is not None and position > span.start:
-                return position, candidate
-        for candidate in range(latest + 1, last):
+        for candidate in chain(range(latest, done, -1), range(latest + 1, last)):
             position = self.cut(candidate)
             if position is not None and position > span.start:
                 return position, candidate
@@ -164,11 +163,12 @@ class TokenMap:
         """Find the best end of a window with ``earliest`` to ``latest`` tokens before it."""
         low, high = int(self.reach[earliest - 1]), int(self.starts[latest])
         tail = self.text[low:high]
+        lines = (at + 1 for at, character in enumerate(tail) if character == "\n")
         view = max(0, low - _LOOK)
         for offset, borders in (
             (low, paragraph_borders(tail)),
             (view, sentence_borders(self.text[view : high + _LOOK], language)),
-            (low, line_borders(tail)),
+            (low, lines),
         ):
             for border in reversed(list(borders)):
                 position = offset + border
@@ -199,9 +199,6 @@ class TokenMap:
         return fallback or (end, index_end)
 
 
-_START, _END = attrgetter("start"), attrgetter("end")
-
-
 def _bounds(tokenizer: Tokenizer) -> Callable[[str], Bounds]:
     """Return the starts and ends of a tokenizer's spans as arrays.
 
@@ -211,38 +208,12 @@ def _bounds(tokenizer: Tokenizer) -> Callable[[str], Bounds]:
 
     def bounds(text: str) -> Bounds:
         spans = tokenizer.spans(text)
-        starts = np.fromiter(map(_START, spans), np.int64, len(spans))
-        ends = np.fromiter(map(_END, spans), np.int64, len(spans))
-        words = _next_word(text)[starts]
-        return np.where(words < ends, words, starts), ends
+        words = [len(text[span.start : span.end].lstrip()) or span.length for span in spans]
+        starts = [span.end - length for span, length in zip(spans, words, strict=True)]
+        ends = [span.end for span in spans]
+        return np.asarray(starts, np.int64), np.asarray(ends, np.int64)
 
     return bounds
-
-
-def _next_word(text: str) -> Positions:
-    """For each character and the end: position of the next one that is not white space."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    blank = _blank()[np.minimum(codes, _LAST_BLANK + 1)]
-    here = np.arange(len(text) + 1, dtype=np.int64)
-    here[:-1][blank] = len(text)
-    return np.minimum.accumulate(here[::-1])[::-1]
-
-
-@cache
-def _blank() -> NDArray[np.bool_]:
-    return np.array([chr(code).isspace() for code in range(_LAST_BLANK + 2)])
-
-
-_LAST_BLANK = 0x3000
-"""The last white space of Unicode."""
-
-
-def _up_to_last_space(text: str) -> str:
-    """Return a text up to its last white space; the whole text if it has none."""
-    for at in range(len(text), 0, -1):
-        if text[at - 1].isspace():
-            return text[:at]
-    return text
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:

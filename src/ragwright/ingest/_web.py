@@ -1,16 +1,28 @@
-"""Web pages: the main part of HTML; other types by the file readers."""
+"""Sources of the web: pages and files by address, Wikipedia articles, arXiv papers."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from email.message import Message
 from pathlib import PurePosixPath
-from urllib.parse import unquote, urlsplit
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
+from xml.etree import ElementTree
 
-from ..core import Document, RagwrightError, StoppedError
+from ..core import (
+    Document,
+    FetchError,
+    MalformedSourceError,
+    RagwrightError,
+    SourceError,
+    StoppedError,
+)
 from ._apart import extract_bytes, main_part
-from ._extract import Extract
+from ._archive import safe_tree
+from ._extract import Extract, TextBuilder
 from ._html import decode_html
 from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Fetched, Reader
@@ -116,3 +128,338 @@ def _decodes(body: bytes, charset: str) -> bool:
     except (LookupError, UnicodeDecodeError):
         return False
     return True
+
+
+_LANGUAGE = re.compile(r"^(?:[a-z]{2,3}(?:-[a-z]{2,10})*|simple)$")
+_ARTICLE = re.compile(r"^https?://([a-z-]+)\.(?:m\.)?wikipedia\.org/wiki/([^?#]+)", re.IGNORECASE)
+_HEADING = re.compile(r"^(={2,6})\s*(.+?)\s*\1\s*$")
+_LONG = 80
+"""Length from which a line is a paragraph rather than an item of a list."""
+
+
+class WikipediaReader(Reader):
+    """Reads ``wikipedia:Title``, ``wikipedia:fr:Titre`` and addresses of article pages.
+
+    Text comes as the API's plain extract: headings become sections; tables, boxes and
+    references are not part of it. Redirects are followed and named in the metadata; a page
+    that does not exist, or is a disambiguation page, is a failure that says so.
+
+    Args:
+        language: Wikipedia to ask where the source names none.
+        base: Address of a Wikipedia, ``{language}`` in it replaced.
+    """
+
+    name = "wikipedia"
+
+    def __init__(
+        self, language: str = "en", base: str = "https://{language}.wikipedia.org"
+    ) -> None:
+        self.language = language
+        self.base = base.rstrip("/")
+
+    def accepts(self, source: str) -> bool:
+        """True for ``wikipedia:`` and for addresses of articles."""
+        return source.lower().startswith("wikipedia:") or bool(_ARTICLE.match(source.strip()))
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        """Read the article, or say why there is none."""
+        try:
+            language, title = self._parse(source.strip())
+            base = self.base.replace("{language}", language)
+            reply = fetch(f"{base}/w/api.php?{urlencode(_query(title))}")
+            yield _document(_page(reply.body, source), language, base)
+        except StoppedError:
+            raise
+        except RagwrightError as error:
+            yield Failure(source, error)
+
+    def _parse(self, source: str) -> tuple[str, str]:
+        page = _ARTICLE.match(source)
+        if page:
+            return page[1].lower(), unquote(page[2]).replace("_", " ")
+        title = source.partition(":")[2].strip()
+        head, colon, rest = title.partition(":")
+        language = self.language
+        if colon and _LANGUAGE.match(head):
+            language, title = head, rest.strip()
+        if not title:
+            raise SourceError(
+                "no title is named",
+                where=source,
+                hint="write wikipedia:Title or wikipedia:fr:Titre",
+            )
+        return language, title
+
+
+def _query(title: str) -> dict[str, str]:
+    return {
+        "action": "query",
+        "format": "json",
+        "formatversion": "2",
+        "prop": "extracts|info|pageprops|revisions",
+        "explaintext": "1",
+        "exsectionformat": "wiki",
+        "inprop": "url",
+        "ppprop": "disambiguation",
+        "rvprop": "ids|timestamp",
+        "redirects": "1",
+        "titles": title,
+    }
+
+
+def _page(body: bytes, source: str) -> dict[str, Any]:
+    """Return the only page of a reply, with the title it was redirected from.
+
+    Raises:
+        MalformedSourceError: The reply is not the API's.
+        SourceError: The page is missing, cannot exist, or only lists meanings.
+    """
+    try:
+        reply = json.loads(body)
+        if "error" in reply:
+            raise SourceError(
+                f"Wikipedia answered: {reply['error'].get('info') or reply['error']}", where=source
+            )
+        query = reply["query"]
+        page: dict[str, Any] = dict(query["pages"][0])
+        title = str(page["title"])
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise MalformedSourceError(
+            "the reply does not come from Wikipedia's API",
+            where=source,
+            hint="a proxy or login page may have answered instead",
+        ) from error
+    if page.get("missing") or page.get("invalid"):
+        why = page.get("invalidreason") or "Wikipedia has no page with this title"
+        raise SourceError(
+            f"{title!r}: {why}",
+            where=source,
+            hint="titles must match exactly: copy the page's title",
+        )
+    extract = str(page.get("extract") or "").strip()
+    if "disambiguation" in (page.get("pageprops") or {}):
+        lines = [line.strip() for line in extract.split("\n")[1:] if "," in line][:5]
+        raise SourceError(
+            f"{title!r} only lists the meanings of a name",
+            where=source,
+            hint="name one of them: " + "; ".join(lines) if lines else "name the article itself",
+        )
+    if not extract:
+        raise SourceError(f"the page {title!r} has no text", where=source)
+    sources = [r.get("from", "") for r in query.get("redirects", []) if isinstance(r, dict)]
+    page["redirected_from"] = sources[0] if sources else ""
+    return page
+
+
+def _document(page: dict[str, Any], language: str, base: str) -> Document:
+    title = str(page["title"])
+    builder = TextBuilder()
+    for line in str(page["extract"]).split("\n"):
+        heading = _HEADING.match(line.strip())
+        if heading:
+            builder.heading(heading[2], len(heading[1]) - 1)
+        else:
+            builder.add(line, "\n\n" if len(line) > _LONG else "\n")
+    revision = (page.get("revisions") or [{}])[0]
+    metadata = {"revision": revision.get("revid"), "redirected_from": page["redirected_from"]}
+    return Document(
+        id=f"wikipedia:{language}:{title}",
+        source=str(page.get("fullurl") or f"{base}/wiki/{title.replace(' ', '_')}"),
+        text=builder.text(),
+        title=title,
+        language=language.partition("-")[0] if language != "simple" else "en",
+        modified=str(revision.get("timestamp") or page.get("touched") or ""),
+        media_type="text/x-wiki",
+        sections=builder.sections(),
+        metadata={name: value for name, value in metadata.items() if value},
+    )
+
+
+_ID = re.compile(r"^(\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(v\d+)?$")
+_PAPER = re.compile(r"^https?://(?:www\.|export\.)?arxiv\.org/(?:abs|pdf|html)/([^?#]+)", re.I)
+_WITHDRAWN = re.compile(
+    r"^\W*withdrawn\b|\b(?:paper|article|manuscript|submission|preprint|work|it)\b"
+    r"[^.]{0,30}\b(?:been|is|was) withdrawn\b",
+    re.IGNORECASE,
+)
+_NAMES = {"a": "http://www.w3.org/2005/Atom", "x": "http://arxiv.org/schemas/atom"}
+_FIELD = re.compile(r"\b(?:ti|au|abs|co|jr|cat|rn|id|all):")
+_MOST = 100
+
+
+Entry = ElementTree.Element
+"""One paper in the API's feed."""
+
+
+class ArxivReader(Reader):
+    """Reads ``arxiv:2401.01234``, ``arxiv:hep-th/9901001v2``, ``arxiv:query words?max=5``.
+
+    A query finds papers with all its words (fields like ``ti:`` and ``au:`` are passed on),
+    most relevant first. Text and pages come from the PDF; title, authors, categories, DOI
+    and dates from the API. A paper that is missing or withdrawn is a failure.
+
+    Args:
+        options: For reading the PDF.
+        api: Address of the Atom API.
+        site: Address under which ``/pdf/ID`` and ``/abs/ID`` lie.
+    """
+
+    name = "arxiv"
+
+    def __init__(
+        self,
+        options: SourceOptions | None = None,
+        api: str = "https://export.arxiv.org/api/query",
+        site: str = "https://arxiv.org",
+    ) -> None:
+        self.options = options or SourceOptions()
+        self.api = api
+        self.site = site.rstrip("/")
+
+    def accepts(self, source: str) -> bool:
+        """True for ``arxiv:`` and for addresses of papers."""
+        return source.lower().startswith("arxiv:") or bool(_PAPER.match(source.strip()))
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        """Read the papers, each only when the caller gets to it."""
+        try:
+            query, identity = _question(source.strip())
+            feed = fetch(f"{self.api}?{urlencode(query)}").body
+            papers = _papers(feed, source)
+            if not papers:
+                raise SourceError(
+                    f"arXiv has no paper {identity!r}"
+                    if identity
+                    else "arXiv finds no paper for this query",
+                    where=source,
+                    hint="check the id" if identity else "use fewer or other words",
+                )
+        except StoppedError:
+            raise
+        except RagwrightError as error:
+            yield Failure(source, _explained(error, source))
+            return
+        for paper in papers:
+            try:
+                yield from self._paper(paper, source, identity, fetch)
+            except StoppedError:
+                raise
+            except RagwrightError as error:
+                yield Failure(source if identity else f"arxiv:{_paper_id(paper)[0]}", error)
+
+    def _paper(
+        self, paper: Entry, source: str, identity: str, fetch: FetchBytes
+    ) -> Iterator[Document | Failure]:
+        bare, version = _paper_id(paper)
+        name, title = f"{bare}{version}", _text(paper, "a:title")
+        where = f"arxiv:{name}"
+        if _WITHDRAWN.search(_text(paper, "x:comment")) or _WITHDRAWN.search(
+            _text(paper, "a:summary")[:300]
+        ):
+            raise SourceError(
+                f"{title!r} was withdrawn",
+                where=where,
+                hint=f"an earlier version may exist: see {self.site}/abs/{bare}",
+            )
+        try:
+            fetched = fetch(f"{self.site}/pdf/{name}")
+        except FetchError as error:
+            if error.status == 404:
+                raise SourceError(
+                    f"arXiv has no PDF of {title!r}",
+                    where=where,
+                    hint="withdrawn papers and some old ones have none",
+                ) from error
+            raise
+        if sniff(fetched.body) != "pdf":  # a page that asks to wait is not a paper
+            raise MalformedSourceError(
+                "arXiv did not send a PDF",
+                where=fetched.url,
+                hint="it may ask for a pause: try again later, with fewer papers",
+            )
+        file = f"{self.site}/pdf/{name}.pdf"
+        extract = with_text(extract_bytes(file, fetched.body, self.options), file)
+        authors = (_text(author, "a:name") for author in paper.findall("a:author", _NAMES))
+        terms = (c.get("term", "") for c in paper.findall("a:category", _NAMES))
+        metadata = {
+            **extract.metadata,
+            "authors": tuple(filter(None, authors)),
+            "categories": tuple(filter(None, terms)),
+            "doi": _text(paper, "x:doi"),
+            "version": version,
+        }
+        extract = replace(
+            extract,
+            created=_text(paper, "a:published"),
+            modified=_text(paper, "a:updated"),
+            metadata={key: value for key, value in metadata.items() if value},
+        )
+        asked_version = _ID.match(identity) and "v" in identity
+        address = f"{self.site}/abs/{name}"
+        yield extract.document(where if asked_version else f"arxiv:{bare}", address, title)
+        for fault in extract.faults:
+            yield Failure(source, fault, warning=True)
+
+
+def _question(source: str) -> tuple[dict[str, str], str]:
+    """Return the API's parameters, and the id if the source names one."""
+    page = _PAPER.match(source)
+    text = page[1].removesuffix(".pdf").strip("/") if page else source.partition(":")[2].strip()
+    if _ID.match(text):
+        return {"id_list": text, "max_results": "1"}, text
+    words, _, settings = text.partition("?")
+    values = parse_qs(settings)
+    most = values.get("max", ["5"])[0]
+    if (
+        not words.strip()
+        or set(values) - {"max"}
+        or not most.isdigit()
+        or not 1 <= int(most) <= _MOST
+    ):
+        raise SourceError(
+            f"{source!r} names neither a paper nor a query",
+            where=source,
+            hint=f"write arxiv:2401.01234, or arxiv:query words?max=5 (at most {_MOST})",
+        )
+    query = words if _FIELD.search(words) else " AND ".join(f"all:{w}" for w in words.split())
+    return {
+        "search_query": query,
+        "sortBy": "relevance",
+        "sortOrder": "descending",
+        "max_results": most,
+    }, ""
+
+
+def _papers(feed: bytes, source: str) -> list[Entry]:
+    """Parse the entries of a feed; those without a paper (errors, unknown ids) raise."""
+    root = safe_tree(feed, source)
+    if root.tag != f"{{{_NAMES['a']}}}feed":
+        raise MalformedSourceError(
+            "the reply does not come from arXiv's API",
+            where=source,
+            hint="a proxy or login page may have answered instead",
+        )
+    entries = root.findall("a:entry", _NAMES)
+    for entry in entries:
+        if "/api/errors" in _text(entry, "a:id"):
+            raise SourceError(f"arXiv answered: {_text(entry, 'a:summary')}", where=source)
+    return [entry for entry in entries if _paper_id(entry)[0] and _text(entry, "a:title")]
+
+
+def _paper_id(entry: Entry) -> tuple[str, str]:
+    """Return the id of a paper and its version; empty where it is not one of arXiv's."""
+    match = _ID.match(_text(entry, "a:id").partition("/abs/")[2])
+    return (match[1], match[2] or "") if match else ("", "")
+
+
+def _text(element: Entry, path: str) -> str:
+    return " ".join((element.findtext(path, "", _NAMES) or "").split())
+
+
+def _explained(error: RagwrightError, source: str) -> RagwrightError:
+    """Return the error for a refused query: arXiv answers 400 to an impossible id."""
+    if isinstance(error, FetchError) and error.status == 400:
+        return SourceError(
+            "arXiv cannot read this id or query", where=source, hint="check its spelling"
+        )
+    return error

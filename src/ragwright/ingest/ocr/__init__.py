@@ -1,18 +1,19 @@
 """Text recognition (OCR): images and scanned pages become lines with their place."""
 
-from ._documents import (
+from ._engine import Sight, in_reading_order
+from ._pictures import IMAGES
+from ._scans import (
+    ScannedPage,
+    ScanProgress,
     about_scans,
     engine_name,
     faults_of,
     image_extract,
     may_recognise,
     nothing_recognised,
+    recognise,
     with_text,
 )
-from ._engine import Sight
-from ._order import in_reading_order
-from ._pictures import IMAGES
-from ._scans import ScannedPage, ScanProgress, recognise
 
 __all__ = [
     "IMAGES",

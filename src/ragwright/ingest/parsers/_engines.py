@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core import MissingExtraError
-from ._seam import MEDIA_TYPES, Parser
+from ._reading import MEDIA_TYPES, Parser
 
 
 def _suffix(kind: str) -> str:

@@ -25,7 +25,7 @@ from .._language import guess_language
 from .._normalise import clean_metadata, iso_date, normalise
 from .._options import LoaderOptions, SourceOptions
 from .._seams import Failure, FetchBytes, Reader
-from ._arguments import Arguments
+from ._remote import Arguments
 
 _PLACES = ("source", "url", "file_path", "path", "file_name", "id")
 """Metadata that names where a document comes from, the best first."""
