@@ -45,7 +45,7 @@ from ragwright.training import (
     ModelTuneOptions,
     TrainingOptions,
     TuneResult,
-    held_out,
+    compare_held_out,
     tune_embedder,
 )
 
@@ -273,7 +273,7 @@ def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], TuneResul
                 continue
             with Project.open(root, Session((f"retrieve.search={search}",))) as project:
                 for questions, address in named.items():
-                    comparison, _ = held_out(project, use, HoldOut(address, case.measure))
+                    comparison, _ = compare_held_out(project, use, HoldOut(address, case.measure))
                     label = {"dense": "vectors"}.get(search, search)
                     rows.append(row(questions, label, "model", comparison))
     minutes = (time.process_time() - started) / 60

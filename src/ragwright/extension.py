@@ -74,7 +74,7 @@ PART = Part(
         "tune": "Train the embedder or a reranker (needs torch).",
     },
     promoted={
-        "records": "ragwright.drafting:promoted_declarations",
+        "records": "ragwright.drafting:read_promoted_declarations",
     },
     tables={
         "jobs": "ragwright.jobs:JOB_TABLES",

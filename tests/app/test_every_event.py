@@ -16,7 +16,7 @@ from typer.main import get_command
 from ragwright import Workbench
 from ragwright.app import command_line
 from ragwright.project import ProjectFolder
-from ragwright.serve import ServeKey, ServeKeys, audited_routes
+from ragwright.serve import ServeKey, ServeKeys, list_audited_routes
 
 HERE = "prints for the user of the machine, who can read the files of the project"
 WRITES = "works on files of the project, which the user of the machine can read"
@@ -82,7 +82,7 @@ def test_every_command_has_an_event_or_a_reason() -> None:
 
 
 def test_every_route_has_an_event_or_a_reason() -> None:
-    routes = audited_routes()
+    routes = list_audited_routes()
     assert len(routes) > 40
     undecided = [route for route, event in routes.items() if not event]
     assert undecided == [], "name its event in _KINDS of serve/_audit.py, or why it has none"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ragwright.drafting import NearCopy, containment, copies_among, same_template, shares_before
+from ragwright.drafting import NearCopy, compare_templates, containment, copies_among, shares_before
 
 TEXT = "Friend, the clinic on Elm Street closes tonight. Will you chip in $5?"
 
@@ -116,14 +116,14 @@ OTHER = (
 
 
 def test_messages_that_differ_in_amounts_dates_and_names_are_one() -> None:
-    same = same_template([*SAME, *OTHER])
+    same = compare_templates([*SAME, *OTHER])
     assert same[:3, :3].all()
     assert not same[:3, 3:].any()
     assert (same[3:, 3:] == np.eye(3, dtype=bool)).all()
 
 
 def test_capitals_alone_are_no_names() -> None:
-    shouted = same_template(
+    shouted = compare_templates(
         ["GIVE NOW FOR SCHOOLS", "VOTE TODAY FOR HEALTH", "GIVE NOW FOR SCHOOLS"]
     )
     assert shouted.tolist() == [[True, False, True], [False, True, False], [True, False, True]]

@@ -33,10 +33,10 @@ from ragwright.jobs import (
     RunListener,
     RunRequest,
     RunStart,
+    hide_secrets,
     job_faults,
     job_findings,
-    shown_address,
-    without_secrets,
+    mask_address,
 )
 from ragwright.project import ProjectFolder
 
@@ -212,14 +212,14 @@ def test_secrets_are_filled_in_and_found_nowhere(
     ],
 )
 def test_an_address_is_shown_without_what_may_be_secret(address: str, shown: str) -> None:
-    assert shown_address(address) == shown
+    assert mask_address(address) == shown
 
 
 def test_a_secret_is_found_in_every_spelling() -> None:
     text = "a p@ss/word, p%40ss%2Fword, p@ss%2fword and P@SS/WORD"
-    cleaned = without_secrets(text, ["json://h/${PW}"], {"PW": "p@ss/word"})
+    cleaned = hide_secrets(text, ["json://h/${PW}"], {"PW": "p@ss/word"})
     assert cleaned == "a ${PW}, ${PW}, ${PW} and ${PW}"
-    assert without_secrets("an ox", ["json://h/${PW}"], {"PW": "ox"}) == "an ox"
+    assert hide_secrets("an ox", ["json://h/${PW}"], {"PW": "ox"}) == "an ox"
 
 
 def test_faults_of_addresses_and_schedules_are_named_with_their_line(tmp_path: Path) -> None:

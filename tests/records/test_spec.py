@@ -11,11 +11,11 @@ import pytest
 from ragwright.core import PatternError, RagwrightError, RecordsError
 from ragwright.records import (
     RecordsSpec,
+    find_unused_format_faults,
     load_draft_spec,
     load_spec,
     spec_faults,
     unread_files,
-    unused_format_faults,
 )
 
 FILES = {
@@ -372,7 +372,7 @@ def test_a_format_that_is_not_in_use_stops_nothing(tmp_path: Path) -> None:
     folder = written(tmp_path)
     (folder / "text_formats" / "other.yaml").write_text("prompt_variables: [text]\n", "utf-8")
     assert spec_faults(folder, "plain") == []
-    faults = unused_format_faults(folder, load_spec(folder, "plain"))
+    faults = find_unused_format_faults(folder, load_spec(folder, "plain"))
     assert faults
     assert {fault.where for fault in faults} == {"records/text_formats/other.yaml:1"}
 

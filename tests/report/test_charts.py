@@ -18,11 +18,11 @@ from ragwright.report import (
     Report,
     Subject,
     Theme,
+    apply_theme,
     heat,
     heat_span,
     parameter_relations,
     spearman,
-    themed,
 )
 
 
@@ -54,13 +54,13 @@ def test_specs_compile_and_draw() -> None:
 
     for chart in charts(MakeStudy()(8)).values():
         for theme in (LIGHT, DARK):
-            spec = themed(chart.spec, theme, 500)
+            spec = apply_theme(chart.spec, theme, 500)
             assert "@" not in json.dumps({k: v for k, v in spec.items() if k != "data"}).replace(
                 "values", ""
             ), chart.name
             drawn = convert.vegalite_to_vega(spec)
             assert drawn["marks"], chart.name
-    svg = convert.vegalite_to_svg(themed(charts(MakeStudy()(8))["heat"].spec, LIGHT, 500))
+    svg = convert.vegalite_to_svg(apply_theme(charts(MakeStudy()(8))["heat"].spec, LIGHT, 500))
     assert svg.startswith("<svg")
     assert "retrieve.top_k" in svg
 
@@ -124,7 +124,7 @@ def test_a_text_that_looks_like_a_colour_stays_a_text() -> None:
     spec = heat(
         [{"x": "@ink", "y": "@accent", "shade": 0.5, "text": "@bad", "told": ""}], x="", y=""
     )
-    drawn = themed(spec, LIGHT)
+    drawn = apply_theme(spec, LIGHT)
     assert drawn["data"]["values"][0]["text"] == "@bad"
 
 

@@ -28,7 +28,7 @@ from study_subject import (
 
 from ragwright.core import MissingExtraError, Score
 from ragwright.experiment import Ablation, Objective, PartEffect, PartResult, RowResult
-from ragwright.report import Board, Report, Subject, unpacked
+from ragwright.report import Board, Report, Subject, unpack_block
 
 VOID = {"meta", "input", "br", "path", "circle"}
 
@@ -127,7 +127,7 @@ def test_numbers_are_those_of_the_run() -> None:
     data, blocks = embedded_data(document), embedded_blocks(document)
     by_id = {told["id"]: told for told in data["index"]["entries"]}
     for one in subject.entries:
-        scores = unpacked(blocks[by_id[one.id]["scores"]])
+        scores = unpack_block(blocks[by_id[one.id]["scores"]])
         kept = list(one.read(True))
         for at, measure in enumerate(data["measures"]):
             values = [s.value for row in kept for s in row.scores if s.measure == measure]
@@ -198,7 +198,7 @@ def test_one_trial_alone_and_rows_without_made() -> None:
     found, document = outline(one_run([result(at, (0.5, None), made=False) for at in range(4)]))
     assert any(text.startswith(" TokenF1 (0-1) is 0.5000") for text in found.texts)
     [[_, _, block]] = embedded_data(document)["index"]["entries"][0]["rows"]
-    answer, _, _, prompt, made, _ = unpacked(embedded_blocks(document)[block])[0]
+    answer, _, _, prompt, made, _ = unpack_block(embedded_blocks(document)[block])[0]
     assert answer is not None
     assert (prompt, made) == ([], None)
 

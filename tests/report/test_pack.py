@@ -11,14 +11,14 @@ from study_subject import HOSTILE, MEASURES, MakeStudy, entry, result
 
 from ragwright.core import Row, Score
 from ragwright.experiment import RowResult
-from ragwright.report import STATES, Packed, pack_rows, prompt_pieces, unpacked
+from ragwright.report import STATES, Packed, pack_rows, prompt_pieces, unpack_block
 
 
 class Reader:
     """Reads packed rows as the page's script does."""
 
     def __init__(self, packed: Packed) -> None:
-        self.blocks = [unpacked(block) for block in packed.blocks]
+        self.blocks = [unpack_block(block) for block in packed.blocks]
         self.index: Mapping[str, Any] = packed.index
         self.texts: dict[int, str] = {}
         for start, block in packed.index["texts"]:

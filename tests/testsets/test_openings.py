@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragwright.core import TestsetError
-from ragwright.testsets import Opening, Openings, declared_splits, load_testset, rows_fingerprint
+from ragwright.testsets import Opening, Openings, declares_splits, load_testset, rows_fingerprint
 
 
 def written(folder: Path, named: bool = False, documents: int = 30) -> str:
@@ -48,7 +48,7 @@ def test_without_leave_the_confirm_split_stays_closed(tmp_path: Path) -> None:
 
 def test_all_rows_hold_the_confirm_split_where_rows_name_one(tmp_path: Path) -> None:
     address = written(tmp_path, named=True)
-    assert declared_splits(address)
+    assert declares_splits(address)
     with pytest.raises(TestsetError, match="includes the confirm split"):
         load_testset(address)
     log = Openings(tmp_path / "openings.jsonl", purpose="a look", by="ann")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ragwright.core import GoldSpan, Row, TestsetError
-from ragwright.testsets import Testset, current_gold, moved_row, stale_rows
+from ragwright.testsets import Testset, current_gold, move_row, stale_rows
 
 TEXT = "One two three. Four five six. Seven eight."
 
@@ -44,8 +44,8 @@ def test_each_way_to_be_stale_is_told_apart() -> None:
     moved = found[0]
     assert moved.now == GoldSpan("d", 19, 33, "Four five six.")
     assert "19-33" in str(moved)
-    assert moved_row(rows[0], found).reference_spans == (moved.now,)
-    assert moved_row(rows[1], found) is rows[1]
+    assert move_row(rows[0], found).reference_spans == (moved.now,)
+    assert move_row(rows[1], found) is rows[1]
 
 
 def test_moved_rows_are_measured_elsewhere_and_lost_ones_left_out() -> None:

@@ -15,10 +15,10 @@ from ..report import (
     diagnosis_table,
     generators_json,
     generators_table,
-    lost_rows_text,
-    lost_run_rows_text,
     run_diagnosis_json,
     run_diagnosis_table,
+    write_lost_rows,
+    write_lost_run_rows,
 )
 from ..testsets import Testset, project_testset
 from ._console import Console
@@ -113,7 +113,7 @@ def _of_testset(flags: Flags, own: DiagnoseFlags, testset: Testset) -> int:
         console.json(diagnosis_json(diagnosis, run=run.run))
     else:
         text = diagnosis_table(diagnosis, run=run.run, width=console.columns())
-        lost = f"\n\n{lost_rows_text(diagnosis, own.rows)}" if own.rows else ""
+        lost = f"\n\n{write_lost_rows(diagnosis, own.rows)}" if own.rows else ""
         console.result(f"{text}{lost}")
     return console.ended(run, bool(diagnosis.rows))
 
@@ -142,7 +142,7 @@ def _of_run(flags: Flags, own: DiagnoseFlags) -> int:
         console.json(run_diagnosis_json(diagnosis))
     else:
         text = run_diagnosis_table(diagnosis, width=console.columns())
-        lost = f"\n\n{lost_run_rows_text(diagnosis, own.rows)}" if own.rows else ""
+        lost = f"\n\n{write_lost_run_rows(diagnosis, own.rows)}" if own.rows else ""
         console.result(f"{text}{lost}")
     return 0
 

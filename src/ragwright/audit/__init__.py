@@ -7,12 +7,12 @@ from ._auditing import (
     check_audit,
     dismiss,
     forecast_audit,
-    known_audits,
+    list_audits,
+    load_audit,
     read_rules,
     require_kinds,
     run_audit,
     scan_documents,
-    stored_audit,
 )
 from ._options import AuditOptions, check_kinds
 from ._records import (
@@ -23,7 +23,7 @@ from ._records import (
     cut_place,
     finding_body,
     finding_of,
-    ranked_findings,
+    rank_findings,
 )
 
 __all__ = [
@@ -42,11 +42,11 @@ __all__ = [
     "finding_body",
     "finding_of",
     "forecast_audit",
-    "known_audits",
-    "ranked_findings",
+    "list_audits",
+    "load_audit",
+    "rank_findings",
     "read_rules",
     "require_kinds",
     "run_audit",
     "scan_documents",
-    "stored_audit",
 ]

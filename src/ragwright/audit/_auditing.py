@@ -30,7 +30,7 @@ from ._copies import Copies
 from ._damage import Damage
 from ._options import AuditOptions, check_kinds
 from ._pairs import Pairs
-from ._records import KINDS, Audit, Finding, finding_body, finding_of, ranked_findings
+from ._records import KINDS, Audit, Finding, finding_body, finding_of, rank_findings
 from ._references import References
 from ._text import AuditCorpus, lines_of
 
@@ -113,7 +113,7 @@ _SHOWN = 5
 """Places of a finding."""
 
 
-def reached_chunks(
+def find_reached_chunks(
     project: Project, testset: str, depth: int
 ) -> tuple[set[tuple[str, int, int]], int]:
     """Search for every question of a test set, each text once; the chunks found, and how many.
@@ -148,7 +148,7 @@ def out_of_reach(
     project: Project, corpus: AuditCorpus, testset: str, depth: int
 ) -> Iterator[Finding]:
     """Chunks that no question of a test set finds; one finding for each document."""
-    reached, questions = reached_chunks(project, testset, depth)
+    reached, questions = find_reached_chunks(project, testset, depth)
     with project.store.reading(project.pair) as state:
         for document in state.documents():
             missed = [c for c in document.chunks if (document.id, c.start, c.end) not in reached]
@@ -233,7 +233,7 @@ def scan_documents(
 _VERDICTS = ("contradiction", "compatible")
 
 
-def judged_finding(finding: Finding, setup: MeasureSetup) -> Flow[Finding]:
+def judge_finding(finding: Finding, setup: MeasureSetup) -> Flow[Finding]:
     """A candidate with the judge's verdict.
 
     A contradiction is sure then, a compatible pair is not; nor is one without a usable reply, which
@@ -349,7 +349,7 @@ def forecast_audit(project: Project, options: AuditPlan) -> Forecast:
     return project.runner.forecast(make for _, make in work.items)
 
 
-def stored_audit(project: Project, run: str = "latest", *, every: bool = False) -> Audit:
+def load_audit(project: Project, run: str = "latest", *, every: bool = False) -> Audit:
     """A stored audit again, as it is shown: ``latest``, its id or name, or its snapshot.
 
     Raises:
@@ -363,7 +363,7 @@ def stored_audit(project: Project, run: str = "latest", *, every: bool = False) 
     return _shown(project, audit, findings, AuditPlan(every=every), None)
 
 
-def known_audits(project: Project) -> tuple[Run, ...]:
+def list_audits(project: Project) -> tuple[Run, ...]:
     """Stored audits, newest first."""
     return tuple(sorted(project.runs.list(KIND), key=lambda run: run.started, reverse=True))
 
@@ -377,7 +377,7 @@ def dismiss(project: Project, finding: str, reason: str) -> Path:
     if not reason.strip():
         raise ConfigError("a dismissal needs a reason", where="--dismiss", hint="add --why TEXT")
     known: set[str] = set()
-    for run in known_audits(project):
+    for run in list_audits(project):
         known.update(row.id for row in project.runs.rows(run.id))
     if finding not in known:
         raise ConfigError(
@@ -412,7 +412,7 @@ def _audit_work(project: Project, options: AuditPlan, *, search: bool = True) ->
     findings = list(scan.findings)
     if search and "reach" in kinds:
         findings += out_of_reach(project, scan.corpus, options.testset, settings.reach_depth)
-    ranked = ranked_findings(findings)
+    ranked = rank_findings(findings)
     audit = Audit(
         (),
         kinds,
@@ -467,7 +467,7 @@ def _kinds_for(
 def _settled(finding: Finding, setup: MeasureSetup) -> Flow[Finding]:
     """A finding as it is stored: a pair of statements with its verdict, another one as it is."""
     if finding.kind == "contradictions":
-        return (yield from judged_finding(finding, setup))
+        return (yield from judge_finding(finding, setup))
     return finding
 
 
@@ -505,7 +505,7 @@ def _shown(
         notes.append(f"the earlier audit did not look for {missing}: all of these are new")
     return replace(
         audit,
-        findings=ranked_findings(fresh),
+        findings=rank_findings(fresh),
         hidden=len(open_ones) - len(visible),
         dismissed=len(findings) - len(open_ones),
         known=len(visible) - len(fresh),

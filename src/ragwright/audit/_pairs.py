@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ..core import Document
 from ..models import stop_words, words
 from ._records import Finding
-from ._text import AuditCorpus, Brief, DocumentLine, plain_words, statements_of
+from ._text import AuditCorpus, Brief, DocumentLine, statements_of, strip_markdown
 
 _STOP = stop_words("en") | stop_words("de") | stop_words("fr") | stop_words("es")
 _LEAST = 3
@@ -40,7 +40,7 @@ class Pairs:
     def read(self, document: Document, brief: Brief, lines: Sequence[DocumentLine]) -> None:
         """Remember the statements of a document."""
         for start, end, sentence in statements_of(lines, document.language):
-            text = plain_words(sentence)
+            text = strip_markdown(sentence)
             content = frozenset(
                 word for word in words(text.casefold()) if word not in _STOP and len(word) > 1
             )

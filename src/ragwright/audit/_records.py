@@ -127,7 +127,7 @@ def finding_of(body: Mapping[str, Any]) -> Finding:
     return Finding(**{**values, "places": tuple(Place(**place) for place in body["places"])})
 
 
-def ranked_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+def rank_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Findings, each once, in their order."""
     by_id: dict[str, Finding] = {}
     for finding in findings:

@@ -158,7 +158,7 @@ def _continues(line: DocumentLine) -> bool:
     )
 
 
-def plain_words(text: str) -> str:
+def strip_markdown(text: str) -> str:
     """A statement without the marks of Markdown, on one line."""
     return " ".join(_LINK.sub(r"\1", text).replace("*", "").replace("`", "").split())
 

@@ -1,12 +1,12 @@
 """Drafts from records: examples, prompts, replies, checks, and the table of outputs."""
 
-from ._copies import NearCopy, containment, copies_among, same_template, shares_before
-from ._declarations import promoted_declarations
+from ._copies import NearCopy, compare_templates, containment, copies_among, shares_before
+from ._declarations import read_promoted_declarations
 from ._draft import Underway, draft, no_model
 from ._drafting import draft_plan, drafts, forecast_drafts, run_drafts
 from ._feedback import collect_feedback
 from ._find import DraftPlan, Example, Pool, find_pool
-from ._forgetting import forget_document, forget_person, forget_tenant, kept_of, scope_name
+from ._forgetting import count_kept, forget_document, forget_person, forget_tenant, scope_name
 from ._options import Drafting
 from ._records import DraftBatch, DraftPrompt, DraftRequest, DraftText
 from ._saving import origin_of, project_outputs, save_drafts
@@ -78,8 +78,10 @@ __all__ = [
     "Underway",
     "WaitingAnswer",
     "collect_feedback",
+    "compare_templates",
     "containment",
     "copies_among",
+    "count_kept",
     "draft",
     "draft_plan",
     "drafts",
@@ -90,17 +92,15 @@ __all__ = [
     "forget_person",
     "forget_tenant",
     "index_is_behind",
-    "kept_of",
     "moment",
     "no_model",
     "origin_of",
     "output_row",
     "portions",
     "project_outputs",
-    "promoted_declarations",
+    "read_promoted_declarations",
     "record_findings",
     "run_drafts",
-    "same_template",
     "sample_outputs",
     "save_drafts",
     "scope_name",

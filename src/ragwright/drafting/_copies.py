@@ -41,7 +41,7 @@ def containment(text: str, other: str) -> float:
     """
     first, second = sorted((_grams_of_text(text), _grams_of_text(other)), key=len)
     if len(first) < _LEAST:
-        return float(bool(first) and normalised(text) == normalised(other))
+        return float(bool(first) and normalise_case(text) == normalise_case(other))
     return len(first & second) / len(first)
 
 
@@ -67,7 +67,7 @@ def template_of(text: str) -> Counter[str]:
     return Counter(word for word in chosen if not _DATES.fullmatch(word))
 
 
-def same_template(texts: Sequence[str]) -> NDArray[np.bool_]:
+def compare_templates(texts: Sequence[str]) -> NDArray[np.bool_]:
     """Return the pairs of texts that differ in amounts, dates and names; shape (texts, texts)."""
     templates = [template_of(text) for text in texts]
     same = np.eye(len(texts), dtype=np.bool_)
@@ -103,7 +103,7 @@ def shares_before(texts: Sequence[str], first: int = 0) -> Iterator[NDArray[np.f
     An inverted index of n-grams counts the overlaps.
     """
     numbers: dict[str, int] = {}
-    normalised_texts = [normalised(text) for text in texts]
+    normalised_texts = [normalise_case(text) for text in texts]
     grams_of_texts = [
         np.array(
             [numbers.setdefault(gram, len(numbers)) for gram in _grams_of_normalised(text)],
@@ -129,14 +129,14 @@ def shares_before(texts: Sequence[str], first: int = 0) -> Iterator[NDArray[np.f
         yield np.where(least < _LEAST, equal, common / np.maximum(least, 1))
 
 
-def normalised(text: str) -> str:
+def normalise_case(text: str) -> str:
     """Return a text without case, punctuation and runs of blanks (NFKC)."""
     return _SIGNS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
 @lru_cache(maxsize=1024)
 def _grams_of_text(text: str) -> frozenset[str]:
-    return _grams_of_normalised(normalised(text))
+    return _grams_of_normalised(normalise_case(text))
 
 
 def _grams_of_normalised(text: str) -> frozenset[str]:

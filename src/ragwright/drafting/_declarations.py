@@ -32,7 +32,7 @@ def draft_declarations(folder: ProjectFolder, settings: Settings) -> RecordsSpec
     return records.load_draft_spec(folder.frozen / where, name)
 
 
-def promoted_declarations(
+def read_promoted_declarations(
     folder: ProjectFolder, settings: Settings
 ) -> tuple[dict[str, Any], list[str]]:
     """What a promoted configuration contains of record declarations.

@@ -10,7 +10,7 @@ from ..core import ConfigError, RagwrightError, Usage
 from ..flow import Flow, gather, run_in_pool
 from ..retrieve import Target
 from ._copies import copies_among
-from ._find import DraftPlan, Pool, check_biography, find_pool, settled_request
+from ._find import DraftPlan, Pool, check_biography, find_pool, settle_request
 from ._records import DraftBatch, DraftPrompt, DraftRequest, DraftText
 from ._write import DraftJob, Known, Written, partial_results, preview_calls, write_texts
 
@@ -57,7 +57,7 @@ def draft(
         ModelError: Every model failed; with the error of each.
         ConfigError: There is no model.
     """
-    settled = settled_request(request, plan)
+    settled = settle_request(request, plan)
     if not plan.models and not plan.preview:
         raise no_model()
     typed = request.client.strip()

@@ -52,7 +52,7 @@ def run_drafts(project: Project, request: DraftRequest, options: Drafting) -> Dr
     return replace(batch, number=save_drafts(project, batch, options.scope, origin))
 
 
-def with_numbers(options: DraftOptions, drafting: Drafting) -> DraftOptions:
+def set_draft_numbers(options: DraftOptions, drafting: Drafting) -> DraftOptions:
     """Set the numbers of examples and records that a draft requests.
 
     Raises:
@@ -66,7 +66,7 @@ def with_numbers(options: DraftOptions, drafting: Drafting) -> DraftOptions:
 def _settings_of_draft(project: Project, options: Drafting) -> Settings:
     """Return the project's settings with those of one draft."""
     project_answer = project.settings.answer
-    configured = replace(project_answer, draft=with_numbers(project_answer.draft, options))
+    configured = replace(project_answer, draft=set_draft_numbers(project_answer.draft, options))
     return replace(project.settings, answer=configured)
 
 
@@ -124,7 +124,7 @@ def drafts(
         # a misspelt name is reported before other calls are paid for
         project.models.settings_of(model)
     plan = draft_plan(project)
-    plan = replace(plan, options=with_numbers(plan.options, options))
+    plan = replace(plan, options=set_draft_numbers(plan.options, options))
     filters = rights_first(plan.retrieve.filters + options.filters)
     searching = replace(plan.retrieve, filters=filters)
     plan = replace(plan, models=models, preview=options.preview, retrieve=searching)

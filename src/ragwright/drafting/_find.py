@@ -21,7 +21,7 @@ from ..retrieve import (
     similarities,
     word_similarities,
 )
-from ._copies import same_template
+from ._copies import compare_templates
 from ._records import DraftRequest
 from ._wording import read_wording
 
@@ -100,7 +100,7 @@ class Pool:
     similarity: Any = None
 
 
-def settled_request(request: DraftRequest, plan: DraftPlan) -> DraftRequest:
+def settle_request(request: DraftRequest, plan: DraftPlan) -> DraftRequest:
     """Return the request with the client's normalised name and a valid length group.
 
     Raises:
@@ -193,7 +193,7 @@ def fields_of(request: DraftRequest) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def asked_text(request: DraftRequest, plan: DraftPlan) -> str:
+def write_request_text(request: DraftRequest, plan: DraftPlan) -> str:
     """Return the request in the form of records' texts, for the search and the prompt."""
     fields = fields_of(request)
     text = plan.format.request(fields).strip()
@@ -288,7 +288,7 @@ def find_pool(
     return Pool(
         retrieved,
         examples,
-        np.where(same_template(texts), 1.0, np.minimum(similarity_matrix, 0.999)),
+        np.where(compare_templates(texts), 1.0, np.minimum(similarity_matrix, 0.999)),
     )
 
 
@@ -296,7 +296,7 @@ def _search_relaxed(
     request: DraftRequest, target: Target, plan: DraftPlan, options: RetrieveOptions
 ) -> Flow[Retrieved]:
     """Search; a valid length without any record is relaxed beforehand."""
-    query = asked_text(request, plan)
+    query = write_request_text(request, plan)
     try:
         return (yield from retrieve(query, target, options))
     except FilterError as error:

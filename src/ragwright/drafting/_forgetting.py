@@ -135,7 +135,7 @@ def forget_person(project: Project, person: str) -> Mapping[str, int]:
         return _counts_of_person(counts, project.replies.forget(source=source), rows, candidates)
 
 
-def kept_of(project: Project, person: str) -> Mapping[str, int]:
+def count_kept(project: Project, person: str) -> Mapping[str, int]:
     """Count what :func:`forget_person` would delete or rename; nothing is changed.
 
     Raises:

@@ -12,7 +12,7 @@ from ..answer import Window
 from ..core import Mapped, PromptError, guarded, near, read_mapping, render, shipped_mapping
 from ..flow import Message
 from ..retrieve import dissimilar
-from ._find import DraftPlan, Example, Pool, asked_text, biography_of
+from ._find import DraftPlan, Example, Pool, biography_of, write_request_text
 from ._records import DraftRequest
 from ._wording import render_wording
 
@@ -149,7 +149,7 @@ class Frame:
             turns.append(Message("user", render_wording(wording, "example", example_values)))
             turns.append(Message("assistant", self._guarded_text(example.text)))
         request_values = {
-            "request": self._guarded_text(asked_text(request, self.plan)),
+            "request": self._guarded_text(write_request_text(request, self.plan)),
             "length": self._guarded_text(self._length_text(request.length)),
             "headlines": [self._guarded_text(headline) for headline in request.headlines],
             "count": wanted.count,
@@ -224,7 +224,7 @@ def length_words(group: str, plan: DraftPlan) -> str:
     return render_wording(wording, key, {"name": group, "least": least, "under": under})
 
 
-def chosen_examples(
+def choose_examples(
     pool: Pool, plan: DraftPlan, call: int, unlike: bool, used: Container[Shown] = ()
 ) -> tuple[Example, ...]:
     """Choose the examples of a call, in the order they are shown.

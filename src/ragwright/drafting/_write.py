@@ -25,7 +25,7 @@ from ..flow import (
     send,
     sorted_params,
 )
-from ._copies import normalised, shares_before
+from ._copies import normalise_case, shares_before
 from ._find import MOST_TEXTS, DraftPlan, Pool
 from ._prompt import (
     DraftCall,
@@ -33,7 +33,7 @@ from ._prompt import (
     Frame,
     SentPrompt,
     Shown,
-    chosen_examples,
+    choose_examples,
     example_set,
     form_of,
 )
@@ -336,7 +336,7 @@ class _DraftWriter:
 
     def _planned_call(self, number: int, wanted: DraftCall, purpose: DraftPurpose) -> _DraftCall:
         job, frame = self.job, self._frame
-        chosen = chosen_examples(job.pool, job.plan, number, job.single, self._used)
+        chosen = choose_examples(job.pool, job.plan, number, job.single, self._used)
         self._used.add(example_set(chosen))
         composed, left_out = frame.fitted(chosen, wanted)
         if left_out:
@@ -458,7 +458,8 @@ def _sort_texts(calls: Sequence[_FinishedCall]) -> _SortedTexts:
         if text.fault:
             by_quality.faulty.append(text)
         elif (
-            first_prompts.setdefault(normalised(text.text) or text.text, text.prompt) is text.prompt
+            first_prompts.setdefault(normalise_case(text.text) or text.text, text.prompt)
+            is text.prompt
         ):
             by_quality.good.append(text)
         else:

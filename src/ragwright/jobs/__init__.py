@@ -5,7 +5,7 @@ from ._alerts import send_alerts
 from ._history import JobRun, NoticeSent, RunStart, StepRun
 from ._job_tables import JOB_TABLES
 from ._jobs import CheckLine, JobCall, Jobs, ListedJob, job_faults, job_findings
-from ._notices import Notices, NoticeText, shown_address, without_secrets
+from ._notices import Notices, NoticeText, hide_secrets, mask_address
 from ._options import JOBS, JobStep, ProjectJob, project_jobs
 from ._promotion import (
     PromotionGate,
@@ -15,7 +15,7 @@ from ._promotion import (
     promote,
     promote_back,
 )
-from ._runs import Clock, JobRunner, RunListener, RunRequest, run_lines, told_time
+from ._runs import Clock, JobRunner, RunListener, RunRequest, run_lines, write_time
 from ._schedule import Schedule
 from ._server import JobServer
 from ._steps import PROGRAM, StepEnd, StepPlan, run_step
@@ -48,8 +48,10 @@ __all__ = [
     "StepPlan",
     "StepRun",
     "gate_evaluation",
+    "hide_secrets",
     "job_faults",
     "job_findings",
+    "mask_address",
     "project_jobs",
     "promote",
     "promote_back",
@@ -57,7 +59,5 @@ __all__ = [
     "run_lines",
     "run_step",
     "send_alerts",
-    "shown_address",
-    "told_time",
-    "without_secrets",
+    "write_time",
 ]

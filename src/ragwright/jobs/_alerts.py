@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..core import counted
 from ..drafting import OpenDrift, project_outputs
 from ..measure import Watched
-from ..monitoring import DriftReport, MeasureDrift, measure_options, served_drift
+from ..monitoring import DriftReport, MeasureDrift, compare_served, measure_options
 from ..project import Project
 from ._history import NoticeSent
 from ._notices import Notices, NoticeText
@@ -30,7 +30,7 @@ def send_alerts(project: Project, notices: Notices | None = None) -> tuple[Notic
     known = {drift.measure: drift for drift in scores.open_drifts()}
     if not options.notify and not known:
         return ()
-    report, name = served_drift(project), project.folder.root.resolve().name
+    report, name = compare_served(project), project.folder.root.resolve().name
     due = {
         m.measure: _body(m, report, name)
         for m in report.worse

@@ -12,9 +12,9 @@ from ..core import ConfigError, JobError, MissingExtraError, counted, near
 from ..ledger import FileLock, LockHolder
 from ..project import ProjectFolder, load_settings
 from ._history import JobRun, NoticeSent
-from ._notices import Notices, NoticeText, shown_address
+from ._notices import Notices, NoticeText, mask_address
 from ._options import ProjectJob, project_jobs
-from ._runs import Clock, JobRunner, RunListener, RunRequest, next_run, told_time
+from ._runs import Clock, JobRunner, RunListener, RunRequest, next_run, write_time
 from ._schedule import Schedule
 from ._server import JobServer
 
@@ -198,7 +198,7 @@ class Jobs:
         lock = runner.scheduler_lock()
         if not lock.acquire():
             held = lock.holder() or LockHolder()
-            since = f" since {told_time(held.since, 'UTC')}" if held.pid else ""
+            since = f" since {write_time(held.since, 'UTC')}" if held.pid else ""
             raise JobError(
                 f"the jobs are already served by process {held.pid or '?'} on "
                 f"{held.host or '?'}{since}",
@@ -280,7 +280,7 @@ def job_faults(
         for at, address in enumerate(getattr(options.notify, kind)):
             if not notices.unset(address) and (problem := notices.problem(address)):
                 yield ConfigError(
-                    f"{shown_address(address)}: {problem}",
+                    f"{mask_address(address)}: {problem}",
                     where=job.where("notify", kind, str(at)),
                     hint="use an address of Apprise: mailto://, json://, …",
                 )
@@ -312,12 +312,12 @@ def _planned(job: ProjectJob, clock: Clock) -> str:
     at = next_run(job, clock.now())
     if at is None:
         return f"{steps}, by hand only"
-    return f"{steps}, next run {told_time(at, options.timezone)} while `job serve` is running"
+    return f"{steps}, next run {write_time(at, options.timezone)} while `job serve` is running"
 
 
 def _reached(job: ProjectJob, notices: Notices) -> Iterator[JobFinding]:
     for address in job.options.notify.addresses:
-        shown = f"{job.name}: notice to {shown_address(address)}"
+        shown = f"{job.name}: notice to {mask_address(address)}"
         if missing := notices.unset(address):
             yield (
                 "fault",

@@ -41,7 +41,7 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else " " for c in text)
 
 
-def shown_address(address: str) -> str:
+def mask_address(address: str) -> str:
     """Return an address for display: variables by name, kinds, hosts of e-mail and web.
 
     A password in the file (which the settings refuse) would not be shown either.
@@ -58,7 +58,7 @@ def shown_address(address: str) -> str:
     return f"{kind}://{host}"
 
 
-def without_secrets(
+def hide_secrets(
     text: str, addresses: Iterable[str], environ: Mapping[str, str], *, pieces: bool = False
 ) -> str:
     """Replace the values of the variables of addresses in a text by their names.
@@ -93,7 +93,7 @@ class Notices:
 
     def clean(self, text: str, addresses: Iterable[str]) -> str:
         """Remove the values of the variables of addresses from a text."""
-        return without_secrets(text, addresses, self._environ)
+        return hide_secrets(text, addresses, self._environ)
 
     def unset(self, address: str) -> str:
         """Return the first variable of an address that is not set; empty if all are."""
@@ -101,7 +101,7 @@ class Notices:
 
     def send(self, address: str, text: NoticeText) -> NoticeSent:
         """Send one notice; errors are returned in the result, not raised."""
-        shown = shown_address(address)
+        shown = mask_address(address)
         try:
             service = self._service(address)
             # a line break in a subject would start another header
@@ -111,7 +111,7 @@ class Notices:
             reason = error.what
         except Exception as error:  # a fault of a plug-in must not affect the job
             reason = f"{type(error).__name__}: {error}"
-        reason = printable(without_secrets(reason, [address], self._environ, pieces=True))
+        reason = printable(hide_secrets(reason, [address], self._environ, pieces=True))
         return NoticeSent(shown, not reason, reason)
 
     def problem(self, address: str, *, connect: bool = False) -> str:
@@ -135,7 +135,7 @@ class Notices:
             socket.create_connection((host, port), timeout=3).close()
         except OSError as error:
             reason = f"its host cannot be reached: {error.strerror or error}"
-            return without_secrets(reason, [address], self._environ, pieces=True)
+            return hide_secrets(reason, [address], self._environ, pieces=True)
         return ""
 
     def _service(self, address: str) -> Any:
@@ -164,12 +164,12 @@ class Notices:
         except Exception as error:
             raise NoticeError(
                 f"Apprise cannot use this address: {type(error).__name__}",
-                where=shown_address(address),
+                where=mask_address(address),
             ) from error
         if service is None:
             raise NoticeError(
                 "Apprise does not know this address",
-                where=shown_address(address),
+                where=mask_address(address),
                 hint="see its list of services; write for example mailto://, json:// or slack://",
             )
         return service
@@ -179,7 +179,7 @@ class Notices:
         if missing:
             raise NoticeError(
                 f"the environment variable {missing} is not set",
-                where=shown_address(address),
+                where=mask_address(address),
                 hint=f"export {missing}=…",
             )
         _SCRUBBER.filled.update({n: self._environ[n] for n in _VARIABLE.findall(address)})
@@ -203,7 +203,7 @@ class _Scrubber(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrite a record; it is always passed on."""
         names = [f"${{{name}}}" for name in tuple(self.filled)]
-        record.msg = without_secrets(record.getMessage(), names, self.filled, pieces=True)
+        record.msg = hide_secrets(record.getMessage(), names, self.filled, pieces=True)
         record.args = None
         return True
 

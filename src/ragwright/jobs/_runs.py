@@ -26,7 +26,7 @@ from ._history import (
     Trigger,
 )
 from ._job_tables import FORGOTTEN
-from ._notices import Notices, NoticeText, shown_address
+from ._notices import Notices, NoticeText, mask_address
 from ._options import JobStep, ProjectJob
 from ._schedule import Schedule
 from ._steps import PROGRAM, StepEnd, StepPlan, run_step
@@ -133,7 +133,7 @@ class JobRunner:
             return ""
         if not held.pid:
             return f"the job {job.name!r} is running already"
-        since = told_time(held.since, job.options.timezone)
+        since = write_time(held.since, job.options.timezone)
         return (
             f"the job {job.name!r} is running already: {held.what}, "
             f"by process {held.pid} on {held.host}, since {since}"
@@ -149,7 +149,7 @@ class JobRunner:
 
         Returns the runs that need a notice, including the interrupted ones.
         """
-        cut = self.history.cut_off(job.name, owed(job, "cut off"))
+        cut = self.history.cut_off(job.name, list_notice_addresses(job, "cut off"))
         return [self.history.run(n) for n in sorted({*cut, *self.history.owing(job.name)})]
 
     def run(
@@ -216,7 +216,9 @@ class JobRunner:
                 raise
             except OSError as error:  # no process could be started
                 state, reason = "failed", f"the system refuses: {error.strerror or error}"
-            self.history.end(number, self.clock.now(), state, reason, owed(job, state))
+            self.history.end(
+                number, self.clock.now(), state, reason, list_notice_addresses(job, state)
+            )
         run = self.history.run(number)
         listener.say(f"{_ended(run)} after {_seconds(run)}")
         return number
@@ -300,14 +302,14 @@ class JobRunner:
         if (not run.notices and run.id) or not lock.acquire():
             return
         with lock:
-            left = owed(job, run.state)
+            left = list_notice_addresses(job, run.state)
             if run.id:
                 notices = self.history.run(run.id).notices
                 left = [notice.address for notice in notices if notice.reason == OWED]
             text = notice_text(job, run, self._project, self.clock.now())
             for address in _addresses(job, run.state):
-                if shown_address(address) in left:
-                    left.remove(shown_address(address))
+                if mask_address(address) in left:
+                    left.remove(mask_address(address))
                     self._send(address, text, run.id, listener)
 
     def _send(self, address: str, text: NoticeText, run: int, listener: RunListener) -> None:
@@ -337,9 +339,9 @@ class JobRunner:
 _STOPPED = "stopped by hand"
 
 
-def owed(job: ProjectJob, state: JobState) -> list[str]:
+def list_notice_addresses(job: ProjectJob, state: JobState) -> list[str]:
     """Return the addresses, in display form, for a run with this result."""
-    return [shown_address(address) for address in _addresses(job, state)]
+    return [mask_address(address) for address in _addresses(job, state)]
 
 
 def _addresses(job: ProjectJob, state: JobState) -> tuple[str, ...]:
@@ -349,7 +351,7 @@ def _addresses(job: ProjectJob, state: JobState) -> tuple[str, ...]:
     return notify.success if state == "succeeded" else notify.failure
 
 
-def told_time(at: float, timezone: str) -> str:
+def write_time(at: float, timezone: str) -> str:
     """Write a moment in a time zone as text."""
     return datetime.fromtimestamp(at, ZoneInfo(timezone)).strftime("%a %Y-%m-%d %H:%M:%S %Z")
 
@@ -367,7 +369,7 @@ def notice_text(job: ProjectJob, run: JobRun, project: ProjectFolder, now: float
     root = project.root.resolve()
     lines = [f"job      {job.name}", f"project  {root.name} ({root})", *run_lines(run)]
     if (due := next_run(job, now)) is not None:
-        lines += ["", f"next run {told_time(due, job.options.timezone)}"]
+        lines += ["", f"next run {write_time(due, job.options.timezone)}"]
     subject = f"ragwright: {job.name} {run.state} ({root.name})"
     return NoticeText(subject, "\n".join(lines), run.state == "succeeded")
 
@@ -377,7 +379,7 @@ def run_lines(run: JobRun) -> list[str]:
     lines = [
         f"result   {_ended(run)}",
         f"trigger  {run.start.trigger}",
-        f"started  {told_time(run.start.started, run.start.timezone)}",
+        f"started  {write_time(run.start.started, run.start.timezone)}",
         f"took     {_seconds(run)}",
     ]
     if run.attempts > 1:

@@ -18,7 +18,7 @@ from ..core import RagwrightError, StoreError
 from ..ledger import FileLock
 from ._history import JobRun, JobState, RunStart, Trigger
 from ._options import ProjectJob
-from ._runs import JobRunner, RunListener, RunRequest, owed, told_time
+from ._runs import JobRunner, RunListener, RunRequest, list_notice_addresses, write_time
 from ._schedule import Schedule
 
 IN_TIME = 60.0
@@ -145,7 +145,7 @@ class JobServer:
         self._read, self._timers = None, timers
         for timer in timers.values():
             self._settle(timer.job)
-            self._event(timer.job, f"next run {told_time(timer.due, timer.job.options.timezone)}")
+            self._event(timer.job, f"next run {write_time(timer.due, timer.job.options.timezone)}")
         if not timers:
             self._log("no job has a schedule now")
 
@@ -198,9 +198,11 @@ class JobServer:
         state, reason = why
         start = RunStart(job.name, trigger, self._runner.clock.now(), due)
         start = replace(start, timezone=job.options.timezone)
-        addresses = owed(job, state) if state == "missed" and job.options.catch_up else ()
+        addresses = (
+            list_notice_addresses(job, state) if state == "missed" and job.options.catch_up else ()
+        )
         number = self._runner.history.not_run(start, state, reason, addresses)
-        self._event(job, f"{state} {told_time(due, job.options.timezone)}: {reason}")
+        self._event(job, f"{state} {write_time(due, job.options.timezone)}: {reason}")
         self._tell(job, self._runner.history.run(number))
 
     def _tell(self, job: ProjectJob, run: JobRun) -> None:

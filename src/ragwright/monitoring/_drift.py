@@ -144,7 +144,7 @@ class DriftReport:
         return bool(shares) and min(shares) >= LEAST_COVERAGE
 
 
-def served_drift(project: Project, scope: str | None = None) -> DriftReport:
+def compare_served(project: Project, scope: str | None = None) -> DriftReport:
     """Compare the current served answers with those of the reference period, for every measure.
 
     This may be called at any time and as often as wanted: all looks together raise a false alarm
@@ -332,7 +332,7 @@ def _day_text(number: int) -> str:
     return date.fromordinal(number).isoformat()
 
 
-def shown_day(day: str) -> str:
+def format_day(day: str) -> str:
     """Format a day for readers: ``3 Nov 2026``."""
     parsed = date.fromisoformat(day)
     return f"{parsed.day} {parsed:%b %Y}"
@@ -343,7 +343,7 @@ def _drift_sentence(drifting: MeasureDrift) -> str:
     if reference.mean is None and current.mean is None:
         return f"{drifting.measure} has no score yet."
     if drifting.verdict == "reference" or reference.mean is None:
-        last = shown_day(drifting.reference_until)
+        last = format_day(drifting.reference_until)
         mean = "no score yet" if reference.mean is None else f"mean {reference.mean:.2f} so far"
         return f"{drifting.measure}: reference period until {last}, {mean}; no comparison before."
     if drifting.verdict == "unproven":
@@ -355,7 +355,7 @@ def _drift_sentence(drifting: MeasureDrift) -> str:
     verb = "fell" if drifting.change < 0 else "rose"
     change = (
         f"{drifting.measure} {verb} from {reference.mean:.2f} to {drifting.mean_since:.2f} "
-        f"since about {shown_day(drifting.since)}"
+        f"since about {format_day(drifting.since)}"
     )
     return f"{change}; {_moves_text(drifting)}."
 
@@ -371,6 +371,6 @@ def _moves_text(drifting: MeasureDrift) -> str:
     for day, names in by_day.items():
         parts_of_day = list(dict.fromkeys(names))
         joined = " and ".join(filter(None, [", ".join(parts_of_day[:-1]), parts_of_day[-1]]))
-        when = "that day" if day == drifting.since else f"on {shown_day(day)}"
+        when = "that day" if day == drifting.since else f"on {format_day(day)}"
         parts.append(f"the {joined} changed {when}")
     return ", ".join(parts)

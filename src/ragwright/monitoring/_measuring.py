@@ -83,7 +83,7 @@ def measure_served(project: Project, options: MeasureServedOptions | None = None
             where=str(project.folder.file),
             hint="write for example:  serve: {measure: {share: 0.1}}",
         )
-    measures, setup = served_measures(project)
+    measures, setup = read_served_measures(project)
     lock = FileLock(project.folder.data / "serve" / "measuring.lock", "measuring")
     if not lock.acquire():
         return MeasureReport(busy=True)
@@ -100,7 +100,7 @@ def measure_served(project: Project, options: MeasureServedOptions | None = None
         lock.release()
 
 
-def served_measures(project: Project) -> tuple[tuple[Measure, ...], MeasureSetup]:
+def read_served_measures(project: Project) -> tuple[tuple[Measure, ...], MeasureSetup]:
     """Return the measures of served answers and their setup, checked.
 
     Raises:

@@ -8,8 +8,8 @@ from ._audit_log import (
     audit_options,
     record,
     record_done,
-    recorded,
-    recorded_erasure,
+    record_erasure,
+    record_event,
 )
 from ._audit_tables import OPERATION_TABLES
 from ._backup import back_up_project, check_backup
@@ -31,7 +31,7 @@ __all__ = [
     "owner_event",
     "record",
     "record_done",
-    "recorded",
-    "recorded_erasure",
+    "record_erasure",
+    "record_event",
     "utc_now",
 ]

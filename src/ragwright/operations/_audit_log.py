@@ -331,7 +331,9 @@ def record(
 
 
 @contextmanager
-def recorded(project: Project, kind: EventKind, action: str, subject: str = "") -> Iterator[None]:
+def record_event(
+    project: Project, kind: EventKind, action: str, subject: str = ""
+) -> Iterator[None]:
     """Add an event before something is done that cannot be undone, and another one after it.
 
     Raises:
@@ -347,9 +349,9 @@ def recorded(project: Project, kind: EventKind, action: str, subject: str = "") 
     add(owner_event(kind, action, subject))
 
 
-def recorded_erasure(project: Project, action: str, name: str) -> AbstractContextManager[None]:
-    """:func:`recorded` for an erasure; the events hold a hash in place of the name."""
-    return recorded(project, "erased", action, erased_name(name))
+def record_erasure(project: Project, action: str, name: str) -> AbstractContextManager[None]:
+    """:func:`record_event` for an erasure; the events hold a hash in place of the name."""
+    return record_event(project, "erased", action, erased_name(name))
 
 
 def record_done(project: Project, kind: EventKind, action: str, subject: str = "") -> None:

@@ -17,7 +17,7 @@ from ..measure import (
     parse_measures,
     score_rows,
 )
-from ..testsets import opened, records_of
+from ..testsets import open_bytes, records_of
 from ._passport import JudgeKind
 from ._people import PeopleSet
 from .sets import MappedColumn, graded_rows
@@ -209,7 +209,7 @@ def is_run(text: str) -> bool:
     path = Path(text)
     if not path.exists():
         return True
-    with opened(path) as file:
+    with open_bytes(path) as file:
         head = file.readline(1 << 20)
     try:
         body = json.loads(head)

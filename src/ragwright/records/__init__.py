@@ -19,12 +19,12 @@ from ._seams import (
 )
 from ._spec import (
     RecordsSpec,
+    find_unused_format_faults,
     load_draft_spec,
+    load_shipped_format,
     load_spec,
-    shipped_format,
     spec_faults,
     unread_files,
-    unused_format_faults,
 )
 from .checking import CheckReport, PatternFacts
 from .declared import LengthGroup, Rollups, Rules, SourceSpec, TextFormat, parse_text_format
@@ -63,15 +63,15 @@ __all__ = [
     "check_records",
     "export_chats",
     "export_table",
+    "find_unused_format_faults",
     "load_draft_spec",
+    "load_shipped_format",
     "load_spec",
     "open_source",
     "parse_text_format",
     "record_document_id",
     "record_key",
     "refresh",
-    "shipped_format",
     "spec_faults",
     "unread_files",
-    "unused_format_faults",
 ]

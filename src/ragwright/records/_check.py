@@ -26,7 +26,13 @@ from ._seams import (
     ArrowTable,
     RowSource,
 )
-from ._spec import RecordsSpec, declared_files, read_spec, unread_files, unused_format_faults
+from ._spec import (
+    RecordsSpec,
+    find_unused_format_faults,
+    list_declared_files,
+    read_spec,
+    unread_files,
+)
 
 _ADDRESS = re.compile(r"\w+(\+\w+)?://|sqlite:|\$\{\w+\}$")
 """Prefixes of database addresses; a whole address may be in a variable."""
@@ -226,7 +232,7 @@ class _Trial:
         step = stages.GoldStep(
             tags,
             rollups,
-            checking.marked_rules(rules),
+            checking.mark_rules(rules),
             spec.format,
             _there(spec.source.keep, silver),
         )
@@ -257,7 +263,7 @@ class _Trial:
             except RagwrightError as error:
                 self._faults.append(checking.Fault.of(error))
                 left = tuple(
-                    r for r in step.rules.refinements if not checking.named_at(r, error.where)
+                    r for r in step.rules.refinements if not checking.is_about_rule(r, error.where)
                 )
                 if len(left) == len(step.rules.refinements):
                     return None, step
@@ -332,7 +338,7 @@ def _unread(folder: Path) -> tuple[checking.Fault, ...]:
         checking.Fault(
             "unknown file",
             f"{folder.name}/{name}",
-            f"{meant} is read" if meant else f"known: {', '.join(declared_files())}",
+            f"{meant} is read" if meant else f"known: {', '.join(list_declared_files())}",
         )
         for name, meant in unread_files(folder).items()
         if not meant or (folder / meant).exists()
@@ -341,7 +347,7 @@ def _unread(folder: Path) -> tuple[checking.Fault, ...]:
 
 def _unused(folder: Path, spec: RecordsSpec) -> tuple[checking.Fault, ...]:
     """Faults of text formats that are not used, which stop no refresh."""
-    faults = (checking.Fault.of(error) for error in unused_format_faults(folder, spec))
+    faults = (checking.Fault.of(error) for error in find_unused_format_faults(folder, spec))
     return tuple(replace(fault, what=f"{fault.what} (format not in use)") for fault in faults)
 
 
@@ -380,7 +386,7 @@ def _there(names: tuple[str, ...], rows: ArrowTable) -> tuple[str, ...]:
 def _blank(column: ArrowTable) -> Mask:
     if str(column.type).startswith("list"):
         return np.array([not value for value in column.to_pylist()], np.bool_)
-    return checking.empty(column)
+    return checking.find_empty(column)
 
 
 def _examples(

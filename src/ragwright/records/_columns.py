@@ -6,7 +6,7 @@ from ..core import RecordsError, require
 from ._seams import ArrowTable
 
 
-def whole(column: ArrowTable) -> ArrowTable:
+def join_chunks(column: ArrowTable) -> ArrowTable:
     """A column as one array."""
     pa = require("pyarrow", "records", "reading records")
     if not isinstance(column, pa.ChunkedArray):
@@ -17,7 +17,7 @@ def whole(column: ArrowTable) -> ArrowTable:
     return combined
 
 
-def as_texts(column: ArrowTable, name: str, place: str) -> ArrowTable:
+def cast_texts(column: ArrowTable, name: str, place: str) -> ArrowTable:
     """A column as one array of large strings.
 
     Args:
@@ -31,7 +31,7 @@ def as_texts(column: ArrowTable, name: str, place: str) -> ArrowTable:
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")
     try:
-        return compute.cast(whole(column), pa.large_string())
+        return compute.cast(join_chunks(column), pa.large_string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise RecordsError(
             f"the column {name!r} is not text but {column.type}",

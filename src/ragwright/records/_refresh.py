@@ -40,7 +40,7 @@ from .tables import (
     RecordTables,
     SourceState,
     TableWriter,
-    hashed_keys,
+    hash_keys,
     read_file,
 )
 
@@ -382,7 +382,7 @@ class _Refresh:
     @cached_property
     def _left_out(self) -> Mapping[str, _Keys]:
         """Keys that each stage had left out; read by the first stage with rows."""
-        keys_of_stage = stages.left_out_keys(self._writing)
+        keys_of_stage = stages.read_left_out_keys(self._writing)
         return {stage: _Keys(keys) for stage, keys in keys_of_stage.items()}
 
     def _pass(self, stage: str, keys: ArrowTable) -> None:
@@ -455,13 +455,13 @@ class _Keys:
 
     def __init__(self, keys: ArrowTable) -> None:
         self._index = KeyIndex()
-        self._index.add(hashed_keys(keys), np.zeros((len(keys), 2), np.uint64), _all(len(keys)))
+        self._index.add(hash_keys(keys), np.zeros((len(keys), 2), np.uint64), _all(len(keys)))
 
     def hold(self, keys: ArrowTable) -> Mask:
         """Mask of the keys that are in it."""
         if not self._index.alive:
             return np.zeros(len(keys), np.bool_)
-        return self._index.find(hashed_keys(keys)) >= 0
+        return self._index.find(hash_keys(keys)) >= 0
 
 
 def _lineage(spec: RecordsSpec) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def spec_faults(folder: Path, format: str = _SHIPPED) -> list[RagwrightError]:  
     return read_spec(folder, format)[1]
 
 
-def declared_files() -> tuple[str, ...]:
+def list_declared_files() -> tuple[str, ...]:
     """Names of the files and folders that a folder of declarations may contain."""
     return (*(f"{name}.yaml" for name in _FILES), _FORMATS)
 
@@ -94,7 +94,7 @@ def unread_files(folder: Path) -> dict[str, str]:
 
     Those with a name similar to a missing one are faults (see :func:`spec_faults`).
     """
-    known = declared_files()
+    known = list_declared_files()
     probable_names: dict[str, str] = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         written = path.suffix.lower() in _SUFFIXES
@@ -118,7 +118,7 @@ def read_spec(
     return _read(folder, format, faults), faults
 
 
-def unused_format_faults(folder: Path, spec: RecordsSpec) -> list[RagwrightError]:
+def find_unused_format_faults(folder: Path, spec: RecordsSpec) -> list[RagwrightError]:
     """Faults of the text formats in a folder that are not the chosen one: they stop no refresh."""
     faults: list[RagwrightError] = []
     for name in _format_names(folder):
@@ -226,7 +226,7 @@ def _read_format(
         others = _format_names(folder)
         if others:
             faults.append(_not_chosen(folder, others))
-        return shipped_format()
+        return load_shipped_format()
     there = [_SHIPPED, *_format_names(folder)]
     faults.append(
         RecordsError(
@@ -254,11 +254,11 @@ def _not_chosen(folder: Path, there: list[str]) -> RecordsError:
 
 
 @cache
-def shipped_format() -> declared.TextFormat:
+def load_shipped_format() -> declared.TextFormat:
     """The shipped text format, for folders without one of that name."""
     from importlib.resources import files
 
     file = files("ragwright.records") / "data" / _FORMATS / f"{_SHIPPED}.yaml"
     faults: list[RagwrightError] = []
-    values = declared.declared_text(file.read_text("utf-8"), f"{_SHIPPED}.yaml", faults)
+    values = declared.read_declared_text(file.read_text("utf-8"), f"{_SHIPPED}.yaml", faults)
     return declared.read_text_format(values, _SHIPPED)

@@ -6,21 +6,21 @@ from ._answers import answer_json, batch_json, hit_json, snippet_json
 from ._audit import audit_json, audit_table, audit_verdict
 from ._audit_page import audit_page
 from ._baseline import baseline_json, baseline_table, baselines_table
-from ._charts import DARK, LIGHT, Chart, Theme, heat, heat_span, themed
+from ._charts import DARK, LIGHT, Chart, Theme, apply_theme, heat, heat_span
 from ._curves import curves_json, curves_table
 from ._data import comparison_json, gate_json, summary_csv, summary_json
 from ._diagnosis import (
     diagnosis_json,
     diagnosis_table,
-    lost_rows_text,
-    lost_run_rows_text,
     run_diagnosis_json,
     run_diagnosis_table,
+    write_lost_rows,
+    write_lost_run_rows,
 )
 from ._distances import null_bands
 from ._gate_comment import gate_markdown
 from ._junit import gate_junit, rows_junit
-from ._pack import STATES, Packed, pack_rows, prompt_pieces, unpacked
+from ._pack import STATES, Packed, pack_rows, prompt_pieces, unpack_block
 from ._page import formatting, stylesheet
 from ._passport_page import passport_html, passport_verdict
 from ._passport_table import passport_table
@@ -49,7 +49,7 @@ from ._text import (
     unequal_depths,
 )
 from ._trials import BoardView, TrialLike, leaderboard_table, trial_json
-from ._tuned import tuned_headline, tuned_json, tuned_table, tuned_use
+from ._tuned import make_tuned_json, make_tuned_table, write_tuned_headline, write_tuned_use
 from ._tutorial import tutorial_json, tutorial_table
 from ._weak import failing_json, failing_text
 
@@ -75,6 +75,7 @@ __all__ = [
     "answer_changes_json",
     "answer_changes_text",
     "answer_json",
+    "apply_theme",
     "audit_json",
     "audit_page",
     "audit_table",
@@ -105,8 +106,8 @@ __all__ = [
     "heat_span",
     "hit_json",
     "leaderboard_table",
-    "lost_rows_text",
-    "lost_run_rows_text",
+    "make_tuned_json",
+    "make_tuned_table",
     "null_bands",
     "pack_rows",
     "parameter_relations",
@@ -134,17 +135,16 @@ __all__ = [
     "summary_json",
     "summary_table",
     "text_table",
-    "themed",
     "trial_json",
-    "tuned_headline",
-    "tuned_json",
-    "tuned_table",
-    "tuned_use",
     "tutorial_json",
     "tutorial_table",
     "unequal_depths",
-    "unpacked",
+    "unpack_block",
     "value_text",
     "verdict_json",
     "verdict_table",
+    "write_lost_rows",
+    "write_lost_run_rows",
+    "write_tuned_headline",
+    "write_tuned_use",
 ]

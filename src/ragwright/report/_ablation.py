@@ -8,7 +8,7 @@ from typing import Any
 
 from ..experiment import Ablation, PartEffect, PartResult
 from ._data import fields_of
-from ._text import WIDTH, interval, number, p_cell, signed, text_table
+from ._text import WIDTH, format_signed, interval, number, p_cell, text_table
 
 HEADS = {
     "leave one out": "Parts left out one at a time: the complete prompt against the one without",
@@ -115,7 +115,7 @@ def _cells(part: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
         (effect.persona or "all") if several else "",
         number(effect.with_part),
         number(effect.without),
-        signed(effect.difference),
+        format_signed(effect.difference),
         interval(effect.low, effect.high),
         p_cell(effect.p_holm),
         str(effect.n),
@@ -139,7 +139,7 @@ def _confirmed(ablation: Ablation, width: int) -> str:
                     part.part,
                     effect.measure,
                     effect.persona or "all",
-                    signed(effect.difference),
+                    format_signed(effect.difference),
                     interval(effect.low, effect.high),
                     number(effect.loss),
                     number(effect.margin),

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..core import GoldSpan, counted
 from ..experiment import Evaluation, RowResult
-from ._data import as_json
+from ._data import make_json
 from ._text import WIDTH, text_table
 
 ChangeKind: TypeAlias = Literal[
@@ -107,7 +107,7 @@ def _uncited(spans: Sequence[GoldSpan], others: Sequence[GoldSpan]) -> tuple[Gol
 
 def answer_changes_json(changes: Sequence[AnswerChange], compared: int) -> dict[str, Any]:
     """The part ``answers`` of ``compare --json``: every row whose answer differs."""
-    return {"compared": compared, "changed": [as_json(change) for change in changes]}
+    return {"compared": compared, "changed": [make_json(change) for change in changes]}
 
 
 def answer_changes_text(

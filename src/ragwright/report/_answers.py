@@ -6,12 +6,12 @@ from typing import Any
 
 from ..core import Answer, Hit, Snippet
 from ..drafting import DraftBatch
-from ._data import as_json, fields_of
+from ._data import fields_of, make_json
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Return a hit as ``retrieve --json`` prints it."""
-    document: dict[str, Any] = as_json(hit)
+    document: dict[str, Any] = make_json(hit)
     return document
 
 
@@ -41,7 +41,7 @@ def batch_json(batch: DraftBatch) -> dict[str, Any]:
         **fields_of(batch, "request", "models", "query", "mode"),
         "hits": [hit_json(hit) for hit in batch.hits],
         "prompts": [
-            as_json(prompt)
+            make_json(prompt)
             | {
                 "messages": [
                     {"role": role, "content": content} for role, content in prompt.messages

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core import counted
 from ..experiment import BaselineResult, DistanceSet, DistanceShift
-from ._data import as_json, fields_of
+from ._data import fields_of, make_json
 from ._text import WIDTH, number, text_table
 
 SET_NAMES = {
@@ -63,7 +63,7 @@ def baseline_json(result: BaselineResult) -> dict[str, Any]:
     """The document of ``baseline --json``: outcome, numbers of every set, runs."""
     return {
         **fields_of(result, "run", "testset", "embedder", "changed"),
-        **as_json(result.shift),
+        **make_json(result.shift),
         "sets": {side.name: _numbers(side) for side in result.sets},
         **fields_of(result, "context", "notes"),
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..measure import MeasureScale
-from ._relations import between, is_numeric, value_text
+from ._relations import format_interval, is_numeric, value_text
 
 Spec: TypeAlias = dict[str, Any]
 
@@ -98,9 +98,9 @@ _CONFIG = {
 }
 
 
-def themed(spec: Mapping[str, Any], theme: Theme, width: int | None = None) -> Spec:
+def apply_theme(spec: Mapping[str, Any], theme: Theme, width: int | None = None) -> Spec:
     """Return a spec in a theme's colours; ``width`` in pixels replaces that of a page."""
-    shown = {**coloured(dict(spec), theme), "config": coloured(_CONFIG, theme)}
+    shown = {**fill_colours(dict(spec), theme), "config": fill_colours(_CONFIG, theme)}
     if width is not None and shown.get("width") == "container":
         shown["width"] = width
     return shown
@@ -108,7 +108,7 @@ def themed(spec: Mapping[str, Any], theme: Theme, width: int | None = None) -> S
 
 def theme_data(theme: Theme) -> dict[str, Any]:
     """Return config and colours of a theme, for the script of a report."""
-    return {"config": coloured(_CONFIG, theme), "colours": dict(theme)}
+    return {"config": fill_colours(_CONFIG, theme), "colours": dict(theme)}
 
 
 def amount(field: str, **more: Any) -> Spec:
@@ -151,7 +151,7 @@ def whisker(
         "value": value,
         "low": value if low is None else low,
         "high": value if high is None else high,
-        "told": between(low, high),
+        "told": format_interval(low, high),
     }
 
 
@@ -355,7 +355,7 @@ def curve(
     return frame(200, data={"values": list(points)}, layer=layers)
 
 
-def ordered_values(values: Iterable[Any]) -> list[Any]:
+def order_values(values: Iterable[Any]) -> list[Any]:
     """Return distinct values: numbers by size, others in order of appearance."""
     distinct = list({value_text(value): value for value in values}.values())
     return sorted(distinct) if is_numeric(distinct) else distinct
@@ -368,14 +368,14 @@ def _by_group(groups: Sequence[str]) -> Spec:
     return kind("group", title=None, scale={"domain": list(groups), "range": colours})
 
 
-def coloured(value: Any, colours: Theme) -> Any:
+def fill_colours(value: Any, colours: Theme) -> Any:
     """Return a spec with colours in place of their names."""
     if isinstance(value, str):
         return colours.get(value, value) if value.startswith("@") else value
     if isinstance(value, dict):
         # Data is user text: a text that looks like a colour name stays as it is.
         return {
-            key: inner if key == "values" else coloured(inner, colours)
+            key: inner if key == "values" else fill_colours(inner, colours)
             for key, inner in value.items()
         }
-    return [coloured(inner, colours) for inner in value] if isinstance(value, list) else value
+    return [fill_colours(inner, colours) for inner in value] if isinstance(value, list) else value

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..experiment import Curve
-from ._data import as_json
-from ._text import WIDTH, interval, number, share, signed, text_table
+from ._data import make_json
+from ._text import WIDTH, format_signed, interval, number, share, text_table
 
 
 def curves_table(curves: Iterable[Curve], *, notes: Iterable[str] = (), width: int = WIDTH) -> str:
@@ -23,7 +23,7 @@ def curves_json(
 ) -> dict[str, Any]:
     """The document of ``suite curves --json``: ``{"curves": [{"suite", …, "points"}], "run"}``."""
     return {
-        "curves": as_json(list(curves)),
+        "curves": make_json(list(curves)),
         "run": run,
         "notes": list(notes),
     }
@@ -40,7 +40,7 @@ def _block(curve: Curve, width: int) -> str:
         dose = f"{point.dose:.0%}" if shares else f"{point.dose:g}"
         ends = interval(point.low, point.high)
         cells = [dose, number(point.mean), ends, str(point.n), share(point.abstained)]
-        above = [signed(point.above), interval(point.above_low, point.above_high)]
+        above = [format_signed(point.above), interval(point.above_low, point.above_high)]
         rows.append([*cells, *([number(point.closed_book), *above] if controlled else [])])
     known = ", questions known without passages" if curve.among == "known" else ""
     title = f"{curve.suite}: {curve.quantity} ({curve.measure}) over {curve.dose_name}{known}"

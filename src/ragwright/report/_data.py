@@ -10,7 +10,7 @@ from ..experiment import AnswerCounts
 from ..measure import Comparisons, GateOutcome, Summary
 
 
-def as_json(value: Any) -> Any:
+def make_json(value: Any) -> Any:
     """Return a record as JSON values: its fields by name, lists in place of tuples."""
     return _listed(plain(value))
 
@@ -23,14 +23,14 @@ def _listed(value: Any) -> Any:
 
 def fields_of(record: Any, *names: str) -> dict[str, Any]:
     """Return fields and properties of a record as JSON values, in this order."""
-    return {name: as_json(getattr(record, name)) for name in names}
+    return {name: make_json(getattr(record, name)) for name in names}
 
 
-def by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:
+def group_by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:
     """Return summaries as plain values under their measures."""
     return {
         summary.measure: {
-            **{k: v for k, v in as_json(summary).items() if k != "measure"},
+            **{k: v for k, v in make_json(summary).items() if k != "measure"},
             **({"judge_range": list(ends)} if (ends := summary.judge_range) else {}),
         }
         for summary in summaries
@@ -54,17 +54,17 @@ def summary_json(
     first, ``"outcome"``.
     """
     document: dict[str, Any] = {
-        **({"outcome": as_json(counts)} if counts and any(counts.lines()) else {}),
-        "measures": by_measure(summaries),
+        **({"outcome": make_json(counts)} if counts and any(counts.lines()) else {}),
+        "measures": group_by_measure(summaries),
         "run": run,
         "notes": list(notes),
     }
     if slices:
         document["slices"] = {
-            by: {value: by_measure(part) for value, part in values.items()}
+            by: {value: group_by_measure(part) for value, part in values.items()}
             for by, values in slices.items()
         }
-    if null := by_measure(baselines):
+    if null := group_by_measure(baselines):
         document["baselines"] = null
     if rows is not None:
         document["rows"] = list(rows)
@@ -77,7 +77,7 @@ def comparison_json(comparisons: Comparisons) -> dict[str, Any]:
     Where a run abstained on rows with gold, ``with_abstained`` is the comparison that decides.
     """
     measures = {
-        comparison.measure: as_json(comparison) | {"text": comparison.text}
+        comparison.measure: make_json(comparison) | {"text": comparison.text}
         for comparison in comparisons.measures
     }
     return {"measures": measures, **fields_of(comparisons, "only_a", "only_b", "missing")}

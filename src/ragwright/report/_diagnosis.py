@@ -17,8 +17,8 @@ from ..experiment import (
     StagePoints,
 )
 from ..measure import Comparisons, Summary
-from ._data import as_json, comparison_json, fields_of
-from ._text import WIDTH, interval, number, p_cell, signed, text_table
+from ._data import comparison_json, fields_of, make_json
+from ._text import WIDTH, format_signed, interval, number, p_cell, text_table
 
 _SHOWN = 5
 _CHARACTERS = 300
@@ -62,7 +62,7 @@ def diagnosis_table(diagnosis: Diagnosis, *, run: str = "", width: int = WIDTH) 
     return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
 
 
-def lost_rows_text(diagnosis: Diagnosis, lost: str) -> str:
+def write_lost_rows(diagnosis: Diagnosis, lost: str) -> str:
     """Return the rows first lost at one place: question, gold, answer, and ranks of the gold."""
     lost = _place_named(lost, LOST)
     rows = [row for row in diagnosis.rows if row.lost == lost]
@@ -70,7 +70,7 @@ def lost_rows_text(diagnosis: Diagnosis, lost: str) -> str:
     return "\n\n".join([head, *map(_row_text, rows)])
 
 
-def lost_run_rows_text(diagnosis: RunDiagnosis, lost: str) -> str:
+def write_lost_run_rows(diagnosis: RunDiagnosis, lost: str) -> str:
     """Return the rows of a run lost at one place: question, gold and answer."""
     lost = _place_named(lost, _RUN_PLACES)
     rows = [row for row in diagnosis.rows if row.lost == lost]
@@ -105,7 +105,7 @@ def diagnosis_json(diagnosis: Diagnosis, *, run: str = "") -> dict[str, Any]:
         "rule": LOST_RULE,
         "rows": [_row_json(row) for row in diagnosis.rows],
         "context": None if diagnosis.context is None else comparison_json(diagnosis.context),
-        "known": as_json(diagnosis.known),
+        "known": make_json(diagnosis.known),
         "parts": {value: _outcome_json(part) for value, part in diagnosis.parts.items()},
         "notes": list(diagnosis.notes),
         "run": run,
@@ -150,7 +150,7 @@ def run_diagnosis_json(diagnosis: RunDiagnosis) -> dict[str, Any]:
     return {
         **_run_outcome_json(diagnosis),
         "rule": RIGHT_RULE,
-        "rows": as_json(diagnosis.rows),
+        "rows": make_json(diagnosis.rows),
         "parts": {value: _run_outcome_json(part) for value, part in diagnosis.parts.items()},
         **fields_of(diagnosis, "notes", "run"),
     }
@@ -172,10 +172,10 @@ def _points_table(points: Sequence[StagePoints], width: int) -> str:
                 stage.stage,
                 stage.measure,
                 number(stage.plain),
-                signed(whole.difference),
+                format_signed(whole.difference),
                 interval(whole.low, whole.high),
                 p_cell(whole.p_holm),
-                signed(first.difference),
+                format_signed(first.difference),
                 p_cell(first.p_holm),
                 "proven" if stage.proven else "",
             ]
@@ -210,7 +210,7 @@ def _context_text(context: Comparisons, known: Summary | None, width: int) -> st
             c.measure,
             number(c.mean_a),
             number(c.mean_b),
-            signed(c.difference),
+            format_signed(c.difference),
             interval(c.low, c.high),
             p_cell(c.p_holm),
         ]

@@ -11,7 +11,7 @@ import numpy as np
 from ..experiment import BaselineResult, DistanceSet
 from ._baseline import BOARD_HEAD, board_line
 from ._charts import Chart, Spec, amount, frame, kind, layer, tooltip, whisker
-from ._relations import between
+from ._relations import format_interval
 from ._text import number
 
 _BAND = (10, 90)
@@ -83,7 +83,7 @@ def _pairs_chart(result: BaselineResult, at: int) -> Chart:
     bands = null_bands(result)
     few = "" if len(steps) == len(shared) else f" {len(steps)} of {len(shared)} pairs are drawn."
     rows = [_set_line(name, side) for name, side in zip(_GROUPS, result.sets[:2], strict=False)]
-    rows += [(name, "", between(*ends), "", "") for name, ends in bands.items()]
+    rows += [(name, "", format_interval(*ends), "", "") for name, ends in bands.items()]
     return Chart(
         f"distances-{at}" if at else "distances",
         f"S_b against S_e, pair by pair{f': {result.label}' if at else ''}",
@@ -100,7 +100,7 @@ def _pairs_chart(result: BaselineResult, at: int) -> Chart:
 
 def _set_line(name: str, side: DistanceSet) -> tuple[str, ...]:
     s = side.summary
-    return (name, number(s.mean), between(s.low, s.high), number(s.median), str(s.n))
+    return (name, number(s.mean), format_interval(s.low, s.high), number(s.median), str(s.n))
 
 
 def _board_chart(baselines: Sequence[BaselineResult]) -> Chart:

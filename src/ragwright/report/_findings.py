@@ -9,9 +9,9 @@ from ._ablation import HEADS
 from ._charts import Chart, bars, curve, intervals, whisker
 from ._diagnosis import LOST
 from ._distances import distance_charts
-from ._relations import between
+from ._relations import format_interval
 from ._subject import Subject
-from ._text import number, p_cell, share, signed
+from ._text import format_signed, number, p_cell, share
 
 
 def finding_charts(subject: Subject) -> Iterator[Chart]:
@@ -41,7 +41,7 @@ def _effects(measure: str, design: str, parts: Sequence[PartResult]) -> Chart:
     personas = dict.fromkeys(e.persona or "all" for part in parts for e in part.effects)
     for part, effect in ((p, e) for p in parts for e in p.effects if e.measure == measure):
         persona, low, high = effect.persona or "all", effect.low, effect.high
-        cells = (signed(effect.difference), between(low, high), str(effect.n))
+        cells = (format_signed(effect.difference), format_interval(low, high), str(effect.n))
         tokens = "" if part.tokens is None else f"{part.tokens:.4g}"
         verdict = part.state if part.safe and not effect.persona else effect.verdict
         rows.append((part.label, persona, *cells, tokens, verdict))
@@ -65,9 +65,9 @@ def _curve(at: int, measured: Curve) -> Chart:
     points, rows = [], []
     for point in measured.points:
         dose = f"{point.dose:.0%}" if shares else f"{point.dose:g}"
-        interval = between(point.low, point.high)
+        interval = format_interval(point.low, point.high)
         cells = (dose, number(point.mean), interval, str(point.n), share(point.abstained))
-        rows.append((*cells, number(point.closed_book), signed(point.above)))
+        rows.append((*cells, number(point.closed_book), format_signed(point.above)))
         if point.mean is not None:
             points.append(
                 {
@@ -84,7 +84,7 @@ def _curve(at: int, measured: Curve) -> Chart:
     known = ", questions known without passages" if measured.among == "known" else ""
     change = ""
     if measured.change is not None:
-        ends = between(measured.change_low, measured.change_high)
+        ends = format_interval(measured.change_low, measured.change_high)
         change = f" From the first dose to the last: {measured.change:+.4f} ({ends})."
     closed = " The dashed line shows the same questions without passages." if control else ""
     x, y = measured.dose_name, measured.quantity
@@ -122,10 +122,10 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[Chart]:
                 (
                     stage.stage,
                     number(stage.plain),
-                    signed(oracle.difference),
-                    between(oracle.low, oracle.high),
+                    format_signed(oracle.difference),
+                    format_interval(oracle.low, oracle.high),
                     p_cell(oracle.p_holm),
-                    signed(stage.first.difference),
+                    format_signed(stage.first.difference),
                     str(stage.rows),
                     "proven" if stage.proven else "",
                 )

@@ -13,7 +13,7 @@ from ..measure import Comparison, Comparisons, Summary, compare_rows, known_meas
 from ._baseline import shift_text
 from ._relations import value_text
 from ._subject import FACT_NAMES, Entry, Subject
-from ._text import judge_failed_text, with_scale
+from ._text import judge_failed_text, name_with_scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def headline_of(subject: Subject) -> Headline:
     return replace(headline, sentences=(*headline.sentences, *prompt, *_limits(subject)))
 
 
-def compared(subject: Subject, a: Entry, b: Entry) -> Comparisons | None:
+def compare_entries(subject: Subject, a: Entry, b: Entry) -> Comparisons | None:
     """Compare the rows of b with those of a; None if they share no row or no measure."""
     sides = [{row.row_id: row.scores for row in entry.read(False)} for entry in (a, b)]
     scales = {s.measure: s.scale for entry in (a, b) for s in entry.summaries}
@@ -86,7 +86,7 @@ def _distances(subject: Subject) -> Headline:
             f"S_e against S_b: {shift.outcome}.",
             _STATE_OF.get(shift.outcome, "open"),
             (shift_text(shift).removeprefix(f"{shift.outcome}. "), *_limits(subject)),
-            compared(subject, *sides),
+            compare_entries(subject, *sides),
             (sides[0].label, sides[1].label),
         )
     shifts = tuple(f"{baseline.label}: {shift_text(baseline.shift)}" for baseline in baselines)
@@ -140,7 +140,7 @@ def _study(subject: Subject) -> Headline:
     if verdict is not None and verdict.selection.difference <= 0:
         return Headline(verdict.text, "open")
     chosen = best if verdict is None else subject.entry(verdict.selection.best) or best
-    comparisons = compared(subject, incumbent, chosen)
+    comparisons = compare_entries(subject, incumbent, chosen)
     names = ("current", chosen.id)
     evidence = [f"{chosen.id} is {values_of(chosen)}."]
     if verdict is not None:
@@ -216,7 +216,7 @@ def _runs(subject: Subject) -> Headline:
                 sentences=tuple(_states(entry)),
             )
         lead = next((s for s in scored if _sees_references(s.measure)), scored[0])
-        name = with_scale(lead.measure, lead.scale, lead.counted)
+        name = name_with_scale(lead.measure, lead.scale, lead.counted)
         return Headline(
             f"{name} is {_mean(entry, lead.measure)}.{_unanswered(entry, lead)}",
             sentences=(
@@ -224,7 +224,7 @@ def _runs(subject: Subject) -> Headline:
             ),
         )
     pair = subject.entries[:2]
-    comparisons = compared(subject, *pair)
+    comparisons = compare_entries(subject, *pair)
     names = (pair[0].label or pair[0].id, pair[1].label or pair[1].id)
     if comparisons is None or not comparisons.measures:
         return Headline("The two runs have no scored row in common.", "open", (), None, names)

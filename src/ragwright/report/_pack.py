@@ -73,7 +73,7 @@ def pack_rows(entries: Sequence[Entry], measures: Sequence[str], room: int) -> P
     return packer.packed()
 
 
-def unpacked(block: str) -> Any:
+def unpack_block(block: str) -> Any:
     """Return the JSON value of a block."""
     return json.loads(gzip.decompress(base64.b64decode(block)))
 

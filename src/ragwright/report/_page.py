@@ -14,9 +14,9 @@ from ..core import counted
 from ._charts import DARK, LIGHT, Chart, theme_data
 from ._headline import Headline, values_of
 from ._pack import STATES, Packed
-from ._relations import between, value_text
+from ._relations import format_interval, value_text
 from ._subject import FACT_NAMES, Board, Entry, Subject
-from ._text import mean_cells, mean_heads, number, signed, with_scale
+from ._text import format_signed, mean_cells, mean_heads, name_with_scale, number
 from ._weak import ROW_HEAD, SLICE_HEAD, Weak, row_line, slice_line
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def page_template(name: str) -> Template:
     environment.policies["json.dumps_kwargs"] = form
     environment.filters.update(row_line=row_line, slice_line=slice_line)
     environment.globals.update(
-        between=between,
+        between=format_interval,
         counted=counted,
         number=number,
         value_text=value_text,
@@ -168,8 +168,8 @@ def _confirmed(subject: Subject) -> list[tuple[str, ...]]:
                     f"{confirmation.trial} on {split} split",
                     number(side.mean_a),
                     number(side.mean_b),
-                    signed(side.difference),
-                    between(side.low, side.high),
+                    format_signed(side.difference),
+                    format_interval(side.low, side.high),
                     number(confirmation.p if last else None),
                     str(side.n),
                     confirmation.outcome if last else "",
@@ -185,7 +185,7 @@ def _board(subject: Subject, board: Board) -> dict[str, Any]:
     keys = [key for key in subject.keys if not (several and key.startswith("judge."))]
     goals = [goal.name for goal in subject.goals if goal.name in subject.measures]
     measures = [
-        ("measure", name, with_scale(name, subject.scale(name), subject.counted(name)))
+        ("measure", name, name_with_scale(name, subject.scale(name), subject.counted(name)))
         for name in dict.fromkeys([*goals, *subject.measures])
     ]
     columns = [
@@ -262,7 +262,7 @@ def _measures(subject: Subject) -> list[tuple[str, ...]]:
                 states.append(f"with those of the judge {ends[0]:.4f} to {ends[1]:.4f}")
             rows.append(
                 (
-                    with_scale(measure, summary.scale, summary.counted),
+                    name_with_scale(measure, summary.scale, summary.counted),
                     *((entry.label or entry.id,) if several else ()),
                     *mean_cells(summary, missed),
                     number(summary.median),

@@ -11,7 +11,7 @@ from ..passport import JudgeFigures, JudgePassport, Passport, PeopleFigures
 from ._charts import Chart, Spec, intervals, kind, whisker
 from ._headline import Headline
 from ._page import chart_data, figure_of, page_parts, page_template
-from ._relations import between
+from ._relations import format_interval
 
 _PEOPLE = "people with each other"
 _CHANCE = "better than chance"
@@ -352,7 +352,7 @@ def _figure_text(estimate: Estimate, sign: str = "") -> str:
         return "-"
     text = f"{estimate.value:{sign}.3f}"
     known = estimate.low is not None and estimate.high is not None
-    return f"{text} ({between(estimate.low, estimate.high)})" if known else text
+    return f"{text} ({format_interval(estimate.low, estimate.high)})" if known else text
 
 
 def _facts(passport: Passport) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..promise import Candidate, Certificate, Promised, risk_bound
-from ._data import as_json, fields_of
+from ._data import fields_of, make_json
 from ._text import WIDTH, number, text_table
 
 
@@ -41,7 +41,7 @@ def promise_json(promised: Promised) -> dict[str, Any]:
 
 def certificate_json(certificate: Certificate) -> dict[str, Any]:
     """A certificate with its coverage, as in ``promise --json``."""
-    document: dict[str, Any] = as_json(certificate)
+    document: dict[str, Any] = make_json(certificate)
     return document | {"coverage": certificate.coverage}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..experiment import GridComparison, PersonaModelGrid
 from ..measure import Summary
-from ._data import as_json
+from ._data import make_json
 from ._text import WIDTH, interval, number, p_cell, text_table
 
 _OWN = "(as configured)"
@@ -73,13 +73,13 @@ def generators_json(grid: PersonaModelGrid, *, run: str = "") -> dict[str, Any]:
 
     def table(cells: Mapping[tuple[str, str, str], Summary]) -> list[dict[str, Any]]:
         return [
-            {"persona": who, "generator": model, **as_json(summary)}
+            {"persona": who, "generator": model, **make_json(summary)}
             for (who, model, _), summary in cells.items()
         ]
 
     def pairs(comparisons: Sequence[GridComparison]) -> list[dict[str, Any]]:
         return [
-            {"within": p.within, "a": p.a, "b": p.b, **as_json(p.comparison)} for p in comparisons
+            {"within": p.within, "a": p.a, "b": p.b, **make_json(p.comparison)} for p in comparisons
         ]
 
     return {

@@ -86,7 +86,7 @@ def value_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def between(low: float | None, high: float | None) -> str:
+def format_interval(low: float | None, high: float | None) -> str:
     """Return both ends of an interval, or a dash."""
     return "-" if low is None or high is None else f"{low:.4f} to {high:.4f}"
 

@@ -12,14 +12,14 @@ from typing import Any
 from ..core import csv_lines, replace_text, replacing, require
 from ..experiment import StudyVerdict
 from ..measure import Comparison, p_text
-from ._charts import LIGHT, Chart, themed
-from ._data import as_json, comparison_json, fields_of
+from ._charts import LIGHT, Chart, apply_theme
+from ._data import comparison_json, fields_of, make_json
 from ._findings import finding_charts
 from ._headline import Headline, headline_of
 from ._pack import Packed, pack_rows
 from ._page import html_document
 from ._subject import Entry, Subject
-from ._text import WIDTH, interval, number, signed, text_table
+from ._text import WIDTH, format_signed, interval, number, text_table
 from ._trials import trial_json
 from ._views import relation_charts, row_charts, setting_charts
 from ._weak import Weak, weak_json, weak_of, weak_text
@@ -51,7 +51,7 @@ def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> s
 
 def verdict_json(verdict: StudyVerdict, run: str = "") -> dict[str, Any]:
     """The document of ``confirm --json``."""
-    selection = as_json(verdict.selection) | {"expected": verdict.selection.expected}
+    selection = make_json(verdict.selection) | {"expected": verdict.selection.expected}
     rest = fields_of(verdict, "confirmations", "openings", "notes")
     return {"text": verdict.text, "selection": selection, **rest, "run": run}
 
@@ -63,7 +63,7 @@ def _cells(comparison: Comparison, p: float | None) -> list[str]:
         str(side.n),
         number(side.mean_a),
         number(side.mean_b),
-        "" if side.difference is None else signed(side.difference),
+        "" if side.difference is None else format_signed(side.difference),
         interval(side.low, side.high),
         "" if shown is None else f"{shown:.3g}",
     ]
@@ -153,18 +153,18 @@ class Report:
                 {
                     **trial_json(entry),
                     **fields_of(entry, "label", "run"),
-                    **({"outcome": as_json(entry.counts)} if entry.counts.rows else {}),
+                    **({"outcome": make_json(entry.counts)} if entry.counts.rows else {}),
                 }
                 for entry in subject.entries
             ],
-            "boards": as_json(subject.boards),
+            "boards": make_json(subject.boards),
             "comparison": compared and comparison_json(compared),
             "study": study and verdict_json(study),
             "charts": {
                 chart.name: {
                     "title": chart.title,
                     "note": chart.note,
-                    "spec": themed(chart.spec, LIGHT, _PICTURE_WIDTH),
+                    "spec": apply_theme(chart.spec, LIGHT, _PICTURE_WIDTH),
                     "table": {"head": list(chart.head), "rows": [list(r) for r in chart.rows]},
                 }
                 for chart in self.charts
@@ -212,7 +212,7 @@ class Report:
         draw = require("vl_convert", "viz", "pictures of charts")
         folder.mkdir(parents=True, exist_ok=True)
         for chart in self.charts:
-            spec = themed(chart.spec, LIGHT, _PICTURE_WIDTH)
+            spec = apply_theme(chart.spec, LIGHT, _PICTURE_WIDTH)
             spec["background"] = "white"
             spec["title"] = {"text": chart.title, "anchor": "start", "fontWeight": "normal"}
             path = folder / f"{chart.name}.{kind}"

@@ -110,7 +110,7 @@ def summary_table(
     below: dict[str, list[str]] = {}
     for s in summaries:
         means = (*mean_cells(s, missed), number(s.median), number(s.sd))
-        name = with_scale(s.measure, s.scale, s.counted)
+        name = name_with_scale(s.measure, s.scale, s.counted)
         rows.append([name, *means, str(s.n), f"{s.coverage:.1%}"])
         for sentence in _beside_the_mean(s):
             below.setdefault(sentence, []).append(s.measure)
@@ -211,7 +211,7 @@ def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WI
         rows += [
             [
                 value or "(none)",
-                with_scale(s.measure, s.scale, s.counted),
+                name_with_scale(s.measure, s.scale, s.counted),
                 *mean_cells(s, missed),
                 str(s.n),
                 f"{s.coverage:.1%}",
@@ -299,10 +299,10 @@ def comparison_cells(
     """Return measure, both means, difference, interval, p, wins and rows of what decides."""
     side = c.deciding
     return [
-        with_scale(c.measure, c.scale, c.counted),
+        name_with_scale(c.measure, c.scale, c.counted),
         number(side.mean_a),
         number(side.mean_b),
-        signed(side.difference),
+        format_signed(side.difference),
         interval(side.low, side.high),
         p_cell(side.p_holm),
         f"{side.wins}/{side.ties}/{side.losses}",
@@ -311,7 +311,7 @@ def comparison_cells(
 
 
 def _answered(c: Comparison) -> tuple[str, str]:
-    return signed(c.difference), f"{c.coverage:.1%}"
+    return format_signed(c.difference), f"{c.coverage:.1%}"
 
 
 def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
@@ -324,7 +324,7 @@ def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
     return "\n".join([table, *hints, *warnings, f"gate: {outcome.state}"])
 
 
-def with_scale(measure: str, scale: MeasureScale | None, counted: Iterable[str] = ()) -> str:
+def name_with_scale(measure: str, scale: MeasureScale | None, counted: Iterable[str] = ()) -> str:
     """Return a measure with its scale, since other tools use its name for other scales.
 
     It also says what a measure of retrieval counted (spans, documents), where lower is better, and
@@ -344,7 +344,7 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def signed(value: float | None) -> str:
+def format_signed(value: float | None) -> str:
     """Return four digits with a sign, or a dash if undefined."""
     return "-" if value is None else f"{value:+.4f}"
 

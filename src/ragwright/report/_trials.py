@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 from ..experiment import TrialResult
 from ..measure import Summary
-from ._data import by_measure, fields_of
+from ._data import fields_of, group_by_measure
 from ._subject import Entry
-from ._text import text_table, with_scale
+from ._text import name_with_scale, text_table
 
 _FEW = 3
 """Trials without a result that are listed for each reason."""
@@ -97,7 +97,7 @@ def _lost(summary: Summary, objectives: Sequence[str]) -> bool:
 
 def _heads(summary: Summary, missed: bool, lost: bool = False) -> list[str]:
     """A column for the mean; with abstentions another one for the mean of the answered rows."""
-    name = with_scale(summary.measure, summary.scale, summary.counted)
+    name = name_with_scale(summary.measure, summary.scale, summary.counted)
     scale = summary.scale
     if not (missed or lost) or scale is None or scale.worst is None:
         return [name]
@@ -178,7 +178,7 @@ def trial_json(trial: TrialLike) -> dict[str, Any]:
     """Return a trial as JSON: id, values, state, rows, measures, facts, reason."""
     return {
         **fields_of(trial, "id", "values", "current", "state", "rows"),
-        "measures": by_measure(trial.summaries),
+        "measures": group_by_measure(trial.summaries),
         **fields_of(trial, "facts", "reason", "run"),
     }
 

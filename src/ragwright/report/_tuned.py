@@ -7,12 +7,12 @@ from typing import Any
 
 from ..training import TunedTable, TuneResult
 from ._data import fields_of
-from ._text import text_table, with_scale
+from ._text import name_with_scale, text_table
 
 _COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "verdict", "counted")
 
 
-def tuned_headline(tuned: TuneResult) -> str:
+def write_tuned_headline(tuned: TuneResult) -> str:
     """Return the outcome in one sentence."""
     part = "model" if tuned.part == "embedder" else tuned.part
     article = "an" if part[0] in "aeiou" else "a"
@@ -31,7 +31,7 @@ def tuned_headline(tuned: TuneResult) -> str:
     return f"the {part} is {held.worded}: {change}"
 
 
-def tuned_table(tuned: TuneResult, width: int = 100) -> str:
+def make_tuned_table(tuned: TuneResult, width: int = 100) -> str:
     """Return the search with and without the tuned part, then further tables."""
     training, held = tuned.training, tuned.comparison
     rows = [
@@ -49,7 +49,7 @@ def tuned_table(tuned: TuneResult, width: int = 100) -> str:
     if held is not None:
         ends = "" if held.low is None else f"{held.low:+.3f} to {held.high:+.3f}"
         figures = (f"{held.mean_a:.3f}", f"{held.mean_b:.3f}", f"{held.difference:+.3f}")
-        named = with_scale(held.measure, held.scale, held.counted)
+        named = name_with_scale(held.measure, held.scale, held.counted)
         rows.append(["held-out", str(held.n), named, *figures, ends])
     tables = [text_table(rows, right=(1, 3, 4, 5), width=width)]
     tables += [_further(table, width) for table in tuned.tables if table.rows]
@@ -72,7 +72,7 @@ def _cell(value: str | float | int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def tuned_use(tuned: TuneResult, root: Path) -> str:
+def write_tuned_use(tuned: TuneResult, root: Path) -> str:
     """Return the line of ragwright.yaml that uses it; empty if nothing was written."""
     if tuned.path is None:
         return ""
@@ -87,7 +87,7 @@ def tuned_use(tuned: TuneResult, root: Path) -> str:
     return f"to use it, write in ragwright.yaml: {line}{remark}"
 
 
-def tuned_json(tuned: TuneResult) -> dict[str, Any]:
+def make_tuned_json(tuned: TuneResult) -> dict[str, Any]:
     """Return ``proven, written, headline, training, held_out`` and further tables as JSON."""
     training, held = tuned.training, tuned.comparison
     path = None if tuned.path is None else str(tuned.path)
@@ -99,7 +99,7 @@ def tuned_json(tuned: TuneResult) -> dict[str, Any]:
         "value": tuned.value or path,
         "beside": dict(tuned.beside),
         "base": tuned.base,
-        "headline": tuned_headline(tuned),
+        "headline": write_tuned_headline(tuned),
         "training": {**figures, **training.settings},
         "held_out": None if held is None else fields_of(held, *_COMPARED),
         **{

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..measure import Comparison, Summary
 from ..training import TutorialTable
-from ._data import as_json, fields_of
+from ._data import fields_of, make_json
 from ._text import text_table
 
 _HEADS = {"Rubric(AnswersQuestion)": "answer relevance", "Groundedness": "groundedness"}
@@ -56,7 +56,7 @@ def tutorial_json(table: TutorialTable) -> dict[str, Any]:
             **fields_of(row, "name", "settings", "runs"),
             "skipped": row.skipped or None,
             "measures": {result.measure: fields_of(result, *numbers) for result in row.summaries},
-            "against_base": {result.measure: as_json(result) for result in row.comparisons},
+            "against_base": {result.measure: make_json(result) for result in row.comparisons},
         }
         for row in table.rows
     ]

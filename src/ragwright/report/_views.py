@@ -19,20 +19,20 @@ from ._charts import (
     heat,
     heat_span,
     intervals,
-    ordered_values,
+    order_values,
     whisker,
 )
 from ._headline import values_of
 from ._relations import (
     Relation,
-    between,
+    format_interval,
     is_numeric,
     measure_relations,
     parameter_relations,
     value_text,
 )
 from ._subject import FACT_NAMES, Entry, Subject
-from ._text import COMPARISON_HEAD, comparison_cells, number, with_scale
+from ._text import COMPARISON_HEAD, comparison_cells, name_with_scale, number
 
 _HEAT_KEYS = ("chunk.size", "retrieve.top_k")
 _MOST_VALUES = 24
@@ -112,7 +112,7 @@ def _key_chart(subject: Subject, trials: Sequence[Entry], key: str, goal: str) -
         for trial in trials
         if key in trial.values and (score := trial.value(goal)) is not None
     ]
-    values = ordered_values(value for _, value, _ in pairs)
+    values = order_values(value for _, value, _ in pairs)
     numeric = is_numeric(values)
     if len(values) < 2 or (not numeric and len(values) > _MOST_VALUES):
         return
@@ -147,7 +147,7 @@ def _heat_chart(
 ) -> Iterator[Chart]:
     """Chunk size by top_k if both are swept, else the first two keys with few values."""
     values = {
-        key: ordered_values(trial.values[key] for trial in trials if key in trial.values)
+        key: order_values(trial.values[key] for trial in trials if key in trial.values)
         for key in keys
     }
     fit = [key for key in keys if 2 <= len(values[key]) <= 12]
@@ -278,7 +278,7 @@ def _difference_chart(subject: Subject, comparisons: Sequence[Comparison]) -> Ch
     points, rows = [], []
     for comparison in (measure.deciding for measure in comparisons):
         if comparison.difference is not None:
-            name, *cells = comparison_cells(comparison, between)
+            name, *cells = comparison_cells(comparison, format_interval)
             ends = (comparison.low, comparison.high)
             points.append(whisker(name, comparison.difference, *ends))
             rows.append((name, *cells, comparison.verdict))
@@ -305,7 +305,7 @@ def _persona_chart(subject: Subject, entry: Entry) -> Iterator[Chart]:
     for persona, summary in ((name, s) for name, part in parts.items() for s in part):
         mean, low, high = summary.deciding
         if mean is not None:
-            name, ends = persona or "(no persona)", between(low, high)
+            name, ends = persona or "(no persona)", format_interval(low, high)
             shade, tooltip = _shade(summary), f"{mean:.4f} ({ends}), n = {summary.n}"
             axes = {"x": summary.measure, "y": name}
             cells.append({**axes, "shade": shade, "text": f"{mean:.2f}", "told": tooltip})
@@ -397,4 +397,4 @@ def _shade(summary: Summary) -> float:
 
 
 def _named(subject: Subject, name: str) -> str:
-    return FACT_NAMES.get(name) or with_scale(name, subject.scale(name))
+    return FACT_NAMES.get(name) or name_with_scale(name, subject.scale(name))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..experiment import RowResult, WeakRow, WeakSlice, weak_rows, weak_slices
 from ..measure import GateOutcome, parse_rule
-from ._data import as_json
+from ._data import make_json
 from ._subject import Subject
 from ._text import WIDTH, text_table
 
@@ -94,4 +94,4 @@ def weak_text(slices: Iterable[WeakSlice], rows: Iterable[WeakRow], width: int =
 
 def weak_json(slices: Iterable[WeakSlice], rows: Iterable[WeakRow]) -> dict[str, Any]:
     """Return weak slices and low rows as JSON."""
-    return {"slices": as_json(list(slices)), "rows": as_json(list(rows))}
+    return {"slices": make_json(list(slices)), "rows": make_json(list(rows))}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ._mcp import serve_stdio
     from ._options import LogForm, ServeOptions
     from ._serve_tables import SERVE_TABLES
-    from ._server import ListenAddress, audited_routes, make_app, serve, worker_app
+    from ._server import ListenAddress, list_audited_routes, make_app, serve, worker_app
     from ._service import ServedProject
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "ServeOptions",
     "ServedProject",
     "access_place",
-    "audited_routes",
+    "list_audited_routes",
     "make_app",
     "serve",
     "serve_stdio",
@@ -43,7 +43,7 @@ __getattr__ = late_names(
         "_mcp": "serve_stdio",
         "_options": "LogForm ServeOptions",
         "_serve_tables": "SERVE_TABLES",
-        "_server": "ListenAddress audited_routes make_app serve worker_app",
+        "_server": "ListenAddress list_audited_routes make_app serve worker_app",
         "_service": "ServedProject",
     },
 )

@@ -241,9 +241,7 @@ class Admission:
 
 
 @asynccontextmanager
-async def admitted(
-    service: Service, caller: Caller, wanted: RequestNeeds
-) -> AsyncIterator[Admission]:
+async def admit(service: Service, caller: Caller, wanted: RequestNeeds) -> AsyncIterator[Admission]:
     """Let a request in: find its configuration, check its limits, wait for its turn.
 
     Its time runs from here. What its calls cost is charged to its key as each of them ends,

@@ -19,7 +19,7 @@ from ..monitoring import brief_model
 from ..workbench import AskOptions, Workbench
 from ._admission import Admission, Caller
 from ._errors import ApiError
-from ._links import citation_json, link_lines, linked, promise_json, texts_of_spans
+from ._links import citation_json, link_lines, make_link, promise_json, texts_of_spans
 from ._wire import ChatMessage
 
 log = logging.getLogger("ragwright.serve")
@@ -65,12 +65,12 @@ class ServedAnswer:
     marks: Marks
 
 
-def new_id(kind: str = "chatcmpl-") -> str:
+def make_answer_id(kind: str = "chatcmpl-") -> str:
     """A new id of an answer, which cannot be guessed; ``kind`` is how it begins."""
     return f"{kind}{secrets.token_urlsafe(18)}"
 
 
-async def answered(
+async def answer_personas(
     work: Admission, question: str, personas: Sequence[str], asking: AskOptions, name: str = ""
 ) -> list[ServedAnswer]:
     """A question answered for each persona, from one search; ``name`` is the id of a single answer.
@@ -82,10 +82,10 @@ async def answered(
     """
     work.noted(question)
     answers = await work.result(work.bench.aask_all(question, personas, asking))
-    return [await delivered(work, answer, asking, name=name) for answer in answers]
+    return [await deliver_answer(work, answer, asking, name=name) for answer in answers]
 
 
-async def delivered(
+async def deliver_answer(
     work: Admission,
     answer: Answer,
     asking: AskOptions,
@@ -104,8 +104,8 @@ async def delivered(
     work.noted(answer.question, answer.hits)
     if marks is None:
         texts = await texts_of_spans(work.bench, answer.hits)
-        marks = marks_of_answer(answer, linked(work.caller.base, texts))
-    done = ServedAnswer(name or new_id(), answer, marks)
+        marks = marks_of_answer(answer, make_link(work.caller.base, texts))
+    done = ServedAnswer(name or make_answer_id(), answer, marks)
     if work.service.metrics is not None:
         work.service.metrics.answered(answer.abstained)
     if work.service.options.keep_answers:
@@ -197,7 +197,9 @@ def drafting(work: Admission, models: Sequence[str], *, preview: bool = False) -
     )
 
 
-async def drafted(work: Admission, request: DraftRequest, drafting_options: Drafting) -> DraftBatch:
+async def deliver_drafts(
+    work: Admission, request: DraftRequest, drafting_options: Drafting
+) -> DraftBatch:
     """Draft texts and let the key rate them, by the ids that they have among the outputs.
 
     It goes on when the client goes away: what was paid for is stored.
@@ -217,19 +219,19 @@ async def drafted(work: Admission, request: DraftRequest, drafting_options: Draf
 _ADDRESS = re.compile(r"\bhttps?://[^\s#]+#")
 
 
-def for_caller(answer: Answer, caller: Caller) -> Answer:
+def hide_addresses(answer: Answer, caller: Caller) -> Answer:
     """An answer as a caller may see it: readers learn no address or folder of a model."""
     if caller.owner:
         return answer
     return replace(
         answer,
-        model=short_model(answer.model, caller),
+        model=shorten_model(answer.model, caller),
         route_reason=_ADDRESS.sub("", answer.route_reason),
         notes=notes_for(answer.notes, caller),
     )
 
 
-def short_model(name: str, caller: Caller) -> str:
+def shorten_model(name: str, caller: Caller) -> str:
     """The name of a model as a caller may see it."""
     return name if caller.owner else brief_model(name)
 

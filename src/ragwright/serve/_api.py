@@ -19,10 +19,10 @@ from ..flow import Vector, embed
 from ..monitoring import brief_model
 from ..report import batch_json, hit_json, summary_json
 from ..testsets import Testset, rows_of
-from ._admission import Admission, Caller, RequestNeeds, admitted
-from ._answers import drafted, drafting, hits_for
+from ._admission import Admission, Caller, RequestNeeds, admit
+from ._answers import deliver_drafts, drafting, hits_for
 from ._chat import chat_completion
-from ._errors import ApiError, documented
+from ._errors import ApiError, describe_errors
 from ._links import source_url
 from ._opened import OpenConfiguration
 from ._service import Service
@@ -36,7 +36,7 @@ from ._wire import (
     ScoreRequest,
 )
 
-router = APIRouter(responses=documented(404, 429, 501, 502, 503, 504))
+router = APIRouter(responses=describe_errors(404, 429, 501, 502, 503, 504))
 
 
 def service_of(request: Request) -> Service:
@@ -108,7 +108,7 @@ async def retrieve(
 ) -> Response:
     """Find the passages that answer a query best."""
     wanted = RequestNeeds(body.model, "searches", "retrieval", request)
-    async with admitted(service, caller, wanted) as work:
+    async with admit(service, caller, wanted) as work:
         asking = work.asking(Extras(filters=body.filters, soft=body.soft))
         retrieval = await work.retrieved(body.query, body.top_k, asking)
     hits = [
@@ -125,7 +125,7 @@ async def embeddings(
 ) -> Response:
     """Embed texts with the model of a configuration."""
     wanted = RequestNeeds(body.model, "searches", "embeddings", request)
-    async with admitted(service, caller, wanted) as work:
+    async with admit(service, caller, wanted) as work:
         project = work.bench.project
         model = project.settings.embed.model
         if not model:
@@ -166,7 +166,7 @@ def _encoded_vector(vector: Vector, form: str) -> list[float] | str:
 @router.post("/v1/feedback")
 async def feedback(body: FeedbackRequest, service: Serves, caller: Calls) -> dict[str, Any]:
     """Store what a reader says of an answer or of a draft."""
-    async with admitted(service, caller, RequestNeeds(lane="searches")) as work:
+    async with admit(service, caller, RequestNeeds(lane="searches")) as work:
         stored = await asyncio.to_thread(respond_to, work, body)
     return {"id": body.id, "output": stored.output, "at": stored.at}
 
@@ -196,7 +196,7 @@ def respond_to(work: Admission, body: FeedbackRequest) -> Feedback:
 async def drafts(request: Request, body: DraftsRequest, service: Serves, caller: Calls) -> Response:
     """Write texts from records."""
     wanted = _draft_request(body.model_extra or {})
-    async with admitted(
+    async with admit(
         service, caller, RequestNeeds(body.model, "drafts", "drafts", request)
     ) as work:
         options = replace(
@@ -204,7 +204,7 @@ async def drafts(request: Request, body: DraftsRequest, service: Serves, caller:
             examples=body.examples,
             pool=body.pool,
         )
-        batch = await drafted(work, wanted, options)
+        batch = await deliver_drafts(work, wanted, options)
     reply = batch_json(replace(batch, hits=tuple(hits_for(batch.hits, caller))))
     for number, text in enumerate(reply["texts"], 1):
         text["id"] = f"{batch.number}.{number}"
@@ -245,9 +245,7 @@ async def score(request: Request, body: ScoreRequest, service: Serves, caller: C
     """Score rows of any system into a stored run, which is completed if the client goes away."""
     caller.require_owner()
     rows = Testset("rows of a request", tuple(rows_of(body.rows)))
-    async with admitted(
-        service, caller, RequestNeeds(body.model, "drafts", "score", request)
-    ) as work:
+    async with admit(service, caller, RequestNeeds(body.model, "drafts", "score", request)) as work:
         scoring = service.aside(lambda: work.bench.score(rows, body.measures))
         evaluation, summary = await work.result(scoring)
     return JSONResponse(summary_json(evaluation.summaries, run=summary.run, notes=evaluation.notes))

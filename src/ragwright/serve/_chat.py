@@ -15,8 +15,15 @@ from ..answer import CONVERSATION, Marks, PlacedMark
 from ..core import Answer, Usage
 from ..flow import Message
 from ..workbench import AskOptions
-from ._admission import Admission, Caller, RequestNeeds, admitted
-from ._answers import answered, answering, for_caller, new_id, standalone, turns_of
+from ._admission import Admission, Caller, RequestNeeds, admit
+from ._answers import (
+    answer_personas,
+    answering,
+    hide_addresses,
+    make_answer_id,
+    standalone,
+    turns_of,
+)
 from ._auxiliary import AuxiliaryReply, Purpose, auxiliary_reply, purpose_of
 from ._errors import ApiError
 from ._links import citation_json, link_lines, promise_json, snippets_json
@@ -63,9 +70,9 @@ async def chat_completion(
     purpose = purpose_of([*history, Message("user", question)])
     async with AsyncExitStack() as stack:
         wanted = RequestNeeds(body.model, "answers", "chat", request)
-        work = await stack.enter_async_context(admitted(service, caller, wanted))
+        work = await stack.enter_async_context(admit(service, caller, wanted))
         asking = work.asking(body.ragwright, history)
-        completion = Completion(body, work, question, asking, new_id(), int(time.time()))
+        completion = Completion(body, work, question, asking, make_answer_id(), int(time.time()))
         if purpose is not None:
             return await _auxiliary_response(completion, purpose)
         if not body.stream:
@@ -79,7 +86,7 @@ async def chat_completion(
 
 async def _whole_completion(completion: Completion) -> Response:
     work = completion.work
-    [done] = await answered(work, completion.question, [work.persona], completion.asking)
+    [done] = await answer_personas(work, completion.question, [work.persona], completion.asking)
     marks, answer = done.marks, done.answer
     text = marks.text + (link_lines(marks.spans) if completion.links else "")
     message = {
@@ -92,7 +99,7 @@ async def _whole_completion(completion: Completion) -> Response:
         "chat.completion",
         {"message": message, "finish_reason": answer.finish, "logprobs": None},
         usage=usage_json(answer.usage),
-        ragwright=details_json(for_caller(answer, work.caller), marks),
+        ragwright=details_json(hide_addresses(answer, work.caller), marks),
     )
     return JSONResponse(frame | {"id": done.id})
 

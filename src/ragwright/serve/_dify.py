@@ -11,10 +11,10 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 
 from ..core import Filter, Hit, prefix_filter
-from ._admission import Caller, RequestNeeds, admitted
+from ._admission import Caller, RequestNeeds, admit
 from ._answers import hits_for
 from ._api import Calls, Serves
-from ._errors import KNOWLEDGE, ApiError, KnowledgeError, documented
+from ._errors import KNOWLEDGE, ApiError, KnowledgeError, describe_errors
 from ._links import source_url
 from ._wire import Body, Text
 
@@ -60,14 +60,16 @@ class KnowledgeRequest(Body):
     metadata_condition: DifyConditions | None = None
 
 
-@router.post(KNOWLEDGE, responses=documented(404, 429, 501, 502, 503, 504, model=KnowledgeError))
+@router.post(
+    KNOWLEDGE, responses=describe_errors(404, 429, 501, 502, 503, 504, model=KnowledgeError)
+)
 async def knowledge(
     request: Request, body: KnowledgeRequest, service: Serves, caller: Calls
 ) -> Response:
     """Find passages as an external knowledge base of Dify."""
     wanted = RequestNeeds(body.knowledge_id, "searches", "retrieval", request)
     setting = body.retrieval_setting
-    async with admitted(service, caller, wanted) as work:
+    async with admit(service, caller, wanted) as work:
         asking = work.asking()
         filters = (*asking.filters, *_filters(body.metadata_condition))
         asking = replace(asking, filters=filters)

@@ -18,7 +18,7 @@ from ._cookie import COOKIE, key_of_cookie
 from ._errors import ApiError, bears_secret, error_reply
 from ._identity import Identity, is_loopback
 from ._note import Note
-from ._people import Person, identity_of, proxied_person
+from ._people import Person, identity_of, read_proxied_person
 from ._reading import reads_all
 from ._service import Service
 
@@ -88,7 +88,7 @@ class Door:
     async def _identity_of_request(self, request: Request) -> Identity:
         """Who sends a request: the person whom the proxy names, else a key or its cookie."""
         keys = self._service.keys
-        person = proxied_person(request, self._service.options.proxy)
+        person = read_proxied_person(request, self._service.options.proxy)
         if person is not None:
             # A browser of this machine may be led here under another name (DNS rebinding), and its
             # page could send the headers of a proxy that runs here.

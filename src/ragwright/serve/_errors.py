@@ -133,7 +133,9 @@ class KnowledgeError(BaseModel):
     error_msg: str
 
 
-def documented(*states: int, model: type[BaseModel] = ErrorBody) -> dict[int | str, dict[str, Any]]:
+def describe_errors(
+    *states: int, model: type[BaseModel] = ErrorBody
+) -> dict[int | str, dict[str, Any]]:
     """Errors of an endpoint for the description of the API; those of the door always."""
     return {state: {"model": model} for state in (400, 401, 403, 408, 413, 421, 500, *states)}
 

@@ -96,7 +96,7 @@ class ServeKeys:
 
     def find(self, secret: str) -> ServeKey | None:
         """The key that a client sent, None where it is unknown."""
-        return next(iter(self._select_keys("AND hash = ?", (hashed(secret),))), None)
+        return next(iter(self._select_keys("AND hash = ?", (hash_key(secret),))), None)
 
     def named_by(self, beginning: str) -> ServeKey | None:
         """The key whose hash begins with 16 digits, None where there is none."""
@@ -237,7 +237,7 @@ def _with_secret(key: ServeKey) -> tuple[str, ServeKey]:
     """A new secret, and the key with its hash and the present time."""
     secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return secret, replace(key, hash=hashed(secret), created=now)
+    return secret, replace(key, hash=hash_key(secret), created=now)
 
 
 def _require_possible_rights(key: ServeKey) -> None:
@@ -285,6 +285,6 @@ def access_place(folder: ProjectFolder) -> Place:
     return load_settings(folder.settings).shared.place(folder.ledger)
 
 
-def hashed(secret: str) -> str:
+def hash_key(secret: str) -> str:
     """SHA-256 of a key, which is all that is stored of it."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -27,7 +27,7 @@ def source_url(base: str, document_id: str, start: int, end: int, quote: str) ->
     return f"{base}/source?{urlencode(query)}#passage"
 
 
-def linked(base: str, texts: SpanTexts) -> Link:
+def make_link(base: str, texts: SpanTexts) -> Link:
     """Return how a server at this address links the citations of an answer.
 
     Args:
@@ -61,12 +61,12 @@ def _read_spans(store: Store, hits: Iterable[Hit]) -> SpanTexts:
     return texts
 
 
-def moved_url(url: str, base: str) -> str:
+def move_url(url: str, base: str) -> str:
     """The link of a citation on the server at another address, or on this one (``""``)."""
     return base + url[url.rindex("/source?") :]
 
 
-def same_text(stamp: str, text: str) -> bool:
+def is_same_text(stamp: str, text: str) -> bool:
     """True where a link with this stamp was made for this text."""
     return text_hash(text)[:_STAMP] == stamp
 

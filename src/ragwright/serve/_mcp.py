@@ -30,10 +30,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import __version__
 from ..answer import CitedSpan, citation
 from ..core import Citation, near
-from ._admission import Admission, Caller, RequestNeeds, admitted
-from ._answers import answered, for_caller
+from ._admission import Admission, Caller, RequestNeeds, admit
+from ._answers import answer_personas, hide_addresses
 from ._errors import ApiError, api_error, error_reply
-from ._links import citation_json, moved_url, promise_json, snippets_json, source_url
+from ._links import citation_json, move_url, promise_json, snippets_json, source_url
 from ._note import Note
 from ._reading import VisibleSource, visible_source
 from ._service import Lane, ServedProject, Service
@@ -224,7 +224,7 @@ class _AgentTools:
                     f"known: {', '.join(known)}" if known else "this server has none: leave it out"
                 )
                 raise ToolError(f"no persona {persona!r}; {choices}")
-            [done] = await answered(work, question, [persona], work.asking())
+            [done] = await answer_personas(work, question, [persona], work.asking())
         answer, marks = done.answer, done.marks
         spans = [citation_json(span) | {"url": self._cited_url(work, span)} for span in marks.spans]
         lines = [
@@ -241,7 +241,7 @@ class _AgentTools:
                 snippet | {"url": urls.get(snippet["number"], snippet["url"])}
                 for snippet in snippets_json(answer, marks.link)
             ],
-            "notes": list(for_caller(answer, work.caller).notes),
+            "notes": list(hide_addresses(answer, work.caller).notes),
             **promise_json(answer),
         }
         text = TextContent(type="text", text="\n\n".join([marks.text, *lines]))
@@ -272,7 +272,7 @@ class _AgentTools:
             raise ToolError("nobody checked who sent this request")
         caller.note.kind = "asked" if operation else "saw"
         try:
-            async with admitted(self._service, caller, RequestNeeds("", lane, operation)) as work:
+            async with admit(self._service, caller, RequestNeeds("", lane, operation)) as work:
                 yield work
         except Exception as error:
             caller.note.outcome = "failed"
@@ -294,7 +294,7 @@ class _AgentTools:
         base = work.caller.base or self._service.options.public_url.rstrip("/")
         cited = span.citation
         if base:
-            return moved_url(span.url, base)
+            return move_url(span.url, base)
         if cited.source.startswith(("http://", "https://")):
             return cited.source
         return Path(os.path.normpath(self._service.folder.root.resolve() / cited.source)).as_uri()

@@ -35,7 +35,7 @@ class Person:
     groups: tuple[str, ...] = ()
 
 
-def proxied_person(request: Request, options: ProxyOptions) -> Person | None:
+def read_proxied_person(request: Request, options: ProxyOptions) -> Person | None:
     """The person whom the proxy names; None where it names nobody, or another sender does.
 
     Raises:

@@ -17,16 +17,16 @@ from pydantic import Field, StrictBool, ValidationInfo, field_validator
 
 from ..answer import Marks, PlacedMark
 from ..core import Answer
-from ._admission import Admission, RequestNeeds, admitted
-from ._answers import answered, for_caller, new_id, standalone, turns_of
+from ._admission import Admission, RequestNeeds, admit
+from ._answers import answer_personas, hide_addresses, make_answer_id, standalone, turns_of
 from ._api import Calls, Serves
 from ._chat import details_json
-from ._errors import ApiError, documented
+from ._errors import ApiError, describe_errors
 from ._links import link_lines
 from ._streaming import AnswerEvents, EventStream, Streamed, sse_frame
 from ._wire import Body, ChatMessage, Extras, Text
 
-router = APIRouter(responses=documented(404, 429, 501, 502, 503, 504))
+router = APIRouter(responses=describe_errors(404, 429, 501, 502, 503, 504))
 
 Metadata: TypeAlias = dict[
     Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]
@@ -116,7 +116,7 @@ async def responses(
     question, history = turns_of(body.messages(), "input")
     async with AsyncExitStack() as stack:
         wanted = RequestNeeds(body.model, "answers", "responses", request)
-        work = await stack.enter_async_context(admitted(service, caller, wanted))
+        work = await stack.enter_async_context(admit(service, caller, wanted))
         asking = work.asking(body.ragwright, history)
         links = body.ragwright.links(service.options)
         reply = _ResponseReply(body, work, question)
@@ -126,11 +126,11 @@ async def responses(
             stack.push_async_callback(stream.close)
             await stream.begin()
             return EventStream(stream.events(), work, stack.pop_all())
-        [done] = await answered(work, question, [work.persona], asking, reply.id)
+        [done] = await answer_personas(work, question, [work.persona], asking, reply.id)
         text = done.marks.text + (link_lines(done.marks.spans) if links else "")
         notes = [note for mark in done.marks.marks for note in _annotations(mark)]
         items = (reply.search_item(done.answer), reply.message(text, notes))
-        shown = for_caller(done.answer, caller)
+        shown = hide_addresses(done.answer, caller)
         return JSONResponse(reply.completed(shown, done.marks, items))
 
 
@@ -141,7 +141,7 @@ class _ResponseReply:
     body: ResponsesRequest
     work: Admission
     question: str
-    id: str = field(default_factory=lambda: new_id("resp_"))
+    id: str = field(default_factory=lambda: make_answer_id("resp_"))
     created: int = field(default_factory=lambda: int(time.time()))
 
     def frame(self, status: str, output: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:

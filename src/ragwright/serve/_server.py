@@ -31,7 +31,7 @@ from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, 
 from . import _api, _dify, _mcp, _metrics, _responses
 from ._audit import AuditMiddleware, find_route, route_events
 from ._door import Door
-from ._errors import documented, install_errors
+from ._errors import describe_errors, install_errors
 from ._identity import is_loopback
 from ._logs import LogMiddleware, log_to_stderr
 from ._options import LogForm
@@ -120,7 +120,7 @@ def make_app(serving: ServedProject) -> ASGIApp:
 _metrics_router = APIRouter()
 
 
-@_metrics_router.get("/metrics", response_class=PlainTextResponse, responses=documented())
+@_metrics_router.get("/metrics", response_class=PlainTextResponse, responses=describe_errors())
 async def show_metrics(service: _api.Serves, caller: _api.Calls) -> Response:
     """Show counters in the text format of Prometheus."""
     caller.require_owner()
@@ -140,7 +140,7 @@ def _include_routes(app: FastAPI) -> None:
         app.include_router(router)
 
 
-def audited_routes() -> dict[str, str]:
+def list_audited_routes() -> dict[str, str]:
     """What each route leaves in the audit log: method and route -> kind, or why nothing."""
     app = FastAPI(docs_url=None, redoc_url=None)
     _include_routes(app)

@@ -17,9 +17,9 @@ from ..answer import Marks, PlacedMark, marks_for_hits, marks_of_answer
 from ..core import Answer, Hit
 from ..workbench import AskOptions
 from ._admission import LOOK, Admission
-from ._answers import delivered, for_caller
+from ._answers import deliver_answer, hide_addresses
 from ._errors import ApiError, api_error
-from ._links import link_lines, linked, texts_of_spans
+from ._links import link_lines, make_link, texts_of_spans
 
 _PING = 15.0
 """Seconds of silence after which a stream sends a comment, so that no proxy closes it."""
@@ -132,7 +132,7 @@ class AnswerEvents:
     async def events(self) -> AsyncIterator[bytes]:
         """The frames, the last ones or an error at the end."""
         texts: dict[tuple[str, int, int], str] = {}
-        link = linked(self._work.caller.base, texts)
+        link = make_link(self._work.caller.base, texts)
         marks = marks_for_hits(lambda: self._stream.context or (), link)
         noted: Sequence[Hit] = ()
         try:
@@ -207,6 +207,6 @@ class AnswerEvents:
             rest += link_lines(marks.spans)
         if rest:
             yield b"".join(self._frames.text(rest, marks.marks[begin:]))
-        await delivered(self._work, answer, streamed.asking, name=streamed.id, marks=marks)
-        shown = for_caller(answer, self._work.caller)
+        await deliver_answer(self._work, answer, streamed.asking, name=streamed.id, marks=marks)
+        shown = hide_addresses(answer, self._work.caller)
         yield b"".join(self._frames.closing(shown, marks))

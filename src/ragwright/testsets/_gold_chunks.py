@@ -10,7 +10,7 @@ from ..flow import Flow
 from ..retrieve import Target
 
 
-def graded_documents(row: Row) -> dict[str, None]:
+def find_graded_documents(row: Row) -> dict[str, None]:
     """Return the ids of the documents that answer a row: those with a grade above 0, in order."""
     return {name: None for name, grade in row.reference_ids.items() if grade > 0}
 
@@ -36,7 +36,7 @@ def chunks_of(target: Target, document_id: str, filters: Sequence[Filter] = ()) 
     return ids
 
 
-def best_chunk(ids: Sequence[str], document_id: str, span: Span) -> str:
+def find_best_chunk(ids: Sequence[str], document_id: str, span: Span) -> str:
     """Return the chunk with the largest part of a span, empty if none holds half of it."""
     overlaps = {key: chunk_span(key, document_id).overlap(span) for key in ids}
     best = max(overlaps, key=lambda key: overlaps[key], default="")
@@ -50,7 +50,7 @@ def gold_chunks(row: Row, target: Target) -> Flow[frozenset[str]]:
     documents.
     """
     spans = [(span.document_id, Span(span.start, span.end)) for span in row.reference_spans]
-    documents = dict.fromkeys(name for name, _ in spans) or graded_documents(row)
+    documents = dict.fromkeys(name for name, _ in spans) or find_graded_documents(row)
     ids: set[str] = set()
     for document in documents:
         chunks = yield from chunks_of(target, document)

@@ -50,10 +50,10 @@ def split_clusters(rows: Sequence[Row]) -> dict[str, str]:
     cluster would hold more than half of the rows (multi-hop collections), only the first gold
     document of each row is used.
     """
-    clusters = joined({row.id: _linking_keys(row) for row in rows})
+    clusters = join_clusters({row.id: _linking_keys(row) for row in rows})
     largest = max(Counter(clusters.values()).values(), default=0)
     if 2 * largest > len(rows):
-        clusters = joined({row.id: _linking_keys(row)[:1] for row in rows})
+        clusters = join_clusters({row.id: _linking_keys(row)[:1] for row in rows})
     return clusters
 
 
@@ -73,7 +73,7 @@ def fold_clusters(rows: Sequence[Row], least: int) -> dict[str, str]:
         places = [passage_at[span.document_id, span.start] for span in row.reference_spans]
         links = (_question_key(row), *_conversation_keys(row))
         ties[row.id] = (*(places or _document_keys(row)), *links)
-    return joined(ties)
+    return join_clusters(ties)
 
 
 def assign_splits(
@@ -115,7 +115,7 @@ def assign_splits(
     return splits
 
 
-def shared_gold(rows: Sequence[Row], placed: Mapping[str, str]) -> tuple[str, ...]:
+def find_shared_gold(rows: Sequence[Row], placed: Mapping[str, str]) -> tuple[str, ...]:
     """Return gold documents in both splits, sorted: a leak from tuning to confirmation."""
     seen: dict[str, set[str]] = {}
     for row in rows:
@@ -124,7 +124,7 @@ def shared_gold(rows: Sequence[Row], placed: Mapping[str, str]) -> tuple[str, ..
     return tuple(sorted(name for name, splits in seen.items() if len(splits) > 1))
 
 
-def known_split(split: str) -> Split:
+def read_split(split: str) -> Split:
     """Return a split by its name.
 
     Raises:
@@ -173,7 +173,7 @@ def _passage_keys(rows: Iterable[Row]) -> dict[tuple[str, int], str]:
     return keys
 
 
-def joined(ties: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def join_clusters(ties: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Return the cluster name of each row, by union-find over shared keys."""
     parents: dict[str, str] = {}
 

@@ -68,7 +68,7 @@ def stale_rows(rows: Iterable[Row], text_of: TextOf) -> tuple[StaleSpan, ...]:
     return tuple(stale_spans)
 
 
-def moved_row(row: Row, stale: Sequence[StaleSpan]) -> Row:
+def move_row(row: Row, stale: Sequence[StaleSpan]) -> Row:
     """Return a row with its moved spans at their new places."""
     places = {
         stale_span.span: stale_span.now
@@ -108,7 +108,7 @@ def current_gold(testset: Testset, text_of: TextOf) -> Testset:
     moved = list(
         dict.fromkeys(stale_span.row_id for stale_span in stale if stale_span.row_id not in dropped)
     )
-    rows = tuple(moved_row(row, stale) for row in testset.rows if row.id not in dropped)
+    rows = tuple(move_row(row, stale) for row in testset.rows if row.id not in dropped)
     notes = list(testset.notes)
     if lost:
         notes.append(

@@ -12,7 +12,7 @@ from ..project import Project, ProjectFolder, at_work
 from ._openings import Openings
 from ._review import TestsetReview
 from ._stale import current_gold
-from ._testsets import Testset, declared_splits, load_testset
+from ._testsets import Testset, declares_splits, load_testset
 from .suites import (
     Evidence,
     PassageSource,
@@ -51,7 +51,7 @@ def project_testset(
         TestsetError: The testset cannot be read, or the split is empty.
     """
     address = _resolved_address(folder, address)
-    declared = declared_splits(address)
+    declared = declares_splits(address)
     chosen_split = split or ("tune" if declared else "all")
     # Reading all rows of a testset without splits is an opening only if requested.
     closed = chosen_split == "tune" or not (split or declared)
@@ -86,7 +86,7 @@ def _resolved_address(folder: ProjectFolder, address: str) -> str:
     return str(inside) if inside.exists() else address
 
 
-def with_current_gold(store: Store, testset: Testset) -> Testset:
+def refresh_gold(store: Store, testset: Testset) -> Testset:
     """Check the testset against the stored documents.
 
     Raises:

@@ -11,13 +11,13 @@ from ..core import Row, TestsetError, counted, text_hash, value_hash
 from . import suites
 from ._feedback import is_candidate, is_feedback
 from ._openings import Openings, opening_note
-from ._splits import Split, assign_splits, known_split, names_splits, shared_gold
+from ._splits import Split, assign_splits, find_shared_gold, names_splits, read_split
 from ._trec import Qrels, judgments, read_qrels
 from .rows import (
     half_note,
     holds_half,
+    make_plain_row,
     objects_of,
-    plain_row,
     read_rows,
     unread_columns,
     unread_note,
@@ -199,7 +199,7 @@ def rows_fingerprint(rows: Sequence[Row]) -> str:
         replace(row, metadata={k: v for k, v in row.metadata.items() if k not in _REVIEW})
         for row in rows
     )
-    return value_hash([plain_row(row) for row in unreviewed])
+    return value_hash([make_plain_row(row) for row in unreviewed])
 
 
 def load_testset(
@@ -227,7 +227,7 @@ def load_testset(
         TestsetError: A file is missing or wrong (with file and line), the split is empty, or the
             confirm split was requested without ``openings``.
     """
-    chosen_split = known_split(split)
+    chosen_split = read_split(split)
     if address.startswith("beir:"):
         testset = _beir_testset(address)
     elif address.startswith("rgb:"):
@@ -262,7 +262,7 @@ def load_testset(
     return replace(testset, notes=(*testset.notes, note), opened=opened)
 
 
-def declared_splits(address: str) -> bool:
+def declares_splits(address: str) -> bool:
     """True if a row of the testset at an address names its split.
 
     Raises:
@@ -331,7 +331,7 @@ def _rows_of_split(testset: Testset, chosen: Split, splits: dict[str, str]) -> T
             "`ragwright synth --from FILE` split rows with gold passages",
         )
     notes = [f"{chosen} split: {len(rows)} of {len(testset.rows)} rows"]
-    if shared := shared_gold(testset.rows, splits):
+    if shared := find_shared_gold(testset.rows, splits):
         documents = counted(len(shared), "gold document is", "gold documents are")
         notes.append(
             f"{documents} in both splits, such as {', '.join(shared[:_SHOWN])}: results of the two "

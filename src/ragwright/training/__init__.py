@@ -2,11 +2,11 @@
 
 from ._course import ModelTuneOptions
 from ._embedder import tune_embedder
-from ._generated import SOURCES, named_sources
+from ._generated import SOURCES, name_sources
 from ._pairs import MiningOptions, Negatives
 from ._reranker import tune_reranker
 from ._trainer import TrainingOptions
-from ._tuned import HoldOut, TrainingFigures, TunedTable, TuneResult, held_out
+from ._tuned import HoldOut, TrainingFigures, TunedTable, TuneResult, compare_held_out
 from ._tutorial import TutorialOptions, TutorialRow, TutorialTable, run_tutorial
 
 __all__ = [
@@ -22,8 +22,8 @@ __all__ = [
     "TutorialOptions",
     "TutorialRow",
     "TutorialTable",
-    "held_out",
-    "named_sources",
+    "compare_held_out",
+    "name_sources",
     "run_tutorial",
     "tune_embedder",
     "tune_reranker",

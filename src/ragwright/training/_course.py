@@ -28,8 +28,15 @@ from ..measure import Comparison
 from ..models import CARD, card_head, export_onnx, folder_hash, save_trained
 from ..project import Project, build_like, load_settings
 from ..testsets import project_testset
-from ._pairs import HeldBackQuestions, MiningOptions, Pair, as_unseen, read_pairs, without_unseen
-from ._questions import Questions, QuestionSource, other_questions, training_questions
+from ._pairs import (
+    HeldBackQuestions,
+    MiningOptions,
+    Pair,
+    hold_back_unseen,
+    make_unseen,
+    read_pairs,
+)
+from ._questions import Questions, QuestionSource, make_other_questions, training_questions
 from ._trainer import (
     Lesson,
     Point,
@@ -39,7 +46,7 @@ from ._trainer import (
     Workplace,
     train,
 )
-from ._tuned import HoldOut, TrainingFigures, TunedTable, TuneResult, held_out
+from ._tuned import HoldOut, TrainingFigures, TunedTable, TuneResult, compare_held_out
 
 CURVE = "training.csv"
 
@@ -286,7 +293,7 @@ class Kind(ABC):
 
     def unseen(self, pairs: Sequence[Pair]) -> HeldBackQuestions:
         """Return the questions of pairs that are not trained on, and what they search."""
-        return as_unseen(self.project, pairs)
+        return make_unseen(self.project, pairs)
 
     @abstractmethod
     def mrr(self, model: Any, questions: HeldBackQuestions) -> float:
@@ -335,7 +342,7 @@ class Kind(ABC):
         return self.project.folder.root / (self.options.output or f"models/{state}-{part}{name}")
 
 
-def tuned_model(kind: Kind, testset: str) -> TuneResult:
+def tune_model(kind: Kind, testset: str) -> TuneResult:
     """Train a model on questions, and write it if it wins on held-out questions.
 
     Raises:
@@ -358,7 +365,7 @@ def tuned_model(kind: Kind, testset: str) -> TuneResult:
     asking = QuestionSource(testset, options.sources, options.most, seed, options.from_corpus)
     with training_questions(project, asking) as questions:
         pairs = kind.pairs(questions.rows, options.mining)
-        training_pairs, unseen_pairs = without_unseen(pairs)
+        training_pairs, unseen_pairs = hold_back_unseen(pairs)
         unseen = kind.unseen(unseen_pairs)
         model = kind.open(source)
         start = weights_of(model)
@@ -431,7 +438,7 @@ def _training_result(
 
 def _other_kinds(kind: Kind, questions: Questions) -> HeldBackQuestions | None:
     """Return questions of kinds that are not trained on; None if the documents yield too few."""
-    rows = other_questions(kind.project, questions, _OTHERS, kind.options.training.seed)
+    rows = make_other_questions(kind.project, questions, _OTHERS, kind.options.training.seed)
     try:
         return kind.unseen(kind.pairs(rows, MiningOptions("none")))
     except TestsetError:
@@ -478,7 +485,7 @@ def _compared_with_present(
     for name in (questions.held_out, *options.also):
         deciding = name == questions.held_out
         rule = replace(rule, testset=name, split=questions.split if deciding else "confirm")
-        comparison, notes = held_out(project, overrides, rule)
+        comparison, notes = compare_held_out(project, overrides, rule)
         comparisons.append((Path(name).name, comparison))
         opened = opened or notes
     (_, comparison), *others = comparisons

@@ -9,7 +9,7 @@ from typing import Any
 from ..core import ConfigError, require, text_hash
 from ..models import VectorRule, open_trainable
 from ..project import Project, at_work
-from ._course import Kind, ModelTuneOptions, tuned_model
+from ._course import Kind, ModelTuneOptions, tune_model
 from ._pairs import HeldBackQuestions, Pair
 from ._trainer import Lesson, training_setup
 from ._tuned import TuneResult
@@ -38,7 +38,7 @@ def tune_embedder(
         TrainingError: The loss is not a number from the start.
         StoppedError: The budget or a key stopped it.
     """
-    return tuned_model(_Embedder(project, options or ModelTuneOptions()), testset)
+    return tune_model(_Embedder(project, options or ModelTuneOptions()), testset)
 
 
 class _Embedder(Kind):

@@ -21,7 +21,7 @@ _FORMS = ("{}", "What does {} mean?")
 """Questions about a code. The bare code is a question in every language."""
 
 
-def named_sources(text: str) -> tuple[str, ...]:
+def name_sources(text: str) -> tuple[str, ...]:
     """Return the sources in a list with commas, each once.
 
     Raises:
@@ -36,7 +36,7 @@ def named_sources(text: str) -> tuple[str, ...]:
     return names
 
 
-def generated_rows(project: Project, sources: Sequence[str], most: int, seed: int) -> list[Row]:
+def generate_rows(project: Project, sources: Sequence[str], most: int, seed: int) -> list[Row]:
     """Make questions with gold spans offline; ``source`` in their metadata names their source.
 
     Args:

@@ -198,7 +198,7 @@ def passage_texts(view: View, keys: Sequence[str]) -> list[str]:
     ]
 
 
-def without_unseen(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
+def hold_back_unseen(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
     """Split off questions on other documents, to decide when to stop training.
 
     About 15 % of the pairs, 5 to 200, are split off in whole clusters; with fewer than five
@@ -225,7 +225,7 @@ def without_unseen(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
     return training_pairs, unseen
 
 
-def as_unseen(project: Project, pairs: Sequence[Pair]) -> HeldBackQuestions:
+def make_unseen(project: Project, pairs: Sequence[Pair]) -> HeldBackQuestions:
     """Return the questions of pairs that are not trained on, and the passages that they search."""
     pool = _passage_pool(project.views.view(project.target().snapshot), pairs)
     return HeldBackQuestions(tuple(p.question for p in pairs), tuple(p.gold for p in pairs), pool)

@@ -15,10 +15,10 @@ from ..testsets import (
     Testset,
     gold_documents,
     project_testset,
-    with_current_gold,
+    refresh_gold,
     write_rows,
 )
-from ._generated import KINDS, generated_rows
+from ._generated import KINDS, generate_rows
 
 _WITHOUT_TESTSET = ("headings", "cloze", "glossary")
 
@@ -120,7 +120,7 @@ def _questions_from_documents(
     Raises:
         TestsetError: There are none.
     """
-    generated = generated_rows(project, names, options.most, options.seed)
+    generated = generate_rows(project, names, options.most, options.seed)
     if not generated:
         raise TestsetError(
             f"no question could be made from the documents ({', '.join(names)})",
@@ -140,11 +140,11 @@ def _questions_with_testset(
     if not options.from_corpus:
         tune = project_testset(project.folder, options.testset, "tune", purpose="tune")
         tune, notes = standalone_questions(tune)
-        rows = list(with_current_gold(project.store, tune).rows) if "testset" in names else []
+        rows = list(refresh_gold(project.store, tune).rows) if "testset" in names else []
     generated = (
         _questions_from_documents(project, options, names)
         if options.from_corpus
-        else generated_rows(project, names, options.most, options.seed)
+        else generate_rows(project, names, options.most, options.seed)
     )
     if not generated:
         return Questions(tuple(rows), options.testset, notes)
@@ -157,14 +157,14 @@ def _questions_with_testset(
     return Questions((*rows, *allowed), options.testset, (*notes, note), split)
 
 
-def other_questions(project: Project, questions: Questions, most: int, seed: int) -> list[Row]:
+def make_other_questions(project: Project, questions: Questions, most: int, seed: int) -> list[Row]:
     """Return questions made from the documents by rules that gave no training question.
 
     Questions of documents that answer held-out questions are left out.
     """
     used = {row.metadata.get("source") for row in questions.rows}
     kinds = [name for name in KINDS if name not in used]
-    generated = generated_rows(project, kinds, most, seed)
+    generated = generate_rows(project, kinds, most, seed)
     if not generated:
         return []
     return _without_held_out(project, questions.held_out, questions.split, generated)

@@ -11,9 +11,9 @@ from ..core import ConfigError, Row, require
 from ..models import open_trainable_reranker
 from ..project import Project, at_work
 from ..retrieve import rerank_method, rrf
-from ._course import Kind, ModelTuneOptions, tuned_model
+from ._course import Kind, ModelTuneOptions, tune_model
 from ._pairs import HeldBackQuestions, MiningOptions, Pair
-from ._searched import as_searched, searched_pairs
+from ._searched import search_pairs, search_unseen
 from ._trainer import Lesson, training_setup
 from ._tuned import TunedTable, TuneResult
 
@@ -48,7 +48,7 @@ def tune_reranker(
         TrainingError: The loss is not a number from the start.
         StoppedError: The budget or a key stopped it.
     """
-    return tuned_model(_Reranker(project, options or ModelTuneOptions()), testset)
+    return tune_model(_Reranker(project, options or ModelTuneOptions()), testset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,11 @@ class _Reranker(Kind):
 
     def pairs(self, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
         """Return pairs with the hits of the project's search."""
-        return searched_pairs(self.project, rows, mining)
+        return search_pairs(self.project, rows, mining)
 
     def unseen(self, pairs: Sequence[Pair]) -> HeldBackQuestions:
         """Return questions with the hits to reorder."""
-        return as_searched(self.project, pairs)
+        return search_unseen(self.project, pairs)
 
     def lesson(self, model: Any, pairs: Sequence[Pair], unseen: HeldBackQuestions) -> Lesson:
         """Return labelled pairs with the binary cross-entropy of each."""

@@ -39,7 +39,7 @@ class _Searched:
     hits: tuple[str, ...]
 
 
-def searched_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
+def search_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions) -> list[Pair]:
     """Return pairs of the rows whose gold is in the index, with hits that do not answer.
 
     The search is the project's, without reranking and selection, to ``retrieve.rerank.candidates``
@@ -52,7 +52,7 @@ def searched_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions)
     """
     target = project.target()
     options = project.settings.retrieve
-    search = plain_search(options, options.rerank.candidates)
+    search = make_plain_search(options, options.rerank.candidates)
 
     def searched(row: Row) -> Flow[_Searched]:
         gold = yield from gold_chunks(row, target)
@@ -74,7 +74,7 @@ def searched_pairs(project: Project, rows: Sequence[Row], mining: MiningOptions)
     return enough(list(kept.values()), len(rows), len(answered))
 
 
-def plain_search(options: RetrieveOptions, top_k: int) -> RetrieveOptions:
+def make_plain_search(options: RetrieveOptions, top_k: int) -> RetrieveOptions:
     """Return the search without the stages after fusion, to a number of hits."""
     return replace(
         options,
@@ -121,7 +121,7 @@ class _Drawing:
         return tuple(text for text in texts if case_folded(text) not in answering)[:NEGATIVES]
 
 
-def as_searched(project: Project, pairs: Sequence[Pair]) -> HeldBackQuestions:
+def search_unseen(project: Project, pairs: Sequence[Pair]) -> HeldBackQuestions:
     """Return the questions of pairs that are not trained on, and the first 15 hits to reorder."""
     view = project.views.view(project.target().snapshot)
     hits = tuple(pair.near[:_REORDERED] for pair in pairs)

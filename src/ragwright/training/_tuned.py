@@ -112,7 +112,7 @@ class HoldOut:
     split: Split = "confirm"
 
 
-def held_out(
+def compare_held_out(
     project: Project, settings: Sequence[str], options: HoldOut
 ) -> tuple[Comparison, tuple[str, ...]]:
     """Compare the search under further settings with the project's own, on held-out questions.

@@ -162,7 +162,7 @@ class TuningVerbs(ABC):
 
     def stored_audit(self, run: str = "latest", *, every: bool = False) -> Audit:
         """A stored audit again; ``every`` includes findings of rules that are often wrong."""
-        return audit.stored_audit(self.project, run, every=every)
+        return audit.load_audit(self.project, run, every=every)
 
     def dismiss_finding(self, finding: str, reason: str) -> Path:
         """Dismiss a finding by its id; returns the file that remembers it."""

@@ -73,12 +73,12 @@ class ErasingVerbs:
 
     def forget(self, document_id: str) -> Mapping[str, int]:
         """Purge a document from all that is stored; see ``ragwright.drafting.forget_document``."""
-        with operations.recorded_erasure(self.project, "forget document", document_id):
+        with operations.record_erasure(self.project, "forget document", document_id):
             return drafting.forget_document(self.project, document_id)
 
     def forget_tenant(self, scope: str) -> Mapping[str, int]:
         """Purge what was made in a visibility scope; see ``ragwright.drafting.forget_tenant``."""
-        with operations.recorded_erasure(self.project, "forget tenant", scope):
+        with operations.record_erasure(self.project, "forget tenant", scope):
             return drafting.forget_tenant(self.project, scope)
 
     def forget_person(self, person: str, *, dry_run: bool = False) -> Mapping[str, int]:
@@ -87,8 +87,8 @@ class ErasingVerbs:
         With ``dry_run`` nothing is changed, and the counts are those of a purge.
         """
         if dry_run:
-            return drafting.kept_of(self.project, person)
-        with operations.recorded_erasure(self.project, "forget person", person):
+            return drafting.count_kept(self.project, person)
+        with operations.record_erasure(self.project, "forget person", person):
             return drafting.forget_person(self.project, person)
 
 
@@ -346,7 +346,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
 
     def drift(self, scope: str | None = None) -> DriftReport:
         """Compare the current served answers with a reference period; of all tenants if None."""
-        return monitoring.served_drift(self.project, scope)
+        return monitoring.compare_served(self.project, scope)
 
     def send_alerts(self) -> tuple[NoticeSent, ...]:
         """Send notices of new drifts, as ``serve.measure.alert`` says."""

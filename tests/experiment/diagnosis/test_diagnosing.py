@@ -14,7 +14,7 @@ from ragwright import Workbench
 from ragwright.core import ConfigError, TestsetError
 from ragwright.experiment import Diagnosing, Diagnosis
 from ragwright.project import Session
-from ragwright.report import diagnosis_json, diagnosis_table, lost_rows_text
+from ragwright.report import diagnosis_json, diagnosis_table, write_lost_rows
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.testsets import load_testset
 
@@ -258,7 +258,7 @@ def test_the_gold_that_no_chunk_holds_is_told_apart(folder: Path, model: Scripte
     found = diagnosed(folder, answering(model), testset="gone")
     assert found.losses["index"] == 3
     assert any("no chunk of the index" in line for line in found.verdict)
-    text = lost_rows_text(found, "index")
+    text = write_lost_rows(found, "index")
     assert "docs/gone.txt 0-9: in no chunk of the index" in text
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ragwright.core import RecordsError, parse_yaml
-from ragwright.records import TextFormat, parse_text_format, shipped_format
+from ragwright.records import TextFormat, load_shipped_format, parse_text_format
 
 SIX = """\
 prompt_variables: [length, ask_type, client, topic, tone, text]
@@ -71,8 +71,8 @@ def test_what_stands_behind_the_last_variable_goes_with_it() -> None:
 
 
 def test_the_shipped_format_is_the_example() -> None:
-    assert shipped_format().fill(RECORD) == parsed(SIX).fill(RECORD)
-    assert shipped_format().fingerprint == parsed(SIX).fingerprint
+    assert load_shipped_format().fill(RECORD) == parsed(SIX).fill(RECORD)
+    assert load_shipped_format().fingerprint == parsed(SIX).fingerprint
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from ragwright.core import DuplicateKeyError, RecordsError
 from ragwright.records import HASH, KEY, ArrowTable, RowSource, SourceSpec
-from ragwright.records.sources import batched, key_texts, piece
+from ragwright.records.sources import cut_batches, key_texts, piece
 from ragwright.records.stages import BronzeRows, row_hashes
 
 
@@ -27,7 +27,7 @@ class Given(RowSource):
         return ""
 
     def batches(self, rows: int, since: str = "") -> Iterator[ArrowTable]:
-        return batched([piece(self._table, "given", 1)], rows)
+        return cut_batches([piece(self._table, "given", 1)], rows)
 
 
 def bronze(

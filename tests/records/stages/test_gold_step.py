@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from records_rows import bronze_of, cleaning_of, declared, tags_of
 
 from ragwright.core import RecordsError
-from ragwright.records import HASH, KEY, REASON, Rollups, Rules, shipped_format
+from ragwright.records import HASH, KEY, REASON, Rollups, Rules, load_shipped_format
 from ragwright.records.declared import read_rollups, read_rules
 from ragwright.records.stages import GoldStep, SilverStep
 
@@ -57,7 +57,7 @@ def rollups_of(text: str) -> Rollups:
 
 def step_of(rules: str = RULES, keep: tuple[str, ...] = ("party",)) -> GoldStep:
     rollups = rollups_of(f"client: {{column: sender, names: {NAMES}}}")
-    return GoldStep(tags_of(TAGS), rollups, rules_of(rules), shipped_format(), keep)
+    return GoldStep(tags_of(TAGS), rollups, rules_of(rules), load_shipped_format(), keep)
 
 
 def silver_of(rows: list[dict[str, Any]]) -> Any:
@@ -110,8 +110,8 @@ def plainly(row: dict[str, Any]) -> dict[str, Any]:
     if {"angry tone", "calm tone"} <= names:
         made[REASON] = "contradiction: mood"
     made |= {"text": text, "party": row["party"]}
-    made["document"] = shipped_format().fill(made)
-    made["message_at"] = shipped_format().message_at(made)
+    made["document"] = load_shipped_format().fill(made)
+    made["message_at"] = load_shipped_format().message_at(made)
     return made
 
 
@@ -169,7 +169,9 @@ def test_steps_are_values() -> None:
         (step_of(keep=("partei",)), "'partei'", "source.yaml: keep"),
         (step_of("refine: [{if: {partei: D}, set: {x: y}}]"), "'partei'", "file.yaml:1"),
         (
-            GoldStep(tags_of(TAGS), Rollups("sendr", column_line="r:2"), Rules(), shipped_format()),
+            GoldStep(
+                tags_of(TAGS), Rollups("sendr", column_line="r:2"), Rules(), load_shipped_format()
+            ),
             "'sendr'",
             "r:2",
         ),
@@ -183,7 +185,7 @@ def test_a_column_that_is_not_there_is_named(step: GoldStep, told: str, where: s
 
 def test_a_client_column_needs_no_rollups() -> None:
     batch = silver_of([{"text": "x", "sender": "Sam", "party": "D"}])
-    step = GoldStep(tags_of(TAGS), Rollups(), Rules(), shipped_format())
+    step = GoldStep(tags_of(TAGS), Rollups(), Rules(), load_shipped_format())
     assert step(batch)["client"].to_pylist() == [None]
     renamed = batch.rename_columns([n.replace("sender", "client") for n in batch.column_names])
     assert step(renamed)["client"].to_pylist() == ["Sam"]

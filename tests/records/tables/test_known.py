@@ -16,9 +16,9 @@ from ragwright.records.tables import (
     HashedKeys,
     KeyIndex,
     KnownRows,
-    hashed_keys,
-    packed_hashes,
-    written_hashes,
+    hash_keys,
+    pack_hashes,
+    write_hashes,
 )
 
 NUMBERS = st.integers(0, 40)
@@ -76,29 +76,29 @@ def test_filling_is_adding(parts: list[list[int]], chance: object) -> None:
 @given(st.lists(st.binary(min_size=16, max_size=16)))
 def test_hashes_come_back_as_they_were(values: list[bytes]) -> None:
     texts = [value.hex() for value in values]
-    assert written_hashes(packed_hashes(texts)).to_pylist() == texts
+    assert write_hashes(pack_hashes(texts)).to_pylist() == texts
     padded = pa.array(["0" * 32, *texts, "f" * 32])
-    assert written_hashes(packed_hashes(padded.slice(1, len(texts)))).to_pylist() == texts
-    assert written_hashes(packed_hashes(pa.chunked_array([texts, texts]))).to_pylist() == texts * 2
+    assert write_hashes(pack_hashes(padded.slice(1, len(texts)))).to_pylist() == texts
+    assert write_hashes(pack_hashes(pa.chunked_array([texts, texts]))).to_pylist() == texts * 2
 
 
 @pytest.mark.parametrize("wrong", ["", "0" * 31, "0" * 33, "A" * 32, "g" * 32, " " * 32, "é" * 16])
 def test_a_hash_that_is_none_is_named(wrong: str) -> None:
     with pytest.raises(RecordsError, match=r"(?s)is not 32 hexadecimal digits.*row 2"):
-        packed_hashes(["0" * 32, wrong])
+        pack_hashes(["0" * 32, wrong])
 
 
 @given(st.lists(st.text(max_size=4)))
 def test_the_first_key_that_comes_again_is_found(keys: list[str]) -> None:
     again = next((at for at, key in enumerate(keys) if key in keys[:at]), None)
-    assert hashed_keys(keys).repeated() == again
+    assert hash_keys(keys).repeated() == again
 
 
 def test_keys_of_any_text_are_told_apart() -> None:
     keys = ["", "a", "A", "a ", "é", "e\u0301", "\0", "\0\0", "🙂", "x" * 10_000]
     index = KeyIndex()
-    packed = packed_hashes([f"{at:032x}" for at in range(len(keys))])
-    index.add(hashed_keys(keys), packed, np.ones(len(keys), np.bool_))
+    packed = pack_hashes([f"{at:032x}" for at in range(len(keys))])
+    index.add(hash_keys(keys), packed, np.ones(len(keys), np.bool_))
     known = KnownRows(index)
     asked = pa.array(list(reversed(keys)), pa.large_string())
     assert known.slice(asked).column("record_key").to_pylist() == list(reversed(keys))
@@ -111,5 +111,5 @@ def test_a_million_keys_take_little_memory() -> None:
     for start in range(0, rows, 10_000):
         texts = [f"row-{number:09d}" for number in range(start, start + 10_000)]
         packed = np.zeros((10_000, 2), np.uint64)
-        index.add(hashed_keys(texts), packed, np.ones(10_000, np.bool_))
+        index.add(hash_keys(texts), packed, np.ones(10_000, np.bool_))
     assert index.bytes < 70 * rows

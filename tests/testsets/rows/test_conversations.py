@@ -12,7 +12,7 @@ import pytest
 from ragwright.core import Row, TestsetError, Turn, value_hash
 from ragwright.testsets import (
     Testset,
-    plain_row,
+    make_plain_row,
     read_rows,
     rows_fingerprint,
     rows_of,
@@ -127,8 +127,8 @@ def test_rows_with_history_are_written_and_read_back(tmp_path: Path) -> None:
 
 def test_only_rows_with_history_have_another_hash() -> None:
     row = Row("1", "a", reference="b")
-    assert "history" not in plain_row(row)
-    assert rows_fingerprint((row,)) == value_hash([plain_row(row)])
+    assert "history" not in make_plain_row(row)
+    assert rows_fingerprint((row,)) == value_hash([make_plain_row(row)])
     later = replace(row, history=BEFORE)
     assert rows_fingerprint((later,)) != rows_fingerprint((row,))
     assert Testset("t", (row, replace(later, id="2"))).questions == 2

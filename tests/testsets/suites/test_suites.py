@@ -18,7 +18,7 @@ from ragwright.testsets import (
     gold_answer,
     suite_rows,
 )
-from ragwright.testsets.suites import checked_distractors
+from ragwright.testsets.suites import check_distractors
 
 NAMES = ["Abel", "Bruno", "Clara", "Dora", "Emil", "Frida", "Gustav", "Hanna"]
 
@@ -213,11 +213,11 @@ def test_distractors_are_checked_and_what_is_left_out_is_counted() -> None:
         span("i", "Team 1 is led by Bruno."),
     ]
     dropped: Counter[str] = Counter()
-    kept = list(checked_distractors(candidates, gold, GoldAnswer((("Bruno",),)), dropped))
+    kept = list(check_distractors(candidates, gold, GoldAnswer((("Bruno",),)), dropped))
     assert kept == [candidates[2]]
     assert dropped == {"passages that overlap the gold": 1, "passages that reveal the answer": 1}
     dropped.clear()
-    assert not list(checked_distractors(candidates, gold, GoldAnswer((("the",),)), dropped))
+    assert not list(check_distractors(candidates, gold, GoldAnswer((("the",),)), dropped))
     assert dropped["passages that cannot be checked"] == 2
 
 
@@ -231,7 +231,7 @@ def test_no_distractor_of_any_row_holds_the_answer(
 ) -> None:
     base = evidence(number, more=more)
     candidates = [span(f"x{n}", " ".join(words)) for n, words in enumerate(texts)]
-    kept = tuple(checked_distractors(candidates, base.gold, base.answer, Counter()))
+    kept = tuple(check_distractors(candidates, base.gold, base.answer, Counter()))
     other = evidence((number + 1) % 8)
     made = suite_rows([replace(base, distractors=kept), other], SuiteOptions(seed=number))
     relevant = {one.text for e in (base, other) for one in (*e.gold, *e.more)}

@@ -14,10 +14,10 @@ from ragwright.testsets import (
     Vocabulary,
     context_fault,
     language_fault,
-    located,
-    without_near_duplicates,
+    locate_quote,
+    reject_near_duplicates,
 )
-from ragwright.testsets.synthesis import held_share, supported
+from ragwright.testsets.synthesis import is_supported, measure_held_share
 
 WORDS = Analyzer()
 
@@ -82,28 +82,31 @@ def test_the_language_of_a_question_is_that_of_its_source() -> None:
 
 def test_an_answer_is_held_by_its_content_words_and_all_its_numbers() -> None:
     text = "The Marlow kiln reaches 1280 degrees in nine hours."
-    assert supported("1280 degrees", text, WORDS)
-    assert not supported("1290 degrees", text, WORDS)
-    assert not supported("in a dozen days", text, WORDS)
-    assert held_share("", text, WORDS) == 1.0
+    assert is_supported("1280 degrees", text, WORDS)
+    assert not is_supported("1290 degrees", text, WORDS)
+    assert not is_supported("in a dozen days", text, WORDS)
+    assert measure_held_share("", text, WORDS) == 1.0
 
 
 def test_a_quote_is_located_letter_by_letter_and_once() -> None:
     text = "One two\n  three. One two. Four."
-    span, why = located("two three.", text, 100, "d")
+    span, why = locate_quote("two three.", text, 100, "d")
     assert span == GoldSpan("d", 104, 116, "two\n  three.")
     assert why == ""
-    assert located("One two", text, 0, "d") == (None, "the evidence occurs twice")
-    assert located("one two three", text, 0, "d") == (None, "the evidence is not in the passage")
-    assert located(" ", text, 0, "d") == (None, "the evidence is empty")
-    assert located("t(w", text, 0, "d")[0] is None  # a quote is no pattern
+    assert locate_quote("One two", text, 0, "d") == (None, "the evidence occurs twice")
+    assert locate_quote("one two three", text, 0, "d") == (
+        None,
+        "the evidence is not in the passage",
+    )
+    assert locate_quote(" ", text, 0, "d") == (None, "the evidence is empty")
+    assert locate_quote("t(w", text, 0, "d")[0] is None  # a quote is no pattern
 
 
 @given(st.text("ab \n", min_size=1, max_size=40), st.integers(0, 500), st.data())
 def test_a_located_span_is_its_text(text: str, offset: int, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
-    span, why = located(text[start:end], text, offset, "d")
+    span, why = locate_quote(text[start:end], text, offset, "d")
     assert (span is None) == bool(why)
     if span is not None:
         assert text[span.start - offset : span.end - offset] == span.text
@@ -118,13 +121,13 @@ def test_near_duplicates_go_by_words_and_by_meaning() -> None:
         candidate("What shuts when it is dark?"),
         candidate("rejected before").rejected("because"),
     ]
-    by_words = without_near_duplicates(given, WORDS)
+    by_words = reject_near_duplicates(given, WORDS)
     assert [bool(one.reason) for one in by_words] == [False, True, False, False, True]
     assert by_words[4].reason == "because"
     vectors = np.array([[1, 0], [1, 0], [0, 2], [0.01, 2], [1, 1]], dtype=np.float32)
-    by_meaning = without_near_duplicates(given, WORDS, vectors)
+    by_meaning = reject_near_duplicates(given, WORDS, vectors)
     assert [bool(one.reason) for one in by_meaning] == [False, True, False, True, True]
-    far = without_near_duplicates(given, WORDS, np.eye(5, dtype=np.float32))
+    far = reject_near_duplicates(given, WORDS, np.eye(5, dtype=np.float32))
     assert [bool(one.reason) for one in far] == [False, True, False, False, True]
 
 
@@ -133,8 +136,8 @@ def test_headings_that_share_words_are_not_one() -> None:
         candidate("Play: Act II: Scene V", "heading"),
         candidate("Play: Act V: Scene II", "heading"),
     ]
-    assert not any(one.reason for one in without_near_duplicates(given, WORDS))
-    assert without_near_duplicates([given[0], given[0]], WORDS)[1].reason
+    assert not any(one.reason for one in reject_near_duplicates(given, WORDS))
+    assert reject_near_duplicates([given[0], given[0]], WORDS)[1].reason
 
 
 def test_leak_is_the_share_of_rare_words_that_is_repeated() -> None:

@@ -17,9 +17,9 @@ from ragwright.testsets import (
     cloze_questions,
     gold_documents,
     heading_questions,
-    plain_text,
-    planned_splits,
+    plan_splits,
     spread,
+    strip_marks,
     synthesis_of,
 )
 
@@ -72,8 +72,8 @@ def survey_of(documents: Iterable[Document], size: int = 0) -> Survey:
 
 
 def test_marks_are_no_part_of_what_is_read() -> None:
-    assert plain_text("See **the [boiler](b.md)** `x_1` _now_[3].") == "See the boiler x_1 now."
-    assert plain_text("a snake_case name and 2 * 3 * 4") == "a snake_case name and 2 * 3 * 4"
+    assert strip_marks("See **the [boiler](b.md)** `x_1` _now_[3].") == "See the boiler x_1 now."
+    assert strip_marks("a snake_case name and 2 * 3 * 4") == "a snake_case name and 2 * 3 * 4"
 
 
 def test_a_cloze_asks_for_a_term_of_a_sentence_of_prose() -> None:
@@ -84,7 +84,7 @@ def test_a_cloze_asks_for_a_term_of_a_sentence_of_prose() -> None:
     for one in accepted:
         assert one.question.count("____") == 1
         whole = one.question.replace("____", one.answer)
-        assert whole == plain_text(one.span.text)
+        assert whole == strip_marks(one.span.text)
         assert guide.text[one.span.start : one.span.end] == one.span.text
     told = {one.reason for one in made}
     assert "without context: refers to the text it is taken from" in told
@@ -164,7 +164,7 @@ def test_planned_splits_share_no_document_where_there_are_five(owners: list[int]
         Candidate("cloze", f"q{n}", "a", GoldSpan(f"d{owner:02}", n, n + 1, "x"))
         for n, owner in enumerate(sorted(owners))
     ]
-    splits = planned_splits(chosen)
+    splits = plan_splits(chosen)
     assert len(splits) == len(chosen)
     if len(set(owners)) < 5:
         return
@@ -177,7 +177,7 @@ def test_planned_splits_share_no_document_where_there_are_five(owners: list[int]
 
 def test_of_few_documents_runs_of_text_are_split() -> None:
     chosen = [Candidate("cloze", f"q{n}", "a", GoldSpan("d", n, n + 1, "x")) for n in range(10)]
-    splits = planned_splits(chosen)
+    splits = plan_splits(chosen)
     assert splits.count("confirm") == 4
     assert all(splits[n] == splits[n + 1] for n in range(0, 10, 2))
 

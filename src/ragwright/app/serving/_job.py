@@ -22,7 +22,7 @@ from ...jobs import (
     NoticeSent,
     run_added_step,
     run_lines,
-    told_time,
+    write_time,
 )
 from .._commands import command_line
 from .._console import EXIT_ERROR, table
@@ -116,7 +116,7 @@ def job_list(flags: Flags) -> None:
     rows = [["job", "schedule", "next run", "last run", "it"]]
     for job in jobs:
         options = job.job.options
-        due = "by hand" if job.next_run is None else told_time(job.next_run, options.timezone)
+        due = "by hand" if job.next_run is None else write_time(job.next_run, options.timezone)
         last = "never" if job.last is None else _started(job.last)
         ended = "" if job.last is None else job.last.state
         rows.append([job.job.name, options.schedule, due, last, ended])
@@ -182,7 +182,7 @@ def _table(runs: Sequence[JobRun]) -> list[list[str]]:
 
 
 def _started(run: JobRun) -> str:
-    return told_time(run.start.started, run.start.timezone)
+    return write_time(run.start.started, run.start.timezone)
 
 
 def _notice(notice: NoticeSent) -> str:

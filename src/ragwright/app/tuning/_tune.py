@@ -12,14 +12,14 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from ...report import tuned_headline, tuned_json, tuned_table, tuned_use
+from ...report import make_tuned_json, make_tuned_table, write_tuned_headline, write_tuned_use
 from ...training import (
     MiningOptions,
     ModelTuneOptions,
     Negatives,
     TrainingOptions,
     TuneResult,
-    named_sources,
+    name_sources,
 )
 from ...workbench import Workbench
 from .._console import EXIT_FAILED, Step
@@ -96,7 +96,7 @@ class _Training:
         """Return the options of the training."""
         negatives: Negatives = self.negatives.value
         return ModelTuneOptions(
-            named_sources(self.sources),
+            name_sources(self.sources),
             self.most,
             tuple(self.also or ()),
             self.folder,
@@ -211,11 +211,11 @@ def _tuned(
             tuned = tune(bench)
         root = bench.project.folder.root
     if flags.as_json:
-        console.json(tuned_json(tuned))
+        console.json(make_tuned_json(tuned))
     else:
-        console.result(tuned_headline(tuned))
-        console.result(tuned_table(tuned, console.columns()))
-        for note in (*tuned.notes, tuned_use(tuned, root)):
+        console.result(write_tuned_headline(tuned))
+        console.result(make_tuned_table(tuned, console.columns()))
+        for note in (*tuned.notes, write_tuned_use(tuned, root)):
             if note:
                 console.remark(note)
     return 0 if tuned.proven else EXIT_FAILED

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from ...core import ConfigError, StoreError, csv_lines, replacing, require
 from ...testsets import row_record
-from ._records import Output, OutputQuery, described_request, turns_of
+from ._records import Output, OutputQuery, describe_request, turns_of
 from ._sampling import output_row
 from ._store import Outputs
 
@@ -81,7 +81,7 @@ def export_outputs(outputs: Outputs, query: OutputQuery, path: Path) -> int:
         ) from error
 
 
-def accepted_chats(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
+def export_accepted_chats(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
     """Return accepted texts as chats for fine-tuning, one JSON object each.
 
     The system turn is that of the prompt, the user's turn is the request for the text in the
@@ -94,13 +94,13 @@ def accepted_chats(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
             request = str(outputs.batch(batch).details.get("query", ""))
         first = turns_of(outputs.get(output.prompt))[:1] if output.prompt else []
         turns = [turn for turn in first if turn["role"] == "system"]
-        turns.append({"role": "user", "content": request or described_request(output.request)})
+        turns.append({"role": "user", "content": request or describe_request(output.request)})
         turns.append({"role": "assistant", "content": output.text})
         yield json.dumps({"messages": turns}, ensure_ascii=False)
 
 
 def _write_chats(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
-    return _write_lines(accepted_chats(outputs, query), file)
+    return _write_lines(export_accepted_chats(outputs, query), file)
 
 
 def _write_rows(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:

@@ -294,7 +294,7 @@ def _turn_dicts(messages: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"role": role, "content": content} for role, content in messages]
 
 
-def described_request(request: Mapping[str, Any]) -> str:
+def describe_request(request: Mapping[str, Any]) -> str:
     """Return a request as text, without number and settings.
 
     Equal requests have equal texts under all settings, so that rows of two configurations match. A

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core import ConfigError, MetaValue, Row, StoreError
 from ...testsets import Testset
-from ._records import Output, OutputQuery, described_request
+from ._records import Output, OutputQuery, describe_request
 from ._store import Outputs
 
 
@@ -177,7 +177,7 @@ def output_row(outputs: Outputs, output: Output, name: str = "") -> Row:
         metadata["abstained"] = abstained
     return Row(
         name or output.id,
-        described_request(output.request),
+        describe_request(output.request),
         response=output.text,
         retrieved_contexts=tuple(hit.text for hit in hits),
         retrieved_context_ids=tuple(hit.document_id for hit in hits),

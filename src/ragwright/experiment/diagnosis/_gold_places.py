@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...core import Filter, Hit, Row, Span
 from ...flow import Flow, Search, SearchReply, lookup, send
 from ...retrieve import Target
-from ...testsets import best_chunk, chunks_of, covers, graded_documents
+from ...testsets import chunks_of, covers, find_best_chunk, find_graded_documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class GoldPlace:
 
 def has_gold(row: Row) -> bool:
     """True if a row has evidence: spans, or documents with a grade above 0."""
-    return bool(row.reference_spans or graded_documents(row))
+    return bool(row.reference_spans or find_graded_documents(row))
 
 
 def gold_pieces(row: Row, target: Target, filters: Sequence[Filter]) -> Flow[tuple[GoldPiece, ...]]:
@@ -73,7 +73,7 @@ def gold_pieces(row: Row, target: Target, filters: Sequence[Filter]) -> Flow[tup
     that keyword search ranks first for the question.
     """
     spans = list(dict.fromkeys((s.document_id, s.start, s.end) for s in row.reference_spans))
-    documents = dict.fromkeys(document for document, _, _ in spans) or graded_documents(row)
+    documents = dict.fromkeys(document for document, _, _ in spans) or find_graded_documents(row)
     chunks_by_document: dict[str, tuple[list[str], frozenset[str]]] = {}
     for document in documents:
         chunks = yield from chunks_of(target, document)
@@ -82,7 +82,9 @@ def gold_pieces(row: Row, target: Target, filters: Sequence[Filter]) -> Flow[tup
     places: list[tuple[str, Span | None, str]] = []
     for document, start, end in spans:
         span = Span(start, end)
-        places.append((document, span, best_chunk(chunks_by_document[document][0], document, span)))
+        places.append(
+            (document, span, find_best_chunk(chunks_by_document[document][0], document, span))
+        )
     if not spans:
         for document in documents:
             best = yield from _nearest_chunk(

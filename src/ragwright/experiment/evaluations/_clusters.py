@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from ...core import MetaValue, Row, TestsetError, case_folded, counted, text_hash
-from ...testsets import joined
+from ...testsets import join_clusters
 
 DOCUMENT = "document"
 PASSAGE = "passage"
@@ -152,7 +152,7 @@ def clusters_of_gold(
     if by != PASSAGE and (documents >= FEW_DOCUMENTS or not separable):
         return by_document
     blocks = _overlapping_passages(gold_passages)
-    by_passage = joined(
+    by_passage = join_clusters(
         {
             row: [
                 *(blocks.get(row) or [f"in\x00{name}" for name in names]),
@@ -198,7 +198,7 @@ def _clusters_by_document(
     gold: Mapping[str, Sequence[str]], questions: Mapping[str, str]
 ) -> dict[str, Hashable]:
     for limit in (None, 1, 0):
-        clusters = joined(
+        clusters = join_clusters(
             {
                 row: [
                     *(f"document\x00{name}" for name in names[:limit]),

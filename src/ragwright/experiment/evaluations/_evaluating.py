@@ -21,7 +21,7 @@ from ...measure import (
     shipped_rubrics,
 )
 from ...retrieve import RetrieveOptions, Target
-from ...testsets import Testset, plain_row
+from ...testsets import Testset, make_plain_row
 from ._asked import Answerer, asked_row
 from ._comparing import clusters_of_results
 from ._evaluate import (
@@ -285,7 +285,7 @@ def _scored_row(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> F
 def _rows_manifest(rows: NamedRows, measures: Sequence[Measure]) -> dict[str, Any]:
     manifest: dict[str, Any] = {
         "testset": rows.name,
-        "rows": values_hash(plain_row(row) for row in rows.rows),
+        "rows": values_hash(make_plain_row(row) for row in rows.rows),
         "measures": [str(measure) for measure in measures],
     }
     # Only for custom rubrics: other texts define their scale.

@@ -42,7 +42,7 @@ from ...project import (
     unproven_models,
 )
 from ...retrieve import Target
-from ...testsets import Testset, project_testset, with_current_gold
+from ...testsets import Testset, project_testset, refresh_gold
 from ._baselines import with_baselines
 from ._evaluate import RANKING, plan_after
 from ._evaluating import (
@@ -191,7 +191,7 @@ def planned(
     target, searching, plan = project.target(), project.settings.retrieve, project.plan()
     condensing = partial(_condensed, plan)
     searched = _searching_settings(project, target)
-    rows = with_current_gold(project.store, _with_known_gold(project, rows))
+    rows = refresh_gold(project.store, _with_known_gold(project, rows))
     rows = with_gold_from_texts(project, rows)
     if not options.answers:
         wanted_measures = ranking_measures(measures)

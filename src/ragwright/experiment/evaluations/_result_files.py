@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from ...core import MeasureError, Score, ScoreState, TestsetError
 from ...measure import Measure, MeasureScale, gold_given, on_scale, parse_measure
-from ...testsets import objects_of, opened, records_of
+from ...testsets import objects_of, open_bytes, records_of
 from ._comparing import clusters_of_results
 from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of
 from ._row_records import state_of
@@ -76,7 +76,7 @@ def read_results(path: str | Path, *, seed: int = 0) -> Evaluation:
 
 def _is_ours(source: Path) -> bool:
     """True for a file of :func:`results_jsonl`, recognised by its first line."""
-    with opened(source) as file:
+    with open_bytes(source) as file:
         line = file.readline(1 << 20)
     try:
         head = json.loads(line)

@@ -14,7 +14,7 @@ from ...project import Project, at_work
 from ...testsets import (
     Testset,
     all_given,
-    given_answer,
+    answer_from_given,
     project_testset,
 )
 from ._asked import asked_row
@@ -95,7 +95,7 @@ def _suite_plan(
             partial(
                 asked_row,
                 row,
-                partial(given_answer, persona=personas[row.persona_name], setup=plan.setup),
+                partial(answer_from_given, persona=personas[row.persona_name], setup=plan.setup),
                 wanted_measures,
                 setup,
             ),

@@ -40,7 +40,7 @@ from ...models import SystemHandler, Systems, UnderTest, open_system, without_th
 from ...project import Project, at_work
 from ...testsets import (
     Testset,
-    declared_splits,
+    declares_splits,
     load_testset,
     project_testset,
     rows_of,
@@ -214,7 +214,7 @@ def questions_in(rows: Questions) -> Testset:
         return rows
     if isinstance(rows, str | Path):
         address = str(rows)
-        return load_testset(address, split="tune" if declared_splits(address) else "all")
+        return load_testset(address, split="tune" if declares_splits(address) else "all")
     rows_in_memory = tuple(rows_of(rows, questions=True))
     return Testset(
         "rows",

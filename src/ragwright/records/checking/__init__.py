@@ -2,12 +2,12 @@
 
 from ._patterns import TriedPatterns, try_steps, try_tags
 from ._report import CheckReport, ExampleRow, Fault, PatternFacts
-from ._rows import Sample, empty, sample_rows
+from ._rows import Sample, find_empty, sample_rows
 from ._rules import (
     contradiction_facts,
+    is_about_rule,
     is_mark,
-    marked_rules,
-    named_at,
+    mark_rules,
     refinement_facts,
     usable_rules,
 )
@@ -20,10 +20,10 @@ __all__ = [
     "Sample",
     "TriedPatterns",
     "contradiction_facts",
-    "empty",
+    "find_empty",
+    "is_about_rule",
     "is_mark",
-    "marked_rules",
-    "named_at",
+    "mark_rules",
     "refinement_facts",
     "sample_rows",
     "try_steps",

@@ -13,7 +13,7 @@ from ...core import PatternError, RecordsError, counted, require
 from .._patterns import Replace
 from .._seams import KEY, ArrowTable
 from ..declared import Cleaning, CleaningStep, MaxRepeat, Tags
-from ..stages import clean_texts, repeated_at_most, tagged
+from ..stages import clean_texts, find_tags, limit_repeats
 from ._report import Fault, PatternFacts
 
 W = TypeVar("W")
@@ -77,7 +77,7 @@ def try_tags(tags: Tags, rows: ArrowTable, faults: list[Fault]) -> TriedPatterns
         if tag.column and tag.column not in rows.column_names:
             continue  # a fault already
         try:
-            carried = np.asarray(tagged([tag], rows, tags.pattern_seconds)[:, 0], np.bool_)
+            carried = np.asarray(find_tags([tag], rows, tags.pattern_seconds)[:, 0], np.bool_)
         except (PatternError, RecordsError) as error:
             faults.append(Fault.of(error))
             continue
@@ -117,7 +117,7 @@ def _lost_digits(step: CleaningStep, keys: ArrowTable, texts: ArrowTable) -> Fau
     count = counted(len(hits), "row")
     return Fault(
         f"max_repeat changes digits in {count}: {number!r} becomes "
-        f"{repeated_at_most(number, step.times)!r} on the row {keys[at].as_py()!r}",
+        f"{limit_repeats(number, step.times)!r} on the row {keys[at].as_py()!r}",
         step.where,
         f"write max_repeat: {{times: {step.times}, except: digits}}",
     )

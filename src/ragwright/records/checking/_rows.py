@@ -13,7 +13,7 @@ from ...core import DuplicateKeyError, RagwrightError, RecordsError, counted, ne
 from .._seams import KEY, KEYLESS, ArrowTable, RowSource
 from ..declared import SourceSpec
 from ..sources import Runs, key_texts, place_in, runs_of
-from ..stages import check_text, renamed, row_hashes
+from ..stages import check_text, rename_columns, row_hashes
 from ._report import Fault
 
 _BATCH = 4096
@@ -90,7 +90,7 @@ def sample_rows(
     return sample
 
 
-def empty(column: ArrowTable) -> NDArray[np.bool_]:
+def find_empty(column: ArrowTable) -> NDArray[np.bool_]:
     """Return the mask of values that are null, not a number, or texts of nothing but blanks."""
     values: list[object] = column.to_pylist()
     return np.array(
@@ -123,7 +123,7 @@ def _columns_there(
             missing.append(name)
     if not missing:
         # these check the existing columns
-        check_text(spec, batch.rename_columns(renamed(spec, batch)))
+        check_text(spec, batch.rename_columns(rename_columns(spec, batch)))
     return spec.key in there and spec.text in there
 
 
@@ -135,7 +135,7 @@ def _required(
     at = np.arange(batch.num_rows)
     for name in spec.require:
         if name in batch.column_names:
-            missing = empty(batch.column(name))
+            missing = find_empty(batch.column(name))
             lacking[name] += int(missing.sum())
             if missing.any():
                 batch, at = batch.filter(pa.array(~missing)), at[~missing]

@@ -30,7 +30,7 @@ def usable_rules(rules: Rules, tags: Tags, columns: Sequence[str]) -> Rules:
     return replace(rules, contradictions=against, refinements=refine)
 
 
-def marked_rules(rules: Rules) -> Rules:
+def mark_rules(rules: Rules) -> Rules:
     """The rules, each also setting a marker field that shows where it applies."""
     marked = [
         replace(rule, values=(*rule.values, (f"{_FIRED}{at}", ("yes",))))
@@ -40,7 +40,7 @@ def marked_rules(rules: Rules) -> Rules:
 
 
 def is_mark(name: str) -> bool:
-    """True if :func:`marked_rules` sets the field."""
+    """True if :func:`mark_rules` sets the field."""
     return name.startswith(_FIRED)
 
 
@@ -81,7 +81,7 @@ def contradiction_facts(rules: Rules, counts: Sequence[int], folder: Path) -> li
     ]
 
 
-def named_at(rule: Refinement, where: str | None) -> bool:
+def is_about_rule(rule: Refinement, where: str | None) -> bool:
     """True if an error is about a place in this rule."""
     places = {c.place for c in rule.conditions}
     places |= {c.pattern.where for c in rule.conditions if c.pattern is not None}

@@ -1,7 +1,7 @@
 """Reads each declared file, with the place of every fault."""
 
 from ._cleaning import Cleaning, CleaningStep, MaxRepeat, NamedStep, read_cleaning
-from ._file import DeclaredFile, as_records_error, declared_text, read_declared
+from ._file import DeclaredFile, make_records_error, read_declared, read_declared_text
 from ._rollups import Rollups, read_biographies, read_rollups, spelling_key
 from ._rules import Condition, LengthGroup, Refinement, Rules, read_rules
 from ._source_spec import SourceSpec, read_source_spec
@@ -24,12 +24,12 @@ __all__ = [
     "Tag",
     "Tags",
     "TextFormat",
-    "as_records_error",
-    "declared_text",
+    "make_records_error",
     "parse_text_format",
     "read_biographies",
     "read_cleaning",
     "read_declared",
+    "read_declared_text",
     "read_rollups",
     "read_rules",
     "read_source_spec",

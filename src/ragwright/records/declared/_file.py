@@ -58,7 +58,7 @@ class DeclaredFile:
         for key in values:
             if key not in names:
                 key_error = unknown_key(key, names, self.placed, (*path, key))
-                self.faults.append(as_records_error(key_error))
+                self.faults.append(make_records_error(key_error))
         return {key: values[key] for key in values if key in names}
 
     def mapping(self, value: Any, *path: str) -> dict[str, Any]:
@@ -117,31 +117,31 @@ def read_declared(file: Path, shown: str, faults: list[RagwrightError]) -> Decla
     try:
         return DeclaredFile(read_yaml(file, shown), faults)
     except ConfigError as error:
-        fault = as_records_error(error)
+        fault = make_records_error(error)
         if "unknown escape" in fault.what:
             fault = RecordsError(fault.what, where=fault.where, hint=SINGLE_QUOTES)
         faults.append(fault)
         return DeclaredFile(Placed({}, file=shown), faults, readable=False)
 
 
-def declared_text(text: str, shown: str, faults: list[RagwrightError]) -> DeclaredFile:
+def read_declared_text(text: str, shown: str, faults: list[RagwrightError]) -> DeclaredFile:
     """The same of a text, for files that ship with the package."""
     return DeclaredFile(parse_yaml(text, shown), faults)
 
 
-def as_records_error(error: RagwrightError) -> RecordsError:
+def make_records_error(error: RagwrightError) -> RecordsError:
     """The same sentence, place and hint as an error about records."""
     if isinstance(error, RecordsError | PatternError):
         return error
     return RecordsError(error.what, where=error.where, hint=error.hint)
 
 
-def plain(value: Any) -> Any:
+def make_plain(value: Any) -> Any:
     """Tuples as lists and mappings as dicts, for :func:`~ragwright.core.value_hash`."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): make_plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
+        return [make_plain(item) for item in value]
     return value
 
 

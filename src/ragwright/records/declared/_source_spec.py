@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...core import ConfigError, RecordsError, build_options, option, value_hash
 from .._seams import KEYLESS
-from ._file import DeclaredFile, as_records_error, plain
+from ._file import DeclaredFile, make_plain, make_records_error
 
 OnDuplicate: TypeAlias = Literal["error", "first", "last"]
 
@@ -101,7 +101,7 @@ class SourceSpec:
 
     def _hashed_values(self) -> Any:
         names = [f.name for f in dataclasses.fields(self) if f.name not in _PLACES]
-        return {name: plain(getattr(self, name)) for name in names}
+        return {name: make_plain(getattr(self, name)) for name in names}
 
 
 def read_source_spec(declared: DeclaredFile) -> SourceSpec:
@@ -113,7 +113,7 @@ def read_source_spec(declared: DeclaredFile) -> SourceSpec:
         try:
             built = build_options(SourceSpec, {key: value}, declared.placed, ())
         except ConfigError as error:
-            declared.faults.append(as_records_error(error))
+            declared.faults.append(make_records_error(error))
             continue
         values[key] = getattr(built, key)
     for at, name in enumerate(values.get("keep", ())):

@@ -58,7 +58,7 @@ class TextFormat:
         return "".join(
             f"{piece.before}{value}{piece.after}"
             for piece in self.pieces
-            if (value := shown_value(fields.get(piece.variable)))
+            if (value := show_value(fields.get(piece.variable)))
         )
 
     def request(self, fields: Mapping[str, Any]) -> str:
@@ -69,7 +69,7 @@ class TextFormat:
         """Characters of :meth:`fill` before the text; all of them without a text."""
         at = 0
         for piece in self.pieces:
-            value = shown_value(fields.get(piece.variable))
+            value = show_value(fields.get(piece.variable))
             if not value:
                 continue
             if piece.variable == TEXT:
@@ -105,12 +105,12 @@ class TextFormat:
         return joined, compute.cast(at, pa.int64())
 
 
-def shown_value(value: Any) -> str:
+def show_value(value: Any) -> str:
     """A field as shown in a format; empty if its piece is left out."""
     if value is None:
         return ""
     if isinstance(value, list | tuple):
-        return _JOINED_BY.join(text for text in map(shown_value, value) if text)
+        return _JOINED_BY.join(text for text in map(show_value, value) if text)
     text = str(value)
     return text if text.strip() else ""
 
@@ -219,7 +219,7 @@ def _literal(text: str) -> Any:
 
 
 def _shown_column(column: ArrowTable) -> ArrowTable:
-    """:func:`shown_value` of a column, as large strings."""
+    """:func:`show_value` of a column, as large strings."""
     pa = require("pyarrow", "records", "assembling records")
     compute = require("pyarrow.compute", "records", "assembling records")
     if isinstance(column, pa.ChunkedArray):
@@ -235,7 +235,7 @@ def _shown_column(column: ArrowTable) -> ArrowTable:
         filled = compute.fill_null(compute.cast(column, pa.large_string()), "")
         if not compute.any(compute.and_(_blank(filled), compute.not_equal(filled, ""))).as_py():
             return filled
-    return pa.array([shown_value(value) for value in column.to_pylist()], pa.large_string())
+    return pa.array([show_value(value) for value in column.to_pylist()], pa.large_string())
 
 
 def _blank(column: ArrowTable) -> ArrowTable:

@@ -1,7 +1,7 @@
 """Sources of rows: files and databases, in batches with the place of each row."""
 
 from ._alchemy import AlchemyServer, Server, SqlSource
-from ._batches import Runs, batched, piece, place, place_in, runs_of
+from ._batches import Runs, cut_batches, piece, place, place_in, runs_of
 from ._csv import well_quoted
 from ._files import FileSource
 from ._values import key_texts
@@ -12,7 +12,7 @@ __all__ = [
     "Runs",
     "Server",
     "SqlSource",
-    "batched",
+    "cut_batches",
     "key_texts",
     "piece",
     "place",

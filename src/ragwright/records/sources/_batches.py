@@ -53,7 +53,7 @@ def piece(rows: ArrowTable, file: str, first: int) -> RowBatch:
     return RowBatch(rows, file, np.arange(first, first + rows.num_rows, dtype=np.int64))
 
 
-def batched(pieces: Iterable[RowBatch], rows: int) -> Iterator[ArrowTable]:
+def cut_batches(pieces: Iterable[RowBatch], rows: int) -> Iterator[ArrowTable]:
     """Cut pieces into batches of ``rows`` rows (fewer at the end, or if rows are very long).
 
     All pieces have the same columns and types.

@@ -17,7 +17,7 @@ from ._file import Columns, RowFile, source_name
 from ._jsonl import JsonlFile
 from ._parquet import ParquetFile
 from ._text import encoding_of, unreadable
-from ._values import unified
+from ._values import unify_types
 from ._watermark import Watermark, WatermarkedSource
 
 _KINDS = {
@@ -101,7 +101,7 @@ class FileSource(WatermarkedSource):
         for file in self._files:
             for name, kind in file.columns().items():
                 kinds.setdefault(name, []).append(kind)
-        return {name: unified(types) for name, types in kinds.items()}
+        return {name: unify_types(types) for name, types in kinds.items()}
 
     @cached_property
     def _files(self) -> Sequence[RowFile]:

@@ -94,7 +94,7 @@ def endless(name: str, value: Any, row: int) -> RecordsError:
     )
 
 
-def unified(kinds: Iterable[Any]) -> Any:
+def unify_types(kinds: Iterable[Any]) -> Any:
     """Return the Arrow type that several types can be cast to; text if there is none."""
     pa = require("pyarrow", "records", "reading records")
     distinct = {kind for kind in kinds if not pa.types.is_null(kind)}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...core import RecordsError, require
 from .._seams import ArrowTable, RowSource
-from ._batches import RowBatch, batched
+from ._batches import RowBatch, cut_batches
 
 
 def watermark_text(value: Any) -> str:
@@ -106,7 +106,7 @@ class WatermarkedSource(RowSource):
 
     def batches(self, rows: int, since: str = "") -> Iterator[ArrowTable]:
         """Yield rows in the order of the source, with one set of columns and types."""
-        return batched(self._pieces(since), rows)
+        return cut_batches(self._pieces(since), rows)
 
     @abstractmethod
     def _pieces(self, since: str) -> Iterator[RowBatch]:

@@ -1,10 +1,10 @@
 """The stages of a refresh: bronze, silver and gold rows, and rows that are left out."""
 
-from ._bronze import BronzeRows, check_text, renamed
-from ._duplicates import duplicates, kind_of_reason, left_out_keys
+from ._bronze import BronzeRows, check_text, rename_columns
+from ._duplicates import duplicates, kind_of_reason, read_left_out_keys
 from ._gold import GoldStep
 from ._hashes import row_hashes
-from ._silver import RetagStep, SilverStep, clean_texts, repeated_at_most, tag_lists, tagged
+from ._silver import RetagStep, SilverStep, clean_texts, find_tags, limit_repeats, tag_lists
 
 __all__ = [
     "BronzeRows",
@@ -14,11 +14,11 @@ __all__ = [
     "check_text",
     "clean_texts",
     "duplicates",
+    "find_tags",
     "kind_of_reason",
-    "left_out_keys",
-    "renamed",
-    "repeated_at_most",
+    "limit_repeats",
+    "read_left_out_keys",
+    "rename_columns",
     "row_hashes",
     "tag_lists",
-    "tagged",
 ]

@@ -14,7 +14,7 @@ from ...core import DuplicateKeyError, RecordsError, counted, near, require
 from .._seams import HASH, KEY, KEYLESS, REASON, ArrowTable, RowSource
 from ..declared import SourceSpec
 from ..sources import Runs, key_texts, place, place_in, runs_of
-from ..tables import HashedKeys, KeyIndex, Words, hashed_keys, packed_hashes
+from ..tables import HashedKeys, KeyIndex, Words, hash_keys, pack_hashes
 from ._hashes import row_hashes
 
 LACKING = "required column is empty"
@@ -83,7 +83,7 @@ class BronzeRows:
         """Bronze rows of a batch, and which of them go on."""
         self.read += batch.num_rows
         if batch.schema.names != self._there:
-            self._names = renamed(self._spec, batch)
+            self._names = rename_columns(self._spec, batch)
             self._there = batch.schema.names
         rows = batch.rename_columns(self._names)
         check_text(self._spec, rows)
@@ -102,7 +102,7 @@ class BronzeRows:
             )
         whole = row_hashes(rows, self._names)
         hashes = row_hashes(rows, self._spec.hash) if self._spec.hash else whole
-        wanted = self._once.wanted(keys, packed_hashes(whole), wanted, runs_of(batch))
+        wanted = self._once.wanted(keys, pack_hashes(whole), wanted, runs_of(batch))
         keyed_rows = rows.append_column(KEY, keys).append_column(HASH, hashes)
         return keyed_rows.replace_schema_metadata(None), wanted
 
@@ -191,7 +191,7 @@ class _Once:
         start = self._index.rows
         self._starts.append(start)
         self._runs.append(runs)
-        hashed = hashed_keys(keys.fill_null(""))
+        hashed = hash_keys(keys.fill_null(""))
         at = np.flatnonzero(wanted)
         chosen = at[_chosen(hashed.take(at), last=self._mode == "last")]
         self._compare(keys, at, start + chosen, hashes[at], hashes[chosen])
@@ -210,7 +210,7 @@ class _Once:
 
     def first_of(self, keys: ArrowTable) -> NDArray[np.bool_]:
         """Return the mask of the keys not met before, here or among these; they are now."""
-        hashed = hashed_keys(keys)
+        hashed = hash_keys(keys)
         new = self._index.find(hashed) < 0
         new &= _chosen(hashed, last=False) == np.arange(len(new))
         self._index.add(hashed.take(new), np.zeros((len(new), 2), np.uint64), new)
@@ -258,7 +258,7 @@ def _chosen(keys: HashedKeys, *, last: bool) -> NDArray[np.int64]:
     return chosen
 
 
-def renamed(spec: SourceSpec, batch: ArrowTable) -> list[str]:
+def rename_columns(spec: SourceSpec, batch: ArrowTable) -> list[str]:
     """Names of a batch's columns after renaming; all that source.yaml names are there.
 
     Raises:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...core import require
 from .._seams import DUPLICATE, KEY, REASON, ArrowTable
-from ..tables import TableWriter, Words, packed_hashes
+from ..tables import TableWriter, Words, pack_hashes
 from ._hashes import row_hashes
 
 
@@ -31,7 +31,7 @@ def duplicates(
     """
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")
-    hashes = [packed_hashes(row_hashes(batch, by)) for batch in read(by)]
+    hashes = [pack_hashes(row_hashes(batch, by)) for batch in read(by)]
     groups = _groups(np.concatenate(hashes) if hashes else np.empty((0, 2), np.uint64))
     several = groups >= 0
     keys = [pa.array([], pa.large_string())]
@@ -73,7 +73,7 @@ def _groups(hashes: Words) -> NDArray[np.int64]:
     return groups
 
 
-def left_out_keys(writing: TableWriter) -> Mapping[str, ArrowTable]:
+def read_left_out_keys(writing: TableWriter) -> Mapping[str, ArrowTable]:
     """Keys that each stage had left out before this writing."""
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core import RecordsError, near, require
-from .._columns import as_texts, whole
+from .._columns import cast_texts, join_chunks
 from .._patterns import match_rows
 from .._seams import HASH, KEY, REASON, TAG_KINDS, TAGS, TEXT, ArrowTable, Step
 from ..declared import Condition, Rollups, Rules, Tags, TextFormat
 from ._hashes import row_hashes
-from ._silver import joined, tag_lists, tag_matrix
+from ._silver import join_lists, tag_lists, tag_matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,18 @@ class GoldStep(Step):
         lengths = np.asarray(compute.utf8_length(batch.column(TEXT)))
         fields["length"] = pa.array(self.rules.lengths_of(lengths), pa.string())
         self._refine(batch, fields)
-        fields[TEXT] = whole(batch.column(TEXT))
+        fields[TEXT] = join_chunks(batch.column(TEXT))
         for name in self.keep:
             if name not in fields:
-                fields[name] = whole(_column(batch, name, "source.yaml: keep"))
+                fields[name] = join_chunks(_column(batch, name, "source.yaml: keep"))
         records = pa.table(fields)
         document, at = self.format.fill_batch(records)
         records = records.append_column("document", document).append_column("message_at", at)
         plain = records
         for kind in TAG_KINDS:
-            plain = plain.set_column(plain.column_names.index(kind), kind, joined(records[kind]))
+            plain = plain.set_column(
+                plain.column_names.index(kind), kind, join_lists(records[kind])
+            )
         records = records.append_column(HASH, row_hashes(plain, plain.column_names))
         records = records.append_column(REASON, self._against(carried))
         return records.add_column(0, KEY, batch.column(KEY))
@@ -77,7 +79,7 @@ class GoldStep(Step):
         if not self.rollups.column and column not in batch.column_names:
             return pa.nulls(batch.num_rows, pa.string())
         place = self.rollups.column_place
-        coded = as_texts(_column(batch, column, place), column, place).dictionary_encode()
+        coded = cast_texts(_column(batch, column, place), column, place).dictionary_encode()
         names = [self.rollups.canonical(name) for name in coded.dictionary.to_pylist()]
         return pa.array(names, pa.string()).take(coded.indices)
 
@@ -138,7 +140,7 @@ class GoldStep(Step):
             wanted = pa.array(list(condition.values), pa.string())
             return np.asarray(compute.is_in(fields[condition.field], wanted), np.bool_)
         column = _column(batch, condition.field, condition.place)
-        texts = compute.fill_null(as_texts(column, condition.field, condition.place), "")
+        texts = compute.fill_null(cast_texts(column, condition.field, condition.place), "")
         seconds = self.rules.pattern_seconds
         hits = match_rows(texts, batch.column(KEY), [condition.pattern], seconds)
         return np.asarray(hits[:, 0], np.bool_)

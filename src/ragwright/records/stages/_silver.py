@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core import RecordsError, near, require
-from .._columns import as_texts, whole
+from .._columns import cast_texts, join_chunks
 from .._patterns import Replace, match_rows, replace_matches
 from .._seams import HASH, KEY, REASON, TAGS, TEXT, TEXT_HASH, ArrowTable, Step
 from ..declared import Cleaning, MaxRepeat, NamedStep, Tag, Tags
@@ -47,30 +47,30 @@ def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> Arro
         PatternError: A pattern took too long on a row; the row is named.
     """
     pa = require("pyarrow", "records", "cleaning records")
-    values = without_nul(texts).to_pylist()
+    values = drop_nul(texts).to_pylist()
     for step in cleaning.steps:
         if isinstance(step, Replace):
             values = replace_matches(values, keys, step, cleaning.pattern_seconds)
             continue
         change = _NAMED[step.name] if isinstance(step, NamedStep) else _shortening(step)
         values = [None if value is None else change(value) for value in values]
-    return without_nul(pa.array(values, pa.large_string()))
+    return drop_nul(pa.array(values, pa.large_string()))
 
 
-def without_nul(texts: ArrowTable) -> ArrowTable:
+def drop_nul(texts: ArrowTable) -> ArrowTable:
     """Texts without the character U+0000."""
     compute = require("pyarrow.compute", "records", "cleaning records")
     return compute.replace_substring(texts, "\x00", "")
 
 
-def repeated_at_most(text: str, times: int, *, digits: bool = True) -> str:
+def limit_repeats(text: str, times: int, *, digits: bool = True) -> str:
     """A text in which no character (or none but digits) stands more than so many times in a row."""
     each = "(.)" if digits else r"(\D)"
     return re.sub(rf"{each}\1{{{times},}}", r"\1" * times, text, flags=re.DOTALL)
 
 
 def _shortening(step: MaxRepeat) -> Callable[[str], str]:
-    return partial(repeated_at_most, times=step.times, digits=step.digits)
+    return partial(limit_repeats, times=step.times, digits=step.digits)
 
 
 _JOINT = "\x1f"
@@ -109,7 +109,7 @@ class SilverStep(Step):
         )
         silver = passed.append_column(TEXT, pa.chunked_array([texts]))
         rows = silver.filter(kept)
-        carried[np.asarray(kept)] = tagged(self.tags.tags, rows, self.tags.pattern_seconds)
+        carried[np.asarray(kept)] = find_tags(self.tags.tags, rows, self.tags.pattern_seconds)
         silver = silver.append_column(TEXT_HASH, row_hashes(silver, [TEXT]))
         silver = silver.append_column(TAGS, tag_lists(carried, self.tags.names))
         return _finished(silver, pa.array(reasons, pa.string()))
@@ -142,7 +142,7 @@ class RetagStep(Step):
         held = tag_matrix(batch.column(TAGS), self.tags.names)
         at = [i for i, tag in enumerate(self.tags.tags) if tag.name in self.changed]
         again = [self.tags.tags[i] for i in at]
-        held[:, at] = tagged(again, batch, self.tags.pattern_seconds)
+        held[:, at] = find_tags(again, batch, self.tags.pattern_seconds)
         silver = batch.drop_columns([TAGS, HASH])
         silver = silver.append_column(TAGS, tag_lists(held, self.tags.names))
         return _finished(silver, pa.nulls(batch.num_rows, pa.string()))
@@ -181,7 +181,7 @@ def tag_matrix(lists: ArrowTable, names: tuple[str, ...]) -> NDArray[np.bool_]:
     return carried
 
 
-def joined(lists: ArrowTable) -> ArrowTable:
+def join_lists(lists: ArrowTable) -> ArrowTable:
     """Lists of texts as one text each, for hashing."""
     compute = require("pyarrow.compute", "records", "hashing records")
     return compute.binary_join(lists, _JOINT)
@@ -189,12 +189,14 @@ def joined(lists: ArrowTable) -> ArrowTable:
 
 def _finished(silver: ArrowTable, reasons: ArrowTable) -> ArrowTable:
     names = [name for name in silver.column_names if name != KEY]
-    plain = silver.set_column(silver.column_names.index(TAGS), TAGS, joined(silver.column(TAGS)))
+    plain = silver.set_column(
+        silver.column_names.index(TAGS), TAGS, join_lists(silver.column(TAGS))
+    )
     silver = silver.append_column(HASH, row_hashes(plain, names))
     return silver.append_column(REASON, reasons)
 
 
-def tagged(tags: Sequence[Tag], rows: ArrowTable, seconds: float) -> NDArray[np.bool_]:
+def find_tags(tags: Sequence[Tag], rows: ArrowTable, seconds: float) -> NDArray[np.bool_]:
     """Search rows for tags: a mask, shape (rows, tags).
 
     Of a column of lists, a pattern is searched in each item.
@@ -228,17 +230,17 @@ def _searched(rows: ArrowTable, column: str, place: str) -> tuple[Any, Any, Any]
     compute = require("pyarrow.compute", "records", "tagging records")
     keys = rows.column(KEY)
     if not column:
-        return whole(rows.column(TEXT)), keys, None
+        return join_chunks(rows.column(TEXT)), keys, None
     if column not in rows.column_names:
         raise RecordsError(
             f"the rows have no column {column!r}", where=place, hint=near(column, rows.column_names)
         )
-    values = whole(rows.column(column))
+    values = join_chunks(rows.column(column))
     if not (types.is_list(values.type) or types.is_large_list(values.type)):
-        return as_texts(values, column, place), keys, None
+        return cast_texts(values, column, place), keys, None
     parents = compute.list_parent_indices(values)
-    texts = as_texts(compute.list_flatten(values), column, place)
-    return texts, whole(keys).take(parents), np.asarray(parents)
+    texts = cast_texts(compute.list_flatten(values), column, place)
+    return texts, join_chunks(keys).take(parents), np.asarray(parents)
 
 
 def _text_column(batch: ArrowTable, name: str) -> ArrowTable:
@@ -257,7 +259,7 @@ def _text_column(batch: ArrowTable, name: str) -> ArrowTable:
                 where="source.yaml: rename",
                 hint=f"write rename: {{{column}: source_{column}}}",
             )
-    return as_texts(batch.column(name), name, "source.yaml: text")
+    return cast_texts(batch.column(name), name, "source.yaml: text")
 
 
 def _reasons(texts: ArrowTable, limit: int) -> list[str | None]:

@@ -8,9 +8,9 @@ from ._known import (
     KeyIndex,
     KnownRows,
     Words,
-    hashed_keys,
-    packed_hashes,
-    written_hashes,
+    hash_keys,
+    pack_hashes,
+    write_hashes,
 )
 from ._manifest import Manifest
 from ._state import SourceState
@@ -30,9 +30,9 @@ __all__ = [
     "Words",
     "export_chats",
     "export_table",
-    "hashed_keys",
-    "packed_hashes",
+    "hash_keys",
+    "pack_hashes",
     "read_file",
+    "write_hashes",
     "write_part",
-    "written_hashes",
 ]

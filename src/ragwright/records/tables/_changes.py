@@ -15,7 +15,7 @@ import numpy as np
 from ...core import require
 from .._seams import ArrowTable
 from ._files import LivePart, keys_of
-from ._known import KeyIndex, KnownRows, hashed_keys, packed_hashes
+from ._known import KeyIndex, KnownRows, hash_keys, pack_hashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Changes:
     gone: tuple[str, ...]
 
 
-def changed_parts(
+def find_changed_parts(
     before: Sequence[LivePart], now: Sequence[LivePart]
 ) -> tuple[list[LivePart], tuple[str, ...]]:
     """The parts of now with only those rows alive that differ, and the keys that are gone."""
@@ -59,7 +59,7 @@ def _known(parts: Sequence[LivePart]) -> KnownRows:
     for part in parts:
         rows = keys_of(part.path)
         alive = np.ones(part.rows, np.bool_)
-        index.add(hashed_keys(rows.keys), packed_hashes(rows.hashes), alive)
+        index.add(hash_keys(rows.keys), pack_hashes(rows.hashes), alive)
     return KnownRows(index)
 
 

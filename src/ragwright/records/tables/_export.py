@@ -13,7 +13,7 @@ from ...core import RecordsError, StoreError, csv_cell, csv_formula, replacing, 
 from .._seams import ArrowTable, TableName
 from ._manifest import errors_named
 from ._tables import RecordTables
-from ._types import as_text, iso_text, readable
+from ._types import cast_text, iso_text, readable
 
 _Write: TypeAlias = Callable[[Iterable[ArrowTable], IO[bytes]], int]
 
@@ -146,7 +146,7 @@ def _flat(rows: ArrowTable) -> ArrowTable:
             values = (_nested(value) for value in rows.column(at).to_pylist())
             rows = rows.set_column(at, column.name, pa.array(values, pa.large_string()))
         elif not plain and not pa.types.is_large_string(kind):
-            rows = rows.set_column(at, column.name, as_text(rows.column(at)))
+            rows = rows.set_column(at, column.name, cast_text(rows.column(at)))
     return rows
 
 

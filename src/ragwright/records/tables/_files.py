@@ -49,7 +49,7 @@ def read_file(path: Path, columns: Sequence[str] | None = None) -> ArrowTable:
     except (pa.ArrowInvalid, OSError) as error:
         if getattr(error, "errno", None):  # the file system's word, not the format's
             raise
-        raise damaged(path, error) from error
+        raise damage_error(path, error) from error
 
 
 AFRESH = (
@@ -58,7 +58,7 @@ AFRESH = (
 )
 
 
-def damaged(path: Path, error: Exception) -> StoreError:
+def damage_error(path: Path, error: Exception) -> StoreError:
     """The error for a file that is not a complete Parquet file."""
     return StoreError(
         f"a file of the tables cannot be read: {error}",
@@ -95,7 +95,7 @@ def keys_of(path: Path) -> FileKeys:
     except (pa.ArrowInvalid, OSError) as error:
         if getattr(error, "errno", None):  # a refusal of the file system
             raise
-        raise damaged(path, error) from error
+        raise damage_error(path, error) from error
     keys = rows.column(KEY)
     if keys.null_count:
         row = keys.is_null().to_pylist().index(True)

@@ -57,7 +57,7 @@ class HashedKeys:
         return int(order[1:][same].min()) if same.any() else None
 
 
-def hashed_keys(keys: ArrowTable | Sequence[str]) -> HashedKeys:
+def hash_keys(keys: ArrowTable | Sequence[str]) -> HashedKeys:
     """Keys (an Arrow array of strings, or a list of them) as hashes."""
     pa = require("pyarrow", "records", "reading records")
     daft = daft_module()
@@ -88,7 +88,7 @@ def strings(values: ArrowTable | Sequence[str]) -> ArrowTable:
     return values.cast(pa.large_string())
 
 
-def packed_hashes(hashes: ArrowTable | Sequence[str]) -> Words:
+def pack_hashes(hashes: ArrowTable | Sequence[str]) -> Words:
     """Hashes of rows as numbers of shape (rows, 2).
 
     Raises:
@@ -109,7 +109,7 @@ def packed_hashes(hashes: ArrowTable | Sequence[str]) -> Words:
     return ((pairs[:, :, 0] << 4) | pairs[:, :, 1]).view(np.uint64)
 
 
-def written_hashes(packed: Words) -> ArrowTable:
+def write_hashes(packed: Words) -> ArrowTable:
     """Packed hashes as an Arrow array of 32 hexadecimal digits each."""
     pa = require("pyarrow", "records", "reading records")
     rows = len(packed)
@@ -298,10 +298,10 @@ class KnownRows:
         Raises:
             RecordsError: A hash is not 32 hexadecimal digits.
         """
-        positions = self._index.find(hashed_keys(keys))
+        positions = self._index.find(hash_keys(keys))
         new = positions < 0
         differs = (
-            (self._index.hashes(np.maximum(positions, 0)) != packed_hashes(hashes)).any(axis=1)
+            (self._index.hashes(np.maximum(positions, 0)) != pack_hashes(hashes)).any(axis=1)
             if self._index.rows
             else new
         )
@@ -311,11 +311,11 @@ class KnownRows:
         """The rows that the table has of these keys: ``record_key`` and ``record_hash``."""
         pa = require("pyarrow", "records", "reading records")
         texts = strings(keys)
-        positions = self._index.find(hashed_keys(texts))
+        positions = self._index.find(hash_keys(texts))
         held = positions >= 0
         return pa.table(
             {
                 KEY: texts.filter(pa.array(held)),
-                HASH: written_hashes(self._index.hashes(positions[held])),
+                HASH: write_hashes(self._index.hashes(positions[held])),
             }
         )

@@ -76,7 +76,7 @@ def schema_of(delta: Any) -> ArrowTable:
     return delta_schema(pa.schema(delta.schema().to_arrow()))
 
 
-def same_schema(delta: Any, schema: ArrowTable) -> bool:
+def has_schema(delta: Any, schema: ArrowTable) -> bool:
     """True where a Delta table has the columns of an Arrow schema, in any order."""
     return sorted(map(str, schema_of(delta))) == sorted(map(str, delta_schema(schema)))
 
@@ -117,7 +117,7 @@ def bring(
         )
     new = {name: rows for name, rows in files.items() if name not in held}
     with log_errors(folder):
-        if delta is None or not same_schema(delta, schema):
+        if delta is None or not has_schema(delta, schema):
             _create(folder, files, schema, identity)
         elif new or held.keys() - files.keys():
             _commit(delta, folder, new, held.keys() - files.keys())

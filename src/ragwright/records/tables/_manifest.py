@@ -98,7 +98,7 @@ def read_manifest(folder: Path, version: int, *, aside: bool = False) -> Manifes
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
-        raise gone(folder, version) from None
+        raise make_gone_error(folder, version) from None
     with _damage_named(path, version):
         content: dict[str, Any] = json.loads(text)
         schema = int(content["schema_version"])
@@ -143,11 +143,11 @@ def manifest_stamp(folder: Path, version: int) -> tuple[int, int]:
     try:
         stat = _path(folder, version).stat()
     except FileNotFoundError:
-        raise gone(folder, version) from None
+        raise make_gone_error(folder, version) from None
     return stat.st_mtime_ns, stat.st_size
 
 
-def gone(folder: Path, version: int) -> SnapshotGoneError:
+def make_gone_error(folder: Path, version: int) -> SnapshotGoneError:
     """The error for a missing version."""
     there = versions(folder)
     kept = f"available versions: {there[0]} to {there[-1]}" if there else "no version is stored yet"

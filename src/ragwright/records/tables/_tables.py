@@ -28,7 +28,7 @@ from pathlib import Path
 from ...core import RecordsError, StoreError
 from ...ledger import FileLock
 from .._seams import TABLES, ArrowTable, TableName
-from ._changes import Changes, changed_parts
+from ._changes import Changes, find_changed_parts
 from ._files import AFRESH, LivePart, count_keys
 from ._log import OURS
 from ._manifest import (
@@ -37,7 +37,7 @@ from ._manifest import (
     TableState,
     delete_manifest,
     errors_named,
-    gone,
+    make_gone_error,
     manifest_stamp,
     owner_only,
     read_manifest,
@@ -179,7 +179,7 @@ class RecordTables:
         number = self.version if version is None else version
         with self._there(since):
             before, now = self.live(table, since), self.live(table, number)
-            parts, gone_keys = changed_parts(before, now)
+            parts, gone_keys = find_changed_parts(before, now)
         return Changes(self._rows(table, number, parts=parts), gone_keys)
 
     def live(self, table: TableName, version: int | None = None) -> tuple[LivePart, ...]:
@@ -274,7 +274,7 @@ class RecordTables:
             yield
         except FileNotFoundError as error:
             if version not in versions(self._folder):
-                raise gone(self._folder, version) from error
+                raise make_gone_error(self._folder, version) from error
             raise StoreError(
                 f"a file of version {version} is missing",
                 where=str(error.filename or self._folder),

@@ -30,7 +30,7 @@ def delta_rows(rows: ArrowTable) -> ArrowTable:
         if pa.types.is_uint64(field.type) and _largest(rows.column(at)) <= _LARGEST:
             kinds[at] = pa.int64()
     schema = pa.schema(list(zip(rows.schema.names, kinds, strict=True)))
-    return rows if rows.schema.equals(schema) else fitted(readable(rows, digits=False), schema)
+    return rows if rows.schema.equals(schema) else fit_rows(readable(rows, digits=False), schema)
 
 
 def _stored(kind: ArrowTable) -> ArrowTable:
@@ -51,7 +51,7 @@ def delta_schema(schema: ArrowTable) -> ArrowTable:
     )
 
 
-def joined_schema(schemas: Iterable[ArrowTable]) -> ArrowTable:
+def join_schemas(schemas: Iterable[ArrowTable]) -> ArrowTable:
     """The Arrow schema of files read as one table.
 
     Columns stand in the order in which they first appear. Types that widen into one another do
@@ -70,7 +70,7 @@ def joined_schema(schemas: Iterable[ArrowTable]) -> ArrowTable:
     return pa.schema(list(kinds.items()))
 
 
-def fitted(rows: ArrowTable, schema: ArrowTable) -> ArrowTable:
+def fit_rows(rows: ArrowTable, schema: ArrowTable) -> ArrowTable:
     """Rows with exactly the columns of a schema; those that they lack are null."""
     pa = require("pyarrow", "records", _PURPOSE)
     columns = []
@@ -81,7 +81,7 @@ def fitted(rows: ArrowTable, schema: ArrowTable) -> ArrowTable:
         values = rows.column(field.name)
         if not values.type.equals(field.type):
             if _is_text(field.type) and not _is_text(values.type):
-                values = as_text(values)
+                values = cast_text(values)
             values = values.cast(field.type, safe=False)
         columns.append(values)
     return pa.Table.from_arrays(columns, schema=schema)
@@ -164,7 +164,7 @@ def _nested(kind: ArrowTable) -> ArrowTable:
     return inner
 
 
-def as_text(values: ArrowTable) -> ArrowTable:
+def cast_text(values: ArrowTable) -> ArrowTable:
     """Values as text; lists and records as JSON."""
     pa = require("pyarrow", "records", _PURPOSE)
     kind = values.type

@@ -12,7 +12,7 @@ from .._seams import HASH, KEY, ArrowTable, TableName
 from ._files import LivePart, read_file
 from ._log import bring, files_of, newest_entry, open_delta, schema_of
 from ._manifest import TableState
-from ._types import fitted
+from ._types import fit_rows
 
 _MOST_OPEN = 64
 """Delta tables kept in memory."""
@@ -96,7 +96,7 @@ def read_parts(
         if part.live is not None:
             rows = rows.filter(pa.array(part.live))
         if rows.num_rows:
-            yield fitted(rows, chosen)
+            yield fit_rows(rows, chosen)
 
 
 def _chosen(schema: ArrowTable, columns: Sequence[str]) -> ArrowTable:

@@ -18,10 +18,10 @@ import numpy as np
 from ...core import DuplicateKeyError, RecordsError, StoreError, canonical_json, require
 from .._seams import HASH, KEY, TABLES, ArrowTable, TableName, UpsertCounts
 from ._files import Flags, LivePart, keys_of, read_file, write_part
-from ._known import HashedKeys, KeyIndex, KnownRows, Words, hashed_keys, packed_hashes
-from ._log import bring, place_of, same_schema
+from ._known import HashedKeys, KeyIndex, KnownRows, Words, hash_keys, pack_hashes
+from ._log import bring, has_schema, place_of
 from ._manifest import Manifest, TableState, now, sync_folder, write_manifest
-from ._types import delta_rows, fitted, joined_schema
+from ._types import delta_rows, fit_rows, join_schemas
 from ._versions import Versions, read_parts
 
 TARGET_ROWS = 16_384
@@ -64,7 +64,7 @@ class _OpenTable:
             rows = keys_of(self.folder / name)
             self.parts.append(_Part(name, len(rows.keys), rows.schema))
             alive = np.ones(len(rows.keys), np.bool_)
-            yield hashed_keys(rows.keys), packed_hashes(rows.hashes), alive
+            yield hash_keys(rows.keys), pack_hashes(rows.hashes), alive
 
     def dead(self, at: int) -> Flags:
         """The mask of the dead rows of a part."""
@@ -146,7 +146,7 @@ class TableWriter:
         self._named.remove(path)
         open_table = self._table(table)
         rows = keys_of(path)
-        hashed, packed = hashed_keys(rows.keys), packed_hashes(rows.hashes)
+        hashed, packed = hash_keys(rows.keys), pack_hashes(rows.hashes)
         positions = open_table.index.find(hashed)
         double = np.flatnonzero(positions >= open_table.base_rows)
         again = int(double[0]) if len(double) else hashed.repeated()
@@ -183,7 +183,7 @@ class TableWriter:
         """Rows of these keys leave a table; how many did."""
         self._check()
         index = self._table(table).index
-        positions = np.unique(index.find(hashed_keys(keys)))
+        positions = np.unique(index.find(hash_keys(keys)))
         positions = positions[positions >= 0]
         index.kill(positions)
         return len(positions)
@@ -272,12 +272,12 @@ class TableWriter:
         parts = [part for part, _ in self._table(table).standing()]
         # Many parts have one schema; comparing each is slower than joining the different ones.
         different = {str(part.schema): part.schema for part in parts}
-        return joined_schema(different.values()) if parts else empty
+        return join_schemas(different.values()) if parts else empty
 
     def _kept(self, table: TableName, schema: ArrowTable) -> list[_Part]:
         """Parts without dead rows and with the types of the table; small neighbours are joined."""
         state = self._head.tables[table]
-        moved = state.delta >= 0 and not same_schema(self._versions.opened(table, state), schema)
+        moved = state.delta >= 0 and not has_schema(self._versions.opened(table, state), schema)
 
         def kept(group: Sequence[tuple[_Part, Flags]]) -> _Part:
             part, live = group[0]
@@ -312,7 +312,7 @@ class TableWriter:
         names = {name for part, _ in group for name in part.schema.names}
         there = pa.schema([column for column in schema if column.name in names])
         rows = pa.concat_tables(
-            fitted(
+            fit_rows(
                 delta_rows(read_file(self._folder / table / part.name).filter(pa.array(live))),
                 there,
             )

@@ -19,11 +19,11 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from ...answer import Marks, PlacedMark
 from ...core import Answer, RagwrightError
 from ...flow import Message
-from .._admission import Admission, RequestNeeds, admitted
-from .._answers import ServedAnswer, answered, new_id
+from .._admission import Admission, RequestNeeds, admit
+from .._answers import ServedAnswer, answer_personas, make_answer_id
 from .._api import caller_of, respond_to, service_of
 from .._errors import ApiError
-from .._links import moved_url
+from .._links import move_url
 from .._opened import OpenConfiguration
 from .._streaming import AnswerEvents, EventStream, Streamed, sse_frame
 from .._wire import FeedbackRequest
@@ -113,9 +113,9 @@ async def answers(request: Request, form: Annotated[AskForm, Form()]) -> HTMLRes
         opened, _ = service.find(form.configuration, caller.identity)
         if not form.q.strip():
             return _ask_page(request, opened, form)
-        async with admitted(service, caller, RequestNeeds(opened.name, request=request)) as work:
+        async with admit(service, caller, RequestNeeds(opened.name, request=request)) as work:
             asking = work.asking(history=form.history())
-            done = await answered(work, form.q, form.personas(opened), asking)
+            done = await answer_personas(work, form.q, form.personas(opened), asking)
             return _ask_page(request, opened, form, work, done)
     except (RagwrightError, ApiError, TimeoutError) as error:
         return error_page(request, error)
@@ -128,7 +128,7 @@ async def stream(request: Request, form: Annotated[AskForm, Form()]) -> Response
     async with AsyncExitStack() as stack:
         model = "/".join(filter(None, (form.configuration, form.persona)))
         wanted = RequestNeeds(model, "answers", "chat", request)
-        work = await stack.enter_async_context(admitted(service, caller, wanted))
+        work = await stack.enter_async_context(admit(service, caller, wanted))
         frames = _PageFrames(work)
         asking = work.asking(history=form.history())
         events = AnswerEvents(Streamed(work, form.q, asking, frames.id), frames)
@@ -145,7 +145,7 @@ class _PageFrames:
     """
 
     def __init__(self, work: Admission) -> None:
-        self.id = new_id()
+        self.id = make_answer_id()
         self._work = work
 
     def opening(self) -> Iterator[bytes]:
@@ -159,7 +159,7 @@ class _PageFrames:
                 "start": mark.start,
                 "end": mark.end,
                 "title": mark.span.citation.title or mark.span.citation.source,
-                "url": moved_url(mark.span.url, ""),
+                "url": move_url(mark.span.url, ""),
             }
             for mark in marks
         ]
@@ -228,7 +228,7 @@ async def say(
             correction=correction,
             passages=passages,
         )
-        async with admitted(service, caller, RequestNeeds(lane="searches")) as work:
+        async with admit(service, caller, RequestNeeds(lane="searches")) as work:
             await asyncio.to_thread(respond_to, work, feedback)
     except ValidationError:
         return error_page(request, ApiError(400, "this form names no answer", "invalid_value"))

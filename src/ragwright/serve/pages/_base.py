@@ -20,7 +20,7 @@ from ...workbench import Workbench
 from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
 from .._identity import PROXIED, Identity
-from .._keys import hashed
+from .._keys import hash_key
 from .._service import Service
 
 T = TypeVar("T")
@@ -152,7 +152,7 @@ def _framed_values(request: Request, values: Mapping[str, Any]) -> Mapping[str, 
 def _mark_of(identity: Identity) -> str:
     """A mark of who somebody is and what they may see; another one when either changes."""
     rights = (identity.name, identity.role, identity.scope, getattr(identity, "hash", ""))
-    return hashed("\n".join(rights))[:16]
+    return hash_key("\n".join(rights))[:16]
 
 
 _OWN_LINK = re.compile(r' (?:href|action|src|hx-get|hx-post)="(?=/(?!/))')
@@ -184,7 +184,7 @@ def error_page(request: Request, error: Exception) -> HTMLResponse:
     return page(request, "error.html", values, status=reply.status)
 
 
-async def as_owner(
+async def run_as_owner(
     request: Request,
     work: Callable[[Workbench], T],
     missing: tuple[int, str] = (404, "not_found"),

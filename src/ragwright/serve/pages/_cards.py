@@ -9,8 +9,8 @@ from ...answer import NO_MODEL_LINE, CitedSpan, Marks, citation
 from ...core import Answer
 from ...models import TokenSource, words
 from .._admission import Admission
-from .._answers import ServedAnswer, notes_for, short_model, standalone
-from .._links import citation_json, moved_url, snippets_json
+from .._answers import ServedAnswer, notes_for, shorten_model, standalone
+from .._links import citation_json, move_url, snippets_json
 
 _WAYS: Mapping[str, str] = {
     "keyword": "by its words",
@@ -23,7 +23,7 @@ _WAYS: Mapping[str, str] = {
 _TEENS = range(11, 14)
 
 
-def plain_why(analyzer: TokenSource, answer: Answer, marks: Marks) -> dict[str, Any]:
+def explain_answer(analyzer: TokenSource, answer: Answer, marks: Marks) -> dict[str, Any]:
     """Explain an answer.
 
     Args:
@@ -53,7 +53,7 @@ def plain_why(analyzer: TokenSource, answer: Answer, marks: Marks) -> dict[str, 
             {
                 "title": title,
                 "page": hit.page,
-                "url": moved_url(marks.link(citation(hit.rank, hit), hit.text), ""),
+                "url": move_url(marks.link(citation(hit.rank, hit), hit.text), ""),
                 "text": hit.text,
                 "words": matched,
                 "others": not matched and "keyword" in hit.channels,
@@ -99,10 +99,10 @@ def card_values(work: Admission, done: ServedAnswer) -> dict[str, Any]:
         "spans": list(spans.values()),
         "line": NO_MODEL_LINE,
         "snippets": [_marked_snippet(snippet) for snippet in snippets_json(answer, marks.link)],
-        "model": short_model(answer.model, work.caller),
+        "model": shorten_model(answer.model, work.caller),
         "notes": notes_for([n for n in answer.notes if not n.startswith(_IN_WORDS)], work.caller),
         "promise": "" if answer.promise is None else answer.promise.line,
-        "why": plain_why(work.bench.project.analyzer, answer, marks),
+        "why": explain_answer(work.bench.project.analyzer, answer, marks),
     }
 
 
@@ -110,7 +110,7 @@ def _place(span: CitedSpan) -> dict[str, Any]:
     """A cited span with its address on this server, whatever name it was reached by."""
     place = citation_json(span)
     title = place["title"] or place["document_id"]
-    return {**place, "url": moved_url(span.url, ""), "title": title}
+    return {**place, "url": move_url(span.url, ""), "title": title}
 
 
 def _marked_snippet(snippet: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _marked_snippet(snippet: Mapping[str, Any]) -> dict[str, Any]:
     text, (start, end) = snippet["text"], snippet["marked"]
     return {
         **snippet,
-        "url": moved_url(snippet["url"], ""),
+        "url": move_url(snippet["url"], ""),
         "parts": (text[:start], text[start:end], text[end:]),
     }
 

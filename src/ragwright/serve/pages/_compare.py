@@ -16,7 +16,7 @@ from ...measure import Comparison, Comparisons
 from ...workbench import Workbench
 from .._errors import ApiError
 from .._links import source_url
-from ._base import as_owner, error_page, page
+from ._base import error_page, page, run_as_owner
 from ._plots import shares, span_of, strip
 
 router = APIRouter()
@@ -61,7 +61,7 @@ async def compare(
 ) -> HTMLResponse:
     """Compare a run with the baseline that was chosen before."""
     wanted = _Wanted(baseline, run, measure, show if show in _KINDS else "changed", start)
-    values = await as_owner(request, lambda bench: _comparison_values(bench, wanted))
+    values = await run_as_owner(request, lambda bench: _comparison_values(bench, wanted))
     if isinstance(values, HTMLResponse):
         return values
     return page(request, "compare.html", values)
@@ -219,7 +219,7 @@ def _score_cell(before: Score, after: Score) -> dict[str, Any]:
 async def row(request: Request, run: str, id: str, baseline: str = "") -> HTMLResponse:  # noqa: A002
     """Show a row in full, in one run or in two side by side."""
     names = [baseline, run] if baseline else [run]
-    sides = await as_owner(request, lambda bench: _rows_of_runs(bench, names, id))
+    sides = await run_as_owner(request, lambda bench: _rows_of_runs(bench, names, id))
     if isinstance(sides, HTMLResponse):
         return sides
     stored = [result for _, result in sides if result is not None and result.row is not None]

@@ -14,12 +14,12 @@ from ...core import ConfigError, RagwrightError, RecordsError, StoreError
 from ...drafting import DraftBatch, DraftRequest, FeedbackVerdict, OutputQuery, Outputs
 from ...models import NO_MODEL
 from ...workbench import Workbench
-from .._admission import RequestNeeds, admitted
-from .._answers import drafted, drafting
+from .._admission import RequestNeeds, admit
+from .._answers import deliver_drafts, drafting
 from .._api import caller_of, service_of
 from .._errors import ApiError, ClientGoneError, api_error
 from .._opened import OpenConfiguration
-from ._base import as_owner, error_page, page
+from ._base import error_page, page, run_as_owner
 
 router = APIRouter()
 
@@ -79,14 +79,14 @@ async def draft(request: Request, form: Annotated[DraftForm, Form()]) -> Respons
     try:
         caller.require_owner()
         wanted = RequestNeeds("", "drafts", "drafts", request)
-        async with admitted(service, caller, wanted) as work:
+        async with admit(service, caller, wanted) as work:
             preview = form.action == "preview"
             options = drafting(work, _chosen_models(work.opened, form.models), preview=preview)
             bench, draft_request = work.bench, form.request()
             if form.action == "price":
                 forecast = await service.aside(lambda: bench.forecast_draft(draft_request, options))
                 return await _drafts_page(request, form, {"forecast": forecast})
-            batch = await drafted(work, draft_request, options)
+            batch = await deliver_drafts(work, draft_request, options)
     except (RagwrightError, ApiError, TimeoutError, ClientGoneError) as error:
         reply = api_error(error, caller)
         return await _drafts_page(request, form, {"fault": reply.message}, status=reply.status)
@@ -209,7 +209,7 @@ def _preview_values(batch: DraftBatch) -> dict[str, Any]:
 @router.get("/drafts/{number}", response_class=HTMLResponse)
 async def batch(request: Request, number: int) -> HTMLResponse:
     """Show the texts of a draft with their marks, and the records they were made from."""
-    values = await as_owner(request, lambda bench: _batch_values(bench.outputs, number))
+    values = await run_as_owner(request, lambda bench: _batch_values(bench.outputs, number))
     if isinstance(values, HTMLResponse):
         return values
     return page(request, "draft.html", values)
@@ -245,7 +245,7 @@ async def judge(
         response, comment = _VERDICTS[verdict], note[:_LONGEST]
         bench.outputs.respond(f"{number}.{text}", by=by, verdict=response, note=comment)
 
-    failed = await as_owner(request, respond)
+    failed = await run_as_owner(request, respond)
     if isinstance(failed, HTMLResponse):
         return failed
     return RedirectResponse(f"/drafts/{number}#text-{text}", 303)

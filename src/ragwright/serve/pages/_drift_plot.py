@@ -8,7 +8,7 @@ from itertools import groupby
 
 from markupsafe import Markup, escape
 
-from ...monitoring import DriftDay, MeasureDrift, shown_day
+from ...monitoring import DriftDay, MeasureDrift, format_day
 
 _WIDTH, _HEIGHT = 640, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 16, 46, 30
@@ -53,7 +53,7 @@ def drift_plot(
         anchor = "start" if day == first else "end" if day == last else "middle"
         drawn.append(
             f'<text x="{px(day):.1f}" y="{_HEIGHT - 8}" text-anchor="{anchor}">'
-            f"{shown_day(date.fromordinal(day).isoformat())[:-5]}</text>"
+            f"{format_day(date.fromordinal(day).isoformat())[:-5]}</text>"
         )
     for number, days in groupby(drift.days, lambda point: (_ordinal(point.day) - start) // window):
         period = list(days)
@@ -63,7 +63,7 @@ def drift_plot(
         drawn.append(f'<path class="level" d="M{_LEFT} {level:.1f}H{_WIDTH - _RIGHT}"/>')
     drawn += _change_marks(numbers, px)
     for point in drift.days:
-        label = f"{shown_day(point.day)}: {point.mean:.3f} of {point.n}"
+        label = f"{format_day(point.day)}: {point.mean:.3f} of {point.n}"
         drawn.append(
             f'<a href="{escape(href(point.day))}" aria-label="{escape(label)}: its answers">'
             f'<circle class="dot" cx="{px(_ordinal(point.day)):.1f}" cy="{py(point.mean):.1f}" '

@@ -15,7 +15,7 @@ from ...report import Board, Entry, Subject, value_text
 from ...workbench import Workbench
 from .._api import caller_of, service_of
 from .._errors import ApiError
-from ._base import PRIVATE, as_owner, error_page, page
+from ._base import PRIVATE, error_page, page, run_as_owner
 from ._baselines import SHOWN, baseline_lines
 from ._plots import PlotPoint, scatter, span_of, strip
 
@@ -122,7 +122,7 @@ def _time_left(seconds: float | None) -> str:
 @router.get("/experiments/{run}", response_class=HTMLResponse)
 async def experiment(request: Request, run: str) -> Response:
     """Show a sweep or a run: verdict, table, plot; or the report of another kind of run."""
-    values = await as_owner(request, lambda bench: _experiment_values(bench, run))
+    values = await run_as_owner(request, lambda bench: _experiment_values(bench, run))
     if isinstance(values, HTMLResponse):
         return values
     if values is None:
@@ -291,7 +291,7 @@ def _trials_without_result(subject: Subject) -> list[str]:
 async def stop(request: Request, run: str) -> Response:
     """Ask a running sweep to stop; its process keeps what is done."""
     by = caller_of(request).name or "someone at the pages"
-    failed = await as_owner(
+    failed = await run_as_owner(
         request, lambda bench: bench.stop_sweep(run, by), missing=(409, "not_running")
     )
     return (
@@ -303,7 +303,7 @@ async def stop(request: Request, run: str) -> Response:
 async def report(request: Request, run: str, baseline: str = "") -> HTMLResponse:
     """Show the report of a run, or of a run against a baseline that was chosen before."""
     names = [baseline, run] if baseline else [run]
-    html = await as_owner(request, lambda bench: bench.report(*names).html())
+    html = await run_as_owner(request, lambda bench: bench.report(*names).html())
     if isinstance(html, HTMLResponse):
         return html
     # The report states what its own scripts may do; nothing is loaded from elsewhere.

@@ -15,11 +15,11 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from ...core import RagwrightError
 from ...drafting import OutputQuery, ScoreOrder, ServedScore
 from ...measure import parse_measures
-from ...monitoring import DriftReport, MeasureDrift, measure_options, shown_day
+from ...monitoring import DriftReport, MeasureDrift, format_day, measure_options
 from ...workbench import Workbench
 from .._api import caller_of, service_of
 from .._errors import ApiError
-from ._base import VERDICTS, as_owner, error_page, page
+from ._base import VERDICTS, error_page, page, run_as_owner
 from ._drift_plot import drift_plot
 
 router = APIRouter()
@@ -106,7 +106,7 @@ def _listing_page(bench: Workbench, listing: _OutputListing, query: OutputQuery)
         "total": total,
         "first": skipped + 1,
         "listing": listing,
-        "shown_day": shown_day(listing.day) if listing.day else "",
+        "shown_day": format_day(listing.day) if listing.day else "",
         "previous": listing.href(page=listing.page - 1) if listing.page > 1 else "",
         "next": listing.href(page=listing.page + 1) if skipped + len(texts) < total else "",
     }
@@ -130,7 +130,7 @@ def _score_figures(bench: Workbench) -> dict[str, Any]:
         "today": scores.today(),
         "waiting": scores.count_waiting(),
         "report": report,
-        "moves": [(days[move.day], shown_day(move.day), move) for move in newest],
+        "moves": [(days[move.day], format_day(move.day), move) for move in newest],
         "more_moves": len(moves) - len(newest),
         "answers_of": {drift.measure: _day_link(drift) for drift in report.measures},
         "plots": {
@@ -175,7 +175,7 @@ def _days_of_measure(days: Mapping[str, int], drift: MeasureDrift) -> dict[str, 
 @router.get("/outputs/{name}", response_class=HTMLResponse)
 async def output(request: Request, name: str) -> HTMLResponse:
     """Show a text with its passages, its prompt and its feedback history."""
-    values = await as_owner(request, lambda bench: _output_values(bench.outputs, name))
+    values = await run_as_owner(request, lambda bench: _output_values(bench.outputs, name))
     if isinstance(values, HTMLResponse):
         return values
     return page(request, "output.html", {"title": f"Output {name}", **values})
@@ -203,7 +203,7 @@ async def respond(
 ) -> Response:
     """Store what the reader says of a text."""
     by, response = caller_of(request).name or "pages", VERDICTS.get(verdict, "")
-    failed = await as_owner(
+    failed = await run_as_owner(
         request,
         lambda bench: bench.outputs.respond(
             name, by=by, verdict=response, note=note[:10_000], correction=correction[:10_000]

@@ -15,7 +15,7 @@ from .._api import caller_of, service_of
 from .._catalogue import Catalogue
 from .._errors import ApiError
 from .._identity import Identity
-from .._links import same_text, source_url
+from .._links import is_same_text, source_url
 from .._reading import VisibleSource, visible_source
 from .._service import Service
 from ._base import error_page, fragment, page, page_headers
@@ -122,7 +122,7 @@ async def source(
 
 
 @router.get("/source/beside", response_class=HTMLResponse)
-async def beside(
+async def show_passage(
     request: Request,
     id: str = "",  # noqa: A002
     start: int = 0,
@@ -182,7 +182,7 @@ def _source_values(visible: VisibleSource, start: int, end: int, stamp: str) -> 
     document = visible.document
     is_span = 0 <= start < end <= len(document.text)
     passage = document.text[start:end] if is_span and visible.shows(start, end) else ""
-    marked = passage if passage and same_text(stamp, passage) else ""
+    marked = passage if passage and is_same_text(stamp, passage) else ""
     notes = []
     if stamp and not marked:
         notes.append(_CHANGED)

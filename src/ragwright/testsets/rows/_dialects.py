@@ -95,7 +95,7 @@ _TEXTS = ("text", "content", "page_content")
 _IDS = ("doc_id", "doc_uri", "document_id", "id")
 
 
-def with_known_names(record: Mapping[str, Any], where: str) -> dict[str, Any]:
+def spell_columns(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Spell the columns of a record as they are known, ignoring case and punctuation.
 
     Raises:
@@ -115,7 +115,7 @@ def with_known_names(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     return renamed
 
 
-def from_cells(record: Mapping[str, Any], where: str) -> dict[str, Any]:
+def parse_cells(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Parse lists and objects in the cells of a table's line; other cells stay as they are.
 
     Lists are JSON, or as Python prints them. Without a bracket, ``|`` separates ids and accepted
@@ -141,7 +141,7 @@ def from_cells(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     return parsed
 
 
-def without_scores(record: Mapping[str, Any]) -> dict[str, Any]:
+def drop_scores(record: Mapping[str, Any]) -> dict[str, Any]:
     """Remove the scores that ``score -o rows.csv`` wrote, so that a row can be scored again.
 
     Scores are columns with a measure's name and a column ``NAME state`` beside them. The column
@@ -199,7 +199,7 @@ def one_system_each(record: Mapping[str, Any], where: str) -> list[tuple[str, Ma
     return records
 
 
-def in_our_names(
+def rename_record(
     record: Mapping[str, Any], where: str, *, questions: bool = False
 ) -> dict[str, Any]:
     """Rename a record's columns to ragwright's names; unknown ones are unchanged.

@@ -24,7 +24,7 @@ def lines_of(path: Path) -> Iterator[tuple[str, str]]:
     Raises:
         TestsetError: The file is missing, cannot be read, or is not UTF-8.
     """
-    with opened(path) as file:
+    with open_bytes(path) as file:
         for number, data in enumerate(file, 1):
             where = f"{path}:{number}"
             try:
@@ -38,7 +38,7 @@ def lines_of(path: Path) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading bytes.
 
     Raises:
@@ -53,7 +53,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise TestsetError(f"cannot read the file: {error.strerror}", where=str(path)) from error
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build a JSON object with each key once: ``object_pairs_hook`` of :mod:`json`.
 
     Raises:
@@ -75,7 +75,7 @@ def objects_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     for where, text in lines_of(path):
         try:
-            value = json.loads(text, object_pairs_hook=once)
+            value = json.loads(text, object_pairs_hook=build_object)
         except (ValueError, RecursionError) as error:
             raise TestsetError(
                 f"the line is not JSON: {error}",
@@ -132,7 +132,7 @@ def records_of(path: Path) -> Iterator[Record]:
         return _sheet_records(path)
     if suffix in _PARQUET:
         return _parquet_records(path)
-    with opened(path) as file:
+    with open_bytes(path) as file:
         head = file.read(_HEAD).decode("utf-8-sig", "replace")
     array = _ARRAY.match(head)
     one_line = not (array and not array["wrapped"]) and _is_json(head.split("\n", 1)[0])
@@ -229,10 +229,10 @@ def _row_of_cells(columns: list[Any], cells: Any, where: str) -> dict[str, Any]:
 
 def _document_records(path: Path) -> Iterator[Record]:
     """Read one object over several lines."""
-    with opened(path) as file:
+    with open_bytes(path) as file:
         data = file.read()
     try:
-        value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=once)
+        value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=build_object)
     except (ValueError, RecursionError) as error:
         raise TestsetError(
             f"the file is not JSON: {error}",
@@ -258,8 +258,8 @@ def _checked_object(value: Any, where: str) -> dict[str, Any]:
 
 def _array_records(path: Path) -> Iterator[Record]:
     """Read the objects of an array, decoded one after the other from a window over the file."""
-    decoder = json.JSONDecoder(object_pairs_hook=once)
-    with opened(path) as file:
+    decoder = json.JSONDecoder(object_pairs_hook=build_object)
+    with open_bytes(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig")
         try:
             window = text.read(_HEAD)
@@ -309,7 +309,7 @@ def _check_end(rest: str, text: IO[str], wrapped: bool, path: Path, line: int) -
         rest += text.read(_LONGEST)
         head = '{"results": []'
         try:
-            wrapper, end = json.JSONDecoder(object_pairs_hook=once).raw_decode(head + rest)
+            wrapper, end = json.JSONDecoder(object_pairs_hook=build_object).raw_decode(head + rest)
         except (ValueError, RecursionError) as error:
             raise _json_error(error, path, line) from error
         if wrapper.keys() & _QUESTIONS:
@@ -358,7 +358,7 @@ _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?')
 def _table_records(path: Path, separator: str) -> Iterator[Record]:
     """Read the lines of a table under the names of its first one."""
     csv.field_size_limit(max(csv.field_size_limit(), _MOST_OF_A_CELL))
-    with opened(path) as file:
+    with open_bytes(path) as file:
         text = _table_text(file, path)
         reader: Any = None
         head, skipped = text.readline(), 1
@@ -429,7 +429,7 @@ def _filled_cells(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
 def _sheet_records(path: Path) -> Iterator[Record]:
     """Read the rows of the first sheet of a workbook, every cell as its text."""
     calamine = require("python_calamine", "docs", "reading spreadsheets")
-    with opened(path) as file:
+    with open_bytes(path) as file:
         data = file.read()
     try:
         workbook = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
@@ -459,7 +459,7 @@ def _parquet_records(path: Path) -> Iterator[Record]:
     parquet = require("pyarrow.parquet", "records", "reading Parquet files")
     arrow = require("pyarrow", "records", "reading Parquet files")
     number = 0
-    with opened(path) as file:
+    with open_bytes(path) as file:
         try:
             for batch in parquet.ParquetFile(file).iter_batches(batch_size=_BATCH):
                 for record in batch.to_pylist():

@@ -16,11 +16,11 @@ from ._conversations import one_question_each
 from ._dialects import (
     ALIASES,
     AMBIGUOUS,
-    from_cells,
-    in_our_names,
+    drop_scores,
     one_system_each,
-    with_known_names,
-    without_scores,
+    parse_cells,
+    rename_record,
+    spell_columns,
 )
 from ._records import TABLES, records_of
 
@@ -89,7 +89,7 @@ _MARK = "half_characters"
 """Metadata key of the columns in which U+FFFD replaces half a character."""
 
 
-def without_halves(row: Row) -> Row:
+def replace_surrogates(row: Row) -> Row:
     """Replace every half of a surrogate pair by U+FFFD; the metadata names the columns.
 
     Models, stores and terminals cannot handle such a half: one row would end the whole run.
@@ -108,7 +108,7 @@ def without_halves(row: Row) -> Row:
 
 
 def holds_half(row: Row) -> bool:
-    """True for a row in which :func:`without_halves` replaced something."""
+    """True for a row in which :func:`replace_surrogates` replaced something."""
     return _MARK in row.metadata
 
 
@@ -173,10 +173,10 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
     source = Path(path)
     table = source.suffix.lower() in TABLES
     records = (
-        (place, from_cells(columns, place) if table else columns)
+        (place, parse_cells(columns, place) if table else columns)
         for where, source_record in records_of(source)
-        for place, record in one_system_each(without_scores(source_record), where)
-        for columns in (with_known_names(record, place),)
+        for place, record in one_system_each(drop_scores(source_record), where)
+        for columns in (spell_columns(record, place),)
     )
     each = _questions_in(records, questions=questions)
     yield from _with_row_numbers(each, f"{source}:", questions=questions)
@@ -199,7 +199,7 @@ def rows_of(
             [(f"row {number}", item)]
             if isinstance(item, Row)
             else one_system_each(
-                with_known_names(without_scores(item), f"row {number}"),
+                spell_columns(drop_scores(item), f"row {number}"),
                 f"row {number}",
             )
         )
@@ -231,8 +231,8 @@ def _with_row_numbers(
         if isinstance(record, Row):
             row = record
         else:
-            row = _row_of(in_our_names(record, where, questions=questions), str(number), where)
-        row = without_halves(row)
+            row = _row_of(rename_record(record, where, questions=questions), str(number), where)
+        row = replace_surrogates(row)
         if row.id in seen:
             raise TestsetError(
                 f"id {row.id!r} occurs twice",

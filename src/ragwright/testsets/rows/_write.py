@@ -27,7 +27,7 @@ def row_record(row: Row) -> dict[str, Any]:
     return {"id": row.id, "user_input": row.user_input, **nonempty}
 
 
-def plain_row(row: Row) -> dict[str, Any]:
+def make_plain_row(row: Row) -> dict[str, Any]:
     """Return a row as plain values, for hashes and the run store.
 
     A row without history lacks the field.

@@ -2,10 +2,10 @@
 
 from ._corpus import PassageSource, corpus_evidence, open_corpus
 from ._falsify import Kind, entities, falsify, kind_of
-from ._given import all_given, given_answer
+from ._given import all_given, answer_from_given
 from ._gold_answers import GoldAnswer, LeakCheck, gold_answer
 from ._rgb import read_rgb, rgb_rows
-from ._suites import CLOSED_BOOK, Evidence, SuiteOptions, SuiteRows, checked_distractors, suite_rows
+from ._suites import CLOSED_BOOK, Evidence, SuiteOptions, SuiteRows, check_distractors, suite_rows
 
 __all__ = [
     "CLOSED_BOOK",
@@ -17,11 +17,11 @@ __all__ = [
     "SuiteOptions",
     "SuiteRows",
     "all_given",
-    "checked_distractors",
+    "answer_from_given",
+    "check_distractors",
     "corpus_evidence",
     "entities",
     "falsify",
-    "given_answer",
     "gold_answer",
     "kind_of",
     "open_corpus",

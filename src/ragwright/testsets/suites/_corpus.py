@@ -13,10 +13,10 @@ from ...core import GoldSpan, Hit, RetrieveError, Row, Span, text_hash
 from ...flow import Flow, lookup
 from ...models import detect_language
 from ...retrieve import ExpandOptions, RetrieveOptions, Target, retrieve
-from .._gold_chunks import best_chunk, chunks_of
+from .._gold_chunks import chunks_of, find_best_chunk
 from ._falsify import Kind, entities, falsify
 from ._gold_answers import GoldAnswer, LeakCheck, gold_answer
-from ._suites import Evidence, SuiteOptions, checked_distractors
+from ._suites import Evidence, SuiteOptions, check_distractors
 
 _SAMPLE = 1000
 """Number of chunks from which false answers are drawn."""
@@ -110,7 +110,7 @@ def corpus_evidence(row: Row, corpus: PassageSource) -> Flow[CorpusEvidence]:
     except RetrieveError:  # an empty question, or one for which no search is possible
         return CorpusEvidence(reason="a question for which no search is possible")
     distractors = []
-    for passage in checked_distractors(noise, relevant, answer, dropped):
+    for passage in check_distractors(noise, relevant, answer, dropped):
         distractors.append(passage)
         if (
             len(distractors) == 2 * corpus.options.passages
@@ -140,7 +140,7 @@ def _gold_and_neighbours(
     for span in row.reference_spans:
         name = span.document_id
         ids = chunks.setdefault(name, (yield from chunks_of(corpus.target, name)))
-        best = best_chunk(ids, span.document_id, Span(span.start, span.end))
+        best = find_best_chunk(ids, span.document_id, Span(span.start, span.end))
         if not best:
             return "a gold span of which no chunk holds half"
         [hit] = (yield from lookup(snapshot, [best])).hits

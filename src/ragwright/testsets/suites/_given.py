@@ -36,7 +36,7 @@ def all_given(rows: Iterable[Row], where: str = "") -> bool:
     return kinds == {True}
 
 
-def given_answer(row: Row, persona: Persona, setup: AnswerSetup) -> Flow[Answer]:
+def answer_from_given(row: Row, persona: Persona, setup: AnswerSetup) -> Flow[Answer]:
     """Answer a row's question from its own passages, in their order; a control row without any.
 
     With ``ask: report_errors`` in the row, that variant replaces ``only_context``, unless the

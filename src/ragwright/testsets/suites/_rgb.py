@@ -12,7 +12,7 @@ from ...core import GoldSpan, Row, TestsetError
 from ...models import words
 from ..rows import objects_of
 from ._gold_answers import GoldAnswer
-from ._suites import SUITES, Evidence, SuiteOptions, SuiteRows, checked_distractors, suite_rows
+from ._suites import SUITES, Evidence, SuiteOptions, SuiteRows, check_distractors, suite_rows
 
 _FORM = "write rgb:FILE/SUITE, the suite being all, " + ", ".join(SUITES)
 
@@ -149,7 +149,7 @@ def _rgb_evidence(question: RgbQuestion, file: str, dropped: Counter[str]) -> Ev
     paired = len(groups) == 1 and len(false) == len(groups[0])
     relevant = gold + more
     noise = passages(question.negative)
-    distractors = tuple(checked_distractors(noise, relevant, question.answer, dropped))
+    distractors = tuple(check_distractors(noise, relevant, question.answer, dropped))
     return Evidence(
         Row(id=question.id, user_input=question.question),
         question.answer,

@@ -141,7 +141,7 @@ class SuiteRows:
     notes: tuple[str, ...] = ()
 
 
-def checked_distractors(
+def check_distractors(
     candidates: Iterable[GoldSpan],
     relevant: Sequence[GoldSpan],
     answer: GoldAnswer,
@@ -459,7 +459,7 @@ def _joined_question(group: Sequence[Evidence]) -> Evidence:
         answer,
         gold,
         relevant[len(gold) :],
-        tuple(checked_distractors(ordered, relevant, answer, Counter())),
+        tuple(check_distractors(ordered, relevant, answer, Counter())),
         frozenset().union(*(question.hard for question in group)),
     )
 

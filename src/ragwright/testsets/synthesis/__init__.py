@@ -3,13 +3,13 @@
 from ._candidates import (
     Candidate,
     context_fault,
-    held_share,
+    is_supported,
     language_fault,
-    located,
-    supported,
-    without_near_duplicates,
+    locate_quote,
+    measure_held_share,
+    reject_near_duplicates,
 )
-from ._imported import imported_rows
+from ._imported import import_rows
 from ._model_questions import (
     Passage,
     QuestionWriter,
@@ -18,9 +18,9 @@ from ._model_questions import (
     level_lines,
     write_questions,
 )
-from ._offline_questions import cloze_questions, heading_questions, plain_text, spread
+from ._offline_questions import cloze_questions, heading_questions, spread, strip_marks
 from ._survey import Survey, Vocabulary
-from ._synthesis import Synthesis, planned_splits, synthesis_of
+from ._synthesis import Synthesis, plan_splits, synthesis_of
 from ._synthesizing import SynthesisOptions, forecast_synthesis, import_testset, synthesize
 
 __all__ = [
@@ -37,18 +37,18 @@ __all__ = [
     "context_fault",
     "forecast_synthesis",
     "heading_questions",
-    "held_share",
+    "import_rows",
     "import_testset",
-    "imported_rows",
+    "is_supported",
     "language_fault",
     "level_lines",
-    "located",
-    "plain_text",
-    "planned_splits",
+    "locate_quote",
+    "measure_held_share",
+    "plan_splits",
+    "reject_near_duplicates",
     "spread",
-    "supported",
+    "strip_marks",
     "synthesis_of",
     "synthesize",
-    "without_near_duplicates",
     "write_questions",
 ]

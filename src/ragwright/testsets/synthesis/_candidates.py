@@ -147,7 +147,7 @@ def language_fault(question: str, language: str) -> str:
     )
 
 
-def held_share(answer: str, text: str, source: TokenSource) -> float:
+def measure_held_share(answer: str, text: str, source: TokenSource) -> float:
     """Return the share of an answer's content words in a text, 0 to 1; 1 without content words."""
     answer_tokens = set(source.tokens(answer))
     return (
@@ -157,13 +157,15 @@ def held_share(answer: str, text: str, source: TokenSource) -> float:
     )
 
 
-def supported(answer: str, text: str, source: TokenSource) -> bool:
+def is_supported(answer: str, text: str, source: TokenSource) -> bool:
     """True if a text contains at least half of an answer's content words, and all its numbers."""
     digits = re.findall(r"\d+", answer)
-    return held_share(answer, text, source) >= _HELD and all(d in text for d in digits)
+    return measure_held_share(answer, text, source) >= _HELD and all(d in text for d in digits)
 
 
-def located(quote: str, text: str, offset: int, document_id: str) -> tuple[GoldSpan | None, str]:
+def locate_quote(
+    quote: str, text: str, offset: int, document_id: str
+) -> tuple[GoldSpan | None, str]:
     """Return a quote as a span of its document; None and the reason if it is missing or ambiguous.
 
     Only white space may differ. The text of the span is that of the document.
@@ -188,7 +190,7 @@ def located(quote: str, text: str, offset: int, document_id: str) -> tuple[GoldS
     return GoldSpan(document_id, offset + start, offset + end, text[start:end]), ""
 
 
-def without_near_duplicates(
+def reject_near_duplicates(
     candidates: Sequence[Candidate],
     source: TokenSource,
     vectors: NDArray[np.float32] | None = None,

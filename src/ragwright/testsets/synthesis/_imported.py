@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ...core import GoldSpan, MetaValue, Row
 from .._splits import assign_splits, fold_clusters
-from .._stale import moved_row, stale_rows
-from ._candidates import located
+from .._stale import move_row, stale_rows
+from ._candidates import locate_quote
 from ._survey import Survey
 from ._synthesis import FEW_DOCUMENTS
 
@@ -18,7 +18,7 @@ _FAULTS = {
 }
 
 
-def imported_rows(
+def import_rows(
     rows: Sequence[Row], documents: Iterable[tuple[str, str]], survey: Survey
 ) -> tuple[tuple[Row, ...], Mapping[str, int]]:
     """Return rows with gold as spans, ``kind``, ``leak`` and ``split``, and count faults.
@@ -50,7 +50,7 @@ def imported_rows(
     counts["gold spans whose text no longer exists"] = len({s.row_id for s in stale if not s.now})
     located_rows = []
     for row in rows:
-        row = moved_row(row, stale)
+        row = move_row(row, stale)
         gold, faults = _gold_spans_of(row, places)
         for fault in faults:
             counts[_FAULTS[fault]] = counts.get(_FAULTS[fault], 0) + 1
@@ -71,7 +71,7 @@ def _passages_in(passages: set[str], name: str, text: str) -> dict[str, list[Gol
         # Cheap check first: most passages are not in this document.
         if passage not in text and " ".join(passage.split()) not in flat:
             continue
-        span, _ = located(passage, text, 0, name)
+        span, _ = locate_quote(passage, text, 0, name)
         nothing = GoldSpan(name, 0, 0)
         spans_by_passage[passage] = [span] if span is not None else [nothing, nothing]
     return spans_by_passage

@@ -30,9 +30,9 @@ from ...models import TokenSource
 from ._candidates import (
     Candidate,
     context_fault,
+    is_supported,
     language_fault,
-    located,
-    supported,
+    locate_quote,
 )
 
 T = TypeVar("T")
@@ -165,7 +165,7 @@ def write_questions(
         checked = [stand_in] * estimate
     outcomes = yield from gather(
         [
-            checked_by_answering(candidate, number, writing, source)
+            check_by_answering(candidate, number, writing, source)
             for number, candidate in enumerate(checked)
         ],
         settle=True,
@@ -200,7 +200,7 @@ def candidates_of(body: Mapping[str, Any]) -> tuple[Candidate, ...]:
 
 def _checked_draft(draft: _Draft, passage: Passage, source: TokenSource) -> Candidate:
     """Check a draft against its passage, without a model."""
-    span, reason = located(draft.quote, passage.text, passage.span.start, passage.document_id)
+    span, reason = locate_quote(draft.quote, passage.text, passage.span.start, passage.document_id)
     place = span or GoldSpan(passage.document_id, passage.span.start, passage.span.end)
     candidate = Candidate(
         "model", draft.question, draft.answer, place, draft.level, dict(draft.answers)
@@ -211,7 +211,7 @@ def _checked_draft(draft: _Draft, passage: Passage, source: TokenSource) -> Cand
         return candidate.rejected(f"without context: {fault.split(' (')[0]}")
     if language_fault(draft.question, passage.language):
         return candidate.rejected("not in the language of its source")
-    if draft.level in _QUOTED_LEVELS and not supported(draft.answer, span.text, source):
+    if draft.level in _QUOTED_LEVELS and not is_supported(draft.answer, span.text, source):
         return candidate.rejected("the answer is not in its evidence")
     numbers = re.findall(r"\d+", " ".join(candidate.answers.values()))
     if any(number not in span.text for number in numbers):
@@ -221,7 +221,7 @@ def _checked_draft(draft: _Draft, passage: Passage, source: TokenSource) -> Cand
     return candidate
 
 
-def checked_by_answering(
+def check_by_answering(
     candidate: Candidate, number: int, writing: QuestionWriter, source: TokenSource
 ) -> Flow[Candidate]:
     """Reject the candidate if its evidence alone does not give its answer."""
@@ -236,7 +236,7 @@ def checked_by_answering(
     if not answerable:
         return candidate.rejected("its evidence alone does not answer it")
     # Answers on style and ideas have many wordings: there only an abstention counts.
-    if candidate.level in _QUOTED_LEVELS and not supported(candidate.answer, answer, source):
+    if candidate.level in _QUOTED_LEVELS and not is_supported(candidate.answer, answer, source):
         return candidate.rejected("its evidence alone gives another answer")
     return candidate
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from ...core import Document, GoldSpan, Section, Span, text_hash
 from ...models import words
 from ._candidates import Candidate, context_fault
-from ._survey import Survey, Vocabulary, fenced, sentences_of
+from ._survey import Survey, Vocabulary, find_fences, sentences_of
 
 GAP = "____"
 """The gap in a cloze."""
@@ -50,7 +50,7 @@ _HEADING_MARK = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|={2,}[ \t]*)|[ \t]*(?:#+|={2
 T = TypeVar("T")
 
 
-def plain_text(text: str) -> str:
+def strip_marks(text: str) -> str:
     """Return a sentence as plain text: no Markdown marks or note numbers, single spaces.
 
     Text within back ticks is code and stays as it is; an escaped mark becomes that mark.
@@ -79,19 +79,19 @@ def cloze_questions(document: Document, survey: Survey, seed: int) -> Iterator[C
     """
     text, source = document.text, survey.vocabulary.source
     usable = survey.usable(document.id, text)
-    code = fenced(text)
+    code = find_fences(text)
     sentences = sentences_of(text)
     counts = Counter(t for s in sentences for t in set(source.tokens(text[s.start : s.end])))
     least = 2 if len(sentences) < _LONG else 3
     topics = frozenset(token for token, count in counts.items() if count >= least)
-    for span in seeded_order(sentences, document.id, seed):
+    for span in order_spans(sentences, document.id, seed):
         inside = any(c.start <= span.start and span.end <= c.end for c in usable)
         if not inside or any(span.overlap(block) for block in code):
             continue
         lead = _LEAD.match(text, span.start, span.end)
         start = lead.end() if lead else span.start
         sentence = text[start : span.end]
-        plain = plain_text(sentence)
+        plain = strip_marks(sentence)
         if _is_prose_sentence(plain):
             gold = GoldSpan(document.id, start, span.end, sentence)
             yield _cloze_candidate(plain, gold, survey, topics)
@@ -187,7 +187,7 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
     paths = Counter(_heading_path(document, section) for section in document.sections)
     sections = {section.span.start: section for section in document.sections}
     starts = sorted(sections)
-    for place in seeded_order([Span(s, s + 1) for s in starts], document.id, seed):
+    for place in order_spans([Span(s, s + 1) for s in starts], document.id, seed):
         section = sections[place.start]
         next_start = next((s for s in starts if s > section.span.start), section.span.end)
         body = _body_of(text, section, min(next_start, section.span.end))
@@ -211,7 +211,7 @@ def _heading_path(document: Document, section: Section) -> str:
     titles = [*document.headings_at(section.span.start)]
     if document.title and not any(title.startswith(document.title) for title in titles):
         titles.insert(0, document.title)
-    return ": ".join(plain_text(_HEADING_MARK.sub("", title)) for title in dict.fromkeys(titles))
+    return ": ".join(strip_marks(_HEADING_MARK.sub("", title)) for title in dict.fromkeys(titles))
 
 
 def _body_of(text: str, section: Section, end: int) -> Span | None:
@@ -224,7 +224,7 @@ def _body_of(text: str, section: Section, end: int) -> Span | None:
         most = start + _LONGEST_GOLD
         end = max((s.end for s in sentences_of(text) if start < s.end <= most), default=most)
     body = Span(start, max(start, start + len(text[start:end].rstrip())))
-    code = sum(body.overlap(block) for block in fenced(text))
+    code = sum(body.overlap(block) for block in find_fences(text))
     return None if body.length < _SHORTEST_GOLD or 2 * code > body.length else body
 
 
@@ -258,6 +258,6 @@ def spread(
             break
 
 
-def seeded_order(spans: Sequence[Span], document_id: str, seed: int) -> list[Span]:
+def order_spans(spans: Sequence[Span], document_id: str, seed: int) -> list[Span]:
     """Return spans of a document in an order of their places that depends on the seed."""
     return sorted(spans, key=lambda s: text_hash(f"{seed}\x00{document_id}\x00{s.start}"))

@@ -128,7 +128,7 @@ def sentences_of(text: str) -> tuple[Span, ...]:
     return tuple(sentence_spans(text))
 
 
-def fenced(text: str) -> tuple[Span, ...]:
+def find_fences(text: str) -> tuple[Span, ...]:
     """Return the spans of fenced code blocks; an unclosed one extends to the end."""
     blocks = []
     begin: int | None = None

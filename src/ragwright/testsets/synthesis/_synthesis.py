@@ -72,7 +72,7 @@ def synthesis_of(
     chosen = accepted[:wanted]
     rejected = Counter(candidate.reason for candidate in candidates if candidate.reason)
     chosen.sort(key=lambda c: (c.span.document_id, c.span.start, c.span.end, c.question))
-    splits = planned_splits(chosen)
+    splits = plan_splits(chosen)
     leaks = [_leak_of(candidate, survey, texts) for candidate in chosen]
     rows = [
         row
@@ -113,7 +113,7 @@ def _shortage_note(
     yield f"{questions} of {wanted} questions: {'; '.join(reasons)}"
 
 
-def planned_splits(chosen: Sequence[Candidate]) -> list[str]:
+def plan_splits(chosen: Sequence[Candidate]) -> list[str]:
     """Assign ``tune`` or ``confirm`` to each question, by whole documents in hash order.
 
     With fewer than five documents, each is cut into five parts with equal numbers of questions, two

@@ -31,8 +31,8 @@ from ...measure import MeasureSetup
 from ...models import NO_MODEL
 from ...project import Project, at_work
 from ..rows import read_rows
-from ._candidates import Candidate, without_near_duplicates
-from ._imported import imported_rows
+from ._candidates import Candidate, reject_near_duplicates
+from ._imported import import_rows
 from ._model_questions import (
     UNUSABLE,
     Passage,
@@ -42,7 +42,7 @@ from ._model_questions import (
     level_lines,
     write_questions,
 )
-from ._offline_questions import cloze_questions, heading_questions, seeded_order, spread
+from ._offline_questions import cloze_questions, heading_questions, order_spans, spread
 from ._survey import Survey
 from ._synthesis import Synthesis, synthesis_of
 
@@ -160,7 +160,7 @@ def import_testset(project: Project, path: str | Path) -> Synthesis:
     survey = survey_of(project)
     with project.store.reading(project.pair) as reading:
         documents = ((document.id, document.text) for document in reading.documents())
-        imported, faults = imported_rows(rows, documents, survey)
+        imported, faults = import_rows(rows, documents, survey)
     leaks = sorted(leak for row in imported if isinstance(leak := row.metadata.get("leak"), float))
     spanned = sum(bool(row.reference_spans) for row in imported)
     note = f"{spanned} of {len(imported)} rows have their gold as spans of the documents"
@@ -183,7 +183,7 @@ def _passages_of(document: Document, survey: Survey, seed: int) -> Iterator[Pass
     Boilerplate, duplicates, and chunks below 200 characters are skipped.
     """
     usable = survey.usable(document.id, document.text)
-    for span in seeded_order(usable, document.id, seed):
+    for span in order_spans(usable, document.id, seed):
         text = document.text[span.start : span.end]
         if len(text.strip()) >= _SHORTEST_PASSAGE:
             yield Passage(document.id, span, text, document.language)
@@ -295,7 +295,7 @@ def _model_candidates(
         new, summary = _run_round(project, options, manifest, items)
         candidates += new
         summaries.append(summary)
-        distinct = without_near_duplicates(candidates, source)
+        distinct = reject_near_duplicates(candidates, source)
         accepted = sum(not candidate.reason for candidate in distinct)
         if accepted >= wanted or not summary.complete:
             break
@@ -386,7 +386,7 @@ def _distinct_candidates(
             questions = [candidate.question for candidate in batch]
             vectors.append(project.runner.run(embed(model, questions)))
         all_vectors = np.concatenate(vectors) if vectors else None
-        deduplicated = without_near_duplicates(checked, survey.vocabulary.source, all_vectors)
+        deduplicated = reject_near_duplicates(checked, survey.vocabulary.source, all_vectors)
         missing = wanted - sum(not candidate.reason for candidate in deduplicated)
     rejected = [candidate for candidate in candidates if candidate.reason]
     return sorted([*deduplicated, *rejected], key=lambda candidate: bool(candidate.reason))
