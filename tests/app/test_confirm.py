@@ -46,6 +46,8 @@ def test_settings_of_the_sweeps_command_line_are_those_of_the_confirmation(
         given = ("--set", f"answer.model={server.url}#m", "--set", "judge.repeat=2")
         ragwright(folder, "ingest")
         ragwright(folder, "sweep", "s.yaml", *given)
+        ahead = ragwright(folder, "confirm", "--dry-run").stderr
+        assert "least provable gain: about 0." in ahead
         done = ragwright(folder, "confirm")  # reads them from the sweep
         assert f"as in the sweep: --set answer.model={server.url}#m" in done.stderr
         assert "T002 is better" in done.stdout or "T001 is better" in done.stdout

@@ -211,6 +211,18 @@ def test_the_chance_of_passing_is_said_before_the_split_is_opened_and_kept(folde
     assert f"chance {certificate['luck']:.1%}" in shown
 
 
+def test_a_dry_run_says_the_chance_and_opens_nothing(folder: Path) -> None:
+    done = ragwright(folder, "promise", "-t", "testsets/set.jsonl", "--dry-run", "--json")
+    assert json.loads(done.stdout)["calls"]["high"] == 0
+    assert not (folder / "testsets" / "openings.jsonl").exists()
+    document = json.loads(ragwright(folder, "promise", "-t", "testsets/set.jsonl", "--json").stdout)
+    assert f"chance of passing: {document['chance']:.0%}, estimated" in done.stderr
+    model = {"answer": {"model": "http://127.0.0.1:9/v1#none"}, "sources": ["docs"]}
+    (folder / "ragwright.yaml").write_text(json.dumps(model))
+    done = ragwright(folder, "promise", "-t", "testsets/set.jsonl", "--dry-run")
+    assert "chance of passing: known once the tune split is answered" in done.stderr
+
+
 def test_a_pass_that_would_probably_be_luck_is_not_tried(folder: Path) -> None:
     """6 of 81 answers wrong: 5 % may be passed, but only by chance."""
     rows = certified_rows("tune", known=81, unknown=0)
@@ -223,6 +235,7 @@ def test_a_pass_that_would_probably_be_luck_is_not_tried(folder: Path) -> None:
     done = ragwright(folder, *command, "--json", code=100)
     document = json.loads(done.stdout)
     assert document["reason"].startswith("if this passes it is probably luck (chance of passing ")
+    assert document["reason"] in ragwright(folder, *command, "--dry-run").stderr
     assert 0.05 < document["chance"] < 0.5
     assert document["needed"] > 81
     assert not (folder / "testsets" / "openings.jsonl").exists()

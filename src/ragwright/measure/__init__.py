@@ -22,6 +22,7 @@ from ._gold import GOLD, gold_given, lacks_gold, marked, paired_by_question
 from ._judge import judge
 from ._judge_call import JudgeCall, Judged, asked, object_schema, schema_text
 from ._judged import on_rubric_scales, rubric_names, rubrics_of
+from ._knowledge import SHORT_WORDS
 from ._measure import Measure, on_scale, parse_measure, parse_measures, unknown_measure
 from ._own_judge import Judge, Verdict, opened_judge
 from ._ragas import name_in_ragas
@@ -43,7 +44,7 @@ from ._spread import (
     row_stability,
 )
 from ._statistics import Summary, Tally, aggregate, known_measure, known_scale
-from ._text import stands_in
+from ._text import references_of, stands_in
 from ._words import answer_words, content_words, plain_words
 from .agreement import (
     Agreement,
@@ -87,6 +88,7 @@ __all__ = [
     "LEAST_P",
     "PLAN_MARGINS",
     "SECOND_ORDER",
+    "SHORT_WORDS",
     "TYPICAL_SPREADS",
     "Agreement",
     "BertScorer",
@@ -188,6 +190,7 @@ __all__ = [
     "ranking_measures",
     "read_object",
     "read_verdict",
+    "references_of",
     "resampled",
     "retrieval_scores",
     "row_stability",

@@ -14,8 +14,7 @@ from ._certify import (
     risk_p,
     rows_needed,
 )
-from ._fingerprint import changes_since, promised_parts, suspending_changes
-from ._guard import guard_of
+from ._guard import changes_since, guard_of, promised_parts, suspending_changes
 from ._making import Promised, Promising, again, forecast_promise, make_promise
 from ._scores import SCORES, GradedRows, RightRule, graded, parse_right_rule
 

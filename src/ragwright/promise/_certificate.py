@@ -215,13 +215,8 @@ def withdraw_promise(folder: ProjectFolder) -> bool:
     return True
 
 
-def certificate_body(certificate: Certificate) -> dict[str, Any]:
-    """JSON-able, for :func:`certificate_from`."""
-    return asdict(certificate)
-
-
 def certificate_from(body: Mapping[str, Any]) -> Certificate:
-    """The certificate that :func:`certificate_body` wrote; KeyError, TypeError, ValueError else."""
+    """The certificate of its JSON; KeyError, TypeError, ValueError if it is none."""
     values = {name.name: body[name.name] for name in fields(Certificate)}
     values["candidates"] = tuple(Candidate(**candidate) for candidate in values["candidates"])
     for name in ("personas", "notes"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..core import ConfigError, StoreError, TestsetError, counted, plain
@@ -14,7 +14,6 @@ from ..project import Project, at_work
 from ..testsets import Openings, Testset, project_testset, split_clusters
 from ._certificate import (
     Certificate,
-    certificate_body,
     certificate_from,
     certificate_in_force,
     certificates,
@@ -34,7 +33,7 @@ from ._certify import (
     risk_bound,
     rows_needed,
 )
-from ._fingerprint import answering_settings_of, promised_parts
+from ._guard import answering_settings_of, promised_parts
 from ._scores import SCORES, GradedRows, RightRule, graded, parse_right_rule, score_measures
 
 _REALISTIC = 20_000
@@ -146,14 +145,24 @@ def again(project: Project) -> Promising:
     )
 
 
-def forecast_promise(project: Project, options: Promising) -> Forecast:
+def forecast_promise(
+    project: Project, options: Promising, told: Callable[[str], None] | None = None
+) -> Forecast:
     """Forecast the calls and cost of :func:`make_promise`; no opening is logged.
+
+    ``told`` gets the chance of passing if the answers to the tune split cost no call: these are
+    then written and stored.
 
     Raises as :func:`make_promise`.
     """
     making = _Making(project, options)
-    closed = making.closed_split()
-    return making.forecast(making.split("tune")) + making.forecast(closed)
+    closed, tune = making.closed_split(), making.split("tune")
+    forecast = making.forecast(tune)
+    if told is not None and not forecast.calls.high:
+        told(making.outlook(tune, closed))
+    elif told is not None:
+        told("chance of passing: known once the tune split is answered, before the other is opened")
+    return forecast + making.forecast(closed)
 
 
 class _Making:
@@ -204,32 +213,40 @@ class _Making:
 
     def run(self, told: Callable[[str], None] | None) -> Promised:
         """Choose, then certify."""
-        project, risk = self._project, self._options.risk
-        closed = self.closed_split()
-        tune = self.split("tune")
-        manifest = self._manifest(tune)
-        stored = project.runs.complete(KIND, manifest)
-        unfinished = project.runs.unfinished(KIND, manifest)
-        log = project.folder.openings
-        opened = len(Openings.touching(log, closed.name, closed.opened))
-        opening = max(1, opened + (stored is None and unfinished is None))
-        alpha = self._level(opening)
-        choosing = self._graded(self._evaluated(tune))
-        plan, candidates = best_plan(
-            choosing.scores, choosing.wrong, risk=risk, alpha=alpha, rows=len(closed.rows)
-        )
-        notes = _ungraded_note(choosing, "tune")
-        outcome = Promised(None, candidates, chance=plan.chance, notes=notes)
+        closed, tune = self.closed_split(), self.split("tune")
+        manifest, plan, outcome = self._planned(tune, closed)
+        stored = self._project.runs.complete(KIND, manifest)
         if stored is not None:
             return self._stored(stored, plan, outcome)
         if not plan.thresholds or plan.hopeless:
             return self._refusal(plan, outcome, len(closed.rows))
         if told is not None:
-            told(
-                f"chance of passing: {plan.chance:.0%}, estimated on the tune split; a pass would "
-                f"be luck with chance {plan.luck:.1%}"
-            )
+            told(_chance_line(plan))
+        unfinished = self._project.runs.unfinished(KIND, manifest)
         return self._certified(plan, outcome, manifest, unfinished)
+
+    def outlook(self, tune: Testset, closed: Testset) -> str:
+        """The chance of passing, or why the confirm split would stay closed."""
+        _, plan, outcome = self._planned(tune, closed)
+        if not plan.thresholds or plan.hopeless:
+            return self._refusal(plan, outcome, len(closed.rows)).reason
+        return _chance_line(plan)
+
+    def _planned(self, tune: Testset, closed: Testset) -> tuple[dict[str, Any], Plan, Promised]:
+        """Answer and grade the tune split, and choose on it what would be certified."""
+        manifest, project = self._manifest(tune), self._project
+        begun = [find(KIND, manifest) for find in (project.runs.complete, project.runs.unfinished)]
+        opened = len(Openings.touching(project.folder.openings, closed.name, closed.opened))
+        choosing = self._graded(self._evaluated(tune))
+        plan, candidates = best_plan(
+            choosing.scores,
+            choosing.wrong,
+            risk=self._options.risk,
+            alpha=self._level(max(1, opened + (begun == [None, None]))),
+            rows=len(closed.rows),
+        )
+        notes = _ungraded_note(choosing, "tune")
+        return manifest, plan, Promised(None, candidates, chance=plan.chance, notes=notes)
 
     def _level(self, opening: int) -> float:
         """The level of the test at an opening of the confirm split, the first being 1."""
@@ -272,7 +289,7 @@ class _Making:
                 run=run,
             )
             outcome = replace(outcome, certificate=write_certificate(project.folder, certificate))
-            body: dict[str, Any] = {"certificate": certificate_body(certificate)}
+            body: dict[str, Any] = {"certificate": asdict(certificate)}
         else:
             outcome = self._refusal(plan, outcome)
             body = {"failed": plain(failed), "notes": list(outcome.notes)}
@@ -419,6 +436,13 @@ class _Making:
     def _personas(self, testset: Testset) -> tuple[str, ...]:
         names = {self._project.persona(row.persona_name).name for row in testset.rows}
         return tuple(sorted(names))
+
+
+def _chance_line(plan: Plan) -> str:
+    return (
+        f"chance of passing: {plan.chance:.0%}, estimated on the tune split; a pass would be luck "
+        f"with chance {plan.luck:.1%}"
+    )
 
 
 def _ungraded_note(rows: GradedRows, split: str) -> tuple[str, ...]:

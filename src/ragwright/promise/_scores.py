@@ -190,11 +190,6 @@ class GradedRows:
     ungraded: int
     unanswerable: int = 0
 
-    @property
-    def answered(self) -> int:
-        """Rows with an answer, without any threshold."""
-        return int(np.isfinite(next(iter(self.scores.values()))).sum()) if self.scores else 0
-
 
 def graded(results: Sequence[RowResult], names: Sequence[str], rule: RightRule) -> GradedRows:
     """Grade the rows of a run.

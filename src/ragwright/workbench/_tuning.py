@@ -69,18 +69,23 @@ class TuningVerbs(ABC):
         return experiment.confirm(self.project, sweep, options, told)
 
     def forecast_confirm(
-        self, sweep: str = "latest", options: Confirming | None = None
+        self,
+        sweep: str = "latest",
+        options: Confirming | None = None,
+        told: Callable[[str], None] | None = None,
     ) -> Forecast:
         """Forecast the calls and cost of :meth:`confirm`; the confirm split stays closed."""
-        return experiment.forecast_confirm(self.project, sweep, options)
+        return experiment.forecast_confirm(self.project, sweep, options, told)
 
     def promise(self, options: Promising, told: Callable[[str], None] | None = None) -> Promised:
         """Certify a risk of wrong answers; see :func:`ragwright.promise.make_promise`."""
         return promise.make_promise(self.project, options, told)
 
-    def forecast_promise(self, options: Promising) -> Forecast:
+    def forecast_promise(
+        self, options: Promising, told: Callable[[str], None] | None = None
+    ) -> Forecast:
         """Forecast the calls and cost of :meth:`promise`; the confirm split stays closed."""
-        return promise.forecast_promise(self.project, options)
+        return promise.forecast_promise(self.project, options, told)
 
     def tune_embedder(
         self, testset: str = "", options: ModelTuneOptions | None = None

@@ -93,11 +93,14 @@ def test_the_least_provable_gain_is_said_before_the_split_is_opened(tmp_path: Pa
         Workbench.open(project(MakeProject(tmp_path), server)) as bench,
     ):
         log, said = bench.project.folder.openings, []
+        ahead: list[str] = []
+        bench.forecast_confirm(told=ahead.append)
         found = bench.confirm(told=lambda text: said.append((text, log.exists())))
         [(text, opened)] = said
         assert not opened
         assert text.startswith("least provable gain: about 0.")
         assert "of TokenF1 (0-1) on 20 held-out questions; a smaller one will " in text
+        assert [text] == ahead, "a dry run says it, too"
         assert text in found.verdict.notes
         bench.confirm(told=lambda text: said.append((text, True)))
         assert len(said) == 1, "a stored result opens nothing"

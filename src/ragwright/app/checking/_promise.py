@@ -69,7 +69,7 @@ def command(
 def _certify(flags: Flags, bench: Workbench, options: Promising) -> int:
     console = flags.console
     if flags.dry_run:
-        show_forecast(console, bench.forecast_promise(options))
+        show_forecast(console, bench.forecast_promise(options, console.remark))
         return 0
     with show_progress(console, bench):
         promised = bench.promise(options, told=console.remark)

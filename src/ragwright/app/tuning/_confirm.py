@@ -24,7 +24,7 @@ def command(
     options = Confirming(top, flags.cluster)
     with flags.open() as bench:
         if flags.dry_run:
-            show_forecast(console, bench.forecast_confirm(sweep, options))
+            show_forecast(console, bench.forecast_confirm(sweep, options, console.remark))
             return
         with show_progress(console, bench):
             confirmed = bench.confirm(sweep, options, told=console.remark)

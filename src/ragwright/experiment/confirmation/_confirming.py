@@ -127,10 +127,16 @@ def confirm(
     return confirmed if project is own else replace(confirmed, overrides=project.session.overrides)
 
 
-def forecast_confirm(project: Project, name: str, options: Confirming | None = None) -> Forecast:
+def forecast_confirm(
+    project: Project,
+    name: str,
+    options: Confirming | None = None,
+    told: Callable[[str], None] | None = None,
+) -> Forecast:
     """Forecast the calls and cost of :func:`confirm`; show no result and log no opening.
 
-    The forecast is empty if no candidate leads, or if the trials were confirmed before.
+    ``told`` gets the least gain that the held-out rows can prove. The forecast is empty if no
+    candidate leads, or if the trials were confirmed before.
 
     Raises:
         StoreError: There is no such sweep.
@@ -138,16 +144,18 @@ def forecast_confirm(project: Project, name: str, options: Confirming | None = N
     """
     swept = stored_sweep(project, name)
     project, options = as_swept(project, swept.run.id), options or Confirming()
-    selection, _ = _chosen_on_tune(project, swept, options)
+    selection, incumbent = _chosen_on_tune(project, swept, options)
     forecast = project.runner.forecast([])
     if selection.difference <= 0:
         return forecast
-    chosen = _leading_trials(swept, selection.best, options.top)
-    opening = _Opening(project, swept, chosen, options.clusters)
+    opening = _Opening(project, swept, selection.best, options)
     if project.runs.complete(CONFIRM, opening.manifest) is not None:
         return forecast
-    testset = _held_out_rows(opening.counted(), study_rows(project, swept.study))
-    for candidate in (swept.incumbent, *chosen):
+    rows = study_rows(project, swept.study)
+    testset = _held_out_rows(opening.counted(), rows)
+    if told is not None:
+        told(opening.outlook(opening.picked(incumbent)[0].tune, rows))
+    for candidate in (swept.incumbent, *opening.chosen):
         trial = Trial(candidate.number, candidate.values)
         variant = variant_of(project, swept.study, trial)
         plan = trial_plan(trial, variant, testset, swept.measures, trial_how(swept.study))
@@ -188,12 +196,10 @@ def _confirmed_once(
 ) -> Confirmed:
     rows = study_rows(project, swept.study)
     selection, incumbent = _chosen_on_tune(project, swept, options)
-    clusters = clusters_of_results(incumbent, options.clusters) or None
     if selection.difference <= 0:
         notes = grounds(incumbent, swept.incumbent.summaries)
         return Confirmed("", swept.study, StudyVerdict(selection, notes=notes))
-    chosen = _leading_trials(swept, selection.best, options.top)
-    opening = _Opening(project, swept, chosen, options.clusters)
+    opening = _Opening(project, swept, selection.best, options)
     finished_run = project.runs.complete(CONFIRM, opening.manifest)
     if finished_run is not None:
         return Confirmed(
@@ -202,9 +208,7 @@ def _confirmed_once(
             stored_verdict(project.runs, finished_run, selection),
             again=True,
         )
-    tune_comparisons = _comparisons(
-        swept, chosen, [incumbent, *(_trial_rows(project, trial) for trial in chosen)], clusters
-    )
+    tune_comparisons = opening.picked(incumbent)
     outlook = opening.outlook(tune_comparisons[0].tune, rows)
     if told is not None:
         told(outlook)
@@ -236,20 +240,20 @@ def _tune_selection(
 
 
 class _Opening:
-    """The opening of the confirm split for some trials."""
+    """The opening of the confirm split for the best trial and the next of the leaderboard."""
 
-    def __init__(
-        self, project: Project, swept: _Swept, chosen: Sequence[TrialResult], clusters: str
-    ) -> None:
+    def __init__(self, project: Project, swept: _Swept, best: str, options: Confirming) -> None:
         self._project = project
         self._swept = swept
-        self._chosen = chosen
+        self.chosen = chosen = sorted(swept.board, key=lambda trial: trial.id != best)[
+            : options.top
+        ]
         trial_ids = ", ".join(trial.id for trial in chosen)
         self._purpose = f"confirm {swept.study.name}: {trial_ids}"
         self.manifest = {
             "sweep": swept.run.id,
             "trials": [trial.id for trial in chosen],
-            "clusters": clusters,
+            "clusters": options.clusters,
             "rows": self._load_confirm_rows(dry_run=True).opened,
         }
 
@@ -268,6 +272,12 @@ class _Opening:
         """Return the rows of the confirm split for a forecast; the opening is not logged."""
         return self._load_confirm_rows(dry_run=True)
 
+    def picked(self, incumbent: Sequence[RowResult]) -> list[Confirmation]:
+        """The comparisons of the trials with the current settings on the tune split."""
+        clusters = clusters_of_results(incumbent, str(self.manifest["clusters"])) or None
+        results = [incumbent, *(_trial_rows(self._project, trial) for trial in self.chosen)]
+        return _comparisons(self._swept, self.chosen, results, clusters)
+
     def outlook(self, tune: Comparison, rows: Testset) -> str:
         """A sentence on the least gain that the held-out rows prove, if they vary as the others."""
         project, closed = self._project, self.counted()
@@ -276,7 +286,7 @@ class _Opening:
         openings += project.runs.unfinished(CONFIRM, self.manifest) is None
         found = clusters_of_results([RowResult(row.id, (), (), row) for row in held], by)
         units, side = len(set(found.values())) or len(held), tune.deciding
-        least = side.needed(len(held), units, len(self._chosen) * openings).smallest
+        least = side.needed(len(held), units, len(self.chosen) * openings).smallest
         name = self._swept.objective.name + (f" ({side.scale})" if side.scale else "")
         on = f"{counted(len(held), 'held-out question')}"
         on += f" in {counted(units, 'cluster')}" if found else ""
@@ -299,10 +309,10 @@ class _Opening:
         testset = self._load_confirm_rows(dry_run=run is not None)
         run = run or project.runs.start(CONFIRM, self.manifest)
         testset = _with_earlier_openings(project, _held_out_rows(testset, tune))
-        trials = [Trial(trial.number, trial.values) for trial in (swept.incumbent, *self._chosen)]
+        trials = [Trial(trial.number, trial.values) for trial in (swept.incumbent, *self.chosen)]
         fresh = run_trials(project, swept.study, trials, testset, swept.measures)
         clusters = clusters_of_results(fresh[0], str(self.manifest["clusters"]))
-        confirm_comparisons = _comparisons(swept, self._chosen, fresh, clusters or None)
+        confirm_comparisons = _comparisons(swept, self.chosen, fresh, clusters or None)
         both = [
             replace(a, confirmed=b.tune) for a, b in zip(picked, confirm_comparisons, strict=True)
         ]
@@ -424,12 +434,6 @@ def stored_sweep(project: Project, name: str) -> _Swept:
 def _trial_rows(project: Project, trial: TrialResult) -> Sequence[RowResult]:
     """Read a trial's rows of the tune split."""
     return stored_evaluation(project.runs, trial.run).results
-
-
-def _leading_trials(swept: _Swept, best: str, top: int) -> tuple[TrialResult, ...]:
-    """Return the leading trial row by row, and the next of the leaderboard."""
-    first = [trial for trial in swept.board if trial.id == best]
-    return tuple([*first, *(trial for trial in swept.board if trial.id != best)][:top])
 
 
 def run_trials(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from statistics import median
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from ...measure import (
     Comparison,
     Comparisons,
     Measure,
+    MeasureScale,
     Summary,
     aggregate,
     compare_rows,
@@ -28,7 +29,6 @@ from ..evaluations import RANKING, clusters_of_results, result_body, result_of
 from ._facts import RIGHT_RULE
 from ._gold_places import GoldPlace
 from ._oracles import FRONT, LOSSES, STAGES, DiagnosedRow, Lost, Stage, is_judged
-from ._upward import grown, named, upward_score
 
 LOST_RULE = (
     "a row is lost at the first stage that drops a piece of its gold; with all gold in the "
@@ -431,3 +431,34 @@ def grouped(items: Sequence[T], rows: Sequence[Row | None], by: str) -> dict[str
             hint=f"persona_name, or one of: {', '.join(columns) or '(the rows have no columns)'}",
         )
     return groups
+
+
+def grown(measure: Measure) -> MeasureScale | None:
+    """Return the scale with higher values better: inverted if lower is better."""
+    scale = measure.known_scale
+    if scale is None or scale.higher_is_better:
+        return scale
+    return MeasureScale(-math.inf if scale.high is None else -scale.high, -scale.low)
+
+
+def named(comparison: Comparison, measure: str) -> Comparison:
+    """Rename a comparison to a measure; infinite bounds become None."""
+    endless: dict[str, Any] = {
+        field.name: None
+        for field in fields(comparison)
+        if isinstance(value := getattr(comparison, field.name), float) and math.isinf(value)
+    }
+    return replace(comparison, measure=measure, scale=None, **endless)
+
+
+def upward_score(score: Score, measure: Measure, name: str) -> Score:
+    """Turn a score so that higher is better; an abstention is the worst value."""
+    definition = measure.definition
+    upward = definition.higher_is_better
+    worst = definition.low if upward else definition.high
+    value = score.value
+    if score.state == "abstained" and not score.unanswerable:
+        value = worst
+    if value is None:
+        return replace(score, measure=name) if score.value is None else score
+    return Score(name, "scored", value if upward else -value)

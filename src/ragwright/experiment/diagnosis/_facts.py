@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from ...core import MetaValue, Row
-from ...measure import answer_words, content_words, stands_in
-
-SHORT_WORDS = 5
-"""A gold answer with at most this many words must occur literally in the answer."""
+from ...core import Row
+from ...measure import SHORT_WORDS, answer_words, content_words, references_of, stands_in
 
 RIGHT_SHARE = 0.5
 """Least share of a longer gold answer's facts in a right answer."""
@@ -43,15 +40,10 @@ def is_right(row: Row, response: str, language: str = "en") -> bool | None:
     language = row_language if isinstance(row_language, str) and row_language else language
     response_words = answer_words(response, language)
     verdicts = []
-    for reference in _nonempty_references(row.reference, row.metadata.get("references")):
+    for reference in references_of(row):
         reference_words = answer_words(reference, language)
         if len(reference_words) <= SHORT_WORDS:
             verdicts.append(stands_in(reference_words, response_words))
         else:
             verdicts.append((facts_kept(reference, response, language) or 0.0) >= RIGHT_SHARE)
     return any(verdicts) if verdicts else None
-
-
-def _nonempty_references(first: str, more: MetaValue | None) -> tuple[str, ...]:
-    texts = (first, *more) if isinstance(more, tuple) else (first,)
-    return tuple(text for text in texts if text.strip())

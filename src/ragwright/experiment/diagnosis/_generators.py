@@ -37,8 +37,8 @@ from ..evaluations import (
     result_body,
     result_of,
 )
+from ._diagnosis import grown, named
 from ._facts import facts_kept, facts_of
-from ._upward import grown, named
 
 FACTS = "FactsKept"
 """Share of the gold answer's content words and numbers in an answer."""
