@@ -52,9 +52,6 @@ def read_eml(data: bytes, where: str, options: SourceOptions) -> Extract:
     """Read a mail: its plain part, or the HTML part where that says more.
 
     ``text`` may be empty where the mail only carries attachments.
-
-    Raises:
-        EmptySourceError: Neither text nor attachments.
     """
     if b"\0" in data[:100]:  # a mail saved as UTF-16
         data = decode(data, where, options.encoding).text.lstrip("\ufeff").encode()
@@ -62,8 +59,6 @@ def read_eml(data: bytes, where: str, options: SourceOptions) -> Extract:
     faults: dict[str, RagwrightError] = {}
     text, sections = _body(message, where, options, faults)
     attachments = tuple(_attachments(message))
-    if not text.strip() and not attachments:
-        raise EmptySourceError("the mail contains no text", where=where, hint="remove it")
     headers = {
         name: _header(message, name, where)
         for name in ("from", "to", "cc", "date", "message-id", "subject")

@@ -43,6 +43,8 @@ _CODE_PAGES = (
     "mac-roman", "cp850", "cp852", "cp1251", "koi8-r", "koi8-u", "cp866", "iso8859-5",
     "mac-cyrillic", "cp1253", "iso8859-7", "cp1255", "cp1256", "iso8859-6", "cp874",
 )  # fmt: skip
+_WEAK = 0.12
+"""Confidence below which a code page is no better a guess than Windows-1252."""
 _NOT_WINDOWS = re.compile(
     r"(?<=[^\W\d_])[^\x00-\x7f\w’\xad](?=[^\W\d_])|(?<=[a-z])[¢£¤‚ˆ‡¦§šžŠŽŸÀ-ÖØ-Þ]|[¢¤ˆ‡¦§šŸ](?=[a-z])"
 )
@@ -196,7 +198,8 @@ def _guess(data: bytes, where: str, stated: str) -> Decoded:
     found = chardet.detect_all(telling, ignore_threshold=True, include_encodings=_CODE_PAGES)
     sure = {_known(match["encoding"] or ""): match["confidence"] for match in found}
     names = [name for name in sure if name and _decodes(data, name)] or ["cp1252"]
-    if names[0] in ("mac-roman", "cp850") and "cp1252" in names:
+    weak = sure.get(names[0], 0.0) < _WEAK and names[0] not in _CODE_PAGES[:5]
+    if "cp1252" in names and (weak or names[0] in ("mac-roman", "cp850")):
         names = ["cp1252"] * (not _NOT_WINDOWS.search(data.decode("cp1252"))) + names
     text = data.decode(names[0], "replace")
     lost = text.count("\ufffd")

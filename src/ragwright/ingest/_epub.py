@@ -7,7 +7,7 @@ import re
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError
+from ..core import EncryptedSourceError, MalformedSourceError
 from ._archive import Archive, safe_tree
 from ._extract import Extract, TextBuilder
 from ._html import decode_html, parse_html
@@ -26,7 +26,6 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
     """Read a book; each document of the spine is a section, its headings deeper ones.
 
     Raises:
-        EmptySourceError: No text.
         EncryptedSourceError: Locked by a rights management system.
         MalformedSourceError: Truncated or damaged.
     """
@@ -42,12 +41,6 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
             if chapter.text and not chapter.sections and chapter.title:
                 builder.heading(chapter.title, 2)
             builder.markdown(chapter.text)
-    if builder.empty:
-        raise EmptySourceError(
-            "the book contains no text",
-            where=where,
-            hint="pictures of pages need text recognition first",
-        )
     meta = _metadata(package)
     first = {name: values[0] for name, values in meta.items()}
     return builder.extract(

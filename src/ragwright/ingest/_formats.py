@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from ..core import (
+    EmptySourceError,
     EncryptedSourceError,
     MalformedSourceError,
     RagwrightError,
@@ -23,7 +23,7 @@ from ._normalise import LEFT_OUT
 from ._odt import read_odt
 from ._options import SourceOptions
 from ._plain import CODE, read_plain
-from ._sniff import BINARY, NAMES, RARE, SUFFIXES, is_element, sniff, sniff_mail
+from ._sniff import BINARY, NAMES, RARE, SUFFIXES, is_element, sniff, sniff_mail, suffix_of
 from ._tabular import read_csv
 from ._xml import read_xml
 from .ocr import ScannedPage
@@ -43,6 +43,9 @@ _PARSERS: dict[str, Callable[[bytes, str, SourceOptions], Extract]] = {
     "eml": read_eml,
     "mbox": read_mbox,
     "notebook": read_notebook,
+    "csv": read_csv,
+    "sheet": read_sheet,
+    "text": read_plain,
 }
 
 
@@ -62,6 +65,7 @@ def parse_file(
     ``scans`` are the pages of a PDF that OCR has read; None where it may not read any.
 
     Raises:
+        EmptySourceError: Neither text nor attachments.
         MalformedSourceError: Damaged, or not what the name says and not readable as it is.
         SourceError: Any other reason, as the format's reader says.
     """
@@ -78,13 +82,7 @@ def parse_file(
             "(pip install kreuzberg), or leave it out with `exclude`",
         )
     try:
-        if kind == "csv":
-            extract = read_csv(data, name, suffix, options)
-        elif kind == "sheet":
-            extract = read_sheet(data, name, suffix, options)
-        elif kind == "text":
-            extract = read_plain(data, name, suffix, options)
-        elif kind == "pdf":
+        if kind == "pdf":
             extract = read_pdf(data, name, options, scans)
         else:
             extract = _PARSERS[kind](data, name, options)
@@ -96,6 +94,12 @@ def parse_file(
             where=name,
             hint="open it in its own program and save it again",
         ) from error
+    if kind != "pdf" and not extract.attachments and not extract.text.strip():
+        raise EmptySourceError(
+            f"the file contains no text: it is {NAMES[kind]}",
+            where=name,
+            hint="remove it or fill it; text in pictures needs text recognition first",
+        )
     files = extract.text.count(LEFT_OUT) if "data:" in extract.text else 0
     if files:
         fault = UnsupportedSourceError(
@@ -108,11 +112,6 @@ def parse_file(
     if named and named != kind:
         return replace(extract, metadata={**extract.metadata, "detected_format": kind})
     return extract
-
-
-def suffix_of(name: str) -> str:
-    """Return the suffix of a file, or of an attachment, in lower case."""
-    return Path(name.rpartition("#")[2] or name).suffix.lower()
 
 
 def choose(name: str, data: bytes, options: SourceOptions) -> str:

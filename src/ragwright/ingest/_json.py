@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..core import (
-    EmptySourceError,
     MalformedSourceError,
     MissingExtraError,
     UnsupportedSourceError,
@@ -61,7 +60,6 @@ def read_notebook(data: bytes, where: str, options: SourceOptions) -> Extract:
     """Read a notebook as Markdown: its texts, its code, and what the code printed.
 
     Raises:
-        EmptySourceError: No cell has text.
         MalformedSourceError: Not JSON, or without cells.
     """
     decoded = decode(data, where, options.encoding)
@@ -81,8 +79,6 @@ def read_notebook(data: bytes, where: str, options: SourceOptions) -> Extract:
     for cell in cells:
         for block in _cell(cell, language.lower(), left):
             builder.markdown(block)
-    if builder.empty:
-        raise EmptySourceError("the notebook has no text", where=where, hint="remove or fill it")
     extract = builder.extract("application/x-ipynb+json", {"code_language": language.lower()})
     left = +left
     if not left:

@@ -11,7 +11,6 @@ from typing import Any
 from ..core import (
     GROUPS,
     ConfigError,
-    EmptySourceError,
     MalformedSourceError,
     MetaValue,
     Placed,
@@ -45,18 +44,11 @@ def read_markdown(data: bytes, where: str, options: SourceOptions) -> Extract:
 
     Raises:
         MalformedSourceError: The front matter cannot be read completely.
-        EmptySourceError: Nothing but front matter and white space.
         UnsupportedSourceError: The bytes are not text.
     """
     decoded = decode(data, where, options.encoding)
     text = normalise(decoded.text)
     front, text = _front_matter(text, where)
-    if not text.strip():
-        raise EmptySourceError(
-            "the file contains no text below its front matter",
-            where=where,
-            hint="remove or fill it",
-        )
     metadata = clean_metadata({"encoding": decoded.unusual, **front})
     headings = markdown_headings(text)
     title = str(metadata.pop("title", ""))

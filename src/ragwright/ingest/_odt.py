@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError
+from ..core import EncryptedSourceError, MalformedSourceError
 from ._archive import Archive, safe_tree
 from ._extract import IMAGES_LEFT_OUT, Extract, TextBuilder
 from ._grid import Grid
@@ -35,7 +35,6 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
     are left out.
 
     Raises:
-        EmptySourceError: No text.
         EncryptedSourceError: Protected by a password.
         MalformedSourceError: Truncated or damaged.
     """
@@ -52,10 +51,6 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
     _count_left_out(root, builder)
     walk = _Walk(builder, _titles(root, styles), _ordered(root, styles))
     walk.blocks(body)
-    if builder.empty:
-        raise EmptySourceError(
-            "the document contains no text", where=where, hint="remove or fill it"
-        )
     meta = _meta(archive, where)
     return builder.extract(
         f"application/vnd.oasis.opendocument.{kind}",

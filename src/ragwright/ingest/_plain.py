@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ..core import EmptySourceError, Page, Span
+from ..core import Page, Span
 from ._encoding import decode
 from ._extract import Extract, sections_of
 from ._json import JSON, RECORDS, plain_json
@@ -14,6 +14,7 @@ from ._language import guess_language
 from ._normalise import clean_metadata, normalise
 from ._options import SourceOptions
 from ._pdf_layout import join_broken_words
+from ._sniff import suffix_of
 
 Heading = tuple[str, int, int]
 """Title, level from 1, position."""
@@ -120,15 +121,15 @@ CODE = {
 """Suffix -> language of source code and data text, kept as metadata ``code_language``."""
 
 
-def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
+def read_plain(data: bytes, where: str, options: SourceOptions, suffix: str = "") -> Extract:
     """Read text unchanged but for codes of JSON and words that line ends split, which are joined.
 
     Form feeds separate pages. Linear in the size.
 
     Raises:
-        EmptySourceError: Nothing but white space.
         UnsupportedSourceError: The bytes are not text.
     """
+    suffix = suffix or suffix_of(where)
     decoded = decode(data, where, options.encoding)
     if suffix in JSON:
         decoded = replace(decoded, text=plain_json(decoded.text, by_line=suffix in RECORDS))
@@ -137,10 +138,6 @@ def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
     if not code:
         pieces = [join_broken_words(piece) for piece in pieces]
     text = "\n".join(pieces) if len(pieces) > 1 else pieces[0]
-    if not text or text.isspace():
-        raise EmptySourceError(
-            "the file contains only white space", where=where, hint="remove it or fill it"
-        )
     title, headings = headings_of(text, suffix)
     return Extract(
         text=text,

@@ -6,6 +6,7 @@ import io
 import re
 import struct
 import zipfile
+from pathlib import Path
 
 from ._encoding import is_binary
 
@@ -89,6 +90,11 @@ _ODF = {
     b"application/vnd.oasis.opendocument.spreadsheet": "sheet",
     b"application/epub+zip": "epub",
 }
+
+
+def suffix_of(name: str) -> str:
+    """Return the suffix of a file, or of an attachment, in lower case."""
+    return Path(name.rpartition("#")[2] or name).suffix.lower()
 
 
 def sniff(data: bytes) -> str:

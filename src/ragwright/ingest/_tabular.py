@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..core import EmptySourceError, MalformedSourceError, RagwrightError
+from ..core import MalformedSourceError, RagwrightError
 from ._encoding import decode
 from ._extract import Extract, table_cell
 from ._language import guess_language
 from ._normalise import clean_metadata, normalise
 from ._options import SourceOptions
+from ._sniff import suffix_of
 
 _DELIMITERS = ",;\t|"
 _NAMED_ROWS = 5
@@ -26,7 +27,7 @@ _SEP = re.compile(r"sep=([,;\t|])[ ]*\n", re.I)
 _TELLING_ROWS = 200
 
 
-def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
+def read_csv(data: bytes, where: str, options: SourceOptions) -> Extract:
     """Read delimited text as a table; the first row is the header.
 
     Rows with too few cells are padded; in rows with too many the surplus stays in the last
@@ -34,7 +35,6 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
     above the table, parted from it by an empty line, become a paragraph.
 
     Raises:
-        EmptySourceError: No cell holds text.
         UnsupportedSourceError: The bytes are not text.
     """
     decoded = decode(data, where, options.encoding)
@@ -42,7 +42,7 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
     stated = _SEP.match(raw)
     if stated is not None:
         raw = raw[stated.end() :]
-    delimiter = stated[1] if stated is not None else sniff_delimiter(raw, suffix)
+    delimiter = stated[1] if stated is not None else sniff_delimiter(raw, suffix_of(where))
     faults = list(decoded.faults)
     preamble, raw, first = _preamble(raw, delimiter, 2 if stated is not None else 1)
     reader = csv.reader(io.StringIO(raw, newline=""), delimiter=delimiter, strict=True)
@@ -64,9 +64,8 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
             for number, line in enumerate(lines, first)
             if line.strip()
         )
-    if not table.filled:
-        raise EmptySourceError("no cell contains text", where=where, hint="remove or fill the file")
     text = "\n\n".join(filter(None, (preamble, "\n".join(table.lines))))
+    text = text if text.strip("|- \n") else ""
     return Extract(
         text=text,
         language=guess_language(text),
@@ -116,7 +115,6 @@ class _Table:
     def __init__(self, delimiter: str, where: str) -> None:
         self.lines: list[str] = []
         self.rows = 0
-        self.filled = False
         self._delimiter = delimiter
         self._where = where
         self._width = 0
@@ -131,7 +129,6 @@ class _Table:
             if len(row) != self._width:
                 row = self._mend(line, row)
             cells = " | ".join([table_cell(cell) for cell in row])
-            self.filled = self.filled or any(cell.strip() for cell in row)
             self.lines.append(f"| {cells} |")
             if not self.rows:
                 self.lines.append("| " + " | ".join(["-"] * self._width) + " |")

@@ -94,7 +94,7 @@ def _parse(data: bytes, where: str) -> Element:
 
 
 def _as_plain(data: bytes, where: str, options: SourceOptions, note: str) -> Extract:
-    extract = read_plain(data, where, ".xml", options)
+    extract = read_plain(data, where, options, ".xml")
     return replace(extract, metadata={**extract.metadata, "note": note})
 
 

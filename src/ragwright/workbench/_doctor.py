@@ -17,7 +17,7 @@ _EXTRAS = {
     "cluster": (("daft", "ray"), "refreshing records on a Ray cluster (records.engine: ray)"),
     "delta": (("deltalake",), "Delta tables as sources of documents"),
     "docs": (
-        ("pypdfium2", "pdfplumber", "docx", "pptx", "python_calamine", "selectolax"),
+        ("pypdfium2", "pdfplumber", "lxml", "python_calamine", "selectolax"),
         "PDF, DOCX, PPTX, XLSX and HTML",
     ),
     "embed": (

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from .._extract import TextBuilder
+from .._extract import IMAGES_LEFT_OUT, TextBuilder
 from .._numbers import show_number
+from ._package import A, Package, R, Relation
 
 _C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
+DRAWN = (f"{_C}chart", _DIAGRAM, f"{A}blip", "{urn:schemas-microsoft-com:vml}imagedata")
+"""Marks of charts, diagrams and images in the text of a part."""
 _Points = dict[int, str]
+
+
+def add_drawn(
+    mark: Any, relations: Mapping[str | None, Relation], package: Package, builder: TextBuilder
+) -> None:
+    """Append the chart or the texts of the diagram that a mark stands for; count an image."""
+    if mark.tag not in DRAWN[:2]:
+        builder.miss("image", *IMAGES_LEFT_OUT)
+        return
+    relation = relations.get(mark.get(f"{R}id") or mark.get(f"{R}dm"))
+    root = package.root(relation.target) if relation is not None else None
+    if root is None:
+        builder.miss("chart", "left out: its part is missing", "insert the chart again")
+    elif mark.tag == _DIAGRAM:
+        for paragraph in root.iter(f"{A}p"):
+            builder.add(" ".join("".join(t.text or "" for t in paragraph.iter(f"{A}t")).split()))
+    else:
+        add_chart(builder, root)
 
 
 def add_chart(builder: TextBuilder, root: Any) -> None:
@@ -87,11 +109,5 @@ def _points(source: Any) -> _Points:
 def _text(title: Any) -> str:
     if title is None:
         return ""
-    texts = (t.text or "" for tag in (f"{_A}t", f"{_C}v") for t in title.iter(tag))
+    texts = (t.text or "" for tag in (f"{A}t", f"{_C}v") for t in title.iter(tag))
     return " ".join("".join(texts).split())
-
-
-def diagram_text(root: Any) -> list[str]:
-    """Return the texts of a SmartArt drawing, in the order of its data."""
-    paragraphs = ("".join(t.text or "" for t in p.iter(f"{_A}t")) for p in root.iter(f"{_A}p"))
-    return [" ".join(text.split()) for text in paragraphs if text.strip()]

@@ -6,28 +6,23 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ...core import EmptySourceError, MalformedSourceError
-from .._extract import IMAGES_LEFT_OUT, Extract, TextBuilder
+from .._extract import Extract, TextBuilder
 from .._html import read_html
 from .._options import SourceOptions
 from .._plain import read_plain
 from .._sniff import sniff
-from ._chart import add_chart, diagram_text
-from ._package import Package
-from ._text import ALTERNATIVE, BOX, FALLBACK, A, OfficeText, R, W, raised_by
+from ._chart import DRAWN, add_drawn
+from ._package import Package, R
+from ._text import ALTERNATIVE, BOX, CHOICE, FALLBACK, OfficeText, W, raised_by, whole
 
 _MOST_COLUMNS = 63  # as many as Word itself allows
-_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
-_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
-_OLD_IMAGE = "{urn:schemas-microsoft-com:vml}imagedata"
 _TRANSPARENT = frozenset(
     {f"{W}{name}" for name in ("sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag")}
-    | {ALTERNATIVE, f"{ALTERNATIVE.partition('}')[0]}}}Choice"}
+    | {ALTERNATIVE, CHOICE}
 )
 """Elements around blocks that change nothing."""
 _REFERENCES = (
-    f"{W}footnoteReference", f"{W}endnoteReference", f"{W}commentReference", _CHART, _DIAGRAM,
-    f"{A}blip", _OLD_IMAGE,
+    f"{W}footnoteReference", f"{W}endnoteReference", f"{W}commentReference", *DRAWN,
 )  # fmt: skip
 _PAGE_NUMBER = re.compile(
     r"(?i)[\W\d]*(?:(?:page|seite|pagina|página|strona|of|von|de|sur)[\W\d]*)*"
@@ -40,25 +35,14 @@ def read_docx(data: bytes, where: str, options: SourceOptions) -> Extract:
     Running heads and feet stand at the end, each once; comments after their paragraph.
 
     Raises:
-        EmptySourceError: No text.
         EncryptedSourceError: Protected by a password.
         MalformedSourceError: Truncated or damaged.
     """
     builder = TextBuilder()
-    package = Package(data, where, options, builder)
-    walk = _Walk(package, builder, options)
-    walk.document()
-    if builder.empty:
-        raise EmptySourceError("the Word file contains no text", where=where, hint="remove it")
-    about = package.properties()
-    return builder.extract(
-        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-        {
-            "author": about.get("creator"),
-            **{key: about.get(key) for key in ("subject", "keywords", "category")},
-        },
-        title=about.get("title", ""),
-        dates=(about.get("created"), about.get("modified")),
+    package = Package(data, where, options, builder, "word/document.xml")
+    _Walk(package, builder, options).document()
+    return package.extract(
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
     )
 
 
@@ -69,8 +53,7 @@ class _Walk:
         self._package = package
         self._builder = builder
         self._options = options
-        self._main = package.main("word/document.xml")
-        self._parts = {relation.id: relation for relation in package.relations(self._main)}
+        self._parts = package.relations(package.main_name)
         self._styles = _Styles(self._root("styles"))
         self._numbers = _Numbering(self._root("numbering"))
         self._words = OfficeText(builder, self._styles.raised)
@@ -92,26 +75,14 @@ class _Walk:
         self._in_list = False
 
     def _root(self, kind: str) -> Any:
-        names = (r.target for r in self._parts.values() if r.kind == kind and r.target)
-        return self._package.root(next(names, ""))
+        return next(iter(self._package.roots(self._package.main_name, kind)), None)
 
     def document(self) -> None:
-        """Read the body, then the running heads and feet.
-
-        Raises:
-            MalformedSourceError: There is no body.
-        """
-        root = self._package.root(self._main)
-        body = root.find(f"{W}body") if root is not None else None
-        if body is None:
-            raise MalformedSourceError(
-                f"the Word file is damaged: {self._main!r} cannot be read",
-                where=self._package.where,
-                hint="open it in Word and save it",
-            )
-        self.body(body)
+        """Read the body, then the running heads and feet."""
+        body = self._package.main.find(f"{W}body")
+        self.body(body if body is not None else ())
         said: dict[str, None] = {}
-        for reference in body.iter(f"{W}headerReference", f"{W}footerReference"):
+        for reference in self._package.main.iter(f"{W}headerReference", f"{W}footerReference"):
             kind = "Header" if reference.tag == f"{W}headerReference" else "Footer"
             part = self._package.root(self._target(reference.get(f"{R}id")))
             text = self.cell(part) if part is not None else ""
@@ -162,24 +133,11 @@ class _Walk:
             if FALLBACK in above or (BOX in above and block.tag == f"{W}p"):
                 continue
             kind = mark.tag.rpartition("}")[2].removesuffix("Reference")
-            if mark.tag == _CHART:
-                self._chart(self._target(mark.get(f"{R}id")))
-            elif mark.tag == _DIAGRAM:
-                root = self._package.root(self._target(mark.get(f"{R}dm")))
-                for text in diagram_text(root) if root is not None else ():
-                    self._builder.add(text)
-            elif kind in ("blip", "imagedata"):
-                self._builder.miss("image", *IMAGES_LEFT_OUT)
+            if mark.tag in DRAWN:
+                add_drawn(mark, self._parts, self._package, self._builder)
             elif note := self._notes.get((kind, mark.get(f"{W}id") or "")):
                 by = self._people.get(mark.get(f"{W}id") or "", "")
                 self._builder.add(f"Comment ({by}): {note}" if kind == "comment" else note)
-
-    def _chart(self, name: str) -> None:
-        root = self._package.root(name)
-        if root is None:
-            self._builder.miss("chart", "left out: its part is missing", "insert the chart again")
-        else:
-            add_chart(self._builder, root)
 
     def _imported(self, name: str) -> None:
         """Append a part in another format (altChunk) that Word puts in when it opens the file."""
@@ -188,7 +146,7 @@ class _Walk:
         if kind == "html":
             self._builder.markdown(read_html(data, name, self._options).text)
         elif kind == "text":
-            self._builder.add(read_plain(data, name, ".txt", self._options).text)
+            self._builder.add(read_plain(data, name, self._options).text)
         else:
             self._builder.miss(
                 "imported part (altChunk)", "left out", "open the file in Word and save it"
@@ -270,7 +228,7 @@ def _row_cells(row: Any) -> Iterator[Any]:
 def _value(element: Any, path: str, default: int) -> int:
     child = element.find("/".join(f"{W}{name}" for name in path.split("/")))
     value = child.get(f"{W}val") if child is not None else None
-    return int(value) if value and value.isdecimal() else default
+    return whole(value, default)
 
 
 class _Styles:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+MATH = f"{_M}oMath"
 _SIGNS = {
     "∑": "\\sum", "∏": "\\prod", "∐": "\\coprod", "∫": "\\int", "∬": "\\iint", "∭": "\\iiint",
     "∮": "\\oint", "⋃": "\\bigcup", "⋂": "\\bigcap", "": "\\int",

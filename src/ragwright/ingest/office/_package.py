@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-import io
 import posixpath
 import re
-import zipfile
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from ...core import MalformedSourceError, require
 from .._archive import Archive, safe_xml
-from .._extract import TextBuilder
+from .._extract import Extract, TextBuilder
 from .._options import SourceOptions
 
+A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
 """Namespaces of Strict Open XML; the others differ from them by a year."""
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/\2"
 
 
 class Relation(NamedTuple):
-    """A relation of a part: its id, the last word of its kind, and the part that it leads to.
+    """A relation of a part: the last word of its kind, and the part that it leads to.
 
     ``target`` is empty if the relation leads out of the package, or to a part that it lacks.
     """
 
-    id: str
     kind: str
     target: str
 
 
 class Package:
-    """The parts of an Open XML file.
+    """The parts of an Open XML file, of which ``main`` is the root of the main one.
 
     Parts that cannot be read are counted by the builder.
+
+    Args:
+        data: The whole file.
+        where: Its id, for errors.
+        options: Limits.
+        builder: Collects the text.
+        usual: Name of the main part if the package names none.
 
     Raises:
         EncryptedSourceError: Members are locked by a password.
@@ -42,20 +48,19 @@ class Package:
     """
 
     def __init__(
-        self, data: bytes, where: str, options: SourceOptions, builder: TextBuilder
+        self, data: bytes, where: str, options: SourceOptions, builder: TextBuilder, usual: str
     ) -> None:
-        self.where = where
-        self._data = data
         self._archive = Archive(data, where, options)
         self._builder = builder
         self._names = {name.replace("\\", "/").lstrip("/"): name for name in self._archive.names}
-
-    def main(self, usual: str) -> str:
-        """Return the name of the main part: where the package says, else the usual one."""
-        for relation in self.relations(""):
-            if relation.kind == "officeDocument" and relation.target:
-                return relation.target
-        return usual
+        self.main_name = next(self._related("", "officeDocument"), usual)
+        self.main = self.root(self.main_name)
+        if self.main is None:
+            raise MalformedSourceError(
+                f"the file is damaged: {self.main_name!r} cannot be read",
+                where=where,
+                hint="open it in its program and save it",
+            )
 
     def read(self, name: str) -> bytes:
         """Return a part's bytes; XML is checked, and in the namespaces of Transitional Open XML.
@@ -79,56 +84,42 @@ class Package:
             self._builder.miss("damaged part", "left out", "open the file in its program, save it")
             return None
 
-    def relations(self, name: str) -> Iterator[Relation]:
-        """Yield the relations of a part; of the package itself if the name is empty."""
+    def relations(self, name: str) -> dict[str | None, Relation]:
+        """Return the relations of a part by id; of the package itself if the name is empty."""
         folder, _, last = name.rpartition("/")
         root = self.root(f"{folder}/_rels/{last}.rels".lstrip("/"))
+        found: dict[str | None, Relation] = {}
         for element in root if root is not None else ():
             target = unquote((element.get("Target") or "").replace("\\", "/"))
             path = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
             inside = element.get("TargetMode") != "External" and path in self._names
             kind = (element.get("Type") or "").rpartition("/")[2]
-            yield Relation(element.get("Id") or "", kind, path if inside else "")
+            found[element.get("Id")] = Relation(kind, path if inside else "")
+        return found
 
-    def related(self, name: str, kind: str) -> list[str]:
-        """Return the parts that a part has a relation of this kind to."""
-        return [r.target for r in self.relations(name) if r.kind == kind and r.target]
+    def _related(self, name: str, *kinds: str) -> Iterator[str]:
+        found = self.relations(name).values()
+        return (r.target for kind in kinds for r in found if r.kind == kind and r.target)
 
-    def properties(self) -> dict[str, str]:
-        """Return what the file says about itself: title, creator, created and so on."""
-        core = [*self.related("", "core-properties"), "docProps/core.xml"]
-        root = self.root(core[0])
-        return {
+    def roots(self, name: str, *kinds: str) -> list[Any]:
+        """Return the roots of the parts that a part has relations of these kinds to."""
+        found = map(self.root, self._related(name, *kinds))
+        return [root for root in found if root is not None]
+
+    def extract(self, media_type: str) -> Extract:
+        """Return the text with what the file says about itself: title, author, dates and so on."""
+        roots = self.roots("", "core-properties") or [self.root("docProps/core.xml")]
+        about = {
             str(element.tag).rpartition("}")[2]: (element.text or "").strip()
-            for element in (root if root is not None else ())
+            for element in (roots[0] if roots[0] is not None else ())
         }
-
-    def mended(self) -> bytes:
-        """Return the package for libraries that need every part: without parts that are damaged,
-        without relations that lead nowhere, in Transitional Open XML.
-        """
-        whole: dict[str, bytes] = {}
-        for name in list(self._names):
-            try:
-                whole[name] = self.read(name)
-            except MalformedSourceError:
-                self._builder.miss("damaged part", "left out", "open the file in its program")
-        self._names = {name: self._names[name] for name in whole}
-        made = io.BytesIO()
-        with zipfile.ZipFile(made, "w") as archive:
-            for name, data in whole.items():
-                if name.endswith(".rels"):
-                    folder, _, last = name.removesuffix(".rels").rpartition("_rels/")
-                    data = self._live(folder + last, data)
-                archive.writestr(name, data)
-        return made.getvalue()
-
-    def _live(self, part: str, data: bytes) -> bytes:
-        """Remove the relations of a part that lead nowhere, and properties, which may be bad."""
-        etree = require("lxml.etree", "docs", "reading Office files")
-        root = etree.fromstring(data)
-        for element, relation in zip(list(root), list(self.relations(part)), strict=True):
-            dead = not relation.target and element.get("TargetMode") != "External"
-            if dead or relation.kind in ("core-properties", "thumbnail"):
-                root.remove(element)
-        return bytes(etree.tostring(root))
+        title = about.get("title", "")
+        return self._builder.extract(
+            media_type,
+            {
+                "author": about.get("creator"),
+                **{key: about.get(key) for key in ("subject", "keywords", "category")},
+            },
+            title="" if title == "PowerPoint Presentation" else title,
+            dates=(about.get("created"), about.get("modified")),
+        )

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from ...core import (
-    EmptySourceError,
     EncryptedSourceError,
     MalformedSourceError,
     require,
@@ -18,6 +17,7 @@ from .._extract import Extract, TextBuilder
 from .._numbers import plain_number
 from .._odt import ods_sheets
 from .._options import SourceOptions
+from .._sniff import suffix_of
 from ._blocks import add_sheet, cells_of, fill_merged
 from ._package import Package
 from ._workbook import read_workbook
@@ -29,30 +29,24 @@ _TYPES = {
 _XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
-def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
+def read_sheet(data: bytes, where: str, options: SourceOptions) -> Extract:
     """Read a workbook, its cells as the sheets show them.
 
     Values are those last computed; merged cells are repeated in every place they cover.
 
     Raises:
-        EmptySourceError: No cell holds a value.
         EncryptedSourceError: Protected by a password.
         MalformedSourceError: Truncated or damaged.
     """
     builder = TextBuilder()
-    archive = Archive(data, where, options) if data.startswith(b"PK") else None
-    if archive is not None and "xl/workbook.xml" in archive:
-        read_workbook(Package(data, where, options, builder), builder)
-    elif archive is not None and "content.xml" in archive:
+    if not data.startswith(b"PK"):
+        _read_by_calamine(data, where, builder)
+    elif "xl/workbook.xml" in Archive(data, where, options):
+        read_workbook(Package(data, where, options, builder, "xl/workbook.xml"), builder)
+    else:
         for name, grid in ods_sheets(data, where, options, builder):
             add_sheet(builder, name, cells_of(grid))
-    else:
-        if archive is not None:
-            archive.verify()
-        _read_by_calamine(data, where, builder)
-    if builder.empty:
-        raise EmptySourceError("no cell contains a value", where=where, hint="remove or fill it")
-    return replace(builder.extract(_TYPES.get(suffix, _XLSX), {}), title="")
+    return replace(builder.extract(_TYPES.get(suffix_of(where), _XLSX), {}), title="")
 
 
 def _read_by_calamine(data: bytes, where: str, builder: TextBuilder) -> None:

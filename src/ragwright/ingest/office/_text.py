@@ -7,15 +7,14 @@ from typing import Any
 
 from .._extract import TextBuilder
 from .._raised import Raised, join_raised
-from ._math import latex
+from ._math import MATH, latex
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-ALTERNATIVE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
-FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+ALTERNATIVE, CHOICE, FALLBACK = (
+    f"{{http://schemas.openxmlformats.org/markup-compatibility/2006}}{name}"
+    for name in ("AlternateContent", "Choice", "Fallback")
+)
 BOX = f"{W}txbxContent"
-_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}oMath"
 _SKIPPED = frozenset({BOX, FALLBACK, *(f"{W}{name}" for name in ("pPr", "rPr", "del", "moveFrom"))})
 _FIXED = {
     f"{W}tab": "\t", f"{W}ptab": "\t", f"{W}br": "\n", f"{W}cr": "\n", f"{W}noBreakHyphen": "-",
@@ -51,9 +50,9 @@ _SYMBOLS = {
 }  # fmt: skip
 
 
-def symbol(font: str, place: int) -> str:
-    """Return a character of a font of symbols; empty if the table lacks it."""
-    return _SYMBOLS.get(font.casefold(), {}).get(place & 0xFF, "")
+def whole(value: str | None, default: int) -> int:
+    """Return the whole number that an attribute holds."""
+    return int(value) if value and value.isdecimal() else default
 
 
 def raised_by(properties: Any) -> int | None:
@@ -91,7 +90,7 @@ class OfficeText:
                 pieces.append((_FIXED[tag], height))
             elif tag == f"{W}r":
                 self._run(child, pieces)
-            elif tag == _MATH:
+            elif tag == MATH:
                 pieces.append((latex(child), 0))
             elif tag == f"{W}sym":
                 place = int(child.get(f"{W}char") or "0", 16)
@@ -128,7 +127,7 @@ class OfficeText:
         return "".join(self._symbol(font, ord(c)) if "\uf000" <= c <= "\uf0ff" else c for c in text)
 
     def _symbol(self, font: str, place: int) -> str:
-        found = symbol(font, place)
+        found = _SYMBOLS.get(font.casefold(), {}).get(place & 0xFF, "")
         if not found:
             self._builder.miss(
                 "symbol", "written as \ufffd: its font has no letters", "write it in a usual font"

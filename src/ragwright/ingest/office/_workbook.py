@@ -12,13 +12,11 @@ from .._extract import IMAGES_LEFT_OUT, TextBuilder
 from .._numbers import built_in_format, show_number
 from .._raised import join_raised
 from ._blocks import Cells, add_sheet, fill_merged
-from ._chart import add_chart
-from ._package import Package
-from ._text import A, R
+from ._chart import DRAWN, add_drawn
+from ._package import A, Package, R
 
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _VALUE, _FORMULA = f"{_S}v", f"{_S}f"
-_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
 _TICKS = {"1": "TRUE", "0": "FALSE"}
 _NOT_COMPUTED = (
     "never computed, so the formula is stored in place of its value",
@@ -28,15 +26,13 @@ _MOST_COLUMNS = 16_384
 
 
 def read_workbook(package: Package, builder: TextBuilder) -> None:
-    """Feed the builder with the sheets of a workbook, each a page.
-
-    Raises:
-        MalformedSourceError: The list of sheets is missing or damaged.
-    """
+    """Feed the builder with the sheets of a workbook, each a page."""
     book = _Book(package, builder)
-    for sheet in book.sheets():
-        target = book.target(sheet.get(f"{R}id"))
-        cells, beside = book.cells(target), TextBuilder()
+    sheets = package.relations(package.main_name)
+    for sheet in package.main.iter(f"{_S}sheet"):
+        relation, beside = sheets.get(sheet.get(f"{R}id")), TextBuilder()
+        target = relation.target if relation is not None else ""
+        cells = book.cells(target)
         book.beside(target, cells, beside)
         add_sheet(builder, sheet.get("name") or "", cells, beside.text())
 
@@ -48,31 +44,12 @@ class _Book:
         self._package = package
         self._builder = builder
         self._etree = require("lxml.etree", "docs", "reading spreadsheets")
-        main = package.main("xl/workbook.xml")
-        relations = list(package.relations(main))
-        self._targets = {relation.id: relation.target for relation in relations}
-        named = {relation.kind: relation.target for relation in relations}
-        self._root = package.root(main)
-        if self._root is None:
-            raise MalformedSourceError(
-                f"the workbook is damaged: {main!r} cannot be read",
-                where=package.where,
-                hint="open it and save it again",
-            )
-        about, sums = self._root.find(f"{_S}workbookPr"), self._root.find(f"{_S}calcPr")
+        about, sums = package.main.find(f"{_S}workbookPr"), package.main.find(f"{_S}calcPr")
         self._from_1904 = about is not None and about.get("date1904") in ("1", "true")
         self._stale = sums is not None and sums.get("fullCalcOnLoad") in ("1", "true")
-        strings = package.root(named.get("sharedStrings", ""))
-        self._texts = [rich_text(item) for item in (strings if strings is not None else ())]
-        self._formats = _formats(package.root(named.get("styles", "")))
-
-    def sheets(self) -> Iterator[Any]:
-        """Yield the entries of the sheets in order."""
-        yield from self._root.iter(f"{_S}sheet")
-
-    def target(self, relation: str | None) -> str:
-        """Return the part of a sheet; empty if the package lacks it."""
-        return self._targets.get(relation or "", "")
+        strings, styles = (package.roots(package.main_name, k) for k in ("sharedStrings", "styles"))
+        self._texts = [rich_text(item) for root in strings[:1] for item in root]
+        self._formats = _formats(styles[0]) if styles else {}
 
     def cells(self, part: str) -> Cells:
         """Return the cells of a sheet that hold text."""
@@ -140,33 +117,29 @@ class _Book:
 
     def beside(self, part: str, cells: Cells, builder: TextBuilder) -> None:
         """Append what lies on a sheet beside its cells: comments, text boxes, charts of its own."""
-        related = {r.kind: r.target for r in self._package.relations(part) if r.target}
-        threads = self._package.root(related.get("threadedComment", ""))
-        notes = threads if threads is not None else self._package.root(related.get("comments", ""))
-        for note in notes.iter("{*}comment", "{*}threadedComment") if notes is not None else ():
+        roots = self._package.roots(part, "threadedComment", "comments")[:1]
+        for note in (
+            note for root in roots for note in root.iter("{*}comment", "{*}threadedComment")
+        ):
             text = " ".join("".join(t.text or "" for t in note.iter("{*}t", "{*}text")).split())
             ref = note.get("ref") or ""
             row = cells.get(_place(ref)[0], {})
             label = row[min(row)] if row else ""
             builder.add(f"Comment on {ref}{f' ({label})' if label else ''}: {text}" if text else "")
-        drawing = related.get("drawing", "")
+        drawings = (r.target for r in self._package.relations(part).values() if r.kind == "drawing")
+        drawing = next(drawings, "")
         root = self._package.root(drawing)
-        charts = {r.id: r.target for r in self._package.relations(drawing)} if drawing else {}
-        for shape in root.iter(f"{A}p", _CHART, f"{A}blip") if root is not None else ():
+        for shape in root.iter(f"{A}p", *DRAWN) if root is not None else ():
             if shape.tag == f"{A}p":
                 builder.add("".join(t.text or "" for t in shape.iter(f"{A}t")).strip())
             elif shape.tag == f"{A}blip":
                 self._builder.miss("image", *IMAGES_LEFT_OUT)
             elif not cells:  # beside cells it shows what they hold
-                chart = self._package.root(charts.get(shape.get(f"{R}id") or "", ""))
-                if chart is not None:
-                    add_chart(builder, chart)
+                add_drawn(shape, self._package.relations(drawing), self._package, builder)
 
 
 def _formats(root: Any) -> dict[str, str]:
     """Return the number formats by the number of a cell's style; general ones are left out."""
-    if root is None:
-        return {}
     codes = {f.get("numFmtId"): f.get("formatCode") or "" for f in root.iter(f"{_S}numFmt")}
     formats = {}
     for at, style in enumerate(root.iterfind(f"{_S}cellXfs/{_S}xf")):
