@@ -198,19 +198,6 @@ class IndexSuite(RelaxedTests, RightsTests):
         assert (gone.removed, gone.chunks_removed) == (1, len(items[0].chunks))
         assert set(store.content_hashes(PAIR)) == {f"doc/{n:04d}" for n in (1, 2, 3, 4, 5, 50)}
 
-    def test_of_some_ids_those_are_known_that_the_pair_holds(self, store: Store) -> None:
-        """Any number of ids can be looked up, however they are spelled."""
-        assert store.known_documents(PAIR, ["doc/0001"]) == frozenset()
-        odd = replace(make_document(3), id="d'oc \udc80")
-        store.upsert(
-            PAIR,
-            [make_indexed(make_document(1)), make_indexed(make_document(2)), make_indexed(odd)],
-        )
-        ids = {"doc/0001", odd.id, *(f"no/{n}" for n in range(2500))}
-        assert store.known_documents(PAIR, ids) == {"doc/0001", odd.id}
-        assert store.known_documents(PAIR, ()) == frozenset()
-        assert store.known_documents(replace(PAIR, chunker="another"), ids) == frozenset()
-
     def test_documents_come_back_whole(self, store: Store) -> None:
         """Every field of a document, and its root, is read back as written."""
         documents = [make_document(n) for n in (3, 1, 2)]

@@ -75,7 +75,7 @@ def naive_relaxed(
         ]
         seen.update(key for key, _ in fresh)
         candidates += fresh
-        rung = ladder.asked(step)
+        (rung,) = ladder.all_asked(np.array([step], np.int64))
         rungs += [rung] * len(fresh)
         if fresh:
             counts.append((rung, len(fresh)))

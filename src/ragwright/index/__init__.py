@@ -1,11 +1,10 @@
 """The store (truth on disk) and the read view that answers."""
 
 from ._handlers import LookupHandler, SearchHandler
-from ._heads import chunk_key, embedded_text, headed_text
 from ._lance import LanceStore
 from ._options import LanceSizes, StoreOptions
 from ._postings import AnalyzerFactory, default_analyzer
-from ._prepare import packed_terms
+from ._prepare import chunk_key, embedded_text, packed_terms
 from ._rank import Ladder, RungRate, rung_rates, rungs_of
 from ._sheets import forget_sheets, keep_sheets, unique
 from ._sqlite import SqliteStore, open_store
@@ -49,7 +48,6 @@ __all__ = [
     "default_analyzer",
     "embedded_text",
     "forget_sheets",
-    "headed_text",
     "keep_sheets",
     "open_store",
     "packed_terms",

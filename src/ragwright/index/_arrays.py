@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import mmap
-import os
 import struct
 import zlib
 from array import array
@@ -89,9 +88,11 @@ class Blob:
 class Packer:
     """Collects byte strings, one behind the other, without an object for each."""
 
-    def __init__(self) -> None:
+    def __init__(self, pieces: Iterable[bytes] = ()) -> None:
         self._data = bytearray()
         self._ends = array("q", (0,))
+        for piece in pieces:
+            self.add(piece)
 
     def add(self, piece: bytes) -> None:
         """Append one."""
@@ -104,16 +105,8 @@ class Packer:
         return {name: data, f"{name}.offsets": np.frombuffer(self._ends, np.int64)}
 
 
-def pack(name: str, pieces: Iterable[bytes]) -> dict[str, Array]:
-    """Byte strings as the two arrays of a :class:`Blob` under ``name``."""
-    packer = Packer()
-    for piece in pieces:
-        packer.add(piece)
-    return packer.packed(name)
-
-
 def unpack(arrays: Arrays, name: str) -> Blob:
-    """The blob that :func:`pack` wrote under ``name``."""
+    """The blob that a :class:`Packer` wrote under ``name``."""
     return Blob(arrays[name], arrays[f"{name}.offsets"])
 
 
@@ -149,30 +142,17 @@ def open_arrays(path: Path) -> Arrays:
         FileNotFoundError: There is no such file.
         StoreError: The file is damaged or of another kind.
     """
-    with path.open("rb") as file:
-        head = file.read(16)
-        if len(head) < 16 or head[:8] != _MAGIC:
-            raise StoreError("not a file of arrays", where=str(path), hint="delete it")
-        size = os.fstat(file.fileno()).st_size
-        length = struct.unpack("<Q", head[8:])[0]
-        if length > size:
-            raise StoreError("damaged header", where=str(path), hint="delete it")
-        try:
-            header = json.loads(file.read(length))
-            start = 16 + length
-            expected = start + header["size"]
-        except (ValueError, TypeError, KeyError) as error:
-            raise StoreError("damaged header", where=str(path), hint="delete it") from error
-        if size != expected:
-            raise StoreError("file of arrays is cut off", where=str(path), hint="delete it")
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     try:
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        start = 16 + struct.unpack("<Q", mapped[8:16])[0]
+        header = json.loads(mapped[16:start])
         arrays = _map_arrays(mapped, header["arrays"], start)
-        sound = header["check"] == _edge_checksum(arrays)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StoreError("damaged header", where=str(path), hint="delete it") from error
-    if not sound:
-        raise StoreError("damaged arrays", where=str(path), hint="delete it")
+        whole = mapped[:8] == _MAGIC and len(mapped) == start + header["size"]
+        if not whole or header["check"] != _edge_checksum(arrays):
+            raise ValueError("cut off or overwritten")
+    except (ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
+        raise StoreError("a damaged file of arrays", where=str(path), hint="delete it") from error
     return Arrays(header["meta"], arrays, mapped)
 
 

@@ -21,7 +21,7 @@ from ..core import StoreError
 from ._arrays import Array, Arrays, open_arrays, write_arrays
 from ._options import StoreOptions
 from ._segment import FORMAT, MAX_ROWS, Segment, build_segments
-from ._store import IndexSpec, StoredDocument, StoredState, snapshot_name
+from ._store import IndexSpec, StoredDocument, StoredState
 from ._view import SegmentView, ViewSegment, ViewState
 
 Stamps = NDArray[np.int64]
@@ -50,10 +50,6 @@ class Catalog:
         self._folder = folder / store_id
         self._options = options
         self._lock = threading.RLock()
-
-    def snapshot(self, pair: IndexSpec, digest: str) -> str:
-        """Name of a state: equal content and equal BM25 settings give equal names."""
-        return snapshot_name(pair, digest, self._options)
 
     def saved(self, pair: IndexSpec, snapshot: str) -> ViewState | None:
         """A saved state; None if it is not saved."""

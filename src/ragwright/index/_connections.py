@@ -103,25 +103,26 @@ def prepare(db: sqlite3.Connection, path: Path) -> None:
         SchemaVersionError: Another version of ragwright wrote the file.
         StoreError: The file belongs to another program.
     """
-    db.execute("BEGIN")
-    try:
-        made = check_version(db, path)
-    finally:
-        db.rollback()
-    if made:
+    if check_version(db, path):
         return
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with _write_transaction(db):
         if not check_version(db, path):  # no other process made them while this one waited
-            for statement in _SCHEMA.split(";"):
-                if statement.strip():
-                    db.execute(statement)
+            for statement in filter(str.strip, _SCHEMA.split(";")):
+                db.execute(statement)
             db.execute("INSERT INTO facts VALUES ('store', lower(hex(randomblob(8))))")
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {STORE_VERSION}")
+
+
+@contextmanager
+def _write_transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
         db.execute("COMMIT")
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:
+            db.execute("ROLLBACK")
         raise
 
 
@@ -132,9 +133,11 @@ def check_version(db: sqlite3.Connection, path: Path) -> bool:
         SchemaVersionError: Another version of ragwright wrote the file.
         StoreError: The file belongs to another program.
     """
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    owner = int(db.execute("PRAGMA application_id").fetchone()[0])
-    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    # One statement, which sees one state.
+    version, owner, tables = db.execute(
+        "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_master) "
+        "FROM pragma_user_version, pragma_application_id"
+    ).fetchone()
     if owner != APPLICATION_ID and (version or owner or tables):
         raise StoreError(
             "this SQLite file is not a ragwright store",
@@ -154,7 +157,7 @@ _CACHE_KIB = 32_768
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-class Connections:
+class StoreFile:
     """A pool of connections to one file.
 
     Args:
@@ -199,15 +202,8 @@ class Connections:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A connection within one write transaction, committed at the end or rolled back."""
-        with self._writer, self.explained(), self.borrowed() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
+        with self._writer, self.explained(), self.borrowed() as db, _write_transaction(db):
+            yield db
 
     @contextmanager
     def borrowed(self) -> Iterator[sqlite3.Connection]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import MetaValue
-from ._arrays import Array, Arrays, Blob, pack, unpack
+from ..core import Document, Metadata
+from ._arrays import Array, Arrays, Blob, Packer, unpack
+from ._store import StoredDocument
 
 if TYPE_CHECKING:
     Ints = array[int]
@@ -53,26 +54,54 @@ def _value_hash(text: str) -> int:
     return int.from_bytes(blake2b(raw, digest_size=8).digest(), "little")
 
 
+_BUILT_IN = ("source", "title", "language", "created", "modified")
+
+
+def chunk_fields(
+    document: Document | StoredDocument,
+    metadata: Metadata,
+    headings: Sequence[str],
+    page: int | None,
+) -> dict[str, tuple[str, ...]]:
+    """The fields of a chunk and their values as filters compare them.
+
+    A chunk's own value replaces its document's; ``section`` are its headings unless the metadata
+    have a field of that name.
+
+    Args:
+        document: The document.
+        metadata: The chunk's own.
+        headings: Those above the chunk.
+        page: Number of its page.
+    """
+    built_in = {"document_id": document.id, **{name: getattr(document, name) for name in _BUILT_IN}}
+    present = {name: value for name, value in built_in.items() if value != ""}
+    own = {"section": tuple(headings), **document.metadata, **metadata, **present}
+    fields = {}
+    for name, value in own.items():
+        values = value if isinstance(value, tuple) else () if value in (None, "") else (value,)
+        if values:
+            fields[name] = tuple(dict.fromkeys(map(spelling, values)))
+    if page is not None:
+        fields["page"] = tuple(dict.fromkeys((*fields.get("page", ()), spelling(page))))
+    return fields
+
+
 class FieldsBuilder:
-    """Collects the fields of a segment's rows, range by range."""
+    """Collects the fields of a segment's rows, row by row."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[str, int]] = {}
-        self._ranges: dict[str, tuple[Ints, Ints, Ints]] = {}
+        self._places: dict[str, tuple[Ints, Ints]] = {}
 
-    def add(self, fields: Mapping[str, MetaValue | None], start: int, end: int) -> None:
-        """Record that rows ``start`` to ``end`` (exclusive) have these fields."""
-        for name, value in fields.items():
-            if value is None or value == "" or value == ():
-                continue
+    def add(self, row: int, fields: Mapping[str, Sequence[str]]) -> None:
+        """Record the fields of a row."""
+        for name, spelled in fields.items():
             values = self._values.setdefault(name, {})
-            numbers, starts, ends = self._ranges.setdefault(
-                name, (array("q"), array("q"), array("q"))
-            )
-            for item in dict.fromkeys(value) if isinstance(value, tuple) else (value,):
-                numbers.append(values.setdefault(spelling(item), len(values)))
-                starts.append(start)
-                ends.append(end)
+            numbers, rows = self._places.setdefault(name, (array("i"), array("i")))
+            for value in spelled:
+                numbers.append(values.setdefault(value, len(values)))
+                rows.append(row)
 
     def finish(self) -> tuple[list[str], dict[str, Array]]:
         """Names of the fields, and their arrays."""
@@ -84,24 +113,19 @@ class FieldsBuilder:
 
     def _field_arrays(self, prefix: str, name: str) -> dict[str, Array]:
         values = list(self._values[name])
-        numbers, starts, ends = (np.frombuffer(part, np.int64) for part in self._ranges[name])
-        lengths = ends - starts
-        before = np.cumsum(lengths) - lengths
-        rows = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
-        owner = np.repeat(numbers, lengths)
+        owner, rows = (np.frombuffer(part, np.int32) for part in self._places[name])
         hashes = np.array([_value_hash(value) for value in values], np.uint64)
         by_hash = np.argsort(hashes, kind="stable")
         place = np.empty_like(by_hash)
         place[by_hash] = np.arange(len(by_hash))
         order = np.argsort(place[owner], kind="stable")
-        bounds = np.zeros(len(values) + 1, np.int64)
-        np.cumsum(np.bincount(place[owner], minlength=len(values)), out=bounds[1:])
+        sizes = np.bincount(place[owner], minlength=len(values))
         spelled = (values[i].encode("utf-8", "surrogatepass") for i in by_hash.tolist())
         return {
             f"{prefix}.hashes": hashes[by_hash],
-            f"{prefix}.bounds": bounds,
-            f"{prefix}.rows": rows[order].astype(np.int32),
-            **pack(f"{prefix}.values", spelled),
+            f"{prefix}.bounds": np.concatenate([[0], np.cumsum(sizes)]),
+            f"{prefix}.rows": rows[order],
+            **Packer(spelled).packed(f"{prefix}.values"),
         }
 
 

@@ -10,15 +10,19 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
-from ..core import Document, Filter, Hit, RagwrightError, RetrieveError, Section, Span
+from ..core import Document, Filter, Hit, RagwrightError, RetrieveError, Span
 from ..flow import BatchHandler, Lookup, LookupReply, Search, SearchReply
 from ._store import Matrix, View
 from ._views import Views
 
 Documents = Callable[[str], Document | None]
+
+ReplyT = TypeVar("ReplyT", bound=SearchReply | LookupReply)
 
 _WHOLE = 2**31
 """A reach larger than any document."""
@@ -59,12 +63,15 @@ def _with_surroundings(
         pieces = [hit]
         if request.expand == "neighbours":
             pieces = list(view.around(hit.chunk_id, request.reach))
-        if document is None or not all(_stands_in(document, piece) for piece in pieces):
+        if document is None or any(
+            document.text[piece.start : piece.end] != piece.text for piece in pieces
+        ):
             grown.append(hit)
             changed.append(hit.document_id)
         else:
-            is_near = request.expand == "neighbours"
-            span = _joint_span(pieces) if is_near else _section_span(hit, document)
+            span = _section_span(hit, document)
+            if request.expand == "neighbours":
+                span = Span(min(p.start for p in pieces), max(p.end for p in pieces))
             span = _allowed_span(hit, span, barred.get(hit.document_id, ()))
             grown.append(_extended_hit(hit, document, span))
     notes = [
@@ -73,14 +80,6 @@ def _with_surroundings(
         for name in dict.fromkeys(changed)
     ]
     return tuple(grown), notes
-
-
-def _stands_in(document: Document, piece: Hit) -> bool:
-    return document.text[piece.start : piece.end] == piece.text
-
-
-def _joint_span(pieces: Sequence[Hit]) -> Span:
-    return Span(min(piece.start for piece in pieces), max(piece.end for piece in pieces))
 
 
 def _barred_chunks(
@@ -112,19 +111,14 @@ def _section_span(hit: Hit, document: Document) -> Span:
     """
     first = _first_character(hit.text, hit.start)
     opened = [s for s in document.sections if s.span.start < hit.end and first < s.span.end]
-    exact = [
-        s for s in opened if hit.headings and _heading_path(document, s) == tuple(hit.headings)
-    ]
+    path = tuple(hit.headings)
+    exact = [s for s in opened if path and document.headings_at(s.span.start) == path]
     holding = [s for s in opened if s.span.start <= first]
     chosen = exact[:1] or sorted(holding, key=lambda s: s.span.length)[:1]
     return Span(
         min([hit.start, *(s.span.start for s in chosen)]),
         max([hit.end, *(s.span.end for s in chosen)]),
     )
-
-
-def _heading_path(document: Document, section: Section) -> tuple[str, ...]:
-    return document.headings_at(section.span.start)
 
 
 def _first_character(text: str, start: int) -> int:
@@ -171,21 +165,14 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
                 key = (request.snapshot, request.k, request.filters, len(request.vector))
                 dense.setdefault(key, []).append(number)
             else:
-                replies[number] = self._search_one(request)
+                replies[number] = _reply_or_error(
+                    self._views, request.snapshot, partial(_search_view, request)
+                )
         for numbers in dense.values():
             group = [requests[number] for number in numbers]
             for number, reply in zip(numbers, self._search_dense(group), strict=True):
                 replies[number] = reply
         return replies
-
-    def _search_one(self, request: Search) -> SearchReply | RagwrightError:
-        try:
-            reply, notes = self._views.answer(
-                request.snapshot, lambda view: _search_view(view, request)
-            )
-        except RagwrightError as error:
-            return error
-        return replace(reply, notes=(*notes, *reply.notes)) if notes else reply
 
     def _search_dense(self, group: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
         first = group[0]
@@ -213,7 +200,18 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
         )
 
 
-def _search_view(view: View, request: Search) -> SearchReply:
+def _reply_or_error(
+    views: Views, snapshot: str, ask: Callable[[View], ReplyT]
+) -> ReplyT | RagwrightError:
+    """The reply with the notes of the view that answered, or its error."""
+    try:
+        reply, notes = views.answer(snapshot, ask)
+    except RagwrightError as error:
+        return error
+    return replace(reply, notes=(*notes, *reply.notes)) if notes else reply
+
+
+def _search_view(request: Search, view: View) -> SearchReply:
     reply = _found(view, request)
     notes = view.range_notes(request.filters)
     return replace(reply, notes=(*reply.notes, *notes)) if notes else reply
@@ -258,13 +256,11 @@ class LookupHandler(BatchHandler[Lookup, LookupReply]):
 
     def carry(self, requests: Sequence[Lookup]) -> Sequence[LookupReply | RagwrightError]:
         """Replies in the order of the requests; one that failed is its error."""
-        return [self._look_up_one(request) for request in requests]
-
-    def _look_up_one(self, request: Lookup) -> LookupReply | RagwrightError:
-        try:
-            reply, notes = self._views.answer(
-                request.snapshot, lambda view: look_up(view, request, self._views.document)
+        return [
+            _reply_or_error(
+                self._views,
+                request.snapshot,
+                lambda view, request=request: look_up(view, request, self._views.document),  # type: ignore[misc]
             )
-        except RagwrightError as error:
-            return error
-        return replace(reply, notes=(*notes, *reply.notes)) if notes else reply
+            for request in requests
+        ]

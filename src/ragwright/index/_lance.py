@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from ..core import (
     text_hash,
 )
 from . import _lance_tables as lance, _lance_upkeep as upkeep
-from ._lance_open import OpenTables, store_facts
 from ._lance_rows import (
     chunk_rows,
     document_of,
@@ -35,19 +35,20 @@ from ._lance_rows import (
     rows_of,
 )
 from ._lance_state import (
+    OpenTables,
     Pinned,
-    Reopening,
     Totals,
     keep_version,
     pin,
     search_facts,
     stamps_of,
+    store_facts,
     tag_of,
     totals_of,
 )
-from ._lance_view import Answering, LanceView
+from ._lance_view import LanceView
 from ._options import LanceSizes, StoreOptions
-from ._postings import AnalyzerFactory, Analyzers
+from ._postings import AnalyzerFactory, default_analyzer
 from ._prepare import COLUMNS, check_batch, ready, total_digest
 from ._store import (
     IndexedDocument,
@@ -118,16 +119,6 @@ _IN_MEMORY = 200_000
 _CHANGED = "target.hash != source.hash OR target.source != source.source"
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    key: str
-    stamp: int
-    hash: str
-    source: str
-    root: str
-    chunks: int
-
-
 class LanceStore(Store):
     """Documents and chunks of each pair in two LanceDB tables.
 
@@ -156,11 +147,10 @@ class LanceStore(Store):
         self._path = Path(path)
         self._where = str(path)
         self._remote = "://" in self._where
-        self._analyzers = Analyzers(analyzers)
+        self._analyzer = cache(analyzers or default_analyzer)
         self._totals: dict[str, tuple[int, Totals]] = {}
         self._values = KnownValues(self._where)
         self._merges = 0
-        self._declared: set[str] = set()
         with lance.explained(self._where):
             if not self._remote:
                 self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -183,42 +173,17 @@ class LanceStore(Store):
         return self._tables.opened(f"chunks_{pair.key}")
 
     def _make_tables(self, pair: IndexSpec) -> tuple[Any, Any]:
-        self._declare_pair(pair)
-        self._tables.created(f"values_{pair.key}", lance.values_schema())
-        chunks = self._tables.created(f"chunks_{pair.key}", lance.chunks_schema(pair))
-        documents = self._tables.created(f"documents_{pair.key}", lance.documents_schema())
-        return documents, chunks
-
-    def _declare_pair(self, pair: IndexSpec) -> None:
-        """Name the pair among the facts of the store, before it has tables."""
-        if pair.key in self._declared:
-            return
+        """Documents and chunks; a pair is named among the facts before it has tables."""
         if all(other.key != pair.key for other in self._known_pairs()):
             row = {"name": [f"pair {pair.key}"], "value": [json.dumps(asdict(pair))]}
             self._tables["facts"].add(lance.arrow_table(row, lance.facts_schema()))
-        self._declared.add(pair.key)
+        self._tables.created(f"values_{pair.key}", lance.values_schema())
+        chunks = self._tables.created(f"chunks_{pair.key}", lance.chunks_schema(pair))
+        return self._tables.created(f"documents_{pair.key}", lance.documents_schema()), chunks
 
     def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
         """Map each document id under the pair to its stored content hash."""
         return {lance.from_string(row["name"]): row["hash"] for row in self._all_rows(pair, "hash")}
-
-    def known_documents(self, pair: IndexSpec, document_ids: Collection[str]) -> frozenset[str]:
-        """The same for some ids only; reads no others."""
-        keys = {text_hash(name): name for name in document_ids}
-        with lance.explained(self._where):
-            table = self._documents_table(pair)
-            if table is None:
-                return frozenset()
-            blocks = [
-                rows_of(table, ["key"], condition) for condition in lance.one_of("key", keys, _KEYS)
-            ]
-        return frozenset(keys[row["key"]] for rows in blocks for row in rows)
-
-    def holds(self, pair: IndexSpec) -> bool:
-        """True where the pair holds at least one document."""
-        with lance.explained(self._where):
-            table = self._documents_table(pair)
-            return table is not None and table.count_rows() > 0
 
     def sources(self, pair: IndexSpec) -> Mapping[str, str]:
         """Map each document id to the root it was ingested from, for pruning."""
@@ -261,21 +226,22 @@ class LanceStore(Store):
         looked for are replaced by a second one. Counts are exact even beside other writers.
         """
         check_batch(batch)
-        analyzer = self._analyzers.of(pair)
+        analyzer = self._analyzer(pair.analyzer)
         keys = [text_hash(item.document.id) for item in batch]
         with lance.explained(self._where):
             documents, chunks = self._make_tables(pair)
             stored = self._entries_of(documents, keys)
             differs: list[tuple[IndexedDocument, str]] = []
-            replaces = False
             for key, item in zip(keys, batch, strict=True):
-                old, hash_ = stored.get(key), item.content_hash()
-                source = lance.as_string(item.document.source)
-                if old is None or (old.hash, old.source) != (hash_, source):
-                    differs.append((item, hash_))
-                    replaces |= old is not None
+                content = {
+                    "hash": item.content_hash(),
+                    "source": lance.as_string(item.document.source),
+                }
+                if stored.get(key, {}).items() >= content.items():
+                    continue
+                differs.append((item, content["hash"]))
             if not differs:
-                self._change_root(documents, list(stored.values()), root)
+                self._change_root(documents, stored, root)
                 return WriteCounts(unchanged=len(batch))
             prepared = ready(pair, differs, analyzer)
             stamps = [secrets.randbits(62) for _ in prepared]
@@ -284,55 +250,42 @@ class LanceStore(Store):
                 lance.retried(lambda: chunks.add(rows), self._where)
             self._values.add(pair, self._tables.opened(f"values_{pair.key}"), values)
             described = document_rows(prepared, stamps, root)
-            added = 0
-            if not replaces:
-                added = self._merge_documents(documents, described, replace=False).num_inserted_rows
-            if added == len(stamps):  # nothing was there: no other process can have interfered
-                self._change_root(documents, list(stored.values()), root)
-                unchanged = len(batch) - added
-                return WriteCounts(added=added, unchanged=unchanged, chunks_added=rows.num_rows)
-            merged = self._merge_documents(documents, described, replace=True)
+            merge = documents.merge_insert("key").when_not_matched_insert_all().use_index(False)
+            merge = merge.when_matched_update_all(where=_CHANGED)
+            merged = lance.retried(lambda: merge.execute(described), self._where)
+            self._merges += 1
+            if self._merges % self._sizes.joined == 0:
+                with suppress(OSError, RuntimeError, ValueError):  # a later one, or maintenance
+                    documents.optimize()
             present = self._entries_of(documents, keys)
-            self._change_root(documents, list(present.values()), root)
-            live = {entry.stamp for entry in present.values()}
-            lost = [entry for entry in stored.values() if entry.stamp not in live]
+            self._change_root(documents, present, root)
+            live = {entry["stamp"] for entry in present.values()}
+            lost = [entry for entry in stored.values() if entry["stamp"] not in live]
             # Also ours if another process stored the same document first.
-            dead = [entry.stamp for entry in lost] + [s for s in stamps if s not in live]
+            dead = {*stamps, *(entry["stamp"] for entry in lost)} - live
             lance.delete_rows(chunks, "stamp", dead, self._where)
-        written = set(stamps)
-        added, changed = added + merged.num_inserted_rows, merged.num_updated_rows
+        added, changed = merged.num_inserted_rows, merged.num_updated_rows
         return WriteCounts(
             added=added,
             changed=changed,
             unchanged=len(batch) - added - changed,
-            chunks_added=sum(entry.chunks for entry in present.values() if entry.stamp in written),
-            chunks_removed=sum(entry.chunks for entry in lost),
+            chunks_added=sum(e["chunks"] for e in present.values() if e["stamp"] in stamps),
+            chunks_removed=sum(entry["chunks"] for entry in lost),
         )
 
-    def _merge_documents(self, documents: Any, rows: Any, *, replace: bool) -> Any:
-        """Insert documents with new keys and, in twice the time, replace those that differ."""
-        merge = documents.merge_insert("key").when_not_matched_insert_all().use_index(False)
-        if replace:
-            merge = merge.when_matched_update_all(where=_CHANGED)
-        result = lance.retried(lambda: merge.execute(rows), self._where)
-        self._merges += 1
-        if self._merges % self._sizes.joined == 0:
-            with suppress(OSError, RuntimeError, ValueError):  # a later one, or maintenance
-                documents.optimize()
-        return result
-
-    def _entries_of(self, documents: Any, keys: Sequence[str]) -> dict[str, _Entry]:
-        entries = {}
+    def _entries_of(self, documents: Any, keys: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Stamp, hash, source, root and number of chunks of stored documents, by key."""
         columns = ["key", "stamp", "hash", "source", "root", "chunks"]
-        for condition in lance.one_of("key", keys, _KEYS):
-            for row in lance.select(documents, columns, condition).to_pylist():
-                entries[row["key"]] = _Entry(**row)
-        return entries
+        return {
+            row["key"]: row
+            for condition in lance.one_of("key", keys, _KEYS)
+            for row in lance.select(documents, columns, condition).to_pylist()
+        }
 
-    def _change_root(self, documents: Any, entries: Sequence[_Entry], root: str) -> None:
+    def _change_root(self, documents: Any, entries: Mapping[str, Any], root: str) -> None:
         """Remember another root for documents that are otherwise unchanged."""
         value = lance.as_string(root)
-        moved = [entry.key for entry in entries if entry.root != value]
+        moved = [key for key, entry in entries.items() if entry["root"] != value]
         for condition in lance.one_of("key", moved):
             lance.retried(
                 lambda where=condition: documents.update(where=where, values={"root": value}),  # type: ignore[misc]
@@ -357,7 +310,7 @@ class LanceStore(Store):
                 documents, chunks = self._documents_table(target), self._chunks_table(target)
                 if documents is None or chunks is None:
                     continue
-                stamps = [entry.stamp for entry in self._entries_of(documents, keys).values()]
+                stamps = [entry["stamp"] for entry in self._entries_of(documents, keys).values()]
                 removed = lance.delete_rows(documents, "stamp", stamps, self._where)
                 dropped = lance.delete_rows(chunks, "stamp", stamps, self._where)
                 if purge:
@@ -406,14 +359,15 @@ class LanceStore(Store):
         with lance.explained(self._where):
             if self._documents_table(pair) is None:
                 self._make_tables(pair)
-            name = snapshot or snapshot_name(pair, self._present_totals(pair).digest, self._options)
-            newest = snapshot is None
-            reopen = Reopening(lambda name: self.pinned(pair, name), name, following=newest)
-            analyzer = self._analyzers.of(pair)
-            settings = Answering(self._options, self._sizes, self._where)
-            view = LanceView(name, pair, reopen, analyzer, settings)
-            view.snapshot = reopen.name
-            return view
+            return LanceView(
+                snapshot or "",
+                pair,
+                partial(self.pinned, pair),
+                self._analyzer(pair.analyzer),
+                self._options,
+                self._sizes,
+                self._where,
+            )
 
     def pinned(self, pair: IndexSpec, name: str) -> tuple[str, Pinned, Mapping[str, Any]]:
         """Tables of a state: the present one if it has this name, else the versions kept for it.
@@ -470,7 +424,7 @@ class LanceStore(Store):
             yield StoredState(
                 self.snapshot(pair),
                 lambda: documents_with_chunks(documents, chunks, stamps, self._where),
-                self._analyzers.of(pair),
+                self._analyzer(pair.analyzer),
                 self._options.k1,
                 self._options.b,
                 pair.dimensions,
@@ -486,7 +440,7 @@ class LanceStore(Store):
                 rows = rows_of(
                     self._documents_table(pair), COLUMNS, next(lance.one_of("key", keys))
                 )
-            yield from sorted(map(_document_of_row, rows), key=lambda document: document.id)
+            yield from sorted(map(document_of, rows), key=lambda document: document.id)
 
     def document(self, document_id: str) -> Document | None:
         """One stored document (the last one written, if pairs differ), or None."""
@@ -496,7 +450,7 @@ class LanceStore(Store):
             with lance.explained(self._where):
                 rows += rows_of(self._documents_table(pair), ["written", *COLUMNS], condition)
         newest = max(rows, key=lambda row: int(row["written"]), default=None)
-        return _document_of_row(newest) if newest else None
+        return document_of(newest) if newest else None
 
     def pairs(self) -> Sequence[IndexSpec]:
         """Every pair that holds at least one document."""
@@ -515,7 +469,3 @@ class LanceStore(Store):
     def close(self) -> None:
         """Close the tables; safe to call twice. Open views stay usable."""
         self._totals.clear()
-
-
-def _document_of_row(row: Mapping[str, Any]) -> Document:
-    return document_of(row, COLUMNS)

@@ -10,12 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Document, MetaValue, StoreBusyError, text_hash
+from ..core import Document, StoreBusyError, text_hash
 from . import _lance_tables as lance
-from ._fields import number_of, spelling
-from ._heads import unpack_standing
-from ._postings import repack_terms, unpack_terms, words_of
-from ._prepare import COLUMNS, ReadyChunk, ReadyDocument, document_from, entry_digest, structure_of
+from ._fields import chunk_fields, number_of
+from ._postings import pack_numbers, unpack_terms, words_of
+from ._prepare import (
+    COLUMNS,
+    ReadyChunk,
+    ReadyDocument,
+    document_from,
+    entry_digest,
+    structure_of,
+    unpack_standing,
+)
 from ._store import IndexSpec, StoredChunk, StoredDocument, as_metadata, pages_from
 
 LONGEST = 256
@@ -46,32 +53,6 @@ def facet(field: str, value: str = "") -> str:
 def in_own_column(field: str, value: str) -> bool:
     """True if a value is in the field's own column; numbers in place of dates are not."""
     return field in lance.OWN_COLUMNS and not (field in _DATES and number_of(value) is not None)
-
-
-def fields_of(item: ReadyDocument, chunk: ReadyChunk) -> dict[str, tuple[str, ...]]:
-    """The fields of a chunk and their values as filters compare them.
-
-    A chunk's own value replaces its document's; ``section`` are its headings unless the metadata
-    have a field of that name.
-    """
-    document = item.document
-    built_in: dict[str, Any] = {"document_id": document.id}
-    for name in ("source", "title", "language", "created", "modified"):
-        built_in[name] = getattr(document, name)
-    metadata = as_metadata(json.loads(chunk.metadata))
-    present = {name: value for name, value in built_in.items() if value != ""}
-    merged: dict[str, MetaValue | None] = {**document.metadata, **metadata, **present}
-    if "section" not in document.metadata and "section" not in metadata:
-        merged["section"] = unpack_standing(chunk.headings)[0]
-    fields = {}
-    for name, value in merged.items():
-        if value is None or value in ("", ()):
-            continue
-        values = value if isinstance(value, tuple) else (value,)
-        fields[name] = tuple(dict.fromkeys(map(spelling, values)))
-    if chunk.page is not None:
-        fields["page"] = tuple(dict.fromkeys((*fields.get("page", ()), spelling(chunk.page))))
-    return fields
 
 
 def facet_values(facets: Iterable[str]) -> set[tuple[str, str]]:
@@ -140,7 +121,13 @@ def chunk_rows(
                 "counts": counts,
                 **dict.fromkeys(lance.OWN_COLUMNS.values(), ""),
             }
-            row["facets"] = list(_facets_of(fields_of(item, chunk), row, pairs))
+            fields = chunk_fields(
+                item.document,
+                as_metadata(json.loads(chunk.metadata)),
+                unpack_standing(chunk.headings)[0],
+                chunk.page,
+            )
+            row["facets"] = list(_facets_of(fields, row, pairs))
             if pair.dimensions:
                 row["vector_key"] = (chunk.vector_key or b"").hex()
                 row["vector"] = np.frombuffer(chunk.vector or b"", np.float32)
@@ -185,9 +172,9 @@ def matrix(column: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.asarray(flat, np.float32).reshape(-1, dimensions)
 
 
-def document_of(row: Mapping[str, Any], columns: Sequence[str]) -> Document:
+def document_of(row: Mapping[str, Any]) -> Document:
     """A document from its row."""
-    return document_from([lance.from_string(row[column]) for column in columns])
+    return document_from([lance.from_string(row[column]) for column in COLUMNS])
 
 
 def documents_with_chunks(
@@ -218,14 +205,12 @@ def documents_with_chunks(
             chunks_of = sorted(pieces.get(stamp, ()), key=lambda piece: piece[0])
             if len(chunks_of) != heads[stamp]["chunks"]:
                 raise moved
-            yield stored_document(heads[stamp], COLUMNS, [chunk for _, chunk in chunks_of])
+            yield stored_document(heads[stamp], [chunk for _, chunk in chunks_of])
 
 
-def stored_document(
-    row: Mapping[str, Any], columns: Sequence[str], chunks: Sequence[StoredChunk]
-) -> StoredDocument:
+def stored_document(row: Mapping[str, Any], chunks: Sequence[StoredChunk]) -> StoredDocument:
     """A document with its chunks, from its row."""
-    document = document_of(row, columns)
+    document = document_of(row)
     return StoredDocument(
         stamp=row["stamp"],
         id=document.id,
@@ -251,7 +236,7 @@ def stored_chunk(row: Mapping[str, Any]) -> StoredChunk:
         pages=pages_from(row["pages"]),
         headings=headings,
         metadata=as_metadata(json.loads(row["metadata"])),
-        terms=repack_terms(np.array(row["terms"], np.int64), np.array(row["counts"], np.uint32)),
+        terms=pack_numbers(np.array(row["terms"], np.int64), np.array(row["counts"], np.uint32)),
         vector=row.get("vector"),
         head=head,
     )

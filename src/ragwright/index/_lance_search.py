@@ -2,26 +2,31 @@
 
 Lance names candidates; their scores are worked out here from the stored vectors and token counts,
 as the view in memory does, so equal chunks have equal scores in every store.
+
+Relaxed filters are answered by classes of equal weight, best first. Scalar indexes count a class
+without reading rows, so empty combinations cost one count for each condition, not a search. Where
+few chunks are left they are read at once with the conditions that each meets.
 """
 
 from __future__ import annotations
 
+import heapq
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Term
+from ..core import Relaxation, Term
+from ..flow import SearchReply
 from . import _lance_tables as lance
 from ._lance_rows import matrix
 from ._lance_state import Pinned
 from ._lance_where import Conditions, Where, computed
 from ._postings import bonus, length_norms, token_numbers, weighed, words_of
-from ._rank import ROUNDING, ScoredChunks, Scores, join_chunks, round_scores
+from ._rank import ROUNDING, Ladder, ScoredChunks, Scores, join_chunks, relaxed_reply, round_scores
 
 LANCE_K1, LANCE_B = 1.2, 0.75
 """BM25's settings of Lance's inverted index; its scores are (k1 + 1) times ours."""
@@ -62,8 +67,11 @@ class Scoring(ABC):
     read: int = 0
     """Number of chunks up to which a class of relaxed filters is read whole."""
 
-    note: str = ""
+    notes: tuple[str, ...] = ()
     """What users must know of the last result; empty if it is exact."""
+
+    terms: tuple[Term, ...] = ()
+    """The tokens that were looked for."""
 
     @abstractmethod
     def every(self, where: str, soft: Sequence[str] = ()) -> ScoredChunks:
@@ -111,7 +119,7 @@ class DenseScoring(Scoring):
         """The k best; where search is exact, all that may be among them."""
         tuning = self._tuning(where, k) if self._tuning else None
         if tuning is not None:
-            self.note = tuning.note
+            self.notes = (tuning.note,)
             return self._scored_batch(self._query_rows(where.sql, k, soft, tuning), soft)
         size = min(where.rows, k + _TIES)
         while True:
@@ -222,8 +230,6 @@ class KeywordScoring(Scoring):
         self._unread = float((self._factors * codes)[~rare].sum())
         self.exact = not corpus.approximate or corpus.proving
 
-    terms: tuple[Term, ...]
-
     def every(self, where: str, soft: Sequence[str] = ()) -> ScoredChunks:
         """All chunks under a condition that hold a token."""
         return self._read_scored(lance.both(where, self._any), soft)
@@ -251,7 +257,7 @@ class KeywordScoring(Scoring):
             if rows.num_rows < size or (proving and self._is_complete(rows, scored, k)):
                 return scored
             if not proving:
-                self.note = _LAGS
+                self.notes = (_LAGS,)
                 return scored
             size *= _GROWTH
 
@@ -328,11 +334,6 @@ def agreeing(state: Pinned) -> bool:
     return True
 
 
-def tokens_of(text: Sequence[str]) -> Counter[str]:
-    """Distinct tokens of a query with their numbers."""
-    return Counter(text)
-
-
 def found_in(batch: Any, scores: Scores, soft: Sequence[str]) -> ScoredChunks:
     """The chunks of a batch with their scores and the soft conditions that they meet."""
     steps = np.zeros(len(scores), np.int64)
@@ -354,3 +355,108 @@ def _flat_values(column: Any) -> NDArray[Any]:
 def _list_offsets(column: Any) -> NDArray[np.int64]:
     lengths = _as_array(column).value_lengths().to_numpy(zero_copy_only=False)
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _WeightClass:
+    """Chunks of one weight: condition, number of chunks, and that of each combination."""
+
+    where: Where
+    steps: Mapping[int, int]
+
+
+def climb(
+    conditions: Conditions,
+    where: Where,
+    soft: Sequence[str],
+    ladder: Ladder,
+    scoring: Scoring,
+    k: int,
+    relax: Relaxation,
+) -> SearchReply:
+    """The k best chunks by weight of the conditions met, then score, then id; and the ladder.
+
+    Args:
+        conditions: Counts chunks.
+        where: Hard filters.
+        soft: SQL of the ladder's conditions.
+        ladder: Conditions and weights.
+        scoring: Scores of the query.
+        k: Most to return; 0 counts every level.
+        relax: Threshold, and whether chunks that meet no condition count.
+    """
+    parts: list[ScoredChunks] = []
+    counts: dict[int, int] = {}
+    have = 0
+    # Then the counts of scalar indexes are the ladder: every chunk has a similarity.
+    countable = isinstance(scoring, DenseScoring) and relax.threshold is None
+    classes = iter([_WeightClass(where, {} if soft else {0: where.rows})])
+    if soft and where.rows > scoring.read:
+        classes = _weight_classes(conditions, where, soft, ladder, relax)
+    for weight_class in classes:
+        count_known = countable and bool(weight_class.steps)
+        if count_known and k < 1:
+            counts |= weight_class.steps
+            continue
+        if weight_class.where.rows <= scoring.read or k < 1 or (scoring.exact and not countable):
+            scored = scoring.every(weight_class.where.sql, soft)
+        else:
+            scored = scoring.best(weight_class.where, k - have, soft)
+        if relax.threshold is not None:
+            scored = scored.select(scored.scores >= relax.threshold)
+        if soft and not relax.unfiltered:
+            scored = scored.select(scored.steps != 0)
+        counts |= weight_class.steps if count_known else scored.step_counts()
+        parts.append(scored)
+        have += len(scored.ids)
+        if 0 < k <= have:
+            break
+    return relaxed_reply(join_chunks(parts), counts, ladder, k)
+
+
+def _weight_classes(
+    conditions: Conditions, where: Where, soft: Sequence[str], ladder: Ladder, relax: Relaxation
+) -> Iterator[_WeightClass]:
+    """Classes that have chunks, heaviest first.
+
+    Best first over a tree: each level decides one condition, heavy ones first, and a node with
+    no chunk is dropped with all below it. The count of those that miss a condition is the
+    difference, so a node costs one count.
+    """
+    order = sorted(range(len(soft)), key=lambda at: -ladder.weights[at])
+    weight_below = [
+        sum(ladder.weights[at] for at in order[depth:]) for depth in range(len(order) + 1)
+    ]
+    heap = [(-weight_below[0], 0, 0, 0, 0, where)]
+    serial = 0
+    weight, leaves = 0, list[tuple[int, Where]]()
+    while heap:
+        upper, _, depth, step, met, node = heapq.heappop(heap)
+        if leaves and -upper < weight:
+            yield _joined_class(leaves)
+            leaves = []
+        if depth == len(order):
+            if step or relax.unfiltered:
+                weight = met
+                leaves.append((step, node))
+            continue
+        at = order[depth]
+        both_sql = lance.both(node.sql, soft[at])
+        there = conditions.count(both_sql)
+        misses = lance.both(node.sql, f"NOT ({soft[at]})")
+        for sql, rows, bit, more in (
+            (both_sql, there, 1 << at, ladder.weights[at]),
+            (misses, node.rows - there, 0, 0),
+        ):
+            if rows:
+                serial += 1
+                child = (-(met + more + weight_below[depth + 1]), serial, depth + 1, step | bit)
+                heapq.heappush(heap, (*child, met + more, Where(sql, rows)))
+    if leaves:
+        yield _joined_class(leaves)
+
+
+def _joined_class(leaves: Sequence[tuple[int, Where]]) -> _WeightClass:
+    sql = " OR ".join(f"({where.sql})" for _, where in leaves)
+    rows = sum(where.rows for _, where in leaves)
+    return _WeightClass(Where(sql, rows), {step: where.rows for step, where in leaves})

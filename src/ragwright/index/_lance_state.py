@@ -1,8 +1,14 @@
-"""One state of a pair in Lance tables, opened for reading: two versions that belong together."""
+"""The open tables of a Lance store, and one state of a pair in them.
+
+A state is read from two versions that belong together.
+"""
 
 from __future__ import annotations
 
 import json
+import secrets
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import SnapshotGoneError, StoreBusyError
+from ..core import SnapshotGoneError, StoreBusyError, StoreError
 from . import _lance_tables as lance
 from ._prepare import DIGEST_MODULUS
 from ._store import IndexSpec
@@ -165,29 +171,100 @@ def search_facts(facts: Any, pair: IndexSpec) -> Mapping[str, Any]:
     return dict(json.loads(rows[-1]["value"])) if rows else {}
 
 
-class Reopening:
-    """Opens a view's tables: first those of the present state or of a name, later those of the
-    name.
+_OPENINGS = 20
+"""Attempts to open a table that another process is making."""
+
+
+class OpenTables:
+    """Tables of a database by name.
 
     Args:
-        pinned: Opens the tables of a name (empty: the present state), and gives its name.
-        name: Name of the state.
-        following: True if the first opening takes the present state whatever its name.
+        database: LanceDB's connection.
     """
 
-    def __init__(
-        self,
-        pinned: Callable[[str], tuple[str, Pinned, Mapping[str, Any]]],
-        name: str,
-        *,
-        following: bool,
-    ) -> None:
-        self._pinned = pinned
-        self._following = following
-        self.name = name
+    def __init__(self, database: Any) -> None:
+        self._db = database
+        self._tables: dict[str, Any] = {}
+        self._lock = threading.RLock()
 
-    def __call__(self) -> tuple[Pinned, Mapping[str, Any]]:
-        """The tables, and what was measured of their indexes."""
-        self.name, state, facts = self._pinned("" if self._following else self.name)
-        self._following = False
-        return state, facts
+    def __getitem__(self, name: str) -> Any:
+        """A table that is open."""
+        return self._tables[name]
+
+    def names(self) -> list[str]:
+        """Names of all tables."""
+        return list(self._db.list_tables().tables)
+
+    def created(self, name: str, schema: Any) -> Any:
+        """The table of that name, made with this schema where it is missing."""
+        return self.opened_or_created(
+            name, lambda: self._db.create_table(name, schema=schema, exist_ok=True)
+        )
+
+    def opened(self, name: str) -> Any | None:
+        """The table of that name; None if it does not exist."""
+        with self._lock:
+            if name not in self._tables and name not in self.names():
+                return None
+            return self.opened_or_created(name, lambda: None)
+
+    def fresh(self, name: str) -> Any:
+        """A handle of its own on a table, to be set to a version."""
+        return self._db.open_table(name)
+
+    def opened_or_created(self, name: str, make: Callable[[], Any]) -> Any:
+        """The table of that name; ``make`` makes it, another process may do so first.
+
+        A process that was killed, or met a full disk, while it made the table leaves a folder
+        without a version, which is listed and cannot be opened. The table is then made again.
+        """
+        with self._lock:
+            for attempt in range(_OPENINGS):
+                if name in self._tables:
+                    break
+                try:
+                    table = self._open_existing(name, again=attempt >= _OPENINGS // 2) or make()
+                except (OSError, RuntimeError, ValueError):
+                    # Another process is making it: listed, but not yet to be opened.
+                    if attempt == _OPENINGS - 1:
+                        raise
+                    time.sleep(0.05)
+                else:
+                    if table is None:
+                        return None
+                    self._tables[name] = table
+            return self._tables[name]
+
+    def _open_existing(self, name: str, *, again: bool) -> Any | None:
+        """The table, None where there is none; with ``again`` also where it has no version."""
+        if name not in self.names():
+            return None
+        try:
+            return self._db.open_table(name)
+        except ValueError as error:
+            if again and "not found" in str(error):
+                return None
+            raise
+
+
+def store_facts(database: Any, tables: OpenTables, where: str) -> dict[str, str]:
+    """Identity and schema version; written by the first process."""
+    names = ["store", "schema"]
+    values = [secrets.token_hex(8), str(lance.SCHEMA_VERSION)]
+    first = lance.arrow_table({"name": names, "value": values}, lance.facts_schema())
+    names_here = tables.names()
+    if "facts" not in names_here and any(n[:7] in ("chunks_", "documen") for n in names_here):
+        raise StoreError(
+            "the place holds tables, but not those of a ragwright store",
+            where=where,
+            hint="give the store a folder or prefix of its own (store.uri)",
+        )
+    table = tables.opened_or_created("facts", lambda: database.create_table("facts", data=first))
+    if table.schema.names != lance.facts_schema().names:
+        raise StoreError(
+            "the table 'facts' there is not one of a ragwright store",
+            where=where,
+            hint="give the store a folder or prefix of its own (store.uri)",
+        )
+    rows = lance.select(table, ["name", "value"]).to_pylist()
+    return {row["name"]: row["value"] for row in reversed(rows)}

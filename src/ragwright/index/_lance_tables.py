@@ -248,7 +248,7 @@ def retried(work: Callable[[], T], where: str) -> T:
         try:
             return work()
         except Exception as error:
-            if isinstance(error, RagwrightError) or not _is_conflict(error):
+            if isinstance(error, RagwrightError) or not re.search(_CONFLICT, str(error).lower()):
                 raise
             time.sleep(0.02 * 2**attempt)
     raise StoreBusyError(
@@ -258,9 +258,7 @@ def retried(work: Callable[[], T], where: str) -> T:
     )
 
 
-def _is_conflict(error: Exception) -> bool:
-    text = str(error).lower()
-    return any(word in text for word in ("conflict", "concurrent", "contention"))
+_CONFLICT = "conflict|concurrent|contention"
 
 
 @contextmanager
@@ -279,60 +277,53 @@ def explained(where: str, *, pinned: bool = False) -> Iterator[None]:
         raise _typed_lance_error(error, where, pinned) from error
 
 
+_ERRORS: Sequence[tuple[str, type[StoreError], str, str | None]] = (
+    (
+        "no space left",
+        StoreFullError,
+        "no space left for the store; what was committed before is intact",
+        "free some space and run the same command again",
+    ),
+    (
+        "accessdenied|403 forbidden|invalidaccesskeyid|signaturedoesnotmatch|401 unauthorized"
+        "|unauthenticated",
+        StoreError,
+        "the object store refused the credentials ({used})",
+        "set the credentials of the object store in the environment, "
+        "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    ),
+    ("nosuchbucket", StoreError, "the bucket does not exist", "create it, or change store.uri"),
+    (
+        r"\b(503|429|slowdown|too many requests)\b",
+        StoreBusyError,
+        "the object store is throttling requests",
+        "run the command again later, or from fewer processes",
+    ),
+    (
+        "^remote .*(error sending request|connect|timed out|timeout|dns)",
+        StoreError,
+        "the object store does not answer",
+        "check the network, and AWS_ENDPOINT if the store is not Amazon's; "
+        "what was committed before is intact",
+    ),
+    (_CONFLICT, StoreBusyError, "other processes keep writing", None),
+)
+"""What LanceDB's message holds, and our error for it."""
+
+
 def _typed_lance_error(error: Exception, where: str, pinned: bool) -> RagwrightError:
     """Our error for one of LanceDB's; keys of an object store are never part of it."""
     full = str(error)
-    text = full.lower()
-    if "no space left" in text:
-        return StoreFullError(
-            "no space left for the store; what was committed before is intact",
-            where=where,
-            hint="free some space and run the same command again",
-        )
-    if pinned and "not found" in text:
+    text = f"{'remote' if '://' in where else 'local'} {full.lower()}"
+    if pinned and "not found" in text and "no space left" not in text:
         return SnapshotGoneError(
             "files of this snapshot were removed while it was being read",
             where=where,
             hint="clean-up or forget removed the version: search again, or start a new run",
         )
-    if any(
-        word in text
-        for word in (
-            "accessdenied",
-            "403 forbidden",
-            "invalidaccesskeyid",
-            "signaturedoesnotmatch",
-            "401 unauthorized",
-            "unauthenticated",
-        )
-    ):
-        names = [name for name in _KEYS if os.environ.get(name)]
-        used = f"those of {' and '.join(names)}" if names else "none are set"
-        return StoreError(
-            f"the object store refused the credentials ({used})",
-            where=where,
-            hint="set the credentials of the object store in the environment, "
-            "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-        )
-    if "nosuchbucket" in text:
-        return StoreError(
-            "the bucket does not exist", where=where, hint="create it, or change store.uri"
-        )
-    if re.search(r"\b(503|429|slowdown|too many requests)\b", text):
-        return StoreBusyError(
-            "the object store is throttling requests",
-            where=where,
-            hint="run the command again later, or from fewer processes",
-        )
-    if "://" in where and any(
-        word in text for word in ("error sending request", "connect", "timed out", "timeout", "dns")
-    ):
-        return StoreError(
-            "the object store does not answer",
-            where=where,
-            hint="check the network, and AWS_ENDPOINT if the store is not Amazon's; "
-            "what was committed before is intact",
-        )
-    if _is_conflict(error):
-        return StoreBusyError("other processes keep writing", where=where)
+    names = [name for name in _KEYS if os.environ.get(name)]
+    used = f"those of {' and '.join(names)}" if names else "none are set"
+    for pattern, kind, what, hint in _ERRORS:
+        if re.search(pattern, text, re.DOTALL):
+            return kind(what.format(used=used), where=where, hint=hint)
     return StoreError(f"LanceDB: {full.partition(chr(10))[0]}", where=where)

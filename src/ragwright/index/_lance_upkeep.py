@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,41 +75,12 @@ def build(
     Returns:
         Lists of the vector index, 0 without one.
     """
-    from lancedb.index import BTree, IvfRq, LabelList
+    from lancedb.index import FTS, BTree, IvfRq, LabelList
 
     indexed = {index.columns[0] for index in chunks.list_indices()}
     names = set(chunks.schema.names)
     new_indexes: dict[str, Any] = {name: LabelList() for name in _LISTS}
-    new_indexes["words"] = _word_index()
-    new_indexes |= {name: BTree() for name in _ORDINARY if name in names - indexed}
-    lists = int(facts.get("vector", {}).get("lists", 0)) if "vector" in indexed else 0
-    if options.approximate and "vector" in names and len(chunks) >= options.approximate_rows:
-        best = lists_of(len(chunks))
-        if best > 2 * lists:
-            lists = best
-            new_indexes["vector"] = IvfRq(distance_type="dot", num_partitions=lists)
-    for name, config in new_indexes.items():
-        lance.retried(lambda n=name, c=config: chunks.create_index(n, config=c), where)  # type: ignore[misc]
-    index_stamps(documents, 0, where)
-    compact([documents, chunks], where)
-    return lists
-
-
-def lists_of(rows: int) -> int:
-    """Lists of a vector index over so many chunks, about their root.
-
-    Lance's default of 8,192 chunks a list gave a recall@100 of at most .946 at 100,000 chunks, all
-    lists visited, since a chunk's code is its difference from the centre of its list; 316 lists
-    gave .993.
-    """
-    return max(1, math.isqrt(rows))
-
-
-def _word_index() -> Any:
-    """Settings of the inverted index: our tokens as they are, split at spaces."""
-    from lancedb.index import FTS
-
-    return FTS(
+    new_indexes["words"] = FTS(  # our tokens as they are, split at spaces
         base_tokenizer="whitespace",
         max_token_length=None,
         lower_case=False,
@@ -119,6 +88,21 @@ def _word_index() -> Any:
         remove_stop_words=False,
         ascii_folding=False,
     )
+    new_indexes |= {name: BTree() for name in _ORDINARY if name in names - indexed}
+    lists = int(facts.get("vector", {}).get("lists", 0)) if "vector" in indexed else 0
+    if options.approximate and "vector" in names and len(chunks) >= options.approximate_rows:
+        # Lance's default of 8,192 chunks a list gave a recall@100 of at most .946 at 100,000
+        # chunks, all lists visited: a code is the difference from the centre of its list.
+        most = math.isqrt(len(chunks))
+        if most > 2 * lists:
+            lists = most
+            new_indexes["vector"] = IvfRq(distance_type="dot", num_partitions=lists)
+    for name, config in new_indexes.items():
+        lance.retried(lambda n=name, c=config: chunks.create_index(n, config=c), where)  # type: ignore[misc]
+    if not any(index.columns == ["stamp"] for index in documents.list_indices()):
+        lance.retried(lambda: documents.create_index("stamp", config=BTree()), where)
+    compact([documents, chunks], where)
+    return lists
 
 
 def sweep_orphans(documents: Any, chunks: Any, where: str, grace: int) -> None:
@@ -129,14 +113,6 @@ def sweep_orphans(documents: Any, chunks: Any, where: str, grace: int) -> None:
     before = time.time_ns() - grace * 10**9
     old = stamps_of(chunks, f"written < {before}")
     lance.delete_rows(chunks, "stamp", np.setdiff1d(old, stamps_of(documents)).tolist(), where)
-
-
-def index_stamps(table: Any, rows: int, where: str) -> None:
-    """Index the stamps of a table that has at least so many rows and no such index."""
-    from lancedb.index import BTree
-
-    if table.count_rows() >= rows and not any(i.columns == ["stamp"] for i in table.list_indices()):
-        lance.retried(lambda: table.create_index("stamp", config=BTree()), where)
 
 
 def compact(tables: Sequence[Any], where: str) -> None:
@@ -167,7 +143,10 @@ def measured(state: Pinned, options: StoreOptions, lists: int) -> dict[str, Any]
 
 
 def _tuned_depths(chunks: Any, target: float, lists: int) -> dict[str, Any]:
-    """Least depth that reaches the target for each number of candidates, on sampled passages."""
+    """The cheapest lists and refinement that reach the target for each number of candidates.
+
+    They are tried on some of the sampled passages, and measured on all that reach it.
+    """
     rows = chunks.count_rows()
     rng = np.random.default_rng(_SEED)
     at = np.sort(rng.choice(rows, min(rows, _SAMPLED), replace=False)).tolist()
@@ -175,55 +154,26 @@ def _tuned_depths(chunks: Any, target: float, lists: int) -> dict[str, Any]:
     queries = rng.permutation(queries)
     sizes = [k for k in _DEPTHS_FOR if k < rows]
     truth = _true_similarities(chunks, queries, max(sizes) + 1)
+    steps = [2**power for power in range(lists.bit_length()) if 2**power < lists] + [lists]
     depths = []
     for k in sizes:
 
         def recall(refine: int, probes: int, count: int = _SAMPLED, k: int = k) -> float:
             return _measured_recall(chunks, queries[:count], truth[:count, : k + 1], probes, refine)
 
-        trial = partial(recall, count=max(8, _TRIED // k))
-        probes, refine, reached = _cheapest_search(trial, target, lists, rows / k)
-        if reached >= target:
-            reached = recall(refine, probes)
-        while reached < target and (probes, refine) != (lists, _REFINES[-1]):
-            if probes < lists:
-                probes = min(lists, probes * 2)
-            else:
-                refine *= 2
-            reached = recall(refine, probes)
+        few, reached = max(8, _TRIED // k), 0.0
+        for _, probes, refine in sorted(
+            (rows / k * probes / lists + _REFINED * refine, probes, refine)
+            for probes in steps
+            for refine in _REFINES
+        ):
+            reached = recall(refine, probes, few)
+            if reached >= target or (probes, refine) == (lists, _REFINES[-1]):
+                reached = recall(refine, probes)
+            if reached >= target:
+                break
         depths.append([k, probes, refine, reached] if reached >= target else [k, 0, 0, reached])
     return {"target": target, "queries": len(queries), "lists": lists, "measured": depths}
-
-
-def _cheapest_search(
-    recall: Callable[[int, int], float], target: float, lists: int, rows: float
-) -> tuple[int, int, float]:
-    """The cheapest lists and refinement that reach the target, else the deepest; and their recall,
-    or the target where it was reached.
-
-    Recall grows with both, so for each refinement the lists are bisected over powers of two.
-
-    Args:
-        recall: Measures a refinement and a number of lists.
-        target: Recall to reach.
-        lists: All lists.
-        rows: Chunks for each candidate.
-    """
-    steps = [2**power for power in range(lists.bit_length()) if 2**power < lists] + [lists]
-    cheapest, least = (lists, _REFINES[-1], 0.0), math.inf
-    for refine in _REFINES:
-        if _REFINED * refine >= least:
-            break
-        reached = recall(refine, lists)
-        if reached < target:
-            if least == math.inf:
-                cheapest = (lists, refine, reached)
-            continue
-        at = bisect_left(steps, target, hi=len(steps) - 1, key=partial(recall, refine))
-        cost = rows * steps[at] / lists + _REFINED * refine
-        if cost < least:
-            cheapest, least = (steps[at], refine, target), cost
-    return cheapest
 
 
 def _true_similarities(chunks: Any, queries: NDArray[np.float32], k: int) -> NDArray[np.float32]:

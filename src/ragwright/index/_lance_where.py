@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..core import Filter, FilterError
@@ -45,16 +46,13 @@ class Conditions:
         self._values = values
         self.live = Where(live, rows)
         self._spelled: dict[str, list[str]] = {}
-        self._names: tuple[str, ...] | None = None
-        self._wheres: dict[str, Where] = {}
         self._counts: dict[str, int] = {}
 
-    def names(self) -> tuple[str, ...]:
+    @cached_property
+    def names(self) -> Sequence[str]:
         """Fields that the chunks have or have had."""
-        if self._names is None:
-            names = lance.select(self._values, ["field"], "value = ''")["field"].to_pylist()
-            self._names = tuple(sorted({lance.from_string(name) for name in names}))
-        return self._names
+        names = lance.select(self._values, ["field"], "value = ''")["field"].to_pylist()
+        return sorted(set(map(lance.from_string, names)))
 
     def count(self, sql: str) -> int:
         """Number of chunks that meet a condition."""
@@ -80,18 +78,13 @@ class Conditions:
         """
         if not filters or not self.live.rows:
             return self.live
-        key = repr(filters)
-        if key not in self._wheres:
-            allowed = self.live
-            for condition in filters:
-                rest = [other for other in filters if other is not condition]
-                allowed = self.within(allowed, condition, rest)
-                if condition.missing is not None and not allowed.rows:
-                    break
-            if len(self._wheres) >= _CACHED:
-                self._wheres = {}
-            self._wheres[key] = allowed
-        return self._wheres[key]
+        allowed = self.live
+        for condition in filters:
+            rest = [other for other in filters if other is not condition]
+            allowed = self.within(allowed, condition, rest)
+            if condition.missing is not None and not allowed.rows:
+                break
+        return allowed
 
     def within(self, before: Where, condition: Filter, rest: Sequence[Filter] = ()) -> Where:
         """Chunks of ``before`` that meet one more condition.
@@ -125,18 +118,18 @@ class Conditions:
         rights = [condition for condition in filters if condition.missing is not None]
         before = lance.both(self.live.sql, *map(self.sql, rights))
         # The field of a right is unknown too: it names groups of others.
-        names = set(self.names()) - {right.field for right in rights}
-        if name not in ALWAYS and not (name in names and self._is_present(name, before)):
-            known = [field for field in sorted(names) if self._is_present(field, before)]
-            raise unknown_field(name, known)
+        names = set(self.names) - {right.field for right in rights}
+        if name not in ALWAYS and not (name in names and self.held_count(name, before)):
+            raise unknown_field(name, [field for field in names if self.held_count(field, before)])
 
-    def _is_present(self, name: str, before: str) -> bool:
-        return self.count(lance.both(before, self.having(name))) > 0
+    def held_count(self, name: str, before: str) -> int:
+        """Number of chunks under a condition that have a field."""
+        return self.count(lance.both(before, self.having(name)))
 
     def having(self, name: str) -> str:
         """SQL for chunks with any value of a field."""
         parts = [f"{lance.OWN_COLUMNS[name]} != ''"] if name in lance.OWN_COLUMNS else []
-        if not parts or name in self.names():
+        if not parts or name in self.names:
             parts.append(_has_facet(facet(name)))
         return " OR ".join(parts)
 
@@ -230,9 +223,6 @@ def _range_sql(column: str, condition: Filter) -> str:
         # What begins with the bound is within it.
         parts.append(f"{column} <= {lance.literal(spelling(condition.high) + _LAST)}")
     return " AND ".join(parts)
-
-
-Counter = Callable[[str], int]
 
 
 def computed(conditions: Sequence[str]) -> Mapping[str, str]:

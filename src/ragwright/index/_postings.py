@@ -7,6 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -16,52 +17,34 @@ from numpy.typing import NDArray
 from ..core import Chunk, StoreError, Term
 from ..models import Analyzer, AnalyzerOptions, TokenSource, is_code
 from ._arrays import Array, Arrays
-from ._store import IndexSpec
 
 AnalyzerFactory: TypeAlias = Callable[[str], TokenSource]
 """Makes the analyzer whose ``spec`` is the given text (:attr:`IndexSpec.analyzer`)."""
 
 Terms: TypeAlias = tuple[NDArray[np.uint64], NDArray[np.uint32]]
 
-_REMEMBERED = 500_000
 _WIDTHS: dict[int, np.dtype[Any]] = {n: np.dtype(f"<u{n}") for n in (1, 2, 4)}
 
 
-class _Numbers(dict[str, bytes]):
-    """Token -> its number, little-endian, cached up to a limit: memory stays bounded.
-
-    As bytes, since joining those is ten times as fast as turning Python's numbers into an array.
-    """
-
-    def __missing__(self, token: str) -> bytes:
-        if len(self) >= _REMEMBERED:
-            self.clear()
-        raw = token.encode("utf-8", "surrogatepass")
-        number = self[token] = blake2b(raw, digest_size=8).digest()
-        return number
-
-
-_numbers = _Numbers()
+@lru_cache(maxsize=200_000)
+def _token_number(token: str) -> bytes:
+    """The number of a token, little-endian: bytes are joined faster than numbers."""
+    return blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def token_numbers(tokens: Iterable[str]) -> NDArray[np.uint64]:
     """64-bit numbers of tokens, in order."""
-    joined = b"".join(map(_numbers.__getitem__, tokens))
-    return np.frombuffer(joined, "<u8").astype(np.uint64)
+    return np.frombuffer(b"".join(map(_token_number, tokens)), "<u8").astype(np.uint64)
 
 
 def pack_terms(tokens: Sequence[str]) -> bytes:
     """Distinct tokens with their counts: bytes per count, then the numbers, then the counts."""
     counts = Counter(tokens)
-    largest = max(counts.values(), default=0)
-    width = 1 if largest < 2**8 else 2 if largest < 2**16 else 4
-    amounts = counts.values()
-    packed = bytes(amounts) if width == 1 else np.array([*amounts], _WIDTHS[width]).tobytes()
-    return b"".join((bytes((width,)), *map(_numbers.__getitem__, counts), packed))
+    return pack_numbers(token_numbers(counts), np.fromiter(counts.values(), np.uint32, len(counts)))
 
 
-def repack_terms(numbers: NDArray[np.int64], counts: NDArray[np.uint32]) -> bytes:
-    """Pack terms as :func:`pack_terms` does, from their numbers (as signed) and counts."""
+def pack_numbers(numbers: NDArray[Any], counts: NDArray[np.uint32]) -> bytes:
+    """Pack terms as :func:`pack_terms` does, from their numbers and counts."""
     largest = int(counts.max(initial=0))
     width = 1 if largest < 2**8 else 2 if largest < 2**16 else 4
     return bytes((width,)) + numbers.tobytes() + counts.astype(_WIDTHS[width]).tobytes()
@@ -135,24 +118,6 @@ def default_analyzer(spec: str) -> TokenSource:
             hint="ingest again, or open the store with the factory of that analyzer",
         )
     return analyzer
-
-
-class Analyzers:
-    """Analyzers of pairs, each made once.
-
-    Args:
-        factory: Makes an analyzer from its spec; the built-in ones if None.
-    """
-
-    def __init__(self, factory: AnalyzerFactory | None) -> None:
-        self._factory = factory or default_analyzer
-        self._analyzers: dict[str, TokenSource] = {}
-
-    def of(self, pair: IndexSpec) -> TokenSource:
-        """The analyzer of a pair."""
-        if pair.analyzer not in self._analyzers:
-            self._analyzers[pair.analyzer] = self._factory(pair.analyzer)
-        return self._analyzers[pair.analyzer]
 
 
 Impacts = NDArray[np.float32]

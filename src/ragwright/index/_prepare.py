@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 
 from ..core import (
+    Chunk,
     Document,
     DuplicateIdError,
+    Head,
     Page,
     Section,
     Span,
     StoreError,
     counted,
+    text_hash,
 )
 from ..models import TokenSource
-from ._heads import chunk_key, pack_standing
 from ._postings import ChunkTokens, pack_terms
 from ._store import IndexedDocument, IndexSpec, Matrix, as_metadata
 
@@ -52,6 +54,39 @@ class ReadyDocument:
     document: Document
     hash: str
     chunks: tuple[ReadyChunk, ...]
+
+
+def chunk_key(chunk: Chunk, title: str = "") -> str:
+    """Hash of the text that is embedded for a chunk; the key of its vector."""
+    return text_hash(embedded_text(chunk, title))
+
+
+def embedded_text(chunk: Chunk, title: str = "") -> str:
+    """The text of a chunk that is embedded: its head, then its text.
+
+    A title or heading with which the text begins anyway is left out. Without a head of its own, a
+    chunk stands under its document's title.
+    """
+    above = (chunk.head or Head(title.strip())).above(chunk.text)
+    return f"{above}\n{chunk.text}" if above else chunk.text
+
+
+def pack_standing(chunk: Chunk) -> str:
+    """Headings and head of a chunk as JSON, as the column ``headings`` keeps them."""
+    if chunk.head is None:
+        return json.dumps(chunk.headings) if chunk.headings else "[]"
+    return json.dumps([chunk.headings, chunk.head.packed()])
+
+
+def unpack_standing(stored: str) -> tuple[tuple[str, ...], Head | None]:
+    """Headings and head that :func:`pack_standing` wrote."""
+    if stored == "[]":
+        return (), None
+    values = json.loads(stored)
+    if values and isinstance(values[0], list):
+        headings, head = values
+        return tuple(headings), Head.unpacked(head)
+    return tuple(values), None
 
 
 def check_batch(batch: Sequence[IndexedDocument]) -> None:

@@ -1,4 +1,9 @@
-"""Ranks: the best rows by score, and the ladder of relaxed filters.
+"""Ranks: the best rows by score, and the ladder of relaxed filters, climbed in one pass.
+
+The naive algorithm sends a query for each of the 2^n combinations of n soft filters and stops
+when it has enough. A chunk is first found by the combination of exactly those filters that it
+meets, so the position lists alone give every chunk its set of conditions. Sets of equal weight are
+one level; only the chunks of the levels that k needs are scored exactly.
 
 A relaxation level (``rung``) is a set of soft filters, as a number whose bit i means
 ``relax.soft[i]``; a ``ladder`` lists the levels of a search.
@@ -7,17 +12,19 @@ A relaxation level (``rung``) is a set of soft filters, as a number whose bit i 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Filter, FilterError, Relaxation, RelaxationLevel
+from ..flow import SearchReply
 from ._fields import Rows, spelling
+from ._filters import Mask
+from ._segment import Segment
 
 Scores = NDArray[np.float64]
 Bits = NDArray[np.int64]
@@ -111,9 +118,6 @@ MOST_FILTERS = 62
 
 _MOST_COMBINATIONS = 512
 
-Totals = NDArray[Any]
-"""Whole numbers: int64, or Python's own (``object``) if 62 bits are too few."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
@@ -152,59 +156,33 @@ class Ladder:
             first, weight, bits = by_key.get(key, (soft.condition, 0.0, 0))
             by_key[key] = first, max(weight, float(soft.weight)), bits | 1 << number
         rows = tuple(by_key.values())
-        weights, unit = _whole_weights(tuple(weight for _, weight, _ in rows))
+        exact = [Fraction(repr(weight)) for _, weight, _ in rows]
+        unit = Fraction(1, math.lcm(*(weight.denominator for weight in exact)))
+        weights = tuple(int(weight / unit) for weight in exact)
         try:
             float(sum(weights) * unit)
         except OverflowError:
             raise FilterError("the weights of the soft filters sum to infinity") from None
         return cls(tuple(r[0] for r in rows), weights, unit, tuple(r[2] for r in rows))
 
-    def totals(self, steps: Bits) -> Totals:
-        """Weight of each set of conditions, exact, in units of ``unit``.
+    def _met(self, steps: Bits) -> NDArray[np.int64]:
+        """Per step and condition 1 where its bit is set, else 0."""
+        return np.asarray((steps[:, None] >> np.arange(len(self.bits))) & 1, np.int64)
+
+    def totals(self, steps: Bits) -> NDArray[np.object_]:
+        """Weight of each set of conditions, exact, in units of ``unit``, as Python's integers.
 
         Bit i of a step means ``conditions[i]``.
         """
-        return summed(self.weights, steps)
-
-    def asked(self, step: int) -> int:
-        """The level, in bits of the request, of a set of conditions."""
-        (rung,) = self.all_asked(np.array([step], np.int64))
-        return rung
+        return np.asarray(self._met(steps).astype(object) @ np.array(self.weights, object))
 
     def all_asked(self, steps: Bits) -> list[int]:
-        """The levels of many sets of conditions."""
-        if all(bits == 1 << place for place, bits in enumerate(self.bits)):
-            return list(map(int, steps))
-        levels = np.zeros(len(steps), np.int64)
-        for place, bits in enumerate(self.bits):
-            levels[(steps >> place & 1) == 1] |= bits
-        return list(map(int, levels))
+        """The levels, in bits of the request, of sets of conditions."""
+        return list(map(int, self._met(steps) @ np.array(self.bits, np.int64)))
 
     def step(self, rung: int) -> int:
-        """The set of conditions of a level; the inverse of :meth:`asked`."""
+        """The set of conditions of a level; the inverse of :meth:`all_asked`."""
         return sum(1 << place for place, bits in enumerate(self.bits) if rung & bits)
-
-
-def summed(weights: Sequence[int], steps: Bits) -> Totals:
-    """Sum of the weights whose bit is set, per step."""
-    if sum(weights) < 1 << 62:
-        places = np.arange(len(weights), dtype=np.int64)
-        met = (steps[:, None] >> places) & 1
-        return np.asarray(met @ np.array(weights, np.int64))
-    totals = np.zeros(len(steps), object)
-    for place, weight in enumerate(weights):
-        totals[(steps >> place & 1) == 1] += weight
-    return totals
-
-
-@lru_cache(maxsize=256)
-def _whole_weights(weights: tuple[float, ...]) -> tuple[tuple[int, ...], Fraction]:
-    """Weights as multiples of their greatest common unit."""
-    exact = [Fraction(repr(weight)) for weight in weights]
-    scale = math.lcm(*(weight.denominator for weight in exact))
-    multiples = [int(weight * scale) for weight in exact]
-    common = math.gcd(*multiples) or 1
-    return tuple(weight // common for weight in multiples), Fraction(common, scale)
 
 
 def condition_key(condition: Filter) -> object:
@@ -298,3 +276,115 @@ def rung_rates(
                 empty[fields] = empty.get(fields, 0) + 1
     order = sorted(searched, key=lambda fields: (-len(fields), fields))
     return tuple(RungRate(fields, searched[fields], empty.get(fields, 0)) for fields in order)
+
+
+def relaxed_reply(
+    chunks: ScoredChunks, counts: Mapping[int, int], ladder: Ladder, k: int
+) -> SearchReply:
+    """The reply: candidates in order, their rungs, and the ladder down to the last candidate.
+
+    Args:
+        chunks: All chunks that may be among the k best.
+        counts: The number of chunks on each level down to the last one that is needed.
+        ladder: The conditions.
+        k: Most candidates; 0 returns only the ladder.
+    """
+    steps = list(counts)
+    weights = dict(zip(steps, ladder.totals(np.array(steps, np.int64)).tolist(), strict=True))
+    order = sorted(
+        range(len(chunks.ids)),
+        key=lambda at: (-weights[int(chunks.steps[at])], -chunks.scores[at], chunks.ids[at]),
+    )[: max(0, k)]
+    if 0 < k == len(order):
+        lowest = weights[int(chunks.steps[order[-1]])]
+        steps = [step for step in steps if weights[step] >= lowest]
+    # Of equal weight: first those with more conditions, then those with earlier filters.
+    steps.sort(key=lambda step: (-weights[step], -step.bit_count(), step))
+    level_of = dict(zip(steps, ladder.all_asked(np.array(steps, np.int64)), strict=True))
+    return SearchReply(
+        tuple((chunks.ids[at], float(chunks.scores[at])) for at in order),
+        rungs=tuple(level_of[int(chunks.steps[at])] for at in order),
+        ladder=tuple((level_of[step], counts[step]) for step in steps),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RowScores:
+    """The scores of one segment's rows.
+
+    Attributes:
+        near: Score of every row, within ``slack`` of the exact one.
+        exact: Exact scores of some rows.
+        slack: Most that a near score and the rounding to 6 digits may differ, together.
+        above: Rounded scores must be greater than this.
+    """
+
+    near: NDArray[Any]
+    exact: Callable[[Rows], Scores]
+    slack: float = ROUNDING
+    above: float = -np.inf
+
+    def over(self, rows: Rows, threshold: float | None) -> Rows:
+        """The rows whose rounded score is above ``above`` and reaches the threshold."""
+        least = -np.inf if threshold is None else threshold
+        bar = max(least, self.above)
+        near = self.near[rows].astype(np.float64)
+        over = near > bar + self.slack
+        doubtful = np.flatnonzero(~over & (near >= bar - self.slack))
+        scores = round_scores(self.exact(rows[doubtful]))
+        over[doubtful] = (scores >= least) & (scores > self.above)
+        return rows[over]
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxedPart:
+    """One segment: rows that the hard filters leave, the rows that meet each condition of the
+    ladder, and the scores.
+    """
+
+    segment: Segment
+    mask: Mask
+    positions: Sequence[Rows]
+    scores: RowScores
+
+    def rows_and_steps(self, relax: Relaxation) -> tuple[Rows, Bits]:
+        """The rows that count, and the conditions that each meets (bit i: condition i)."""
+        steps = np.zeros(self.segment.rows, np.int64)
+        for place, matching in enumerate(self.positions):
+            steps[matching] |= 1 << place
+        allowed = self.mask & (steps != 0) if self.positions and not relax.unfiltered else self.mask
+        rows = self.scores.over(np.flatnonzero(allowed), relax.threshold)
+        return rows, steps[rows]
+
+
+def climb(parts: Sequence[RelaxedPart], ladder: Ladder, k: int, relax: Relaxation) -> SearchReply:
+    """The k best chunks by weight of the conditions met, then score, then id; and the ladder.
+
+    Args:
+        parts: The segments.
+        ladder: The conditions.
+        k: Most to return; 0 counts every level.
+        relax: Threshold, and whether chunks that meet no condition count.
+    """
+    found = [part.rows_and_steps(relax) for part in parts]
+    sets, counts = np.unique(np.concatenate([steps for _, steps in found]), return_counts=True)
+    if not len(sets):
+        return SearchReply(())
+    weights, level_of_set = np.unique(-ladder.totals(sets), return_inverse=True)
+    totals = np.zeros(len(weights), np.int64)
+    np.add.at(totals, level_of_set, counts)
+    reached = np.cumsum(totals)
+    last = min(int(np.searchsorted(reached, k)), len(reached) - 1)
+    room = k - int(reached[last] - totals[last])
+    chunks = []
+    for part, (rows, steps) in zip(parts, found, strict=True):
+        levels = level_of_set[np.searchsorted(sets, steps)]
+        border = np.flatnonzero(levels == last)
+        if len(border) > room > 0:
+            border = border[highest(part.scores.near[rows[border]], room, part.scores.slack)]
+        at = np.concatenate([np.flatnonzero(levels < last), border]) if k > 0 else border[:0]
+        scores = round_scores(part.scores.exact(rows[at]))
+        chunks.append(ScoredChunks(part.segment.ids_of(rows[at]), scores, steps[at]))
+    return relaxed_reply(
+        join_chunks(chunks), dict(zip(sets.tolist(), counts.tolist(), strict=True)), ladder, k
+    )

@@ -12,15 +12,14 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Head, Hit, MetaValue
+from ..core import Head, Hit
 from ._arrays import Array, Arrays, Blob, Packer, unpack
-from ._fields import FieldIndex, FieldsBuilder, open_fields
+from ._fields import FieldIndex, FieldsBuilder, chunk_fields, open_fields
 from ._postings import Postings, PostingsBuilder, unpack_terms
 from ._store import StoredDocument, as_metadata, shown_metadata
 
@@ -75,12 +74,13 @@ class _Builder:
     def add(self, document: StoredDocument) -> None:
         """A document with its chunks."""
         packs, columns = self._packs, self._columns
-        _add_fields(self._fields, document, self.rows)
         packs["heads"].add(_head_json(document))
         packs["names"].add(_raw_bytes(document.id))
         self._stamps.append(document.stamp)
         self._sizes.append(len(document.chunks))
         for chunk in document.chunks:
+            fields = chunk_fields(document, chunk.metadata, chunk.headings, chunk.page)
+            self._fields.add(self.rows, fields)
             packs["ids"].add(_raw_bytes(chunk.id))
             packs["texts"].add(_raw_bytes(document.text[chunk.start : chunk.end]))
             extra: list[object] = [chunk.headings, dict(chunk.metadata), chunk.pages]
@@ -145,38 +145,6 @@ def _head_json(document: StoredDocument) -> bytes:
     """The parts of a document that hits show, as JSON."""
     metadata = shown_metadata(document)
     return json.dumps([document.id, document.source, document.title, metadata]).encode()
-
-
-def _add_fields(fields: FieldsBuilder, document: StoredDocument, first: int) -> None:
-    """Fields of a document's rows; a chunk's own value replaces its document's."""
-    document_fields: dict[str, MetaValue | None] = {
-        name: getattr(document, name) for name in ("source", "title", "language", "created")
-    }
-    document_fields |= {"document_id": document.id, "modified": document.modified}
-    shared = {**document.metadata, **{name: v for name, v in document_fields.items() if v != ""}}
-    if not any(chunk.metadata for chunk in document.chunks):
-        fields.add(shared, first, first + len(document.chunks))
-        shared = {}
-    for row, chunk in enumerate(document.chunks, first):
-        if shared:
-            built_in = {name: v for name, v in document_fields.items() if v != ""}
-            fields.add({**shared, **chunk.metadata, **built_in}, row, row + 1)
-        if chunk.page is not None:
-            fields.add({"page": chunk.page}, row, row + 1)
-    if "section" not in document.metadata:
-        _add_sections(fields, document, first)
-
-
-def _add_sections(fields: FieldsBuilder, document: StoredDocument, first: int) -> None:
-    """The headings above each chunk as the field ``section``; a field of that name replaces it."""
-    row = first
-    for (has_own, headings), run in groupby(
-        document.chunks, key=lambda chunk: ("section" in chunk.metadata, chunk.headings)
-    ):
-        end = row + sum(1 for _ in run)
-        if not has_own:
-            fields.add({"section": tuple(headings)}, row, end)
-        row = end
 
 
 class Segment:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,10 @@ from ..core import (
 )
 from . import _sqlite_rows as rows
 from ._catalog import Catalog
-from ._connections import Connections
+from ._connections import StoreFile
 from ._lance import LanceStore
 from ._options import StoreOptions
-from ._postings import AnalyzerFactory, Analyzers
+from ._postings import AnalyzerFactory, default_analyzer
 from ._prepare import (
     COLUMNS,
     as_bytes,
@@ -41,6 +42,7 @@ from ._store import (
     View,
     WriteCounts,
     snapshot_gone,
+    snapshot_name,
 )
 from ._view import SegmentView
 
@@ -70,10 +72,10 @@ class SqliteStore(Store):
     ) -> None:
         self._options = options or StoreOptions()
         self._path = Path(path)
-        self._analyzers = Analyzers(analyzers)
+        self._analyzer = cache(analyzers or default_analyzer)
         folder = Path(views) if views else self._path.parent / "cache" / "views"
         _refuse_emptied(self._path, folder)
-        self._connections = Connections(self._path, self._options)
+        self._connections = StoreFile(self._path, self._options)
         with self._connections.reading() as db:
             store_id = db.execute("SELECT value FROM facts WHERE name = 'store'").fetchone()[0]
         self._catalog = Catalog(folder, store_id, self._options)
@@ -87,21 +89,6 @@ class SqliteStore(Store):
                 (pair.key,),
             )
             return {as_text(name): hash_ for name, hash_ in cursor}
-
-    def known_documents(self, pair: IndexSpec, document_ids: Collection[str]) -> frozenset[str]:
-        """Return which of these ids are stored under the pair; reads no others."""
-        with self._connections.reading() as db:
-            return frozenset(rows.entries(db, pair, list(document_ids)))
-
-    def holds(self, pair: IndexSpec) -> bool:
-        """True where the pair holds at least one document."""
-        with self._connections.reading() as db:
-            cursor = db.execute(
-                "SELECT EXISTS (SELECT 1 FROM entries "
-                "WHERE pair = (SELECT id FROM pairs WHERE key = ?))",
-                (pair.key,),
-            )
-            return bool(cursor.fetchone()[0])
 
     def sources(self, pair: IndexSpec) -> Mapping[str, str]:
         """Map each document id to the root it was ingested from, for pruning."""
@@ -130,7 +117,7 @@ class SqliteStore(Store):
         analysis happens before the write transaction begins.
         """
         check_batch(batch)
-        analyzer = self._analyzers.of(pair)
+        analyzer = self._analyzer(pair.analyzer)
         hashes = [item.content_hash() for item in batch]
         names = [item.document.id for item in batch]
         with self._connections.reading() as db:
@@ -219,12 +206,12 @@ class SqliteStore(Store):
         answers, on any machine.
         """
         with self._connections.reading() as db:
-            return self._catalog.snapshot(pair, _documents_digest(db, pair))
+            return self._snapshot_name(db, pair)
 
     def view(self, pair: IndexSpec, snapshot: str | None = None) -> View:
         """A view of the present state, or of the named one while it is still open or saved."""
         with self._connections.reading() as db:
-            current = self._catalog.snapshot(pair, _documents_digest(db, pair))
+            current = self._snapshot_name(db, pair)
             name = snapshot or current
             state = self._catalog.saved(pair, name)
             if state is None:
@@ -234,7 +221,7 @@ class SqliteStore(Store):
                 state = self._catalog.build(
                     pair, name, live, lambda stamps: rows.documents_with_chunks(db, pair, stamps)
                 )
-        return SegmentView(name, pair, state, self._analyzers.of(pair))
+        return SegmentView(name, pair, state, self._analyzer(pair.analyzer))
 
     def renewed(self, pair: IndexSpec, snapshot: str) -> View:
         """The named state's view, built from the rows even if one is open or saved."""
@@ -246,9 +233,9 @@ class SqliteStore(Store):
         """The stored rows of the present state, within one read transaction."""
         with self._connections.reading() as db:
             yield StoredState(
-                self._catalog.snapshot(pair, _documents_digest(db, pair)),
+                self._snapshot_name(db, pair),
                 lambda: rows.documents_with_chunks(db, pair, rows.stamps(db, pair)),
-                self._analyzers.of(pair),
+                self._analyzer(pair.analyzer),
                 self._options.k1,
                 self._options.b,
                 pair.dimensions,
@@ -282,6 +269,10 @@ class SqliteStore(Store):
         with self._connections.reading() as db:
             return list(self._stored_pairs(db))
 
+    def _snapshot_name(self, db: sqlite3.Connection, pair: IndexSpec) -> str:
+        row = db.execute("SELECT digest FROM pairs WHERE key = ?", (pair.key,)).fetchone()
+        return snapshot_name(pair, row[0] if row else total_digest(()), self._options)
+
     @staticmethod
     def _stored_pairs(db: sqlite3.Connection) -> Iterable[IndexSpec]:
         stored = db.execute(
@@ -307,12 +298,6 @@ def _refuse_emptied(path: Path, views: Path) -> None:
             hint="restore it from a backup, or delete it and run: ragwright ingest (documents, "
             "chunks and vectors are made again)",
         )
-
-
-def _documents_digest(db: sqlite3.Connection, pair: IndexSpec) -> str:
-    """Digest of the pair's documents."""
-    row = db.execute("SELECT digest FROM pairs WHERE key = ?", (pair.key,)).fetchone()
-    return str(row[0]) if row else total_digest(())
 
 
 def open_store(

@@ -8,22 +8,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from itertools import count, islice
-from typing import Any, TypeAlias
+from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Document
-from ._heads import unpack_standing
 from ._prepare import (
     DIGEST_MODULUS,
+    ReadyChunk,
     ReadyDocument,
     as_text,
     as_value,
     entry_digest,
     structure_of,
     total_digest,
+    unpack_standing,
 )
 from ._store import (
     IndexSpec,
@@ -33,8 +34,6 @@ from ._store import (
     as_metadata,
     pages_from,
 )
-
-Value: TypeAlias = str | bytes
 
 _BLOCK = 400
 """Values bound to one statement."""
@@ -235,7 +234,6 @@ class Writer:
         )
         self._embedder = embedder_id(db, pair.embedder) if pair.dimensions else 0
         self._orphans: set[int] = set()
-        self._waiting: list[tuple[ReadyDocument, str]] = []
         self._counts: Counter[str] = Counter()
 
     def keep(self, entry: Entry, root: str) -> None:
@@ -247,10 +245,15 @@ class Writer:
         self._counts["unchanged"] += 1
 
     def put(self, item: ReadyDocument, old: Entry | None, root: str) -> None:
-        """Queue a new document, or a changed one that replaces the old."""
+        """Write a new document, or a changed one that replaces the old."""
         if old is not None:
             self._delete_entry(old)
-        self._waiting.append((item, root))
+        name = as_value(item.document.id)
+        cursor = self._db.execute(
+            "INSERT INTO entries (pair, document, name, root) VALUES (?, ?, ?, ?)",
+            (self._pair, self._put_document(item), name, as_value(root)),
+        )
+        self._put_chunks(int(cursor.lastrowid or 0), item.chunks)
         self._digest += entry_digest(item.document.id, item.hash, item.document.source)
         self._counts["added" if old is None else "changed"] += 1
 
@@ -260,12 +263,7 @@ class Writer:
         self._counts["removed"] += 1
 
     def finish(self) -> WriteCounts:
-        """Write the queued documents, table by table, and the digest; returns the counts.
-
-        Vectors that no chunk has any more become spare.
-        """
-        if self._waiting:
-            self._put_chunks(self._put_entries(self._put_documents()))
+        """Write the digest and return the counts; vectors that no chunk has any more are spare."""
         self._db.executemany(
             "INSERT OR REPLACE INTO spare_vectors SELECT ?1, strftime('%s', 'now') "
             "WHERE NOT EXISTS (SELECT 1 FROM chunks WHERE vector = ?1)",
@@ -277,65 +275,36 @@ class Writer:
         )
         return WriteCounts(**self._counts)
 
-    def _put_documents(self) -> list[int]:
-        """Numbers of the documents' rows, which another pair may have written already."""
-        stored: dict[tuple[Value, str, Value], int] = {}
-        for block in _value_blocks(as_value(item.document.id) for item, _ in self._waiting):
-            cursor = self._db.execute(
-                "SELECT name, hash, source, id FROM documents "  # noqa: S608
-                f"WHERE name IN ({_placeholders(block)})",
-                block,
-            )
-            stored.update((tuple(key), number) for *key, number in cursor)
-        following = count(self._highest_number("documents") + 1)
-        numbers: list[int] = []
-        missing: list[tuple[int, ReadyDocument]] = []
-        for item, _ in self._waiting:
-            document = item.document
-            number = stored.get((as_value(document.id), item.hash, as_value(document.source)))
-            if number is None:
-                number = next(following)
-                missing.append((number, item))
-            numbers.append(number)
-        self._db.executemany(
-            "INSERT INTO documents (id, name, hash, source, title, language, created, modified, "
-            "media_type, structure, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (_document_row(number, item) for number, item in missing),
-        )
-        return numbers
-
-    def _put_entries(self, documents: Iterable[int]) -> list[int]:
-        """Stamps of new entries for these documents."""
-        first = self._highest_number("entries") + 1
-        stamps = list(range(first, first + len(self._waiting)))
-        self._db.executemany(
-            "INSERT INTO entries (id, pair, document, name, root) VALUES (?, ?, ?, ?, ?)",
+    def _put_document(self, item: ReadyDocument) -> int:
+        """Number of the document's row, which another pair may have written already."""
+        document = item.document
+        content = (as_value(document.id), item.hash, as_value(document.source))
+        query = "SELECT id FROM documents WHERE name = ? AND hash = ? AND source = ?"
+        stored = self._db.execute(query, content).fetchone()
+        if stored is not None:
+            return int(stored[0])
+        cursor = self._db.execute(
+            "INSERT INTO documents (name, hash, source, title, language, created, modified, "
+            "media_type, structure, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                (stamp, self._pair, number, as_value(item.document.id), as_value(root))
-                for stamp, number, (item, root) in zip(
-                    stamps, documents, self._waiting, strict=True
-                )
+                *content,
+                as_value(document.title),
+                document.language,
+                document.created,
+                document.modified,
+                document.media_type,
+                structure_of(document),
+                json.dumps(dict(document.metadata)),
+                as_value(document.text),
             ),
         )
-        return stamps
+        return int(cursor.lastrowid or 0)
 
-    def _highest_number(self, table: str) -> int:
-        """The highest number that a row of a table ever had, from which SQLite continues."""
-        row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
-        return next(row, (0,))[0]
-
-    def _put_chunks(self, stamps: Sequence[int]) -> None:
-        chunks = [
-            (s, c) for s, (item, _) in zip(stamps, self._waiting, strict=True) for c in item.chunks
-        ]
+    def _put_chunks(self, stamp: int, chunks: Sequence[ReadyChunk]) -> None:
         self._counts["chunks_added"] += len(chunks)
         self._db.executemany(
             "INSERT OR IGNORE INTO vectors (embedder, hash, data) VALUES (?, ?, ?)",
-            (
-                (self._embedder, c.vector_key, c.vector)
-                for _, c in chunks
-                if c.vector_key is not None
-            ),
+            ((self._embedder, c.vector_key, c.vector) for c in chunks if c.vector_key is not None),
         )
         self._db.executemany(
             'INSERT INTO chunks (entry, ordinal, name, start, "end", page, pages, headings, '
@@ -357,7 +326,7 @@ class Writer:
                     self._embedder,
                     c.vector_key,
                 )
-                for stamp, c in chunks
+                for c in chunks
             ),
         )
 
@@ -377,21 +346,3 @@ class Writer:
         )
         self._digest -= entry_digest(entry.name, entry.hash, entry.source)
         self._counts["chunks_removed"] += removed
-
-
-def _document_row(number: int, item: ReadyDocument) -> tuple[int | Value, ...]:
-    document = item.document
-    return (
-        number,
-        as_value(document.id),
-        item.hash,
-        as_value(document.source),
-        as_value(document.title),
-        document.language,
-        document.created,
-        document.modified,
-        document.media_type,
-        structure_of(document),
-        json.dumps(dict(document.metadata)),
-        as_value(document.text),
-    )

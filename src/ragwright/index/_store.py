@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -348,10 +348,6 @@ class View(ABC):
         metadata of the document or the chunk replaces them).
         """
 
-    def has_field(self, name: str) -> bool:
-        """True if a chunk has a metadata field."""
-        return name in self.fields()
-
     @abstractmethod
     def statistics(self) -> ViewStatistics:
         """Size of the view."""
@@ -371,13 +367,9 @@ class Store(ABC):
     def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
         """Map each document id under the pair to its stored content hash."""
 
-    @abstractmethod
-    def known_documents(self, pair: IndexSpec, document_ids: Collection[str]) -> frozenset[str]:
-        """Return which of these ids are stored under the pair; reads no others."""
-
-    @abstractmethod
     def holds(self, pair: IndexSpec) -> bool:
         """True where the pair holds at least one document; cheap at any size."""
+        return any(stored.key == pair.key for stored in self.pairs())
 
     @abstractmethod
     def sources(self, pair: IndexSpec) -> Mapping[str, str]:

@@ -31,14 +31,16 @@ from ._postings import Impacts, Ranked, bm25
 from ._rank import (
     ROUNDING,
     Ladder,
+    RelaxedPart,
+    RowScores,
     ScoredChunks,
     Scores,
+    climb,
     highest,
     join_chunks,
     products,
     round_scores,
 )
-from ._relaxed import RelaxedPart, RowScores, climb
 from ._segment import Segment, id_number
 from ._store import IndexSpec, Matrix, View, ViewStatistics
 

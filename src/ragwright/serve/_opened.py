@@ -67,7 +67,7 @@ class OpenConfiguration:
         """
         project = self.bench.project
         target = project.target()
-        grouped, _ = project.views.answer(target.snapshot, lambda view: view.has_field(GROUPS))
+        grouped, _ = project.views.answer(target.snapshot, lambda view: GROUPS in view.fields())
         # Requests read both from another thread, see `asking`: the right is never late.
         self.grouped = self.grouped or grouped
         self.target, self.fault = target, None
