@@ -84,6 +84,7 @@ class TextBuilder:
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._length = 0
+        self._list_end = 0
         self._pages: list[tuple[str, int]] = []
         self._waiting: list[str] = []
         self._missed: Counter[tuple[str, str, str]] = Counter()
@@ -112,6 +113,13 @@ class TextBuilder:
         span = self.add(f"{'#' * min(level, 6)} {title}" if mark and title else title)
         if span is not None:
             self._headings.append((title, level, span.start))
+
+    def item(self, text: str, mark: str, depth: int) -> None:
+        """Append an item of a list, directly below the item before it; depth from 0."""
+        tight = self._length and self._length == self._list_end
+        line = f"{'    ' * depth}{mark} {text}" if mark else f"{'    ' * depth}{text}"
+        if self.add(line, "\n" if tight else "\n\n") is not None:
+            self._list_end = self._length
 
     def markdown(self, text: str, shift: int = 0) -> None:
         """Append Markdown; its headings become sections, ``shift`` levels deeper."""

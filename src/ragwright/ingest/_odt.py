@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree
 
-from ..core import EncryptedSourceError, MalformedSourceError
+from ..core import EncryptedSourceError
 from ._archive import Archive, safe_tree
 from ._extract import IMAGES_LEFT_OUT, Extract, TextBuilder
 from ._grid import Grid
@@ -24,6 +24,7 @@ _SKIPPED = frozenset(
     {f"{_TEXT}tracked-changes", f"{_OFFICE}annotation", f"{_OFFICE}annotation-end",
      f"{_OFFICE}forms", f"{_TEXT}sequence-decls", f"{_TEXT}variable-decls"}
 )  # fmt: skip
+_PARAGRAPHS = (f"{_TEXT}h", f"{_TEXT}p")
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 _NOTE = f"{_OFFICE}annotation"
 _CLASS = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}class"
@@ -39,21 +40,16 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
         MalformedSourceError: Truncated or damaged.
     """
     archive, root = _content(data, where, options)
-    styles = safe_tree(archive.read("styles.xml"), where) if "styles.xml" in archive else None
-    kinds = ("text", "presentation")
-    bodies = ((kind, root.find(f"{_OFFICE}body/{_OFFICE}{kind}")) for kind in kinds)
-    kind, body = next(((k, found) for k, found in bodies if found is not None), ("", None))
-    if body is None:
-        raise MalformedSourceError(
-            "the document has no text body", where=where, hint="save it again"
-        )
+    roots = [root]
+    if "styles.xml" in archive:
+        roots.append(safe_tree(archive.read("styles.xml"), where))
+    body = root.find(f"{_OFFICE}body")
     builder = TextBuilder()
     _count_left_out(root, builder)
-    walk = _Walk(builder, _titles(root, styles), _ordered(root, styles))
-    walk.blocks(body)
+    _Walk(builder, roots).blocks(body if body is not None else ())
     meta = _meta(archive, where)
     return builder.extract(
-        f"application/vnd.oasis.opendocument.{kind}",
+        f"application/vnd.oasis.opendocument.{'presentation' if builder.pages() else 'text'}",
         title=meta.pop("title", ""),
         language=meta.pop("language", "")[:2].lower(),
         dates=(meta.pop("created", ""), meta.pop("modified", "")),
@@ -70,7 +66,7 @@ def ods_sheets(
     """
     _, root = _content(data, where, options)
     _count_left_out(root, builder)
-    walk = _Walk(builder, {}, set())
+    walk = _Walk(builder, [])
     for table in root.iterfind(f"{_OFFICE}body/{_OFFICE}spreadsheet/{_TABLE}table"):
         yield table.get(f"{_TABLE}name") or "", walk.grid(table)
 
@@ -95,65 +91,57 @@ def _content(data: bytes, where: str, options: SourceOptions) -> tuple[Archive, 
 
 
 class _Walk:
-    def __init__(self, builder: TextBuilder, titles: dict[str, int], ordered: set[str]) -> None:
+    def __init__(self, builder: TextBuilder, roots: list[Element]) -> None:
         self._builder = builder
-        self._titles = titles
-        self._ordered = ordered
-        self._in_list = False
+        self._titles = _titles(roots)
+        self._ordered = {
+            f"{style.get(f'{_STYLE}name')}/{level.get(f'{_TEXT}level')}"
+            for root in roots
+            for style in root.iter(f"{_TEXT}list-style")
+            for level in style.iter(f"{_TEXT}list-level-style-number")
+            if level.get(f"{_STYLE}num-format")
+        }
+        """``style/level`` of the list levels that are numbered."""
 
-    def blocks(self, parent: Element) -> None:
+    def blocks(self, parent: Iterable[Element]) -> None:
         for child in parent:
-            if child.tag == f"{_TEXT}h":
-                level = int(child.get(f"{_TEXT}outline-level") or 1)
-                self._builder.heading(inline(child), level)
-            elif child.tag == f"{_TEXT}p":
-                self._paragraph(child)
+            if child.tag in _PARAGRAPHS:
+                level = self._titles.get(child.get(f"{_TEXT}style-name") or "", 0)
+                if child.tag == _PARAGRAPHS[0]:
+                    level = int(child.get(f"{_TEXT}outline-level") or 1)
+                text = inline(child).strip()
+                self._builder.heading(text, level) if level else self._builder.add(text)
+                for frame in child.iter(f"{_DRAW}text-box"):
+                    self.blocks(frame)
             elif child.tag == f"{_TEXT}list":
-                for line in self.items(child, 0, ""):
-                    self._builder.add(line, "\n" if self._in_list else "\n\n")
-                    self._in_list = True
+                for text, mark, depth in self.items(child, 0, ""):
+                    self._builder.item(text, mark, depth)
             elif child.tag == f"{_TABLE}table":
                 self._builder.table(self.grid(child))
+            elif child.get(_CLASS) == "title":
+                lines = (inline(p) for p in child.iter(f"{_TEXT}p"))
+                self._builder.heading(" ".join(lines), 1)
             elif child.tag not in _SKIPPED:
                 if child.tag == f"{_DRAW}page":
                     self._builder.page(child.get(f"{_DRAW}name") or "")
-                if child.get(_CLASS) == "title":
-                    lines = (inline(p) for p in child.iter(f"{_TEXT}p"))
-                    self._builder.heading(" ".join(lines), 1)
-                else:
-                    self.blocks(child)
-                continue
-            self._in_list = False
+                self.blocks(child)
 
-    def _paragraph(self, paragraph: Element) -> None:
-        level = self._titles.get(paragraph.get(f"{_TEXT}style-name") or "", 0)
-        if level:
-            self._builder.heading(inline(paragraph), level)
-        else:
-            self._builder.add(inline(paragraph).strip())
-        for frame in frames(paragraph):
-            self.blocks(frame)
-
-    def items(self, parent: Element, depth: int, style: str) -> Iterator[str]:
-        """Yield the lines of a list; nested ones are indented, numbered ones have numbers."""
+    def items(self, parent: Element, depth: int, style: str) -> Iterator[tuple[str, str, int]]:
+        """Yield text, mark and depth of the items of a list; further paragraphs have no mark."""
         style = parent.get(f"{_TEXT}style-name") or style
         number = 0
         for item in parent:
-            if item.tag not in (f"{_TEXT}list-item", f"{_TEXT}list-header"):
-                continue
-            marked = False
+            mark = ""
             for child in item:
                 if child.tag == f"{_TEXT}list":
                     yield from self.items(child, depth + 1, style)
-                elif child.tag in (f"{_TEXT}p", f"{_TEXT}h"):
-                    text = inline(child).strip()
-                    if text and not marked:
-                        marked = True
-                        number += 1
-                        mark = f"{number}." if f"{style}/{depth + 1}" in self._ordered else "-"
-                        yield f"{'    ' * depth}{mark} {text}"
-                    elif text:
-                        yield f"{'    ' * (depth + 1)}{text}"
+                elif child.tag in _PARAGRAPHS and (text := inline(child).strip()):
+                    if mark:
+                        yield text, "", depth + 1
+                        continue
+                    number += 1
+                    mark = f"{number}." if f"{style}/{depth + 1}" in self._ordered else "-"
+                    yield text, mark, depth
 
     def grid(self, table: Element) -> list[list[str]]:
         """Return the cells of a table; merged ones are repeated in every place they cover."""
@@ -182,7 +170,7 @@ class _Walk:
         parts: list[str] = []
         for child in cell:
             if child.tag == f"{_TEXT}list":
-                parts += [line.strip() for line in self.items(child, 0, "")]
+                parts += [f"{mark} {text}".strip() for text, mark, _ in self.items(child, 0, "")]
             elif child.tag == f"{_TABLE}table":
                 parts += [text for row in self.grid(child) for text in row]
             elif child.tag not in _SKIPPED:
@@ -197,33 +185,19 @@ class _Walk:
 
 def inline(element: Element) -> str:
     """Return a paragraph's text with notes in brackets, without frames."""
-    parts: list[str] = []
-    _inline(element, parts)
-    return "".join(parts)
-
-
-def _inline(element: Element, parts: list[str]) -> None:
-    parts.append(" ".join((element.text or "").split("\n")))
+    parts = [(element.text or "").replace("\n", " ")]
     for child in element:
         name = child.tag.rpartition("}")[2]
-        if child.tag == f"{_TEXT}s":
+        if name == "s":
             parts.append(" " * min(int(child.get(f"{_TEXT}c") or 1), 100))
-        elif child.tag == f"{_TEXT}tab":
-            parts.append("\t")
-        elif child.tag == f"{_TEXT}line-break":
-            parts.append("\n")
-        elif child.tag == f"{_TEXT}note":
+        elif name == "note":
             body = child.find(f"{_TEXT}note-body")
-            note = " ".join(inline(p) for p in body) if body is not None else ""
-            parts.append(f" ({note.strip()})" if note.strip() else "")
+            note = " ".join(inline(p) for p in body).strip() if body is not None else ""
+            parts.append(f" ({note})" if note else "")
         elif child.tag not in _SKIPPED and name not in ("text-box", "object", "desc", "title"):
-            _inline(child, parts)
-        parts.append(" ".join((child.tail or "").split("\n")))
-
-
-def frames(paragraph: Element) -> list[Element]:
-    """Find the text boxes anchored in a paragraph."""
-    return [e for e in paragraph.iter() if e.tag.rpartition("}")[2] == "text-box"]
+            parts.append({"tab": "\t", "line-break": "\n"}.get(name) or inline(child))
+        parts.append((child.tail or "").replace("\n", " "))
+    return "".join(parts)
 
 
 def _rows(table: Element) -> Iterator[Element]:
@@ -242,31 +216,16 @@ def _count(cell: Element, name: str) -> int:
     return max(1, min(int(value), _REPEAT_LIMIT)) if value.isdecimal() else 1
 
 
-def _titles(*roots: Element | None) -> dict[str, int]:
+def _titles(roots: list[Element]) -> dict[str, int]:
     """Return the paragraph styles that make titles and headings, with their level."""
     levels = {"Title": 1, "Subtitle": 2}
-    for root in roots:
-        for style in root.iter(f"{_STYLE}style") if root is not None else ():
-            name = style.get(f"{_STYLE}name") or ""
-            parent = style.get(f"{_STYLE}parent-style-name") or ""
-            outline = style.get(f"{_STYLE}default-outline-level") or ""
-            if outline.isdecimal() and int(outline):
-                levels[name] = int(outline)
-            elif parent in levels:
-                levels[name] = levels[parent]
+    for style in (style for root in roots for style in root.iter(f"{_STYLE}style")):
+        outline = style.get(f"{_STYLE}default-outline-level") or ""
+        level = int(outline) if outline.isdecimal() else 0
+        level = level or levels.get(style.get(f"{_STYLE}parent-style-name") or "", 0)
+        if level:
+            levels[style.get(f"{_STYLE}name") or ""] = level
     return levels
-
-
-def _ordered(*roots: Element | None) -> set[str]:
-    """Return ``style/level`` of the list levels that are numbered."""
-    return {
-        f"{style.get(f'{_STYLE}name')}/{level.get(f'{_TEXT}level')}"
-        for root in roots
-        if root is not None
-        for style in root.iter(f"{_TEXT}list-style")
-        for level in style.iter(f"{_TEXT}list-level-style-number")
-        if level.get(f"{_STYLE}num-format")
-    }
 
 
 def _meta(archive: Archive, where: str) -> dict[str, str]:

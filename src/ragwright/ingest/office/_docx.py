@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -21,9 +22,16 @@ _TRANSPARENT = frozenset(
     | {ALTERNATIVE, CHOICE}
 )
 """Elements around blocks that change nothing."""
+_BLOCKS = (f"{W}p", f"{W}tbl", f"{W}altChunk")
 _REFERENCES = (
     f"{W}footnoteReference", f"{W}endnoteReference", f"{W}commentReference", *DRAWN,
 )  # fmt: skip
+_ROMAN = {
+    100: "c cc ccc cd d dc dcc dccc cm",
+    10: "x xx xxx xl l lx lxx lxxx xc",
+    1: "i ii iii iv v vi vii viii ix",
+}
+"""Value of a place -> its digits in Roman numbers."""
 _PAGE_NUMBER = re.compile(
     r"(?i)[\W\d]*(?:(?:page|seite|pagina|página|strona|of|von|de|sur)[\W\d]*)*"
 )
@@ -54,41 +62,34 @@ class _Walk:
         self._builder = builder
         self._options = options
         self._parts = package.relations(package.main_name)
-        self._styles = _Styles(self._root("styles"))
-        self._numbers = _Numbering(self._root("numbering"))
+        self._styles = _Styles(self._items("styles", "style"))
+        self._numbers = _Numbering(self._items("numbering", "*"))
         self._words = OfficeText(builder, self._styles.raised)
-        self._notes = {
-            (kind, note.get(f"{W}id") or ""): text
-            for kind in ("footnote", "endnote", "comment")
-            if (root := self._root(f"{kind}s")) is not None
-            for note in root.iter(f"{W}{kind}")
-            if not note.get(f"{W}type")  # separators
-            and (text := " ".join(filter(None, (self._text(p) for p in note.iter(f"{W}p")))))
-        }
-        self._people = {
-            comment.get(f"{W}id") or "": ", ".join(
-                filter(None, (comment.get(f"{W}author"), comment.get(f"{W}date")))
-            )
-            for root in (self._root("comments"),)
-            for comment in (root.iter(f"{W}comment") if root is not None else ())
-        }
-        self._in_list = False
+        self._notes: dict[tuple[str, str | None], str] = {}
+        for kind in ("footnote", "endnote", "comment"):
+            for note in self._items(f"{kind}s", kind):
+                said = filter(None, (self._text(p) for p in note.iter(f"{W}p")))
+                by = filter(None, (note.get(f"{W}author"), note.get(f"{W}date")))
+                text = " ".join(said) if not note.get(f"{W}type") else ""  # else a separator
+                text = f"Comment ({', '.join(by)}): {text}" if text and kind == "comment" else text
+                self._notes[kind, note.get(f"{W}id")] = text
 
-    def _root(self, kind: str) -> Any:
-        return next(iter(self._package.roots(self._package.main_name, kind)), None)
+    def _items(self, kind: str, name: str) -> list[Any]:
+        """Return the elements of a name in the part of a kind."""
+        roots = self._package.roots(self._package.main_name, kind)[:1]
+        return [item for root in roots for item in root.iter(f"{W}{name}")]
 
     def document(self) -> None:
         """Read the body, then the running heads and feet."""
         body = self._package.main.find(f"{W}body")
         self.body(body if body is not None else ())
-        said: dict[str, None] = {}
+        said: list[str] = []
         for reference in self._package.main.iter(f"{W}headerReference", f"{W}footerReference"):
             kind = "Header" if reference.tag == f"{W}headerReference" else "Footer"
             part = self._package.root(self._target(reference.get(f"{R}id")))
             text = self.cell(part) if part is not None else ""
-            if not _PAGE_NUMBER.fullmatch(text):
-                said[f"{kind}: {text}"] = None
-        for line in said:
+            said += [f"{kind}: {text}"] * (not _PAGE_NUMBER.fullmatch(text))
+        for line in dict.fromkeys(said):
             self._builder.add(line)
 
     def _target(self, relation: str | None) -> str:
@@ -99,10 +100,9 @@ class _Walk:
         return self._words.of(paragraph).strip()
 
     def body(self, container: Any) -> None:
-        for block in blocks(container):
+        for block in _children(container, *_BLOCKS):
             if block.tag == f"{W}tbl":
                 self._builder.table(self.grid(block))
-                self._in_list = False
                 self._beside(block)
             elif block.tag == f"{W}altChunk":
                 self._imported(self._target(block.get(f"{R}id")))
@@ -116,12 +116,9 @@ class _Walk:
         if text and level:
             self._builder.heading(f"{marker} {text}" if marker not in ("", "-") else text, level)
         elif text and marker:
-            separator = "\n" if self._in_list else "\n\n"
-            self._builder.add(f"{'    ' * depth}{marker} {text}", separator)
+            self._builder.item(text, marker, depth)
         else:
             self._builder.add(text)
-        if text:
-            self._in_list = bool(marker) and not level
         for box in text_boxes(paragraph):
             self.body(box)
         self._beside(paragraph)
@@ -135,9 +132,8 @@ class _Walk:
             kind = mark.tag.rpartition("}")[2].removesuffix("Reference")
             if mark.tag in DRAWN:
                 add_drawn(mark, self._parts, self._package, self._builder)
-            elif note := self._notes.get((kind, mark.get(f"{W}id") or "")):
-                by = self._people.get(mark.get(f"{W}id") or "", "")
-                self._builder.add(f"Comment ({by}): {note}" if kind == "comment" else note)
+            else:
+                self._builder.add(self._notes.get((kind, mark.get(f"{W}id")), ""))
 
     def _imported(self, name: str) -> None:
         """Append a part in another format (altChunk) that Word puts in when it opens the file."""
@@ -154,17 +150,15 @@ class _Walk:
 
     def marker(self, paragraph: Any) -> tuple[str, int]:
         number, level = self._styles.numbering(paragraph)
-        return self._numbers.marker(number, level, self._styles.of(paragraph))
+        return self._numbers.marker(number, level, _val(paragraph, "pPr/pStyle"))
 
     def grid(self, table: Any) -> list[list[str]]:
         """Return the cells of a table; merged ones are repeated, rows that start late padded."""
         rows: list[list[str]] = []
-        for row in table.iter(f"{W}tr"):
-            if _nearest_table(row) is not table:
-                continue
-            cells = [""] * min(_value(row, "trPr/gridBefore", 0), _MOST_COLUMNS)
-            for cell in _row_cells(row):
-                across = max(1, min(_value(cell, "tcPr/gridSpan", 1), _MOST_COLUMNS))
+        for row in _children(table, f"{W}tr"):
+            cells = [""] * min(whole(_val(row, "trPr/gridBefore"), 0), _MOST_COLUMNS)
+            for cell in _children(row, f"{W}tc"):
+                across = max(1, min(whole(_val(cell, "tcPr/gridSpan"), 1), _MOST_COLUMNS))
                 merge = cell.find(f"{W}tcPr/{W}vMerge")
                 if merge is not None and merge.get(f"{W}val") != "restart" and rows:
                     text = rows[-1][len(cells)] if len(cells) < len(rows[-1]) else ""
@@ -176,7 +170,7 @@ class _Walk:
 
     def cell(self, cell: Any) -> str:
         parts = []
-        for block in blocks(cell):
+        for block in _children(cell, *_BLOCKS):
             if block.tag == f"{W}tbl":
                 parts += [text for row in self.grid(block) for text in row]
                 continue
@@ -188,13 +182,13 @@ class _Walk:
         return " ".join(part for part in parts if part)
 
 
-def blocks(container: Any) -> Iterator[Any]:
-    """Yield the paragraphs and tables of a body, cell or text box in order."""
+def _children(container: Any, *tags: str) -> Iterator[Any]:
+    """Yield the children with some tags, in order; what is around them may change nothing."""
     for child in container:
-        if child.tag in (f"{W}p", f"{W}tbl", f"{W}altChunk"):
+        if child.tag in tags:
             yield child
         elif child.tag in _TRANSPARENT:
-            yield from blocks(child)
+            yield from _children(child, *tags)
 
 
 def text_boxes(paragraph: Any) -> list[Any]:
@@ -207,84 +201,57 @@ def text_boxes(paragraph: Any) -> list[Any]:
 
 
 def _parents(element: Any, stop: Any) -> Iterator[Any]:
-    parent = element.getparent()
-    while parent is not None and parent is not stop:
-        yield parent
-        parent = parent.getparent()
+    return itertools.takewhile(lambda parent: parent is not stop, element.iterancestors())
 
 
-def _nearest_table(row: Any) -> Any:
-    return next((p for p in _parents(row, None) if p.tag == f"{W}tbl"), None)
-
-
-def _row_cells(row: Any) -> Iterator[Any]:
-    for child in row:
-        if child.tag == f"{W}tc":
-            yield child
-        elif child.tag in _TRANSPARENT:
-            yield from _row_cells(child)
-
-
-def _value(element: Any, path: str, default: int) -> int:
+def _val(element: Any, path: str) -> str:
+    """Return the value of the first element at a path of names; empty if there is none."""
     child = element.find("/".join(f"{W}{name}" for name in path.split("/")))
-    value = child.get(f"{W}val") if child is not None else None
-    return whole(value, default)
+    return "" if child is None else child.get(f"{W}val") or ""
 
 
 class _Styles:
     """Paragraph styles: which are headings, which carry a list."""
 
-    def __init__(self, root: Any) -> None:
-        styles = root.iter(f"{W}style") if root is not None else ()
+    def __init__(self, styles: list[Any]) -> None:
         self._elements = {style.get(f"{W}styleId") or "": style for style in styles}
-
-    def of(self, paragraph: Any) -> str:
-        style = paragraph.find(f"{W}pPr/{W}pStyle")
-        return (style.get(f"{W}val") or "") if style is not None else ""
 
     def raised(self, name: str) -> int:
         """Return 1 if a character style raises text, -1 if it lowers it, else 0."""
-        heights = (raised_by(style.find(f"{W}rPr")) for style in self._based(name))
+        heights = (raised_by(style.find(f"{W}rPr")) for style in self.bases(name))
         return next((height for height in heights if height is not None), 0)
 
-    def _chain(self, paragraph: Any) -> Iterator[Any]:
-        return self._based(self.of(paragraph))
-
-    def _based(self, name: str) -> Iterator[Any]:
-        seen: set[str] = set()
-        while name in self._elements and name not in seen:
-            seen.add(name)
-            yield self._elements[name]
-            based = self._elements[name].find(f"{W}basedOn")
-            name = (based.get(f"{W}val") or "") if based is not None else ""
+    def bases(self, name: str) -> list[Any]:
+        """Return a style and the styles that it is based on."""
+        found: dict[str, Any] = {}
+        while name in self._elements and name not in found:
+            found[name] = self._elements[name]
+            name = _val(found[name], "basedOn")
+        return list(found.values())
 
     def heading(self, paragraph: Any) -> int:
         """Return the level from 1; 0 if the paragraph is not a heading."""
-        level = _value(paragraph, "pPr/outlineLvl", 9)
-        for style in self._chain(paragraph):
+        level = whole(_val(paragraph, "pPr/outlineLvl"), 9)
+        for style in self.bases(_val(paragraph, "pPr/pStyle")):
             if level < 9:
                 break
-            name = style.find(f"{W}name")
-            words = (name.get(f"{W}val") or "").lower().split() if name is not None else []
-            if words[:1] == ["heading"] and len(words) == 2 and words[1].isdecimal():
-                return int(words[1])
-            if words == ["title"]:
-                return 1
-            level = _value(style, "pPr/outlineLvl", 9)
+            name = _val(style, "name").lower()
+            if match := re.fullmatch(r"heading +(\d+)|title", name):
+                return int(match[1] or 1)
+            level = whole(_val(style, "pPr/outlineLvl"), 9)
         return level + 1 if level < 9 else 0
 
     def numbering(self, paragraph: Any) -> tuple[str, int | None]:
         """Return a paragraph's list and level, from itself or its style; ``""`` without a list."""
         number, level = "", None
-        for element in (paragraph, *self._chain(paragraph)):
+        for element in (paragraph, *self.bases(_val(paragraph, "pPr/pStyle"))):
             properties = element.find(f"{W}pPr/{W}numPr")
             if properties is None:
                 continue
             if level is None and properties.find(f"{W}ilvl") is not None:
-                level = _value(properties, "ilvl", 0)
-            number_id = properties.find(f"{W}numId")
-            if number_id is not None:
-                number = number_id.get(f"{W}val") or ""
+                level = whole(_val(properties, "ilvl"), 0)
+            if properties.find(f"{W}numId") is not None:
+                number = _val(properties, "numId")
                 break
         return ("" if number == "0" else number), level
 
@@ -292,72 +259,59 @@ class _Styles:
 class _Numbering:
     """Numbers list items as Word prints them."""
 
-    def __init__(self, root: Any) -> None:
-        self._levels: dict[str, dict[int, tuple[str, str, int, str]]] = {}
-        self._abstract: dict[str, str] = {}
-        self._overrides: dict[str, dict[int, int]] = {}
+    def __init__(self, items: list[Any]) -> None:
+        self._levels = {
+            abstract.get(f"{W}abstractNumId") or "": {
+                whole(level.get(f"{W}ilvl"), 0): level for level in abstract.iter(f"{W}lvl")
+            }
+            for abstract in items
+            if abstract.tag == f"{W}abstractNum"
+        }
+        self._numbers = {n.get(f"{W}numId"): n for n in items if n.tag == f"{W}num"}
         self._counts: dict[str, dict[int, int]] = {}
         self._met: set[str] = set()
-        if root is None:
-            return
-        for abstract in root.iter(f"{W}abstractNum"):
-            levels = {}
-            for level in abstract.iter(f"{W}lvl"):
-                form, text, style = (_attribute(level, n) for n in ("numFmt", "lvlText", "pStyle"))
-                index = int(level.get(f"{W}ilvl") or 0)
-                levels[index] = (form or "decimal", text, _value(level, "start", 1), style)
-            self._levels[abstract.get(f"{W}abstractNumId") or ""] = levels
-        for number in root.iter(f"{W}num"):
-            key = number.get(f"{W}numId") or ""
-            self._abstract[key] = _attribute(number, "abstractNumId")
-            self._overrides[key] = {
-                int(o.get(f"{W}ilvl") or 0): _value(o, "startOverride", 1)
-                for o in number.iter(f"{W}lvlOverride")
-                if o.find(f"{W}startOverride") is not None
-            }
 
     def marker(self, number: str, level: int | None, style: str) -> tuple[str, int]:
         """Return the next item's mark (``-``, ``1.``, ``2.b``) and depth; ``""`` without a list."""
-        if number not in self._abstract:
+        if number not in self._numbers:
             return "", 0
-        abstract = self._abstract[number]
+        abstract = _val(self._numbers[number], "abstractNumId")
         levels = self._levels.get(abstract, {})
         if level is None:
-            level = next((i for i, spec in levels.items() if spec[3] and spec[3] == style), 0)
-        form, text, start, _ = levels.get(level, ("bullet", "", 1, ""))
+            named = (i for i, spec in levels.items() if style and _val(spec, "pStyle") == style)
+            level = next(named, 0)
         counts = self._counts.setdefault(abstract, {})
         if number not in self._met:
             self._met.add(number)
-            for index, first in self._overrides[number].items():
-                counts[index] = first - 1
-        counts[level] = counts.get(level, start - 1) + 1
+            for override in self._numbers[number].iter(f"{W}lvlOverride"):
+                if override.find(f"{W}startOverride") is not None:
+                    first = whole(_val(override, "startOverride"), 1)
+                    counts[whole(override.get(f"{W}ilvl"), 0)] = first - 1
+        spec = levels.get(level)
+        counts[level] = counts.get(level, _start(spec) - 1) + 1
         for deeper in [index for index in counts if index > level]:
             del counts[deeper]
+        form = "bullet" if spec is None else _val(spec, "numFmt")
+        text = "" if spec is None else _val(spec, "lvlText")
         if form in ("bullet", "none") or "%" not in text:
             return ("" if form == "none" and not text else "-"), level
         for index in range(level + 1):
-            shape, _, first, _ = levels.get(index, ("decimal", "", 1, ""))
-            text = text.replace(f"%{index + 1}", _spell(counts.get(index, first), shape))
+            above = levels.get(index)
+            count = counts.get(index, _start(above))
+            shape = "" if above is None else _val(above, "numFmt")
+            text = text.replace(f"%{index + 1}", _spell(count, shape))
         return text.strip(), level
 
 
-def _attribute(element: Any, name: str) -> str:
-    child = element.find(f"{W}{name}")
-    return (child.get(f"{W}val") or "") if child is not None else ""
+def _start(level: Any) -> int:
+    return 1 if level is None else whole(_val(level, "start"), 1)
 
 
 def _spell(count: int, form: str) -> str:
-    if form in ("lowerLetter", "upperLetter"):
-        letter = chr(ord("a") + (count - 1) % 26) * ((count - 1) // 26 + 1)
-        return letter if form == "lowerLetter" else letter.upper()
-    if form in ("lowerRoman", "upperRoman"):
-        roman, left = "", count
-        for value, digits in zip(
-            (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1),
-            ["m", "cm", "d", "cd", "c", "xc", "l", "xl", "x", "ix", "v", "iv", "i"],
-            strict=True,
-        ):
-            while left >= value:
-                roman, left = roman + digits, left - value
-        return roman if form == "lowerRoman" else roman.upper()
-    return f"{count:02d}" if form == "decimalZero" else str(count)
+    shown = f"{count:02d}" if form == "decimalZero" else str(count)
+    if form.endswith("Letter"):
+        shown = chr(ord("a") + (count - 1) % 26) * ((count - 1) // 26 + 1)
+    if form.endswith("Roman"):
+        places = (["", *digits.split()][count // place % 10] for place, digits in _ROMAN.items())
+        shown = "m" * (count // 1000) + "".join(places)
+    return shown.upper() if form.startswith("upper") else shown
