@@ -73,9 +73,9 @@ sys.setprofile(None)
 print(json.dumps({"built": sorted(built), "ran": sorted(ran)}))
 """
 
-MOST_FILES = 73
+MOST_FILES = 67
 """Files of ours of which a question may run a function; the aim is 50."""
-MOST_FUNCTIONS = 457
+MOST_FUNCTIONS = 438
 """Functions and methods of ours that a question may run; the aim is 350."""
 
 

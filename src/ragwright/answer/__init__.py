@@ -1,12 +1,18 @@
 """Prompt parts, personas, generation, citations and abstention."""
 
 from ._condense import CONVERSATION, Condensed, condense, condense_by_rule, stands_alone
-from ._consolidate import Consolidated, ConsolidateOptions, consolidate
-from ._context import count_tokens, fit_hits, order_hits, split_hit
-from ._corpus import PAGE, CorpusScope, answer_from_corpus, calls_of_corpus, corpus_ids
-from ._corpus_read import ChunkItems, find_quote, merged, read_items
-from ._flow import AskPlan, ask
-from ._guard import AnswerGuard, guarded
+from ._consolidate import ConsolidateOptions, consolidate
+from ._corpus import (
+    PAGE,
+    ChunkItems,
+    CorpusScope,
+    answer_from_corpus,
+    corpus_ids,
+    find_quote,
+    merged,
+    read_items,
+)
+from ._flow import AnswerGuard, AskPlan, ask, guarded
 from ._marks import (
     CitedSpan,
     Link,
@@ -22,7 +28,6 @@ from ._marks import (
 from ._options import AnswerOptions, CorpusOptions, DraftOptions, DraftWeights, PromptOptions
 from ._prompt import (
     Prompt,
-    ReadPrompt,
     compose,
     load_persona,
     load_personas,
@@ -33,7 +38,16 @@ from ._prompt import (
     shipped_personas,
 )
 from ._snippets import NO_MODEL_LINE, snippet_answer
-from ._window import MARGIN, PromptFrame, Window, generator_window
+from ._window import (
+    MARGIN,
+    PromptFrame,
+    Window,
+    count_tokens,
+    fit_hits,
+    generator_window,
+    order_hits,
+    split_hit,
+)
 from ._write import AnswerSetup, abstains, answer, avg_chunk_score, write
 
 __all__ = [
@@ -49,7 +63,6 @@ __all__ = [
     "CitedSpan",
     "Condensed",
     "ConsolidateOptions",
-    "Consolidated",
     "CorpusOptions",
     "CorpusScope",
     "DraftOptions",
@@ -60,14 +73,12 @@ __all__ = [
     "Prompt",
     "PromptFrame",
     "PromptOptions",
-    "ReadPrompt",
     "Window",
     "abstains",
     "answer",
     "answer_from_corpus",
     "ask",
     "avg_chunk_score",
-    "calls_of_corpus",
     "citation",
     "cited_numbers",
     "compose",

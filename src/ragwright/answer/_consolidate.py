@@ -8,9 +8,8 @@ from typing import Any
 
 from ..core import Hit, PromptError, Usage, counted, passage_values, render, shipped_mapping
 from ..flow import ChatReply, Flow, Message, chat, gather
-from ._context import fit_hits, named_hits, split_hit
 from ._options import Method
-from ._window import Window
+from ._window import Window, fit_hits, named_hits, split_hit
 
 _NOTHING = "nothing"
 
@@ -32,6 +31,11 @@ class ConsolidateOptions:
     words: int = 120
     window: Window = field(default_factory=Window)
     hard: bool = False
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens of a summary: three per word, so that few are cut."""
+        return self.words * 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,12 @@ def consolidate(
     parts, split = _sized_parts(question, hits, options)
     if options.method == "running":
         return (yield from _running_notes(question, hits, parts, split, options))
-    replies = yield from gather([_summary_of(question, part, options) for _, part in parts])
+    replies = yield from gather(
+        [
+            _ask_summary("each", question, {"passages": [passage_values(1, part)]}, [part], options)
+            for _, part in parts
+        ]
+    )
     usage = sum((r.usage for r in replies), Usage())
     cached = all(r.cached for r in replies)
     summaries: dict[int, list[str]] = {}
@@ -118,11 +127,6 @@ def _running_notes(
     return Consolidated(tuple(hits), summary, notes, usage, cached)
 
 
-def _summary_of(question: str, hit: Hit, options: ConsolidateOptions) -> Flow[ChatReply]:
-    values = {"passages": [passage_values(1, hit)]}
-    return (yield from _ask_summary("each", question, values, [hit], options))
-
-
 def _ask_summary(
     template: str,
     question: str,
@@ -134,7 +138,7 @@ def _ask_summary(
         yield from chat(
             options.model,
             [Message("user", _summary_prompt(template, question, values, options))],
-            {"temperature": 0.0, "max_tokens": _most_tokens(options)},
+            {"temperature": 0.0, "max_tokens": options.max_tokens},
             sources=list(dict.fromkeys(hit.document_id for hit in hits)),
         )
     )
@@ -154,7 +158,7 @@ def _sized_parts(
     if options.window.tokens is None:
         return list(enumerate(hits, 1)), ()
     count = options.window.count
-    carried = _most_tokens(options) if options.method == "running" else 0
+    carried = options.max_tokens if options.method == "running" else 0
     template = "running" if options.method == "running" else "each"
     numbered: list[tuple[int, Hit]] = []
     notes = []
@@ -183,10 +187,10 @@ def _tokens_left(text: str, options: ConsolidateOptions) -> int:
     """
     assert options.window.tokens is not None
     fixed = options.window.size([Message("user", text)])
-    remaining = options.window.tokens - fixed - _most_tokens(options)
-    if remaining < 2 * _most_tokens(options):  # room for two summaries, or none could be merged
+    remaining = options.window.tokens - fixed - options.max_tokens
+    if remaining < 2 * options.max_tokens:  # room for two summaries, or none could be merged
         raise PromptError(
-            f"summarising takes about {fixed} tokens of prompt and {_most_tokens(options)} of "
+            f"summarising takes about {fixed} tokens of prompt and {options.max_tokens} of "
             f"reply, too much for a window of {options.window.tokens}",
             hint="set answer.consolidate: concatenate, or use a model with a larger window",
         )
@@ -205,7 +209,7 @@ def _merge_groups(
         most = min(
             most, _tokens_left(_summary_prompt("merge", question, {"notes": []}, options), options)
         )
-    size = max(2, most // _most_tokens(options))
+    size = max(2, most // options.max_tokens)
     groups = [list(texts[i : i + size]) for i in range(0, len(texts), size)]
     lone = len(groups) > 1 and len(groups[-1]) == 1
     if lone and options.window.tokens is None:
@@ -213,11 +217,6 @@ def _merge_groups(
     elif lone:  # one more might not fit the window: move one from the group before
         groups[-1].insert(0, groups[-2].pop())
     return groups
-
-
-def _most_tokens(options: ConsolidateOptions) -> int:
-    """Most tokens of a summary: three per word, so that few are cut."""
-    return options.words * 3
 
 
 def _note_left_out(without: Sequence[tuple[int, Hit]]) -> tuple[str, ...]:

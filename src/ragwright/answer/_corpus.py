@@ -6,6 +6,7 @@ and counts them, not the model.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -23,23 +24,93 @@ from ..core import (
     RetrieveError,
     Usage,
     counted,
+    late_pattern,
     listed,
+    neutral,
+    passage_values,
+    render,
+    shipped_mapping,
 )
-from ..flow import Flow, Search, SearchReply, gather, lookup, send, settled
-from ..retrieve import Target, idle_exclusions
-from ._corpus_read import (
-    ChunkItems,
-    Item,
-    ReadOptions,
-    asks_overview,
-    merged,
-    ranked_items,
-    read_chunk,
-    readable_parts,
+from ..flow import (
+    INCOMPLETE,
+    Flow,
+    Message,
+    Search,
+    SearchReply,
+    chat,
+    gather,
+    lookup,
+    send,
+    settled,
 )
+from ..models import Analyzer, AnalyzerOptions, words
+from ..retrieve import Target, idle_exclusions, json_object, object_schema
 from ._marks import citation
-from ._options import REFUSED
+from ._options import REFUSED, AnswerOptions
+from ._window import split_hit
 from ._write import AnswerSetup, answer
+
+_ITEM = {
+    "type": "object",
+    "properties": {"item": {"type": "string"}, "quote": {"type": "string"}},
+    "required": ["item", "quote"],
+    "additionalProperties": False,
+}
+_SCHEMA = object_schema({"items": {"type": "array", "items": _ITEM}}, "items")
+_ARTICLES = late_pattern(
+    r"(?:the|an?|le|la|les|l|une?|des|du|der|die|das|den|dem|eine?|el|los|las|una|il|lo|gli)$"
+)
+_PLAIN = Analyzer(AnalyzerOptions(stem=False, stop_words=False))
+"""Folds only case and accents."""
+
+_OVERVIEW = late_pattern(
+    r"\b(?:summar\w+|overview|themes?|topics?|gist|main points?|arguments?|compar\w+|differ\w+|why"
+    r"|how (?!many|often)|résum\w+|synth\w+|thèmes?|idées?|grandes lignes|pourquoi|comment"
+    r"|zusammen\w*|überblick|themen|warum|resum\w+|temas?|por qué)\b",
+    re.IGNORECASE,
+)
+_FREQUENCY = late_pattern(
+    r"\b(?:most|how (?:often|many times)|le plus|combien de fois|am (?:häufigsten|meisten)|wie oft"
+    r"|más|cuántas veces)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkItems:
+    """The findings of one chunk.
+
+    Attributes:
+        items: (item, start, end): the model's wording, and the position of its quote.
+        invented: Items whose quote is not in the chunk.
+        fault: Why the chunk could not be read, empty if it was.
+        planned: True in a dry run.
+    """
+
+    hit: Hit
+    items: tuple[tuple[str, int, int], ...] = ()
+    invented: int = 0
+    fault: str = ""
+    usage: Usage = Usage()
+    cached: bool = True
+    planned: bool = False
+
+    def excerpt(self) -> Hit:
+        """The chunk with only its quotes as text."""
+        spans = sorted({(start, end) for _, start, end in self.items})
+        first = self.hit.start
+        return replace(
+            self.hit, text="\n".join(self.hit.text[s - first : e - first] for s, e in spans)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item, as first written, and every place (hit, start, end) where it was found."""
+
+    text: str
+    places: tuple[tuple[Hit, int, int], ...]
+
 
 PAGE = 500
 """Chunks listed by one request."""
@@ -86,7 +157,14 @@ def answer_from_corpus(
             where=f"snapshot {target.snapshot}",
             hint="ingest something, or loosen retrieve.filters",
         )
-    _check_chunk_limit(len(ids), setup)
+    most = setup.options.corpus.max_chunks
+    if len(ids) > most:
+        raise RetrieveError(
+            f"answering this takes one call for each of {len(ids)} chunks, more than the {most} of "
+            "answer.corpus.max_chunks",
+            hint="raise it (--dry-run shows the price), narrow the corpus with retrieve.filters, "
+            "or answer from the index: retrieve.route.method: index",
+        )
     hits, more = yield from _every_hit(target, ids)
     models = [persona.model or setup.options.model for persona in personas]
     groups = {model: [at for at, m in enumerate(models) if m == model] for model in models}
@@ -120,9 +198,10 @@ def _by_model(
 ) -> Flow[list[Answer]]:
     """Findings of a chat model in every chunk, as a list or written for each persona."""
     readings = yield from _chunk_findings(question, hits, setup)
-    if asks_overview(question):
+    if _OVERVIEW.search(question):  # an answer has to be written, not listed
         return (yield from _written_answers(question, personas, readings, setup))
-    return _answer_for_each(_listed_answer(question, readings, setup), personas, ())
+    listed_answer = replace(_listed_answer(question, readings, setup), route="corpus")
+    return [replace(listed_answer, persona=persona.name) for persona in personas]
 
 
 def _scope_ids(target: Target, scope: CorpusScope) -> Flow[tuple[list[str], tuple[str, ...]]]:
@@ -161,17 +240,6 @@ def corpus_ids(
             return ids, tuple(notes)
 
 
-def _check_chunk_limit(chunks: int, setup: AnswerSetup) -> None:
-    most = setup.options.corpus.max_chunks
-    if chunks > most:
-        raise RetrieveError(
-            f"answering this takes one call for each of {chunks} chunks, more than the {most} of "
-            "answer.corpus.max_chunks",
-            hint="raise it (--dry-run shows the price), narrow the corpus with retrieve.filters, "
-            "or answer from the index: retrieve.route.method: index",
-        )
-
-
 def _every_hit(target: Target, ids: Sequence[str]) -> Flow[tuple[list[Hit], tuple[str, ...]]]:
     """The chunks, numbered in document order, and notes of the index.
 
@@ -195,15 +263,6 @@ def _every_hit(target: Target, ids: Sequence[str]) -> Flow[tuple[list[Hit], tupl
     return hits, tuple(notes)
 
 
-def _answer_for_each(
-    answer: Answer, personas: Sequence[Persona], notes: Sequence[str]
-) -> list[Answer]:
-    return [
-        replace(answer, persona=persona.name, route="corpus", notes=(*notes, *answer.notes))
-        for persona in personas
-    ]
-
-
 def _chunk_findings(
     question: str, hits: Sequence[Hit], setup: AnswerSetup
 ) -> Flow[list[ChunkItems]]:
@@ -212,14 +271,10 @@ def _chunk_findings(
     Raises:
         RagwrightError: No chunk could be read.
     """
-    options = setup.options
-    read_options = ReadOptions(
-        options.model, options.corpus.max_tokens, setup.window(options.model)
-    )
-    parts = readable_parts(question, hits, read_options)
+    parts = _readable_parts(question, hits, setup)
     outcomes = yield from gather(
-        (read_chunk(question, part, read_options) for part in parts),
-        limit=options.corpus.limit,
+        (_read_chunk(question, part, setup.options) for part in parts),
+        limit=setup.options.corpus.limit,
         settle=True,
     )
     readings = []
@@ -257,7 +312,9 @@ def _read_notes(readings: Sequence[ChunkItems]) -> tuple[str, ...]:
 
 def _listed_answer(question: str, readings: Sequence[ChunkItems], setup: AnswerSetup) -> Answer:
     """The merged list and its length, each item with its places."""
-    items = ranked_items(question, merged(readings))
+    items = merged(readings)
+    if _FREQUENCY.search(question):  # those found most often first, others in document order
+        items.sort(key=lambda item: -len(item.places))
     visible = items[: setup.options.corpus.max_items]
     complete = not any(reading.fault for reading in readings)
     notes = _read_notes(readings)
@@ -328,3 +385,110 @@ def _written_answers(
 def _usage_of(readings: Sequence[ChunkItems]) -> tuple[Usage, bool]:
     usage = sum((reading.usage for reading in readings), Usage())
     return usage, all(reading.cached for reading in readings)
+
+
+def _readable_parts(question: str, hits: Sequence[Hit], setup: AnswerSetup) -> list[Hit]:
+    """The chunks, those longer than the model's window in parts that fit it."""
+    window = setup.window(setup.options.model)
+    if window.tokens is None:
+        return list(hits)
+    parts: list[Hit] = []
+    for hit in hits:
+        fixed = window.size(_reading_prompt(question, replace(hit, text="")))
+        room = max(1, window.tokens - setup.options.corpus.max_tokens - fixed)
+        fits = window.count(hit.text) <= room
+        parts += [hit] if fits else (list(split_hit(hit, room, window.count)) or [hit])
+    return parts
+
+
+def _read_chunk(question: str, hit: Hit, options: AnswerOptions) -> Flow[ChunkItems]:
+    """The findings of a chunk, by exactly one call.
+
+    The reply is read strictly, without a retry, so that the price of reading a corpus
+    is known beforehand; a chunk whose reply cannot be used is reported as not read.
+    """
+    params = {"temperature": 0.0, "max_tokens": options.corpus.max_tokens}
+    reply = yield from chat(
+        options.model,
+        _reading_prompt(question, hit),
+        params,
+        schema=_SCHEMA,
+        sources=[hit.document_id],
+    )
+    blank = ChunkItems(hit, usage=reply.usage, cached=reply.cached)
+    if reply.finish == "forecast":
+        return replace(blank, planned=True)
+    if reply.finish in INCOMPLETE:
+        return replace(blank, fault=INCOMPLETE[reply.finish])
+    try:
+        findings = read_items(reply.text)
+    except ValueError as error:
+        return replace(blank, fault=str(error))
+    placed = [(item, find_quote(quote, hit)) for item, quote in findings]
+    located = tuple((item, *span) for item, span in placed if span is not None)
+    return replace(blank, items=located, invented=len(placed) - len(located))
+
+
+def _reading_prompt(question: str, hit: Hit) -> list[Message]:
+    data = shipped_mapping("answer", "prompts/corpus.yaml")
+    values = {"question": question, "passages": [passage_values(1, hit)]}
+    return [Message(role, render(data.text(role), values)) for role in ("system", "user")]
+
+
+def read_items(text: str) -> list[tuple[str, str]]:
+    """Items and quotes of a reply: one JSON object of the required form, perhaps fenced.
+
+    Raises:
+        ValueError: It is not; the message says why.
+    """
+    items = []
+    for entry in json_object(text, {"items": list})["items"]:
+        if not isinstance(entry, dict) or set(entry) != {"item", "quote"}:
+            raise ValueError("an item must have the keys 'item' and 'quote' and no others")
+        item, quote = entry["item"], entry["quote"]
+        if not isinstance(item, str) or not isinstance(quote, str) or not item.strip():
+            raise ValueError("item and quote must be text")
+        items.append((" ".join(item.split()), quote))
+    return items
+
+
+def find_quote(quote: str, hit: Hit) -> tuple[int, int] | None:
+    """Position of a quote in its document, ignoring spacing and case; None if it is not there.
+
+    Prompts show a neutralised text: a quote of a changed part points to the whole hit.
+    """
+    pieces = quote.split()
+    if not pieces:
+        return None
+    pattern = re.compile(r"\s+".join(map(re.escape, pieces)), re.IGNORECASE)
+    match = pattern.search(hit.text)
+    if match:
+        return hit.start + match.start(), hit.start + match.end()
+    return (hit.start, hit.end) if pattern.search(neutral(hit.text)) else None
+
+
+def merged(readings: Sequence[ChunkItems]) -> list[Item]:
+    """Merge the items of all chunks: equal ones once, in the order of their first place.
+
+    Items are equal if their words are, ignoring case, accents, punctuation and a leading article; a
+    place that overlapping chunks share counts once.
+    """
+    texts: dict[str, str] = {}
+    places: dict[str, dict[tuple[str, int], tuple[Hit, int, int]]] = {}
+    for reading in readings:
+        for text, start, end in reading.items:
+            key = _merge_key(text)
+            texts.setdefault(key, text)
+            spot = (reading.hit.document_id, start)
+            places.setdefault(key, {}).setdefault(spot, (reading.hit, start, end))
+    return [Item(text, tuple(places[key].values())) for key, text in texts.items()]
+
+
+def _merge_key(text: str) -> str:
+    normal_words = [_PLAIN.normal(word) for word in words(text)]
+    bare = (
+        normal_words[1:]
+        if len(normal_words) > 1 and _ARTICLES.match(normal_words[0])
+        else normal_words
+    )
+    return " ".join(bare) or text.casefold()

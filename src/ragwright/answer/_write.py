@@ -21,18 +21,23 @@ from ..models import NO_MODEL, Tokenizer, no_text_error
 from ._consolidate import ConsolidateOptions, consolidate
 from ._marks import resolve_citations
 from ._options import REFUSED, AnswerOptions, PromptOptions
-from ._prompt import read_prompt
 from ._snippets import snippet_answer
 from ._window import PromptFrame, Window
+
+_ABOUT_PASSAGES = (
+    *("context", "only_context", "cite", "ignore_debris", "key_information", "insufficient"),
+    "tailor",
+)
+"""Parts of a prompt that a closed-book question leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSetup:
     """The settings of the answering flow.
 
-    Creating it reads the prompt's template once for all answers.
-
     Attributes:
+        options: Model, context and limits.
+        prompt: Its composition; :func:`read_prompt` reads a template once for all answers.
         tokenizer: Counts the tokens of the context if ``window_of`` is not given; None for an
             estimate from words.
         window_of: Returns a chat model's window by its name (see
@@ -45,14 +50,6 @@ class AnswerSetup:
     tokenizer: Tokenizer | None = None
     window_of: Callable[[str], Window] | None = None
     on_context: Callable[[Sequence[Hit]], None] | None = None
-
-    def __post_init__(self) -> None:
-        """Read the prompt's template.
-
-        Raises:
-            PromptError: Its file is wrong, with file and line.
-        """
-        object.__setattr__(self, "prompt", read_prompt(self.prompt))
 
     def window(self, model: str) -> Window:
         """The window of a chat model."""
@@ -90,8 +87,10 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
     if options.closed_book:
         hits = ()
     elif not hits:
-        return _refused_answer(blank, "nothing was retrieved")
-    parts = _for_context(setup.prompt, options.closed_book)
+        return replace(blank, text=REFUSED, abstained=True, notes=("nothing was retrieved",))
+    parts = setup.prompt
+    if options.closed_book:
+        parts = replace(parts, without=(*parts.without, *_ABOUT_PASSAGES))
     frame = PromptFrame(
         question, persona, parts, setup.window(model), options.max_tokens, options.hit_order
     )
@@ -105,10 +104,8 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
     )
     context = yield from consolidate(question, hits, consolidation)
     if not context.hits and not options.closed_book:
-        reason = context.notes[0] if context.notes else "no passage fits the context"
-        return replace(
-            _refused_answer(blank, reason), notes=context.notes or (reason,), usage=context.usage
-        )
+        notes = context.notes or ("no passage fits the context",)
+        return replace(blank, text=REFUSED, abstained=True, notes=notes, usage=context.usage)
     prompt, shown_hits, dropped = frame.fitted(context.hits, context.summary)
     params = {
         "max_tokens": options.max_tokens,
@@ -171,18 +168,6 @@ def avg_chunk_score(answered: Answer) -> float | None:
     """
     scores = [hit.channels["dense"].score for hit in answered.hits if "dense" in hit.channels]
     return sum(scores) / len(scores) if scores else None
-
-
-def _refused_answer(blank: Answer, note: str) -> Answer:
-    return replace(blank, text=REFUSED, abstained=True, notes=(note,))
-
-
-def _for_context(options: PromptOptions, closed_book: bool) -> PromptOptions:
-    """Prompt options without the parts about passages, for a closed-book question."""
-    if not closed_book:
-        return options
-    about = ("context", "only_context", "cite", "ignore_debris", "key_information", "insufficient")
-    return replace(options, without=(*options.without, *about, "tailor"))
 
 
 def _folded_text(text: str) -> str:

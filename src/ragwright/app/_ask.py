@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from typer import Argument, Option
 
@@ -51,14 +52,15 @@ def command(
             return
         entries: list[TraceEntry] | None = [] if trace else None
         shown = _Streamed(console)
-        asking = shown.asking(entries) if plain else AskOptions(trace=entries)
-        asking = replace(asking, filters=rights)
+        asking = AskOptions(trace=entries, filters=rights)
+        if plain:
+            asking = replace(asking, sink=shown.piece, on_context=shown.context)
         with console.progress(lambda: shown.waiting(bench), work=lambda: bench.progress):
             answers = bench.ask_all(question, names, asking)
-        shown.end()
-        documents = [report.answer_json(answer) for answer in answers]
+        if shown.any:
+            shown.end()
     if flags.as_json:
-        document = {"answers": documents}
+        document: dict[str, Any] = {"answers": [report.answer_json(answer) for answer in answers]}
         console.json(document if entries is None else {**document, "trace": trace_json(entries)})
     else:
         blocks = [answer_text(answer, streamed=shown.any) for answer in answers]
@@ -87,10 +89,6 @@ class _Streamed:
         """The passages that the marks name."""
         self._hits = tuple(hits)
 
-    def asking(self, entries: list[TraceEntry] | None) -> AskOptions:
-        """Options of a question whose answer is printed while it is written."""
-        return AskOptions(trace=entries, sink=self.piece, on_context=self.context)
-
     def piece(self, piece: str) -> None:
         """Print the next piece; what may be the beginning of a mark waits for the rest."""
         self.any = True
@@ -103,8 +101,7 @@ class _Streamed:
 
     def end(self) -> None:
         """Print what still waits, and end the line."""
-        if self.any:
-            self._console.piece(self._marks.feed("", last=True) + "\n")
+        self._console.piece(self._marks.feed("", last=True) + "\n")
 
 
 def _converse(

@@ -19,7 +19,7 @@ from ..index import IndexSpec, Store, Views
 from ..ingest import Chunker
 from ..ledger import Erasures, WorkLock, discard
 from ..models import Analyzer, Models, Tokenizer
-from ..retrieve import Databases, Glossary, Target
+from ..retrieve import Databases, Target
 from . import building
 from ._folder import ProjectFolder
 from ._served import served_project
@@ -456,7 +456,12 @@ class Project:
             )
         # the view is opened here, so that a concurrent ingest cannot remove it
         snapshot = self.views.snapshot(pair)
-        model = self.settings.embed.model
+        model, options = self.settings.embed.model, self.settings.retrieve
+        glossary = None
+        if "glossary" in options.query.methods:
+            glossary = building.project_glossary(
+                options.glossary, self.folder.parts, self.folder.cache, self.store, pair
+            )
         return retrieve.Target(
             snapshot,
             model,
@@ -464,18 +469,10 @@ class Project:
             pair.similarity,
             analyzer=self.analyzer,
             tokenizer=self.models.tokenizer(model) if model else None,
-            glossary=self._query_glossary(),
-            stages=retrieve.open_stages(self.settings.retrieve.stages, self.settings.section),
-        )
-
-    def _query_glossary(self) -> Glossary | None:
-        """The glossary, if it is configured."""
-        options = self.settings.retrieve
-        if "glossary" not in options.query.methods:
-            return None
-        where = self.folder
-        return building.project_glossary(
-            options.glossary, where.parts, where.cache, self.store, self.pair
+            glossary=glossary,
+            stages=retrieve.open_stages(options.stages, self.settings.section)
+            if options.stages
+            else (),
         )
 
     def persona(self, name: str = "") -> Persona:
@@ -488,18 +485,6 @@ class Project:
         # an invalid file fails only commands that need it
         return answer.pick_persona(wanted, self.personas if wanted else {})
 
-    def _question_models(self) -> Iterator[str]:
-        """Models that questions may be sent to, as the settings name them."""
-        search = self.settings.retrieve
-        names = [
-            self.settings.answer.model,
-            search.rerank.model.removeprefix(retrieve.EMBED_PREFIX),
-            search.query.model if search.query.methods else "",
-            search.iterate.model if search.iterate.method == "model" else "",
-            search.route.model if search.route.method == "model" else "",
-        ]
-        return (name for name in dict.fromkeys(names) if name)
-
     def plan(self, history: Sequence[Message] = (), *, stream: bool = True) -> AskPlan:
         """Settings of answering, without question, persona and index.
 
@@ -510,15 +495,26 @@ class Project:
         Raises:
             ConfigError: The name of the model is unknown; raised once, not for every row.
         """
-        for name in self._question_models():
-            self.models.settings_of(name)
+        search = self.settings.retrieve
+        for name in (
+            self.settings.answer.model,
+            search.rerank.model.removeprefix(retrieve.EMBED_PREFIX),
+            search.query.model if search.query.methods else "",
+            search.iterate.model if search.iterate.method == "model" else "",
+            search.route.model if search.route.method == "model" else "",
+        ):
+            if name:
+                self.models.settings_of(name)
         window_of = partial(answer.generator_window, models=self.models, replies=self.replies)
         settings = self.settings
         options = settings.answer if stream else replace(settings.answer, stream=False)
-        setup = answer.AnswerSetup(options, settings.prompt, self.tokenizer, window_of)
+        setup = answer.AnswerSetup(
+            options, answer.read_prompt(settings.prompt), self.tokenizer, window_of
+        )
         # Schemas are read only if a question may be routed to a database.
-        routed = settings.retrieve.route.method != "index"
-        databases = self.databases.described() if routed else ()
+        routed = search.route.method != "index"
+        known = search.databases or self.folder.sheets.is_file()
+        databases = self.databases.described() if routed and known else ()
         notes = self.partial_note()
         plan = answer.AskPlan(settings.retrieve, setup, tuple(history), notes, databases)
         # variants are measured as they are

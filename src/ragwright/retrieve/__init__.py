@@ -1,6 +1,6 @@
 """Search, fusion and selection as flows."""
 
-from ._asking import json_object
+from ._asking import json_object, object_schema
 from ._channels import candidates, check_question
 from ._databases import Databases, SqlHandler, open_databases
 from ._entries import Entry, find_pattern, read_entries
@@ -99,6 +99,7 @@ __all__ = [
     "mine_glossary",
     "mmr",
     "nearest_sentences",
+    "object_schema",
     "one_sided",
     "open_databases",
     "open_stages",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -71,17 +71,30 @@ def asked(asking: StructuredQuestion[T]) -> Flow[StructuredReply[T]]:
         ModelRefusedError: The server refuses the request itself.
     """
     data = shipped_mapping("retrieve", f"prompts/{asking.prompt}.yaml")
-    data.check_keys(("system", "user", "again"), "a prompt file")
     turns = [Message(role, render(data.text(role), asking.values)) for role in ("system", "user")]
+    params = {"temperature": 0.7 if asking.sample else 0.0, "max_tokens": asking.max_tokens}
+
+    def send() -> Flow[ChatReply]:
+        return (
+            yield from chat(
+                asking.model,
+                turns,
+                params,
+                schema=asking.schema,
+                sample=asking.sample,
+                sources=asking.sources,
+            )
+        )
+
     try:
-        reply = yield from _send_question(asking, turns)
+        reply = yield from send()
         # Declared before the reply is read: a dry run counts at most one retry.
         planned = yield from branch(0, 0, 1)
         fault = _reply_fault(asking, reply)
         if planned or (fault and planned is None):
             again = render(data.text("again"), {**asking.values, "fault": fault})
             turns += [Message("assistant", reply.text), Message("user", again)]
-            reply = yield from _send_question(asking, turns)
+            reply = yield from send()
             fault = _reply_fault(asking, reply)
     except (MissingKeyError, ModelRefusedError):
         raise
@@ -134,11 +147,11 @@ def json_object(text: str, keys: Mapping[str, type]) -> dict[str, Any]:
     return value
 
 
-def object_schema(properties: Mapping[str, Mapping[str, Any]]) -> str:
+def object_schema(properties: Mapping[str, Mapping[str, Any]], title: str = "reply") -> str:
     """JSON schema text of an object with exactly these properties."""
     return canonical_json(
         {
-            "title": "reply",
+            "title": title,
             "type": "object",
             "properties": dict(properties),
             "required": list(properties),
@@ -162,20 +175,6 @@ def one_line(text: str, most: int) -> str:
 
 
 _JSON_NAMES = {str: "string", bool: "boolean", list: "array"}
-
-
-def _send_question(asking: StructuredQuestion[T], turns: Sequence[Message]) -> Flow[ChatReply]:
-    temperature = 0.7 if asking.sample else 0.0
-    return (
-        yield from chat(
-            asking.model,
-            turns,
-            {"temperature": temperature, "max_tokens": asking.max_tokens},
-            schema=asking.schema,
-            sample=asking.sample,
-            sources=asking.sources,
-        )
-    )
 
 
 def _reply_fault(asking: StructuredQuestion[T], reply: ChatReply) -> str:

@@ -41,7 +41,9 @@ def explain(
         tokenizer: The embedding model's own; without it no pieces are shown. Expanded hits show
             none: their text is not the embedded one.
     """
-    heads = {hit.chunk_id: _head(hit).text for hit in retrieved.hits}
+    heads = {
+        hit.chunk_id: (hit.head or Head(hit.title, hit.headings)).text for hit in retrieved.hits
+    }
     known = replace(retrieved.explanation, heads=heads)
     if tokenizer is not None:
         pieces = tokenizer.pieces
@@ -104,8 +106,3 @@ def embedded_hit(hit: Hit) -> str:
     span = Span(hit.start, hit.end)
     chunk = Chunk(hit.chunk_id, hit.document_id, 0, span, hit.text, head=hit.head)
     return embedded_text(chunk, hit.title)
-
-
-def _head(hit: Hit) -> Head:
-    """What a hit is searched with besides its text."""
-    return Head(hit.title, hit.headings) if hit.head is None else hit.head

@@ -84,7 +84,7 @@ class Glossary:
         for term in self.entries:
             parts = words(term)
             longest = max(longest, len(parts))
-            self._by_key.setdefault(_words_key(parts), term)
+            self._by_key.setdefault(" ".join(parts).casefold(), term)
         object.__setattr__(self, "_longest", longest)
 
     def find(self, query: str, without: Container[str] = ()) -> tuple[str, ...]:
@@ -101,10 +101,10 @@ class Glossary:
         while at < len(parts):
             for size in range(min(self._longest, len(parts) - at), 0, -1):
                 piece = parts[at : at + size]
-                term = self._by_key.get(_words_key(piece))
+                term = self._by_key.get(" ".join(piece).casefold())
                 if term is None or term in without:
                     continue
-                if _is_meant(term, piece, small):
+                if small or not (term.isalpha() and term.isupper()) or piece == [term]:
                     terms[term] = None
                     at += size - 1
                     break
@@ -269,16 +269,12 @@ def _csv_glossary(text: str, file: Path) -> Glossary:
     return Glossary(entries)
 
 
-def _rule_rank(meaning: Meaning) -> int:
-    return RULES.index(meaning.rule) if meaning.rule in RULES else len(RULES)
-
-
 def _fitting_meanings(
     query: str, term: str, every: Sequence[Meaning], analyzer: TokenSource
 ) -> Sequence[Meaning]:
     """Return the best kind of place's meanings whose documents share words with the query."""
-    best = min(map(_rule_rank, every))
-    level = [meaning for meaning in every if _rule_rank(meaning) == best]
+    ranks = [RULES.index(m.rule) if m.rule in RULES else len(RULES) for m in every]
+    level = [meaning for meaning, rank in zip(every, ranks, strict=True) if rank == min(ranks)]
     if len(level) < 2:
         return level
     query_tokens = set(analyzer.tokens(query)) - set(analyzer.tokens(term))
@@ -288,13 +284,3 @@ def _fitting_meanings(
         for m in level
     ]
     return [m for m, count in zip(level, shared, strict=True) if count == max(shared)]
-
-
-def _words_key(parts: Sequence[str]) -> str:
-    return " ".join(parts).casefold()
-
-
-def _is_meant(term: str, piece: Sequence[str], small: bool) -> bool:
-    if not (term.isalpha() and term.isupper()):
-        return True
-    return small or list(piece) == [term]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ..core import Hit, ModelError, passage_values
-from ..flow import Flow, branch, gather, settled
+from ..flow import Flow, branch
 from ._asking import StructuredQuestion, asked, json_object, object_schema
 from ._options import IterateOptions
 from ._target import Retrieved
@@ -57,6 +57,7 @@ def iterate(
     # A query that was cut for the search is cut for the model too.
     question = query.strip()[: max(len(first.query), _LEAST_READ)]
     state = _State(question, first, options, k)
+    state.add(first.hits)
     yield from _read_rounds(state, once)
     return state.result()
 
@@ -74,9 +75,6 @@ class _State:
     hits: dict[str, Hit] = field(default_factory=dict)
     size: int = 0
 
-    def __post_init__(self) -> None:
-        self.add(self.first.hits)
-
     def add(self, hits: Sequence[Hit]) -> None:
         """Add one round to the fusion."""
         self.size = max(self.size, len(hits))
@@ -86,30 +84,22 @@ class _State:
             gain = 1 / (_DAMPING + rank)
             self.scores[hit.chunk_id] = self.scores.get(hit.chunk_id, 0.0) + gain
 
-    def ranked(self) -> list[str]:
-        """Chunk ids by fused score, ties by id."""
-        return sorted(self.scores, key=lambda key: (-round(self.scores[key], 6), key))
-
     def head(self) -> list[str]:
         """Chunk ids of the first round that keep their ranks."""
         hits = self.first.hits[: self.wanted]
         return [hit.chunk_id for hit in hits[: math.ceil(self.options.keep * len(hits))]]
 
     def order(self) -> list[str]:
-        """The final order: by relaxation level, the head of the first round, fused score."""
-        head = dict.fromkeys(self.head())
-        order = [*head, *(key for key in self.ranked() if key not in head)]
-        order.sort(key=self._rung)
+        """The final order: by relaxation level, the head of the first round, fused score, id."""
+        ranked = sorted(self.scores, key=lambda key: (-round(self.scores[key], 6), key))
+        order = list(dict.fromkeys((*self.head(), *ranked)))
+        rungs = {key: hit.rung for key, hit in self.hits.items()}
+        order.sort(key=lambda key: 0.0 if (rung := rungs[key]) is None else -rung.weight)
         return order[: self.size]
-
-    def _rung(self, key: str) -> float:
-        rung = self.hits[key].rung
-        return 0.0 if rung is None else -rung.weight
 
     def result(self) -> Retrieved:
         """All rounds as one result; within a level scores decrease with the rank."""
-        order = self.order()
-        head = set(self.head())
+        order, head = self.order(), set(self.head())
         top = max((self.scores[key] for key in order if key not in head), default=0.0)
         hits = []
         for rank, key in enumerate(order, 1):
@@ -118,34 +108,12 @@ class _State:
         notes = tuple(dict.fromkeys((*self.first.notes, *self.notes)))
         return replace(self.first, hits=tuple(hits), notes=notes)
 
-    def keep_notes(self, number: int, rounds: Sequence[Retrieved]) -> None:
-        """Keep the notes of one round that no earlier round gave."""
-        first_notes = set(self.first.notes)
-        fresh = dict.fromkeys(note for result in rounds for note in result.notes)
-        for note in fresh:
-            if note not in first_notes and not any(n.endswith(f": {note}") for n in self.notes):
-                self.notes.append(f"round {number}: {note}")
-
 
 def _renamed_channels(hit: Hit) -> Hit:
     """A hit of a later round: its channels are renamed, as they searched another query."""
     return replace(
         hit, channels={f"hop {name}": channel_score for name, channel_score in hit.channels.items()}
     )
-
-
-def _search_each(queries: Sequence[str], once: Once) -> Flow[tuple[list[Retrieved], list[str]]]:
-    """Results of follow-up searches run side by side, and a note for each failed one."""
-    outcomes = yield from gather([once(query) for query in queries], settle=True)
-    results: list[Retrieved] = []
-    faults: list[str] = []
-    for query, outcome in zip(queries, outcomes, strict=True):
-        if isinstance(outcome, ModelError):
-            faults.append(f"the search for {query!r} failed: {outcome.what}")
-            results.append(Retrieved(query, ()))
-        else:
-            results.append(settled(outcome))
-    return results, faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,23 +151,25 @@ def _read_rounds(state: _State, once: Once) -> Flow[None]:
         if verdict.satisfied and planned is None:
             state.notes.append(f"the model is satisfied after {number - 1} rounds")
             return
-        text = _next_query(state, verdict)
+        # Where the model left the part that is searched empty, the other one serves.
+        text = f"{state.query} {verdict.answer}".strip()
+        if verdict.query and (state.options.next_query == "written" or not verdict.answer):
+            text = verdict.query
         if text in searched:
             state.notes.append(f"round {number} left out: nothing new to search for")
             return
         searched.append(text)
-        results, faults = yield from _search_each([text], once)
-        state.add(results[0].hits)
-        state.notes += [f"round {number} searched: {text}", *faults]
-        state.keep_notes(number, results)
-
-
-def _next_query(state: _State, verdict: _Verdict) -> str:
-    """The next query; where the model left that part empty, the other one serves."""
-    drafted = f"{state.query} {verdict.answer}".strip()
-    if state.options.next_query == "written":
-        return verdict.query or drafted
-    return drafted if verdict.answer else verdict.query or drafted
+        state.notes.append(f"round {number} searched: {text}")
+        try:
+            result = yield from once(text)
+        except ModelError as error:
+            state.notes.append(f"the search for {text!r} failed: {error.what}")
+            continue
+        state.add(result.hits)
+        for note in result.notes:
+            earlier = (*state.first.notes, *(kept.partition(": ")[2] for kept in state.notes))
+            if note not in earlier:
+                state.notes.append(f"round {number}: {note}")
 
 
 def _round_question(state: _State, searched: Sequence[str]) -> StructuredQuestion[_Verdict]:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from ..core import Document
 from ..models import is_code, words
-from ._entries import LEAST_ENTRIES, Entry, read_entries
+from ._entries import LEAST_ENTRIES, read_entries
 from ._glossary import RULES, Glossary, Meaning
 
 _LONGEST = 240
@@ -176,9 +176,9 @@ def _in_entries(document: Document) -> Iterator[_Definition]:
     Headings and lines with a separator are read where they stand.
     """
     entries = read_entries(document.text, least=_LISTED)
-    codes = {
-        shape: {e.code for e in entries if e.shape == shape} for shape in _entry_shapes(entries)
-    }
+    codes: dict[str, set[str]] = {}
+    for entry in entries:
+        codes.setdefault(entry.shape, set()).add(entry.code)
     for entry in entries:
         weak = not is_code(entry.code, written=True)
         if entry.form in ("heading", "line") or (weak and len(codes[entry.shape]) < LEAST_ENTRIES):
@@ -190,10 +190,6 @@ def _in_entries(document: Document) -> Iterator[_Definition]:
         at = entry.body + max(0, below.find(text))
         rule = "below" if entry.form == "alone" else "line"
         yield entry.code, text, rule, at, at + len(text)
-
-
-def _entry_shapes(entries: Iterable[Entry]) -> set[str]:
-    return {entry.shape for entry in entries}
 
 
 def _lines_of_text(document: Document) -> list[_Line]:
@@ -233,21 +229,13 @@ def _under_heading(lines: list[_Line], number: int) -> Iterator[_Definition]:
     codes = _heading_codes(line.text)
     if not codes:
         return
-    below = next((later for later in lines[number + 1 : number + 3] if not later.heading), None)
-    if below is not None and any(
-        _heading_codes(later.text) for later in _headings_between(lines, number, below)
-    ):
+    near = lines[number + 1 : number + 3]
+    below = next((later for later in near if not later.heading), None)
+    if below is not None and near[0].heading and _heading_codes(near[0].text):
         below = None
     for code in codes:
         text = _heading_text(line.text, code, below.text if below else "")
         yield code, text, "heading", line.start, below.end if below else line.end
-
-
-def _headings_between(lines: list[_Line], number: int, below: _Line) -> list[_Line]:
-    """Headings between a heading and a line below it."""
-    return [
-        line for line in lines[number + 1 : number + 3] if line.heading and line.start < below.start
-    ]
 
 
 def _heading_text(heading: str, code: str, below: str) -> str:

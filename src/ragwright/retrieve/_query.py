@@ -84,10 +84,10 @@ def query_variants(
     if "query2doc" in chosen:
         variants += yield from _query2doc_variants(main, options, notes, limit)
     with_meanings: list[str] = []
-    if "glossary" in chosen and dense:
-        with_meanings = _glossary_texts(query, options, glossary, notes, limit)
-    if not dense and "glossary" in chosen:
+    if "glossary" in chosen and not dense:
         notes.append("glossary left out: this index has no vectors")
+    elif "glossary" in chosen:
+        with_meanings = _glossary_texts(query, options, glossary, notes, limit)
     return tuple(_with_original(query, main, variants, with_meanings, options)), tuple(notes)
 
 
@@ -120,7 +120,7 @@ def _rewritten_query(query: str, options: QueryOptions, notes: list[str]) -> Flo
             options.model,
             "rewrite",
             {"question": query, "most": options.max_chars},
-            partial(_one_query, asked_for=_written_codes(query), most=options.max_chars),
+            partial(_one_query, asked_for=query, most=options.max_chars),
             f"{query} (rewritten)",
             schema=_ONE,
         )
@@ -139,7 +139,7 @@ def _subqueries(query: str, options: QueryOptions, notes: list[str]) -> Flow[tup
             options.model,
             "subqueries",
             {"question": query, "most": options.subqueries, "length": options.max_chars},
-            partial(_several_queries, asked_for=_written_codes(query), options=options),
+            partial(_several_queries, asked_for=query, options=options),
             tuple(f"{query} (part {n})" for n in range(1, min(2, options.subqueries) + 1)),
             schema=_SEVERAL,
         )
@@ -232,32 +232,28 @@ _ONE = object_schema({"query": {"type": "string"}})
 _SEVERAL = object_schema({"queries": {"type": "array", "items": {"type": "string"}}})
 
 
-def _written_codes(query: str) -> tuple[str, ...]:
-    """Codes and identifiers of a query, which a rewording must keep."""
-    codes = (word for word in words(query) if is_code(word, written=True))
-    return tuple(dict.fromkeys(codes))
+def _check_codes(question: str, text: str) -> None:
+    """Refuse a rewording that lacks a code or identifier of the question."""
+    for word in words(question):
+        if is_code(word, written=True) and word.casefold() not in text.casefold():
+            raise ValueError(f"{word!r} of the question is missing")
 
 
-def _check_codes(codes: tuple[str, ...], text: str) -> None:
-    lost = [code for code in codes if code.casefold() not in text.casefold()]
-    if lost:
-        raise ValueError(f"{lost[0]!r} of the question is missing")
-
-
-def _one_query(text: str, asked_for: tuple[str, ...], most: int) -> str:
+def _one_query(text: str, asked_for: str, most: int) -> str:
     query = one_line(json_object(text, {"query": str})["query"], most)
     _check_codes(asked_for, query)
     return query
 
 
-def _several_queries(
-    text: str, asked_for: tuple[str, ...], options: QueryOptions
-) -> tuple[str, ...]:
+def _several_queries(text: str, asked_for: str, options: QueryOptions) -> tuple[str, ...]:
     listed_queries = json_object(text, {"queries": list})["queries"]
-    if not listed_queries:
-        raise ValueError("'queries' is empty")
-    if len(listed_queries) > options.subqueries:
-        raise ValueError(f"'queries' holds {len(listed_queries)}, more than {options.subqueries}")
+    if not 0 < len(listed_queries) <= options.subqueries:
+        number = len(listed_queries)
+        raise ValueError(
+            f"'queries' holds {number}, more than {options.subqueries}"
+            if number
+            else "'queries' is empty"
+        )
     if any(not isinstance(item, str) for item in listed_queries):
         raise ValueError("'queries' must hold strings")
     queries = tuple(dict.fromkeys(one_line(item, options.max_chars) for item in listed_queries))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy as np
 from ..core import (
     ChannelScore,
     Hit,
-    Mapped,
     MissingKeyError,
     ModelError,
     RetrieveError,
@@ -74,7 +72,13 @@ def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow
     except ModelError as error:
         problem = f"{type(error).__name__}: {error.what}"
         return tuple(hits), (f"not reranked, the order of the search is kept: {problem}",)
-    rounded = _checked_scores(scores, hits, options.model)
+    if len(scores) != len(hits) or not np.isfinite(scores).all():
+        raise RetrieveError(
+            f"{options.model} gave scores that are not numbers, or too few",
+            where="retrieve.rerank.model",
+            hint="use another reranking model, or leave the key empty",
+        )
+    rounded = [round(float(score), 6) for score in scores]
     return _reordered_hits(hits, rounded, options.search_weight), (*cut, *notes)
 
 
@@ -122,17 +126,6 @@ def _passage_text(hit: Hit) -> str:
 
 def _document_ids(hits: Sequence[Hit]) -> list[str]:
     return list(dict.fromkeys(hit.document_id for hit in hits))
-
-
-def _checked_scores(scores: Sequence[float], hits: Sequence[Hit], model: str) -> list[float]:
-    """Scores rounded to 6 digits, one per hit, all finite."""
-    if len(scores) != len(hits) or not np.isfinite(scores).all():
-        raise RetrieveError(
-            f"{model} gave scores that are not numbers, or too few",
-            where="retrieve.rerank.model",
-            hint="use another reranking model, or leave the key empty",
-        )
-    return [round(float(score), 6) for score in scores]
 
 
 def _reordered_hits(
@@ -222,22 +215,19 @@ def _window_order(
     # On one line, so that only the prompt's own numbers begin a line.
     passages = [{**values, "text": " ".join(values["text"].split())} for values in passages]
     values = {"question": query, "passages": passages, "count": len(hits)}
-    messages = [Message("user", render(_rerank_templates().text("rank"), values))]
-    reply = yield from _send_listwise(messages, hits, options)
+    templates = shipped_mapping("retrieve", "rerank.yaml")
+    messages = [Message("user", render(templates.text("rank"), values))]
+    params = {"temperature": 0.0, "max_tokens": options.max_tokens}
+    sources = _document_ids(hits)
+    reply = yield from chat(options.model, messages, params, sources=sources)
     order, problem = read_order(reply, len(hits))
     retries = yield from branch(0, 0, 1)
     if (not problem and retries is None) or retries == 0:
         return order, problem
-    again = render(_rerank_templates().text("again"), {"problem": problem, "count": len(hits)})
+    again = render(templates.text("again"), {"problem": problem, "count": len(hits)})
     messages += [Message("assistant", reply.text or "(nothing)"), Message("user", again)]
-    return read_order((yield from _send_listwise(messages, hits, options)), len(hits))
-
-
-def _send_listwise(
-    messages: Sequence[Message], hits: Sequence[Hit], options: RerankOptions
-) -> Flow[ChatReply]:
-    params = {"temperature": 0.0, "max_tokens": options.max_tokens}
-    return (yield from chat(options.model, messages, params, sources=_document_ids(hits)))
+    reply = yield from chat(options.model, messages, params, sources=sources)
+    return read_order(reply, len(hits))
 
 
 _CHAIN = re.compile(r"(?:[^\[\]>]*:)?\s*(\[\d{1,6}\](?:\s*>\s*\[\d{1,6}\])*)")
@@ -265,8 +255,3 @@ def read_order(reply: ChatReply, count: int) -> tuple[tuple[int, ...], str]:
     if unknown:
         return old, f"the reply names [{unknown[0]}], but there are only passages 1 to {count}"
     return tuple(dict.fromkeys([*(number - 1 for number in numbers), *old])), ""
-
-
-@cache
-def _rerank_templates() -> Mapped:
-    return shipped_mapping("retrieve", "rerank.yaml")

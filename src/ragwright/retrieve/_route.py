@@ -74,7 +74,8 @@ def route(question: str, options: RouteOptions, scene: RouteScene | None = None)
     """
     scene_used = scene or RouteScene()
     if options.method in ("auto", "index"):
-        counted = _counted_in_sheets(question, scene_used) if options.method == "auto" else None
+        by_words = options.method == "auto" and scene_used.databases
+        counted = _counted_in_sheets(question, scene_used) if by_words else None
         return counted or Route("index", "routing is off: the index answers")
     ruled = route_by_rules(question, scene_used)
     if options.method == "rules":
@@ -404,7 +405,9 @@ def route_by_rules(question: str, scene: RouteScene) -> Route:
     wordy = bool(_WORDY.search(rest)) or len(words(rest)) > _MANY_WORDS
     chosen = Route("corpus", _matched_reason(_ABOUT_UNITS, rest))
     if not chosen.reason:
-        database, named = next(_named_databases(rest, scene.databases), ("", ""))
+        database, named = "", ""
+        if scene.databases:
+            database, named = next(_named_databases(rest, scene.databases), ("", ""))
         spread = _matched_reason(_CORPUS, rest)
         if database and scene.chats:
             chosen = Route("sql", named, database=database)

@@ -57,7 +57,7 @@ def open_stages(names: Iterable[str], options: Callable[[str], Any]) -> tuple[St
     Raises:
         PluginError: One is not installed, or not a stage.
     """
-    return tuple(_opened(name, options) for name in names)
+    return tuple(_open_stage(name, options) for name in names)
 
 
 def run_stages(question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tuple[Hit, ...]]:
@@ -81,18 +81,14 @@ def run_stages(question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tup
         ranked = tuple(_ranked(stage, returned))
         before = {hit.chunk_id for hit in hits}
         more = tuple(hit.chunk_id for hit in ranked if hit.chunk_id not in before)
-        if more:
-            yield from _refuse_invented(stage, more, target)
+        try:
+            if more:
+                yield from send(Lookup(target.snapshot, more), LookupReply)
+        except RetrieveError as error:
+            reason = f"it returned a hit that is not in the index: {error}"
+            raise _failed(stage, reason) from error
         hits = ranked
     return hits
-
-
-def _refuse_invented(stage: Stage, added_ids: tuple[str, ...], target: Target) -> Flow[None]:
-    """Refuse chunks that a stage added to its hits and that the index does not have."""
-    try:
-        yield from send(Lookup(target.snapshot, added_ids), LookupReply)
-    except RetrieveError as error:
-        raise _failed(stage, f"it returned a hit that is not in the index: {error}") from error
 
 
 def _ranked(stage: Stage, returned: Sequence[Hit]) -> Iterable[Hit]:
@@ -108,7 +104,7 @@ def _ranked(stage: Stage, returned: Sequence[Hit]) -> Iterable[Hit]:
         )
 
 
-def _opened(name: str, options: Callable[[str], Any]) -> Stage:
+def _open_stage(name: str, options: Callable[[str], Any]) -> Stage:
     where = "retrieve.stages"
     extension = load_addition("stages", name, where=where)
     if isinstance(extension, type) and issubclass(extension, Stage):
