@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,8 +11,6 @@ from typing import Any
 from ..core import (
     MalformedSourceError,
     MissingExtraError,
-    UnsupportedSourceError,
-    counted,
 )
 from ._encoding import decode
 from ._extract import Extract, TextBuilder
@@ -75,21 +72,11 @@ def read_notebook(data: bytes, where: str, options: SourceOptions) -> Extract:
             f"not a notebook: {type(error).__name__}: {error}", where=where, hint="save it again"
         ) from error
     builder = TextBuilder()
-    left: Counter[str] = Counter()
     for cell in cells:
-        for block in _cell(cell, language.lower(), left):
+        for block in _cell(cell, language.lower(), builder):
             builder.markdown(block)
     extract = builder.extract("application/x-ipynb+json", {"code_language": language.lower()})
-    left = +left
-    if not left:
-        return replace(extract, faults=decoded.faults)
-    fault = UnsupportedSourceError(
-        "left out of what the code printed: "
-        + ", ".join(counted(count, kind) for kind, count in sorted(left.items())),
-        where=where,
-        hint="save the images as files if their text matters",
-    )
-    return replace(extract, faults=(*decoded.faults, fault))
+    return replace(extract, faults=(*decoded.faults, *extract.faults))
 
 
 def _deep(value: Any, *names: str) -> Any:
@@ -102,10 +89,10 @@ def _joined(value: Any) -> str:
     return "".join(map(str, value)) if isinstance(value, list) else str(value or "")
 
 
-def _cell(cell: Mapping[str, Any], language: str, left: Counter[str]) -> Iterator[str]:
+def _cell(cell: Mapping[str, Any], language: str, builder: TextBuilder) -> Iterator[str]:
     kind = cell.get("cell_type")
     source = _joined(cell.get("source", cell.get("input"))).strip("\n")
-    left["image"] += len(cell.get("attachments") or ())
+    _miss(builder, "image", len(cell.get("attachments") or ()))
     if kind == "heading":
         yield f"{'#' * int(cell.get('level') or 1)} {source}"
     elif kind != "code":
@@ -113,10 +100,10 @@ def _cell(cell: Mapping[str, Any], language: str, left: Counter[str]) -> Iterato
     elif source.strip():
         yield _fenced(source, language)
     for output in cell.get("outputs") or ():
-        yield _output(output, left)
+        yield _output(output, builder)
 
 
-def _output(output: Mapping[str, Any], left: Counter[str]) -> str:
+def _output(output: Mapping[str, Any], builder: TextBuilder) -> str:
     """Return what a cell printed: Markdown, a table, plain text, or the name of an error."""
     if "ename" in output:
         return _fenced(f"{output['ename']}: {output.get('evalue', '')}", "")
@@ -125,16 +112,21 @@ def _output(output: Mapping[str, Any], left: Counter[str]) -> str:
         for kind, value in output.items()
         if kind in ("text", "html", "latex", "markdown")
     }
-    left["image"] += sum(kind.startswith("image/") or kind in ("png", "jpeg") for kind in data)
-    left["image"] += sum(kind in output for kind in ("png", "jpeg", "svg"))
+    images = sum(kind.startswith("image/") or kind in ("png", "jpeg") for kind in data)
+    _miss(builder, "image", images + sum(kind in output for kind in ("png", "jpeg", "svg")))
     for kind in ("text/markdown", "text/html", "text/latex", "text/plain"):
         text = _joined(data.get(kind))
         if kind == "text/html":
             text = _table(text)
         if text.strip():
             return _fenced(text, "") if kind == "text/plain" else text
-    left["interactive output"] += bool(data) and not any(k.startswith("image/") for k in data)
+    if data and not any(kind.startswith("image/") for kind in data):
+        _miss(builder, "interactive output", 1)
     return ""
+
+
+def _miss(builder: TextBuilder, noun: str, count: int) -> None:
+    builder.miss(noun, "left out", "save what it shows as a file if its text matters", count)
 
 
 def _table(html: str) -> str:

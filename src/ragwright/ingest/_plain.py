@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ..core import Page, Span
@@ -20,14 +21,31 @@ Heading = tuple[str, int, int]
 """Title, level from 1, position."""
 
 _UNDERLINE = re.compile(r"([!-/:-@\[-`{-~])\1+")
-_FENCED = re.compile(r"(-{4,}|\.{4,}|\+{4,}|/{4,}|={4,}|\*{4,}|_{4,}|```|\|===)\s*")
-_ADOC = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*)")
-_ORG = re.compile(r"(\*+)[ \t]+(?:(?:TODO|DONE|NEXT|WAITING)[ \t]+)?(?:\[#.\][ \t]+)?(.*\S)")
-_ORG_TAGS = re.compile(r"[ \t]+:[\w@#%:]+:[ \t]*$")
+_RST = frozenset({".rst", ".rest"})
+_ADOC = (
+    re.compile(
+        r"(?ms)^(-{4,}|\.{4,}|\+{4,}|/{4,}|={4,}|\*{4,}|_{4,}|```|\|===)[ \t]*$"
+        r".*?(?:^\1[ \t]*$|\Z)"
+    ),
+    re.compile(r"(?m)^(={1,6}|#{1,6})[ \t]+(\S.*?)[ =#\t]*$"),
+)
+_ORG = (
+    re.compile(r"(?ims)^[ \t]*#\+begin.*?(?:^[ \t]*#\+end|\Z)"),
+    re.compile(
+        r"(?m)^(\*+)[ \t]+(?:(?:TODO|DONE|NEXT|WAITING)[ \t]+)?(?:\[#.\][ \t]+)?(.*?\S)"
+        r"(?:[ \t]+:[\w@#%:]+:)?[ \t]*$"
+    ),
+)
 _ORG_TITLE = re.compile(r"(?im)^#\+title:[ \t]*(.+)$")
-_WIKI = re.compile(r"(={1,6})[ \t]*([^=\s](?:.*[^=\s])?)[ \t]*\1[ \t]*")
-_LATEX = re.compile(r"\\(chapter|section|subsection|subsubsection)\*?\{([^{}]+)\}")
+_NOTHING = re.compile(r"(?!)")
+_WIKI = (_NOTHING, re.compile(r"(?m)^(={1,6})[ \t]*([^=\s](?:.*[^=\s])?)[ \t]*\1[ \t]*$"))
+_LATEX = (_NOTHING, re.compile(r"\\(chapter|section|subsection|subsubsection)\*?\{([^{}]+)\}"))
 _LATEX_LEVELS = {"chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4}
+_FORMATS = {
+    ".adoc": _ADOC, ".asciidoc": _ADOC, ".asc": _ADOC, ".org": _ORG, ".wiki": _WIKI,
+    ".mediawiki": _WIKI, ".tex": _LATEX,
+}  # fmt: skip
+"""Suffix -> blocks without headings, and headings as mark and title."""
 
 
 def headings_of(text: str, suffix: str) -> tuple[str, list[Heading]]:
@@ -36,27 +54,25 @@ def headings_of(text: str, suffix: str) -> tuple[str, list[Heading]]:
     A text of another format has neither. The title is what the format states, else the first
     heading.
     """
-    find = _FORMATS.get(suffix)
-    if find is None:
-        return "", []
-    headings = list(find(text))
+    headings = list(_rest(text)) if suffix in _RST else []
+    if suffix in _FORMATS:
+        blocks, pattern = _FORMATS[suffix]
+        bare = blocks.sub(lambda block: re.sub(r"[^\n]", " ", block[0]), text)
+        headings = [
+            (" ".join(m[2].split()), _LATEX_LEVELS.get(m[1], len(m[1])), m.start())
+            for m in pattern.finditer(bare)
+        ]
     stated = _ORG_TITLE.search(text) if suffix == ".org" else None
     title = stated[1].strip() if stated else headings[0][0] if headings else ""
     return title, headings
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    at = 0
-    for line in text.split("\n"):
-        yield at, line
-        at += len(line) + 1
-
-
 def _rest(text: str) -> Iterator[Heading]:
     """Find lines with an underline at least as long; each style has the level of its first use."""
     styles: list[tuple[str, bool]] = []
-    lines = [(0, ""), *_lines(text), (len(text), "")]
-    for (_, above), (at, title), (_, below) in zip(lines, lines[1:], lines[2:], strict=False):
+    lines = ["", *text.split("\n"), ""]
+    starts = itertools.accumulate((len(line) + 1 for line in lines[1:]), initial=0)
+    for at, above, title, below in zip(starts, lines, lines[1:], lines[2:], strict=False):
         bare = title.strip()
         rule = _UNDERLINE.fullmatch(below.rstrip())
         over = above.rstrip() == below.rstrip() and bool(above.strip())
@@ -68,43 +84,6 @@ def _rest(text: str) -> Iterator[Heading]:
         if style not in styles:
             styles.append(style)
         yield " ".join(bare.split()), styles.index(style) + 1, at
-
-
-def _asciidoc(text: str) -> Iterator[Heading]:
-    fence = ""
-    for at, line in _lines(text):
-        if fence or _FENCED.fullmatch(line):
-            bare = line.rstrip()
-            fence = "" if bare == fence else fence or bare
-        elif match := _ADOC.fullmatch(line):
-            yield match[2].rstrip(" =#\t"), len(match[1]), at
-
-
-def _org(text: str) -> Iterator[Heading]:
-    block = False
-    for at, line in _lines(text):
-        begins = line.lstrip().lower()
-        if begins.startswith(("#+begin", "#+end")):
-            block = begins.startswith("#+begin")
-        elif not block and (match := _ORG.fullmatch(line)):
-            yield _ORG_TAGS.sub("", match[2]), len(match[1]), at
-
-
-def _wiki(text: str) -> Iterator[Heading]:
-    for at, line in _lines(text):
-        if match := _WIKI.fullmatch(line):
-            yield match[2], len(match[1]), at
-
-
-def _latex(text: str) -> Iterator[Heading]:
-    for match in _LATEX.finditer(text):
-        yield " ".join(match[2].split()), _LATEX_LEVELS[match[1]], match.start()
-
-
-_FORMATS: dict[str, Callable[[str], Iterator[Heading]]] = {
-    ".rst": _rest, ".rest": _rest, ".adoc": _asciidoc, ".asciidoc": _asciidoc, ".asc": _asciidoc,
-    ".org": _org, ".wiki": _wiki, ".mediawiki": _wiki, ".tex": _latex,
-}  # fmt: skip
 
 
 CODE = {
@@ -156,10 +135,7 @@ def _pages(lengths: list[int]) -> tuple[Page, ...]:
         return ()
     if lengths[-1] == 0:  # a form feed that ends the file starts no page
         lengths = [*lengths[:-2], lengths[-2] + 1]
-    pages = []
-    start = 0
-    for number, length in enumerate(lengths, 1):
-        end = start + length + (1 if number < len(lengths) else 0)
-        pages.append(Page(number, Span(start, end)))
-        start = end
-    return tuple(pages) if len(pages) > 1 else ()
+    ends = list(itertools.accumulate(length + 1 for length in lengths))
+    ends[-1] -= 1
+    spans = map(Span, (0, *ends), ends)
+    return tuple(map(Page, itertools.count(1), spans)) if len(lengths) > 1 else ()

@@ -7,7 +7,7 @@ import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ..core import MalformedSourceError, RagwrightError
@@ -46,9 +46,9 @@ def read_csv(data: bytes, where: str, options: SourceOptions) -> Extract:
     faults = list(decoded.faults)
     preamble, raw, first = _preamble(raw, delimiter, 2 if stated is not None else 1)
     reader = csv.reader(io.StringIO(raw, newline=""), delimiter=delimiter, strict=True)
-    table = _Table(delimiter, where)
+    numbered = ((line + first - 1, row) for line, row in _numbered(reader))
     try:
-        table.take((line + first - 1, row) for line, row in _numbered(reader))
+        lines, wrong = _write(numbered, delimiter, where)
     except csv.Error as error:
         faults.append(
             MalformedSourceError(
@@ -57,14 +57,10 @@ def read_csv(data: bytes, where: str, options: SourceOptions) -> Extract:
                 hint="close the quotes; the file was read with quotes as plain characters",
             )
         )
-        table = _Table(delimiter, where)
-        lines = raw.rstrip().split("\n")
-        table.take(
-            (number, line.split(delimiter))
-            for number, line in enumerate(lines, first)
-            if line.strip()
-        )
-    text = "\n\n".join(filter(None, (preamble, "\n".join(table.lines))))
+        plain = enumerate(raw.rstrip().split("\n"), first)
+        rows = ((number, line.split(delimiter)) for number, line in plain if line.strip())
+        lines, wrong = _write(rows, delimiter, where)
+    text = "\n\n".join(filter(None, (preamble, "\n".join(lines))))
     text = text if text.strip("|- \n") else ""
     return Extract(
         text=text,
@@ -73,10 +69,10 @@ def read_csv(data: bytes, where: str, options: SourceOptions) -> Extract:
         metadata=clean_metadata(
             {
                 "encoding": decoded.unusual,
-                "rows": table.rows - 1,
+                "rows": len(lines) - 2,
             }
         ),
-        faults=(*faults, *table.faults()),
+        faults=(*faults, *wrong),
     )
 
 
@@ -109,54 +105,36 @@ def _preamble(text: str, delimiter: str, line: int) -> tuple[str, str, int]:
     return "\n".join(kept), text.split("\n", len(above))[-1], line + len(above)
 
 
-class _Table:
-    """Markdown lines made row by row, so that a large file is not held in memory as cells."""
+def _write(
+    rows: Iterator[tuple[int, list[str]]], delimiter: str, where: str
+) -> tuple[list[str], list[RagwrightError]]:
+    """Return a table as lines of Markdown, and a fault if rows had to be brought to its width.
 
-    def __init__(self, delimiter: str, where: str) -> None:
-        self.lines: list[str] = []
-        self.rows = 0
-        self._delimiter = delimiter
-        self._where = where
-        self._width = 0
-        self._named: list[tuple[int, int]] = []
-        self._wrong = 0
-
-    def take(self, rows: Iterable[tuple[int, list[str]]]) -> None:
-        rows = iter(rows)
-        head = list(itertools.islice(rows, _TELLING_ROWS))
-        self._width = _usual_width([len(row) for _, row in head])
-        for line, row in itertools.chain(head, rows):
-            if len(row) != self._width:
-                row = self._mend(line, row)
-            cells = " | ".join([table_cell(cell) for cell in row])
-            self.lines.append(f"| {cells} |")
-            if not self.rows:
-                self.lines.append("| " + " | ".join(["-"] * self._width) + " |")
-            self.rows += 1
-
-    def _mend(self, line: int, row: list[str]) -> list[str]:
-        """Bring a row to the header's width; the surplus goes into the last cell."""
-        self._wrong += 1
-        if self._wrong <= _NAMED_ROWS:
-            self._named.append((line, len(row)))
-        last = self._width - 1
-        if len(row) > self._width:
-            return [*row[:last], self._delimiter.join(row[last:])]
-        return [*row, *[""] * (self._width - len(row))]
-
-    def faults(self) -> tuple[RagwrightError, ...]:
-        if not self._wrong:
-            return ()
-        named = ", ".join(f"row {line} has {count}" for line, count in self._named)
-        more = f" and {self._wrong - len(self._named)} more" * (self._wrong > len(self._named))
-        fault = MalformedSourceError(
-            f"{self._wrong} of {self.rows} rows differ from the usual {self._width} cells: "
-            f"{named}{more}",
-            where=f"{self._where}:{self._named[0][0]}",
-            hint="correct these rows; they were read with missing cells empty and surplus cells "
-            "joined",
-        )
-        return (fault,)
+    Row by row, so that a large file is not held in memory as cells.
+    """
+    head = list(itertools.islice(rows, _TELLING_ROWS))
+    widths = [len(row) for _, row in head]
+    width, count = Counter(widths).most_common(1)[0] if head else (0, 0)
+    width = width if 2 * count > len(widths) else widths[0] if widths else 0
+    lines: list[str] = []
+    wrong: list[tuple[int, int]] = []
+    for number, row in itertools.chain(head, rows):
+        if len(row) != width:
+            wrong.append((number, len(row)))
+            surplus = [delimiter.join(row[width - 1 :])] if len(row) > width else []
+            row = [*row[: width - len(surplus)], *surplus, *[""] * (width - len(row))]
+        lines.append(f"| {' | '.join([table_cell(cell) for cell in row])} |")
+    lines.insert(1, "| " + " | ".join(["-"] * width) + " |")
+    if not wrong:
+        return lines, []
+    named = ", ".join(f"row {line} has {count}" for line, count in wrong[:_NAMED_ROWS])
+    more = f" and {len(wrong) - _NAMED_ROWS} more" * (len(wrong) > _NAMED_ROWS)
+    fault = MalformedSourceError(
+        f"{len(wrong)} of {len(lines) - 1} rows differ from the usual {width} cells: {named}{more}",
+        where=f"{where}:{wrong[0][0]}",
+        hint="correct these rows; they were read with missing cells empty and surplus cells joined",
+    )
+    return lines, [fault]
 
 
 def sniff_delimiter(text: str, suffix: str = "") -> str:
@@ -182,14 +160,6 @@ def sniff_delimiter(text: str, suffix: str = "") -> str:
         if width > 1 and score > best_score + 1e-9:
             best, best_score = delimiter, score
     return best
-
-
-def _usual_width(widths: list[int]) -> int:
-    """Return the width of most of the first rows, else the header's."""
-    if not widths:
-        return 0
-    width, count = Counter(widths).most_common(1)[0]
-    return width if count > len(widths) / 2 else widths[0]
 
 
 def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:
