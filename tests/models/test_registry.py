@@ -169,28 +169,29 @@ def test_waiting_for_a_place_does_not_eat_the_time_limit(server: ScriptedServer)
 
 def test_a_place_is_asked_for_taken_and_given_back(server: ScriptedServer) -> None:
     request = Chat("acme:m", ())
-    handler: Any = model_handlers(priced(server, requests_per_minute=60))[Chat](request)  # type: ignore[operator]
+    models = priced(server, requests_per_minute=60, timeout=10)
+    handler: Any = model_handlers(models)[Chat]
 
     async def waits() -> None:
-        assert handler.pause(request) == handler.pause(request) == 0.0
+        assert handler.timeout(request) == handler.timeout(request) == 10
         await handler.pace("acme:m")
-        assert 0.9 < handler.pause(request) <= 1.0
+        assert 10.9 < handler.timeout(request) <= 11.0
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(handler.pace("acme:m"), 0.01)
-        assert handler.pause(request) <= 1.0, "who gave up left no hole"
+        assert handler.timeout(request) <= 11.0, "who gave up left no hole"
 
     asyncio.run(waits())
 
 
 def test_paid_or_not() -> None:
-    handler: Any = model_handlers(Models())[Chat](Chat("openai:gpt", ()))  # type: ignore[operator]
+    handler: Any = model_handlers(Models())[Chat]
     assert handler.paid(Chat("openai:gpt", ()))
     assert not handler.paid(Chat("ollama:llama3", ()))
 
 
 def test_identities_tell_servers_models_and_parameters_apart(server: ScriptedServer) -> None:
     def identity(models: Models, name: str) -> str:
-        handler: Any = model_handlers(models)[Chat](Chat(name, ()))  # type: ignore[operator]
+        handler: Any = model_handlers(models)[Chat]
         return str(handler.identity(Chat(name, ())))
 
     plain = priced(server)

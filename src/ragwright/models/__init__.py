@@ -10,7 +10,7 @@ from ._analysis import (
     make_analyzer,
     words,
 )
-from ._check import Finding, check_model
+from ._check import Finding, Speed, check_model, measure_model
 from ._embedding import (
     Prefixes,
     VectorRule,
@@ -18,6 +18,7 @@ from ._embedding import (
     family_prefixes,
 )
 from ._folder import transformer_folder
+from ._handlers import model_handlers
 from ._hf_tokenizer import HFTokenizer
 from ._hub import Hub, cached_models
 from ._language import sentence_spans, stop_words
@@ -26,9 +27,7 @@ from ._onnx import OnnxEmbedder
 from ._onnx_export import export_onnx
 from ._openai import OpenAIChat, OpenAIEmbeddings
 from ._options import AnalyzerOptions, EmbedOptions, ModelSettings, Similarity, TimeLimits
-from ._probe import Speed, measure_model
 from ._registry import Models
-from ._remote import model_handlers
 from ._rerank import LexicalReranker, ServerReranker
 from ._seams import ChatModel, Embedder, Matrix, Reranker, Tokenizer
 from ._st import (

@@ -167,30 +167,17 @@ def vector_fault(vectors: NDArray[np.floating[Any]]) -> str:
     Args:
         vectors: Shape (texts, dimensions), before they are brought to float32.
     """
-    norms = _row_norms(vectors)
-    wrong = norms[~_in_norm_range(norms)]
+    wide = vectors.astype(np.float64)
+    if not np.isfinite(wide).all():
+        return "a vector that holds NaN or infinity"
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(wide, axis=1)
+    wrong = norms[(norms < SHORTEST) | (norms > LONGEST)]
     if not len(wrong):
         return ""
-    if np.isnan(wrong).any():
-        return "a vector that holds NaN or infinity"
     if (wrong == 0).any():
         return "a vector of zeros"
     return f"a vector of length {wrong[0]:.3g}, which float32 cannot search with"
-
-
-def _in_norm_range(norms: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return (norms >= SHORTEST) & (norms <= LONGEST)
-
-
-def _row_norms(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Euclidean length of each row; NaN where a number of it is not finite."""
-    finite = np.isfinite(vectors).all(axis=1)
-    wide = np.abs(np.where(finite[:, None], vectors, 0.0).astype(np.float64))
-    largest = wide.max(axis=1, initial=0.0)
-    # Divided first: the square of a huge number overflows, that of a tiny one is 0.
-    scaled = wide / np.where(largest > 0, largest, 1.0)[:, None]
-    norms = largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
-    return np.where(finite, norms, np.nan)
 
 
 def unit(vectors: Matrix) -> Matrix:

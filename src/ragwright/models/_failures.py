@@ -14,7 +14,6 @@ from ..core import (
     MissingKeyError,
     ModelError,
     ModelRefusedError,
-    ModelReplyError,
     ModelTimeoutError,
     ModelUnavailableError,
     PromptTooLongError,
@@ -236,8 +235,3 @@ def _seconds_to_wait(headers: Mapping[str, str]) -> float | None:
         if math.isfinite(seconds):
             return max(0.0, seconds)
     return retry_after(lowered.get("retry-after"))
-
-
-def bad_reply(model: str, where: str, problem: str, hint: str = "") -> ModelReplyError:
-    """The error for a reply that violates the protocol."""
-    return ModelReplyError(f"{model} {problem}", where=where, hint=hint or None)

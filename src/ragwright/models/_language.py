@@ -50,6 +50,7 @@ _OPENERS = "\"'“‘«([{¿¡-–—*_ \u00a0\u202f"
 _FENCE = late_pattern(r"\s*(?:```|~~~)")
 _HEADING = late_pattern(r" {0,3}#{1,6}\s|\s*={2,}[^=].*={2,}\s*$")
 _RULE = late_pattern(r"\s*(?:[-=_*~+]\s*){3,}$")
+_SETEXT = late_pattern(r"={3,}|-{3,}")
 _TABLE = late_pattern(r"\s*\|.*|.*\S\s*\|\s*\S.*\|.*|.*\t.*\t.*|\s*\+(?:[-=]+\+)+\s*$")
 _BULLET = late_pattern(
     r"\s*(?:>\s*)*(?:[-*•◦▪‣–—+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)])\s+(?=\S)"
@@ -120,16 +121,7 @@ def _is_own_block(line: str, after: str) -> bool:
         return True
     if ("#" in line or "=" in line) and _HEADING.match(line):
         return True
-    return bool(_RULE.match(line)) or bool(after and len(line) < 120 and _is_setext_rule(after))
-
-
-def _is_setext_rule(line: str) -> bool:
-    stripped = line.strip()
-    return (
-        stripped[:1] in {"=", "-"}
-        and len(stripped) > 2
-        and (set(stripped) == {"="} or set(stripped) == {"-"})
-    )
+    return bool(_RULE.match(line) or (len(line) < 120 and _SETEXT.fullmatch(after.strip())))
 
 
 def _breaks_title(before: str, line: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -24,31 +25,23 @@ class Queue:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[int, float] = {}
+        self.waiting: dict[int, float] = {}
         self._most = 0
         self._sent = 0
 
     def enter(self, now: float) -> int:
         """Register a call that is being sent; returns its number."""
         self._sent += 1
-        self._waiting[self._sent] = now
-        self._most = max(self._most, len(self._waiting))
+        self.waiting[self._sent] = now
+        self._most = max(self._most, len(self.waiting))
         return self._sent
 
     def heard(self, number: int, now: float) -> None:
         """Record that a piece came for this call."""
-        self._waiting.pop(number, None)
-        for waiting in self._waiting:
+        self.waiting.pop(number, None)
+        for waiting in self.waiting:
             if waiting + self._most > number:
-                self._waiting[waiting] = now
-
-    def since(self, number: int) -> float:
-        """Since when the server has been silent for this call."""
-        return self._waiting[number]
-
-    def leave(self, number: int) -> None:
-        """The call has ended."""
-        self._waiting.pop(number, None)
+                self.waiting[waiting] = now
 
 
 @asynccontextmanager
@@ -69,15 +62,14 @@ async def watched(
     """
     loop = asyncio.get_running_loop()
     queue = queue or Queue()
-    end = None if total is None else loop.time() + total
+    end = math.inf if total is None else loop.time() + total
     number = queue.enter(loop.time())
     pieces = 0
-
     timer: asyncio.TimerHandle
 
     def look() -> None:
         nonlocal timer
-        due = queue.since(number) + limits.first_piece
+        due = queue.waiting[number] + limits.first_piece
         if due <= loop.time():
             limit.reschedule(loop.time())
         else:
@@ -90,19 +82,19 @@ async def watched(
         pieces += 1
         timer.cancel()
         queue.heard(number, loop.time())
-        _not_after(limit, loop.time() + limits.silence, end)
+        limit.reschedule(min(loop.time() + limits.silence, end))
 
     try:
-        async with asyncio.timeout_at(end) as limit:
+        async with asyncio.timeout_at(None if total is None else end) as limit:
             yield heard
     except TimeoutError:
         if not limit.expired():
             raise
-        late = end is not None and limit.when() == end
+        late = limit.when() == end
         raise _limit_error(model, where, limits, pieces, total if late else None) from None
     finally:
         timer.cancel()
-        queue.leave(number)
+        queue.waiting.pop(number, None)
 
 
 def _limit_error(
@@ -121,7 +113,3 @@ def _limit_error(
         where=where or None,
         hint=f"raise {key} under models: (or budget: for all models), or lower concurrency",
     )
-
-
-def _not_after(limit: asyncio.Timeout, when: float, end: float | None) -> None:
-    limit.reschedule(when if end is None else min(when, end))

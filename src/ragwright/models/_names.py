@@ -15,7 +15,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from ..core import ConfigError, MissingKeyError
-from ._options import ModelSettings
+from ._options import ModelSettings, TimeLimits
 
 NO_MODEL = "snippet"
 """Name in the place of a chat model where there is none: the best passages are shown."""
@@ -182,6 +182,7 @@ class Target:
         base: Base address, without a slash at the end; empty for local models.
         key_env: Variable that holds the key, empty where none is needed.
         free: Calls cost nothing.
+        limits: How long the server may be silent.
     """
 
     name: ModelName
@@ -190,12 +191,12 @@ class Target:
     base: str = ""
     key_env: str = ""
     free: bool = False
+    limits: TimeLimits = TimeLimits()
 
     @property
     def local(self) -> bool:
         """True where the server runs on this machine."""
-        host = urlsplit(self.base).hostname or ""
-        return host in {"localhost", "::1"} or host.startswith("127.")
+        return is_on_this_machine(self.base)
 
     def key(self) -> str:
         """The key from the environment, empty where the server needs none.
@@ -221,11 +222,18 @@ class Target:
         return key
 
 
+def is_on_this_machine(base: str) -> bool:
+    """True if an address is this machine's."""
+    host = urlsplit(base).hostname or ""
+    return host in {"localhost", "::1"} or host.startswith("127.")
+
+
 @dataclass(frozen=True, slots=True)
 class Directory:
     """Finds models by name: known providers, changed and added to by settings."""
 
     settings: Mapping[str, ModelSettings] = field(default_factory=dict)
+    limits: TimeLimits = TimeLimits()
 
     def names(self) -> list[str]:
         """Providers that a name may start with, sorted."""
@@ -256,7 +264,8 @@ class Directory:
             raise self._unknown_provider(name)
         # A provider's key must only be sent to the provider's own address.
         key_env = settings.key_env or ("" if own_base else provider.key_env)
-        target = Target(name, provider.kind, settings, base, key_env)
+        limits = self.limits.merged(settings)
+        target = Target(name, provider.kind, settings, base, key_env, limits=limits)
         unpriced = settings.price_in is None and settings.price_out is None
         here = provider.kind != "server" or target.local or (provider.free and not own_base)
         return replace(target, free=unpriced and here)

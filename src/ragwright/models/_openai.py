@@ -21,7 +21,7 @@ from ._limits import Heard
 from ._names import Target
 from ._seams import ChatModel, Matrix
 from ._thought import ReplyReader, thought_notes, without_thought
-from ._transport import Client, Connections, OpenAIServer, server_identity, stream_events
+from ._transport import Connections, OpenAIServer, server_identity, stream_events
 
 if TYPE_CHECKING:
     import httpx2
@@ -65,11 +65,10 @@ class OpenAIChat(ChatModel):
 
     Args:
         target: Where the model is found.
-        connections: Clients to share; its owner closes them.
+        connections: Clients to share.
     """
 
     def __init__(self, target: Target, connections: Connections | None = None) -> None:
-        self._own = connections is None
         self._connections = connections or Connections()
         self._server = OpenAIServer(target, self._connections)
         self.target = target
@@ -87,21 +86,33 @@ class OpenAIChat(ChatModel):
         body["messages"] = [{"role": m.role, "content": m.content} for m in request.messages]
         if request.schema:
             body["response_format"] = response_format(request.schema)
+        if on_delta is not None:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
         reader = ReplyReader(holds=self._closes_bare)
-        if on_delta is None:
-            data, changed = await self._server.send("/chat/completions", body, request.timeout)
-            message = self._choice_message(self._first_choice(data))
-            reader.feed(_content_text(message.get("content")), last=True)
-        else:
-            data, changed = await self._streamed_reply(body, request.timeout, on_delta, reader)
+
+        def hand_on(text: str, *, last: bool = False) -> None:
+            shown = reader.feed(text, last=last)
+            if shown and on_delta is not None:
+                on_delta(shown)
+
+        async def read(response: httpx2.Response, heard: Heard) -> dict[str, Any]:
+            if on_delta is None or "json" in response.headers.get("content-type", ""):
+                # Some servers do not stream: their reply is one piece.
+                data = await self._server.read(response, heard)
+                hand_on(_content_text(self._choice_and_message(data)[1].get("content")), last=True)
+                return data
+            data = await self._joined_stream(response, hand_on, heard)
+            hand_on("", last=True)
+            return data
+
+        data, changed = await self._server.attempt("/chat/completions", body, request.timeout, read)
         return self._read_reply(data, reader, tuple(n for n in changed if n not in _OWN), request)
 
     def _read_reply(
         self, data: Mapping[str, Any], reader: ReplyReader, changed: tuple[str, ...], request: Chat
     ) -> ChatReply:
         """The reply in its parts: text without thought, how it ended, what is to be said of it."""
-        choice = self._first_choice(data)
-        message = self._choice_message(choice)
+        choice, message = self._choice_and_message(data)
         finish, text = _finish_reason(choice), reader.text
         prompt_length = sum(len(m.content) for m in request.messages)
         written = len(_content_text(message.get("content")))
@@ -157,9 +168,8 @@ class OpenAIChat(ChatModel):
         )
 
     async def aclose(self) -> None:
-        """Close the clients if they are this model's own."""
-        if self._own:
-            await self._connections.aclose()
+        """Close the clients, those of the other models that share them included."""
+        await self._connections.aclose()
 
     def _request_body(self, params: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         return {"model": self.target.name.name, **self.target.settings.params, **dict(params)}
@@ -170,43 +180,18 @@ class OpenAIChat(ChatModel):
             raise self._server.bad_reply("sent a reply without choices")
         return choice
 
-    def _choice_message(self, choice: Mapping[str, Any]) -> Mapping[str, Any]:
-        message = choice.get("message")
-        if not isinstance(message, dict):
+    def _choice_and_message(
+        self, data: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        choice = self._first_choice(data)
+        if not isinstance(choice.get("message"), dict):
             raise self._server.bad_reply("sent a choice without a message")
-        return message
+        return choice, choice["message"]
 
     def _reported_model(self, data: Mapping[str, Any]) -> str:
         """The model that the server reports; the requested one if that is not a name."""
         name = data.get("model")
         return name if isinstance(name, str) and name else self.target.name.name
-
-    async def _streamed_reply(
-        self, body: dict[str, Any], timeout: float | None, on_delta: OnDelta, reader: ReplyReader
-    ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """The streamed reply, assembled like one that was not streamed."""
-        body["stream"] = True
-        body["stream_options"] = {"include_usage": True}
-
-        def hand_on(text: str, *, last: bool = False) -> None:
-            if shown := reader.feed(text, last=last):
-                on_delta(shown)
-
-        async def call(client: Client, heard: Heard) -> dict[str, Any]:
-            async with self._server.posted(client, "/chat/completions", body) as response:
-                if "json" in response.headers.get("content-type", ""):
-                    # The server does not stream: take its reply as one piece.
-                    raw = await self._server.read(response, heard)
-                    data = self._server.parse(raw, response.headers)
-                else:
-                    data = await self._joined_stream(response, hand_on, heard)
-                    hand_on("", last=True)
-                    return data
-            message = self._choice_message(self._first_choice(data))
-            hand_on(_content_text(message.get("content")), last=True)
-            return data
-
-        return await self._server.attempt(call, body, timeout)
 
     async def _joined_stream(
         self, response: httpx2.Response, hand_on: Callable[[str], None], heard: Heard
@@ -232,7 +217,10 @@ class OpenAIChat(ChatModel):
                 raise self._server.upstream(chunk, response.headers)
             reply["model"] = chunk.get("model") or reply.get("model")
             reply["usage"] = chunk.get("usage") or reply.get("usage")
-            choice = self._event_choice(chunk.get("choices"))
+            choices = chunk.get("choices") or []  # an event with token counts only has none
+            if not isinstance(choices, list) or not all(isinstance(c, dict) for c in choices):
+                raise self._server.bad_reply("streamed choices that are not objects")
+            choice = _choice_zero(choices)
             if choice is not None:
                 delta = choice.get("delta") or {}
                 if not isinstance(delta, dict):
@@ -248,14 +236,6 @@ class OpenAIChat(ChatModel):
                 holder[field] = clean_text(holder[field], self.target.key())
         message["content"] = "".join(pieces)
         return {**reply, "choices": [{"message": message, "finish_reason": finish}]}
-
-    def _event_choice(self, choices: Any) -> Mapping[str, Any] | None:
-        """The choice of an event, None if it has none (an event with token counts only)."""
-        if not choices:
-            return None
-        if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
-            raise self._server.bad_reply("streamed choices that are not objects")
-        return _choice_zero(choices)
 
 
 class OpenAIEmbeddings:

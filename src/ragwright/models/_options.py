@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..core import ConfigError, option
@@ -126,25 +126,10 @@ class TimeLimits:
     first_piece: float = 600.0
     silence: float = 120.0
 
-    @classmethod
-    def of(cls, settings: ModelSettings) -> TimeLimits:
-        """The limits of a model's settings, else the defaults."""
-        return cls().merged(settings)
-
     def merged(self, settings: ModelSettings) -> TimeLimits:
         """These limits, with those that a model's settings name."""
         return TimeLimits(
             settings.connect_timeout or self.connect,
             settings.first_piece_timeout or self.first_piece,
             settings.silence_timeout or self.silence,
-        )
-
-    def applied(self, settings: ModelSettings) -> ModelSettings:
-        """A model's settings with all three limits."""
-        limits = self.merged(settings)
-        return replace(
-            settings,
-            connect_timeout=limits.connect,
-            first_piece_timeout=limits.first_piece,
-            silence_timeout=limits.silence,
         )

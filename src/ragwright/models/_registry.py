@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -57,7 +56,7 @@ class Models:
         self.root = root
         self.limits = limits or TimeLimits()
         self.known_dimensions: dict[str, int] = {}
-        self.directory = Directory(dict(settings or {}))
+        self.directory = Directory(dict(settings or {}), self.limits)
         self.embed = embed or EmbedOptions()
         self._backends: dict[str, Backend | None] = {LexicalReranker.name: LexicalReranker()}
         self._targets: dict[str, Target] = {}
@@ -65,7 +64,6 @@ class Models:
         self._cross: dict[str, Reranker] = {}
         self._chat_tokenizers: dict[str, Tokenizer] = {}
         self._cross_files: dict[str, str | None] = {}
-        self._lock = threading.Lock()
         self._opening = threading.Lock()
 
     @cached_property
@@ -75,13 +73,7 @@ class Models:
 
     def register(self, name: str, backend: Backend) -> None:
         """Register a back end made in Python under a name; it overrides settings."""
-        if not isinstance(backend, Backend):
-            raise PluginError(
-                f"{type(backend).__name__} is not a ChatModel, Embedder or Reranker",
-                where=name,
-                hint="derive it from one of these classes of ragwright.models",
-            )
-        self._backends[name] = backend
+        self._backends[name] = _checked_backend(backend, name)
         self._local.pop(name, None)
 
     def target(self, name: str) -> Target:
@@ -92,9 +84,7 @@ class Models:
         """
         target = self._targets.get(name)
         if target is None:
-            target = self.directory.find(name)
-            target = replace(target, settings=self.limits.applied(target.settings))
-            self._targets[name] = target
+            target = self._targets[name] = self.directory.find(name)
         return target
 
     def backend(self, name: str) -> Backend | None:
@@ -108,12 +98,7 @@ class Models:
             PluginError: The plug-in cannot be loaded, or is not a back end.
         """
         if name not in self._backends:
-            backend = self._plugin(name)
-            with self._lock:
-                if backend is None:
-                    self._backends.setdefault(name, None)
-                elif name not in self._backends:
-                    self.register(name, backend)
+            self._backends.setdefault(name, self._plugin(name))
         return self._backends[name]
 
     def _plugin(self, name: str) -> Backend | None:
@@ -123,13 +108,13 @@ class Models:
             entry = entries.get(key)
             if entry is not None and entry.backend:
                 plugin = load_object(entry.backend, where=f"models: {key}")
-                return _backend_of_plugin(plugin, arguments, name)
+                return _make_backend(plugin, arguments, name)
         if provider in self.directory.names() or name in entries:
             return None
         installed = addition("models", provider)
         if installed is None:
             return None
-        return _backend_of_plugin(installed.load(), (self._within(rest),) if colon else (), name)
+        return _make_backend(installed.load(), (self._within(rest),) if colon else (), name)
 
     def _within(self, rest: str) -> str:
         """The model's part of a plug-in's name; one that is itself a local model, as its folder."""
@@ -387,14 +372,22 @@ _CROSS = {"hf", "onnx", "st"}
 """Providers of local cross-encoders."""
 
 
-def _backend_of_plugin(plugin: Any, arguments: tuple[str, ...], name: str) -> Backend:
+def _checked_backend(backend: Any, name: str) -> Backend:
+    if isinstance(backend, Backend):
+        return backend
+    raise PluginError(
+        f"{type(backend).__name__} is not a ChatModel, Embedder or Reranker",
+        where=name,
+        hint="derive it from one of these classes of ragwright.models",
+    )
+
+
+def _make_backend(plugin: Any, arguments: tuple[str, ...], name: str) -> Backend:
     """A plug-in's object, made where it is a class or a factory."""
-    if isinstance(plugin, Backend):
-        return plugin
-    if not callable(plugin):
-        raise PluginError(f"{plugin!r} is not a back end and does not make one", where=name)
+    if not callable(plugin) or isinstance(plugin, Backend):
+        return _checked_backend(plugin, name)
     try:
-        backend = plugin(*arguments)
+        return _checked_backend(plugin(*arguments), name)
     except RagwrightError:
         raise
     except Exception as error:
@@ -403,12 +396,6 @@ def _backend_of_plugin(plugin: Any, arguments: tuple[str, ...], name: str) -> Ba
             where=name,
             hint="a plug-in for one model takes no argument, one for a provider the model's name",
         ) from error
-    if not isinstance(backend, Backend):
-        raise PluginError(
-            f"{type(backend).__name__} is not a ChatModel, Embedder or Reranker",
-            where=name,
-        )
-    return backend
 
 
 def _untrainable(name: str, why: str) -> ConfigError:

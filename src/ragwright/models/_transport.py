@@ -1,20 +1,18 @@
 """HTTP calls to any server that speaks the OpenAI protocol.
 
 Calls go out with the headers and over the connections of the openai SDK's client. Replies are read
-here, as plain dictionaries: the SDK takes 0.5 ms of CPU more to build a request, its reply objects
-hide what unusual servers sent, and its streams hide whether ``[DONE]`` came.
+here, as plain dictionaries: the SDK's reply objects hide what unusual servers sent, and its streams
+hide whether ``[DONE]`` came.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import logging
 import re
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -29,14 +27,12 @@ from ..core import (
     canonical_json,
 )
 from ._door import LARGEST_REPLY, TooLargeError, bounded, masked, read_json
-from ._failures import Complaint, bad_reply, batch_limit, failure
+from ._failures import Complaint, batch_limit, failure
 from ._limits import Heard, Queue, watched
-from ._names import Target
-from ._options import TimeLimits
+from ._names import Target, is_on_this_machine
 
 if TYPE_CHECKING:
     import httpx2
-    from openai import AsyncOpenAI
 
 T = TypeVar("T")
 log = logging.getLogger("ragwright.models")
@@ -44,32 +40,20 @@ log = logging.getLogger("ragwright.models")
 CONNECTIONS = 1024
 """Most open connections of one client; the runner's limits are far lower."""
 
-POOLS = 8
-"""Number of connection pools of a client."""
-
 _RENAMES = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
-    """A client of the SDK, the HTTP client that it uses, and the headers that it sends."""
-
-    sdk: AsyncOpenAI
-    http: httpx2.AsyncClient
-    headers: Mapping[str, str]
-
-
 class Connections:
-    """One SDK client per server, key, time to connect and size of replies.
+    """One HTTP client per server, key, time to connect and size of replies.
 
     Each is opened on first use, on the runner's loop.
     """
 
     def __init__(self) -> None:
-        self._clients: dict[tuple[str, str, float, int], Client] = {}
+        self._clients: dict[tuple[str, str, float, int], httpx2.AsyncClient] = {}
         self._opening = asyncio.Lock()
 
-    async def client(self, target: Target) -> Client:
+    async def client(self, target: Target) -> httpx2.AsyncClient:
         """The client for a model's server.
 
         It is made on another thread: importing the SDK and reading the certificates takes up to a
@@ -78,129 +62,48 @@ class Connections:
         Raises:
             MissingKeyError: The server needs a key and its variable is not set.
         """
-        key = target.key()
-        connect = TimeLimits.of(target.settings).connect
         limit = target.settings.max_reply_bytes or LARGEST_REPLY
-        address = (target.base, key, connect, limit)
-        client = self._clients.get(address)
-        if client is not None:
-            return client
+        address = (target.base, target.key(), target.limits.connect, limit)
         async with self._opening:
-            client = self._clients.get(address)
-            if client is None:
-                client = await asyncio.to_thread(_open_client, target, key, connect, limit)
-                self._clients[address] = client
-        return client
+            if address not in self._clients:
+                self._clients[address] = await asyncio.to_thread(_open_client, *address)
+            return self._clients[address]
 
     async def aclose(self) -> None:
         """Close every client; call it on the loop that used them."""
         clients, self._clients = list(self._clients.values()), {}
         for client in clients:
-            await client.sdk.close()
+            await client.aclose()
 
 
-def _open_client(target: Target, key: str, connect: float, limit: int) -> Client:
+def _open_client(base: str, key: str, connect: float, limit: int) -> httpx2.AsyncClient:
+    """A client of the SDK's making, with the headers that the SDK would send."""
     import httpx2
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-    limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
     timeout = httpx2.Timeout(None, connect=connect)
-    # A proxy must not be used for a server on this machine.
-    # Late: it loads an HTTP client of the standard library, and most commands ask no server.
-    from urllib.request import getproxies
-
-    direct = target.local or not getproxies().keys() & {"http", "https", "all"}
-    http = DefaultAsyncHttpxClient(
-        transport=_pooled_transport(limits, target.base.startswith("https")) if direct else None,
-        limits=limits,
+    client = DefaultAsyncHttpxClient(
+        limits=httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
         timeout=timeout,
+        # A proxy must not be used for a server on this machine.
+        trust_env=not is_on_this_machine(base),
         # A redirect would send the prompt, and perhaps the key, to an unconfigured address.
         follow_redirects=False,
         event_hooks={"response": [bounded(limit)]},
     )
     # Organization and project are OpenAI's: the SDK would send them to every server.
-    is_openai = "api.openai.com" in target.base
+    others = None if "api.openai.com" in base else ""
     sdk = AsyncOpenAI(
         api_key=key or "none",
         admin_api_key="",
-        organization=None if is_openai else "",
-        project=None if is_openai else "",
-        base_url=target.base,
-        timeout=timeout,
-        max_retries=0,
-        http_client=http,
+        organization=others,
+        project=others,
+        base_url=base,
+        http_client=client,
     )
     headers = sdk.default_headers | sdk.auth_headers
-    return Client(sdk, http, {k: v for k, v in headers.items() if isinstance(v, str) and v})
-
-
-def _pooled_transport(limits: httpx2.Limits, secure: bool) -> httpx2.AsyncBaseTransport:
-    """Connections in several pools, taken in turn.
-
-    A pool looks at every idle connection on every request, so the work grows with their
-    square: with 256 in flight one pool costs 2.3 ms of CPU per call, eight cost 1.1. The
-    certificates take 25 ms to read: a server without TLS does not wait for them.
-    """
-    import httpx2
-
-    trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without TLS nothing is verified
-    context = httpx2.create_ssl_context() if secure else trusted
-    pools = [httpx2.AsyncHTTPTransport(verify=context, limits=limits) for _ in range(POOLS)]
-    turns = itertools.cycle(pools)
-
-    class _Spread(httpx2.AsyncBaseTransport):
-        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            return await next(turns).handle_async_request(request)
-
-        async def aclose(self) -> None:
-            for pool in pools:
-                await pool.aclose()
-
-    return _Spread()
-
-
-@dataclass(slots=True)
-class _Dialect:
-    """Parameters that a model rejected: parameter -> its other name, or None to drop it."""
-
-    refused: dict[str, str | None] = field(default_factory=dict)
-    no_system: bool = False
-
-    def apply(self, body: dict[str, Any]) -> tuple[str, ...]:
-        """Adapt a body; returns the parameters dropped or renamed."""
-        changed = []
-        for name, replacement in self.refused.items():
-            if name not in body:
-                continue
-            value = body.pop(name)
-            if replacement is None:
-                changed.append(name)
-            else:
-                body[replacement] = value
-                changed.append(f"{name}->{replacement}")
-        if self.no_system and any(turn["role"] == "system" for turn in body.get("messages", ())):
-            body["messages"] = _without_system(body["messages"])
-            changed.append("a system turn, which is put before the question")
-        return tuple(changed)
-
-    def learn(self, name: str, message: str) -> bool:
-        """Remember a rejected parameter; returns False if nothing is left to try.
-
-        It may be known already: other calls that carry it were in flight when it was learned. The
-        limit on tokens is renamed, never dropped: the budget counts on it.
-        """
-        if name in self.refused:
-            return True
-        replacement = _RENAMES.get(name)
-        if replacement is None:
-            self.refused[name] = None
-            return True
-        if replacement in self.refused or (
-            name == "max_completion_tokens" and replacement in message
-        ):
-            return False
-        self.refused[name] = replacement
-        return True
+    client.headers.update({k: v for k, v in headers.items() if isinstance(v, str) and v})
+    return client
 
 
 async def stream_events(response: httpx2.Response, heard: Heard) -> AsyncIterator[str]:
@@ -246,12 +149,18 @@ _FIXED = {"model", "messages", "prompt", "input", "stream"}
 
 @dataclass(slots=True)
 class OpenAIServer:
-    """One model of a server: sends bodies, learns rejected parameters, maps errors."""
+    """One model of a server: sends bodies, learns what it refuses, maps errors.
+
+    Attributes:
+        refused: Parameter that the model rejected -> its other name, or None to drop it.
+        no_system: The model rejected a system turn.
+    """
 
     target: Target
     connections: Connections = field(default_factory=Connections)
-    dialect: _Dialect = field(default_factory=_Dialect)
     queue: Queue = field(default_factory=Queue)
+    refused: dict[str, str | None] = field(default_factory=dict)
+    no_system: bool = False
 
     @property
     def model(self) -> str:
@@ -266,40 +175,71 @@ class OpenAIServer:
         Raises:
             ModelError: Typed by what may be done about it.
         """
+        return await self.attempt(path, body, timeout, self.read)
 
-        async def attempt(client: Client, heard: Heard) -> dict[str, Any]:
-            async with self.posted(client, path, body) as response:
-                raw = await self.read(response, heard)
-            return self.parse(raw, response.headers)
+    async def attempt(
+        self,
+        path: str,
+        body: dict[str, Any],
+        timeout: float | None,
+        read: Callable[[httpx2.Response, Heard], Awaitable[T]],
+    ) -> tuple[T, tuple[str, ...]]:
+        """Post a body and read the response; repeat it without each parameter that is rejected.
 
-        return await self.attempt(attempt, body, timeout)
-
-    @asynccontextmanager
-    async def posted(
-        self, client: Client, path: str, body: Mapping[str, Any]
-    ) -> AsyncIterator[httpx2.Response]:
-        """The response to a body, before its content is read; an error status raises."""
-        content = _ENCODER.encode(body).encode()
+        Such a refusal is not billed; rejected parameters are remembered. An empty body means GET.
+        """
+        client = await self.connections.client(self.target)
+        total = timeout or self.target.settings.timeout
+        watch = (self.model, self.target.base, self.target.limits, total, self.queue)
         url = f"{self.target.base.rstrip('/')}{path}"
-        request = client.http.build_request("POST", url, content=content, headers=client.headers)
-        response = await client.http.send(request, stream=True)
-        try:
-            if not response.is_success:
-                from openai import APIStatusError
+        changed = self._adapt(body)
+        while True:
+            try:
+                content = _ENCODER.encode(body).encode() if body else None
+                method = "POST" if body else "GET"
+                async with (
+                    watched(*watch) as heard,
+                    client.stream(method, url, content=content) as response,
+                ):
+                    if not response.is_success:
+                        await response.aread()
+                        response.raise_for_status()
+                    return await read(response, heard), changed
+            except Exception as error:
+                raised = self._typed_error(error, body)
+            if raised is not None:
+                raise raised
+            changed += self._adapt(body)
 
-                await response.aread()
-                raise APIStatusError("", response=response, body=None)
-            yield response
-        finally:
-            await response.aclose()
+    async def read(self, response: httpx2.Response, heard: Heard) -> dict[str, Any]:
+        """The object in a reply, its texts cleaned and the key masked.
 
-    async def read(self, response: httpx2.Response, heard: Heard) -> bytes:
-        """The body of a reply, as it arrives; each part resets the silence timer."""
+        Each part that arrives resets the silence timer.
+
+        Raises:
+            ModelReplyError: Not a JSON object.
+            ModelError: An error sent with status 200.
+        """
         parts = []
         async for part in response.aiter_bytes():
             heard()
             parts.append(part)
-        return b"".join(parts)
+        raw = b"".join(parts)
+        try:
+            data = read_json(raw, self.target.key())
+        except ValueError:
+            excerpt = self.masked(raw[:4096].decode("utf-8", "replace")).strip()[:80]
+            raise self.bad_reply(
+                f"sent a reply that is not JSON: {excerpt!r}" if excerpt else "sent an empty reply",
+                "check the base address (most end in /v1)" if excerpt.startswith("<") else "",
+            ) from None
+        if isinstance(data, list):
+            data = {"results": data}  # of a reranker
+        if not isinstance(data, dict):
+            raise self.bad_reply("sent JSON that is not an object")
+        if data.get("error") and not data.get("choices") and not data.get("data"):
+            raise self.upstream(data, response.headers)
+        return data
 
     async def models(self, timeout: float | None = None) -> list[str]:
         """Names of the models the server lists.
@@ -307,65 +247,64 @@ class OpenAIServer:
         Raises:
             ModelError: It does not answer, rejects the key, or has no list.
         """
-
-        async def attempt(client: Client, _: Heard) -> dict[str, Any]:
-            import httpx2
-
-            response = await client.sdk.get("/models", cast_to=httpx2.Response)
-            return self.parse(response.content, response.headers)
-
-        data, _ = await self.attempt(attempt, {}, timeout)
+        data, _ = await self.send("/models", {}, timeout)
         entries = data.get("data")
         entries = entries if isinstance(entries, list) else []
         return [str(e["id"]) for e in entries if isinstance(e, dict) and "id" in e]
 
-    async def attempt(
-        self,
-        call: Callable[[Client, Heard], Awaitable[T]],
-        body: dict[str, Any],
-        timeout: float | None,
-    ) -> tuple[T, tuple[str, ...]]:
-        """Make a call, and repeat it without each parameter that the server rejects.
+    def _adapt(self, body: dict[str, Any]) -> tuple[str, ...]:
+        """Leave out what the model rejected; returns the parameters dropped or renamed."""
+        changed = []
+        for name, replacement in self.refused.items():
+            if name not in body:
+                continue
+            value = body.pop(name)
+            if replacement is not None:
+                body[replacement] = value
+            changed.append(name if replacement is None else f"{name}->{replacement}")
+        if self.no_system and any(turn["role"] == "system" for turn in body.get("messages", ())):
+            body["messages"] = _without_system(body["messages"])
+            changed.append("a system turn, which is put before the question")
+        return tuple(changed)
 
-        Such a refusal is not billed; rejected parameters are remembered.
+    def _learn(self, body: Mapping[str, Any], complaint: Complaint) -> bool:
+        """Remember what a server rejects; returns False if nothing is left to try.
+
+        It may be known already: other calls that carry it were in flight when it was learned. The
+        limit on tokens is renamed, never dropped: the budget counts on it.
         """
-        settings = self.target.settings
-        client = await self.connections.client(self.target)
-        limits, total = TimeLimits.of(settings), timeout or settings.timeout
-        changed = self.dialect.apply(body)
-        while True:
-            try:
-                async with watched(
-                    self.model, self.target.base, limits, total, self.queue
-                ) as heard:
-                    return await call(client, heard), changed
-            except Exception as error:
-                raised = self._typed_error(error, body)
-            if raised is not None:
-                raise raised
-            changed += self.dialect.apply(body)
+        turns = body.get("messages", ())
+        if complaint.rejects_system() and any(turn["role"] == "system" for turn in turns):
+            self.no_system = True
+            return True
+        name = complaint.rejects([key for key in body if key not in _FIXED])
+        if name is None or name in self.refused:
+            return name is not None
+        replacement = _RENAMES.get(name)
+        if replacement in self.refused or (
+            name == "max_completion_tokens" and "max_tokens" in complaint.message
+        ):
+            return False
+        self.refused[name] = replacement
+        return True
 
     def _typed_error(self, error: Exception, body: Mapping[str, Any]) -> Exception | None:
-        """Our error for one of the SDK's; None if the body was adapted instead."""
+        """Our error for one of the HTTP client's; None if the call can be repeated."""
         import httpx2
-        import openai
 
-        if isinstance(error, openai.APIStatusError):
+        if isinstance(error, httpx2.HTTPStatusError):
             response = error.response
             if response.has_redirect_location:
                 return self._redirect_error(response)
             complaint = Complaint.read(response.content)
-            status = error.status_code
-            if status in {400, 404, 422, 500, 501} and self._adapt_dialect(body, complaint):
+            status = response.status_code
+            if status in {400, 404, 422, 500, 501} and self._learn(body, complaint):
                 return None
             return self.refusal(status, complaint, response.headers)
-        if isinstance(error, openai.APIError) and error.body is not None:
-            return self.upstream({"error": error.body}, {})
-        cause = error.__cause__ or error
-        if isinstance(error, httpx2.DecodingError) or isinstance(cause, httpx2.DecodingError):
-            return self.bad_reply(f"sent data that cannot be decompressed: {cause}")
-        if isinstance(error, openai.APIConnectionError | httpx2.RequestError):
-            return self._connection_error(error, cause)
+        if isinstance(error, httpx2.DecodingError):
+            return self.bad_reply(f"sent data that cannot be decompressed: {error}")
+        if isinstance(error, httpx2.RequestError):
+            return self._connection_error(error)
         if isinstance(error, UnicodeEncodeError):
             return ModelRefusedError(
                 f"text for {self.model} holds half of a surrogate pair, which UTF-8 cannot encode",
@@ -376,28 +315,27 @@ class OpenAIServer:
                 f"sent a reply of more than {error.args[0]:,} bytes; the rest was not read",
                 "raise max_reply_bytes under models: where such replies are expected",
             )
-        if isinstance(error, openai.OpenAIError | ValueError | RecursionError):
+        if isinstance(error, ValueError | RecursionError):
             return self.bad_reply(f"sent data that cannot be read: {error}")
         return error
 
-    def _connection_error(self, error: Exception, cause: BaseException) -> ModelError:
+    def _connection_error(self, error: httpx2.RequestError) -> ModelError:
         """The error for a connection that failed, before the reply or within it."""
-        import httpx2
-        import openai
-
-        late = isinstance(error, openai.APITimeoutError | httpx2.TimeoutException)
-        if late and "Connect" not in type(cause).__name__:
+        name = type(error).__name__
+        if name.endswith("Timeout") and name != "ConnectTimeout":
             return ModelTimeoutError(f"{self.model} did not reply in time", where=self.target.base)
-        if "incomplete" in str(cause) or "without sending complete" in str(cause):
+        if "incomplete" in str(error) or "without sending complete" in str(error):
             return self.bad_reply("broke off in the middle of its reply")
-        reason = self.masked(f"{type(cause).__name__}: {cause}".rstrip(": "))
-        slow = "ConnectTimeout" in type(cause).__name__
-        kind = ModelUnreachableError if "Connect" in type(cause).__name__ else ModelUnavailableError
+        kind = ModelUnreachableError if "Connect" in name else ModelUnavailableError
         return kind(
-            f"{self.model} cannot be reached: {reason}",
+            f"{self.model} cannot be reached: " + self.masked(f"{name}: {error}".rstrip(": ")),
             where=self.target.base,
             hint="is the server running, and the base address right?"
-            + (" if it is only slow: raise connect_timeout under models:" if slow else ""),
+            + (
+                " if it is only slow: raise connect_timeout under models:"
+                if name == "ConnectTimeout"
+                else ""
+            ),
         )
 
     def _redirect_error(self, response: httpx2.Response) -> ModelRefusedError:
@@ -434,14 +372,6 @@ class OpenAIServer:
             )
         return min(takes, size)
 
-    def _adapt_dialect(self, body: Mapping[str, Any], complaint: Complaint) -> bool:
-        turns = body.get("messages", ())
-        if complaint.rejects_system() and any(turn["role"] == "system" for turn in turns):
-            self.dialect.no_system = True
-            return True
-        name = complaint.rejects([key for key in body if key not in _FIXED])
-        return name is not None and self.dialect.learn(name, complaint.message)
-
     def upstream(self, data: Mapping[str, Any], headers: Mapping[str, str]) -> ModelError:
         """The error in a reply with status 200, or in a stream."""
         error = data.get("error")
@@ -471,39 +401,5 @@ class OpenAIServer:
 
     def bad_reply(self, problem: str, hint: str = "") -> ModelReplyError:
         """The error for a reply that breaks the protocol."""
-        return bad_reply(self.model, self.target.base, self.masked(problem), hint)
-
-    def json(self, raw: bytes | str) -> dict[str, Any]:
-        """The object in a body or an event, its texts cleaned and the key masked.
-
-        Raises:
-            ModelReplyError: Not a JSON object.
-            ModelError: An error sent with status 200, or in a stream.
-        """
-        try:
-            data = read_json(raw, self.target.key())
-        except ValueError:
-            text = raw if isinstance(raw, str) else raw[:4096].decode("utf-8", "replace")
-            excerpt = self.masked(text).strip()[:80]
-            raise self.bad_reply(
-                f"sent a reply that is not JSON: {excerpt!r}" if excerpt else "sent an empty reply",
-                "check the base address (most end in /v1)" if excerpt.startswith("<") else "",
-            ) from None
-        if isinstance(data, list):
-            data = {"results": data}  # of a reranker
-        if not isinstance(data, dict):
-            raise self.bad_reply("sent JSON that is not an object")
-        return data
-
-    def parse(self, raw: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
-        """The object in a body.
-
-        Raises:
-            ModelReplyError: Not a JSON object.
-            ModelError: An error sent with status 200.
-        """
-        data = self.json(raw)
-        error = data.get("error")
-        if error and not data.get("choices") and not data.get("data"):
-            raise self.upstream(data, headers)
-        return data
+        problem = f"{self.model} {self.masked(problem)}"
+        return ModelReplyError(problem, where=self.target.base, hint=hint or None)

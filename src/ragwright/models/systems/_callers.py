@@ -57,7 +57,7 @@ def caller_of(target: Any, options: SystemOptions) -> Caller:
         ConfigError: It cannot be called with a question.
     """
     if callable(getattr(target, "invoke", None)):
-        return _runnable_caller(target, options)
+        return _RunnableCaller(target, options).ask
     for method in ("query", "chat", "retrieve"):
         ask = getattr(target, method, None)
         if callable(ask):
@@ -130,22 +130,6 @@ def _function_caller(function: Callable[..., Any], options: SystemOptions) -> Ca
     return ask
 
 
-def _runnable_caller(runnable: Any, options: SystemOptions) -> Caller:
-    """A LangChain Runnable or a LangGraph graph.
-
-    Its input schema says what it takes; where it does not, the first question is tried as a text,
-    then as ``{"question": …}``, then under the key that was missing, and what works is kept.
-    """
-    forms = _QuestionForm(runnable, options)
-
-    def ask(question: str, history: Sequence[Message]) -> Any:
-        return forms.invoke_with(
-            question, history, lambda value: _invoke_once(runnable, value, options)
-        )
-
-    return ask
-
-
 def _invoke_once(runnable: Any, value: Any, options: SystemOptions) -> Any:
     """One call, with the passages that the retrievers within found where it returns none."""
     callback = _retrieval_callback(runnable)
@@ -158,19 +142,18 @@ def _invoke_once(runnable: Any, value: Any, options: SystemOptions) -> Any:
     return replace(reply, contexts=passages.contexts, context_ids=passages.context_ids)
 
 
-class _QuestionForm:
-    """The form in which a Runnable takes the question.
+class _RunnableCaller:
+    """Asks a LangChain Runnable or a LangGraph graph.
 
-    Args:
-        runnable: The chain or graph.
-        how: ``question`` names its key.
+    Its input schema says what it takes; where it does not, the first question is tried as a text,
+    then as ``{"question": …}``, then under the key that was missing, and what works is kept.
 
     Raises:
         ConfigError: It takes several inputs, and none of them is known to be the question.
     """
 
     def __init__(self, runnable: Any, options: SystemOptions) -> None:
-        self._name = options.title
+        self._runnable, self._options = runnable, options
         keys = _input_keys(runnable)
         self._history = [key for key in keys or () if key in _HISTORIES]
         own_keys = [key for key in keys or () if key not in _HISTORIES]
@@ -185,17 +168,17 @@ class _QuestionForm:
             )
         self._known = bool(self._key) or keys == ()
 
-    def invoke_with(
-        self, question: str, history: Sequence[Message], invoke: Callable[[Any], Any]
-    ) -> Any:
+    def ask(self, question: str, history: Sequence[Message]) -> Any:
         """Ask in the known form, or try the forms until one works."""
-        if self._known:
-            return invoke(self._input_for(self._key, question, history))
         first: Exception | None = None
         for _ in range(3):
             try:
-                reply = invoke(self._input_for(self._key, question, history))
+                reply = _invoke_once(
+                    self._runnable, self._input_for(self._key, question, history), self._options
+                )
             except (AttributeError, KeyError, TypeError, ValueError) as error:
+                if self._known:
+                    raise
                 first = first or error
                 missing = error.args[0] if isinstance(error, KeyError) and error.args else ""
                 following = missing if str(missing).isidentifier() else "question"
@@ -209,7 +192,7 @@ class _QuestionForm:
         raise SystemCallError(
             f"the chain took the question neither as a text nor as a key: {type(first).__name__}: "
             f"{first}",
-            where=self._name,
+            where=self._options.title,
             hint="name its input: `question: NAME` in the system's file, or "
             "SystemOptions(question=NAME) in Python",
         ) from first
@@ -312,27 +295,19 @@ def _text_inputs(pipeline: Any, wanted_input: str) -> list[tuple[str, str]]:
 
 def _of_components(outputs: Mapping[str, Any], ids: str) -> SystemReply:
     """The last answer or reply of a pipeline, and the last documents that were found."""
-    documents = answer = None
-    for output in outputs.values():
-        if not isinstance(output, Mapping):
-            continue
-        if output.get("documents"):
-            documents = output["documents"]
-    for output in outputs.values():
-        answers = output.get("answers") if isinstance(output, Mapping) else None
-        if answers:  # built answers carry the documents they were made from
-            return reply_of(
-                (text_of(answers[0]), getattr(answers[0], "documents", None) or documents or []),
-                ids,
-            )
-    for output in outputs.values():
-        if isinstance(output, Mapping) and output.get("replies"):
-            answer = output["replies"][0]
-    if answer is not None:
-        return (
-            reply_of((text_of(answer), documents), ids) if documents else reply_of(text_of(answer))
-        )
-    if documents is not None:
+    parts = [output for output in outputs.values() if isinstance(output, Mapping)]
+
+    def last(name: str) -> Any:
+        return next((part[name] for part in reversed(parts) if part.get(name)), None)
+
+    documents, answers, replies = last("documents"), last("answers"), last("replies")
+    if answers:  # built answers carry the documents they were made from
+        own = getattr(answers[0], "documents", None)
+        return reply_of((text_of(answers[0]), own or documents or []), ids)
+    if replies:
+        text = text_of(replies[0])
+        return reply_of((text, documents), ids) if documents else SystemReply(text)
+    if documents:
         return reply_of(list(documents), ids)
     raise SystemCallError(
         f"the pipeline returned neither answers nor replies nor documents, but {shown(outputs)}",

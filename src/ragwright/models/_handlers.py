@@ -1,0 +1,361 @@
+"""The handlers through which flows reach models: local ones, servers, and the choice between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..core import ModelRefusedError, PluginError, RagwrightError, Usage, counted
+from ..flow import (
+    AnyHandler,
+    BatchHandler,
+    Chat,
+    ChatReply,
+    Complete,
+    CompleteReply,
+    Embed,
+    EmbedReply,
+    Handler,
+    OnDelta,
+    Rerank,
+    RerankReply,
+    SendHandler,
+)
+from ._embedding import RoughTokenizer, VectorRule, embed_texts, plan_windows
+from ._limits import Heard, watched
+from ._openai import OpenAIChat, OpenAIEmbeddings
+from ._registry import Models
+from ._rerank import LexicalReranker, ServerReranker
+from ._seams import ChatModel
+from ._thought import ReplyReader, thought_notes
+from ._transport import Connections
+
+_CONCURRENCY = 16
+_ROUGH = RoughTokenizer()
+
+
+class ByModel(Handler[Any, Any]):
+    """The common part of all model handlers: lane, limit and price by the model's name."""
+
+    def __init__(self, models: Models) -> None:
+        self.models = models
+
+    def lane(self, request: Any) -> str:
+        """The model's name."""
+        return str(request.model)
+
+    def limit(self, lane: str) -> int | None:
+        """``concurrency`` of the settings, at most ``requests_per_minute``."""
+        entry = self.models.settings_of(lane)
+        if entry.requests_per_minute is None:
+            return entry.concurrency
+        return min(entry.concurrency or _CONCURRENCY, entry.requests_per_minute)
+
+    def timeout(self, request: Any) -> float | None:
+        """``timeout`` of the settings."""
+        return self.models.settings_of(request.model).timeout
+
+    def longest_reply(self, request: Any) -> int | None:
+        """``max_tokens`` among the parameters of the settings."""
+        params = self.models.settings_of(request.model).params
+        tokens = params.get("max_completion_tokens", params.get("max_tokens"))
+        return tokens if isinstance(tokens, int) else None
+
+    def paid(self, request: Any) -> bool:
+        """True unless the model is local, free, or served by this machine without a price."""
+        return not self.models.free(request.model)
+
+    def price(self, request: Any, usage: Usage) -> float | None:
+        """Money by ``price_in`` and ``price_out``.
+
+        Models without output text are paid for what they read: completion tokens that some servers
+        report are ignored.
+        """
+        if isinstance(request, Embed | Rerank):
+            usage = replace(usage, completion_tokens=0)
+        return self.models.price(request.model, usage)
+
+
+_TEXTS = 64
+"""Texts that a local model embeds at once: an ingest counts them, and a query waits for them."""
+
+
+class LocalEmbedHandler(ByModel, BatchHandler[Embed, EmbedReply]):
+    """Carries out ``Embed`` by local models, off the loop; the model is opened there too."""
+
+    def identity(self, request: Embed) -> str:
+        """Hash of weights and tokenizer, with the rule.
+
+        Opens the model: call it before the run (``models.embedder(name)``), or the first
+        query waits for it on the loop.
+        """
+        return self.models.embedder_identity(request.model)
+
+    def together(self, requests: Sequence[Embed]) -> int:
+        """The first requests with up to 64 texts in all, so that each batch ends soon."""
+        texts = 0
+        for count, request in enumerate(requests[: self.max_batch]):
+            texts += len(request.texts)
+            if texts > _TEXTS and count:
+                return count
+        return self.max_batch
+
+    def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply | RagwrightError]:
+        """Replies in order; requests of one model and role are embedded in one go."""
+        groups: dict[tuple[str, str], list[int]] = {}
+        for index, request in enumerate(requests):
+            groups.setdefault((request.model, request.role), []).append(index)
+        replies: dict[int, EmbedReply | RagwrightError] = {}
+        for (name, _), members in groups.items():
+            group = self._embed_group(name, [requests[i] for i in members])
+            replies.update(zip(members, group, strict=True))
+        return [replies[index] for index in range(len(requests))]
+
+    def _embed_group(
+        self, name: str, requests: Sequence[Embed]
+    ) -> list[EmbedReply | RagwrightError]:
+        try:
+            embedder = self.models.embedder(name)
+            assert embedder is not None, "the route sends servers elsewhere"
+            rule = self.models.vector_rule(name)
+            results = embed_texts(
+                embedder,
+                [request.texts for request in requests],
+                rule.prefixes.of(requests[0].role),
+                long_texts=self.models.embed.long_texts,
+                normalise=rule.similarity == "cosine",
+            )
+        except RagwrightError as error:
+            return [error] * len(requests)
+        return [v if isinstance(v, RagwrightError) else EmbedReply(v) for v in results]
+
+
+class LocalRerankHandler(ByModel, BatchHandler[Rerank, RerankReply]):
+    """Carries out ``Rerank`` by local rerankers, off the loop."""
+
+    def identity(self, request: Rerank) -> str:
+        """The reranker's own identity."""
+        return self.models.reranker_identity(request.model)
+
+    def durable(self, request: Rerank) -> bool:
+        """False for the built-in one: it is faster than reading stored replies."""
+        return not isinstance(self.models.backend(request.model), LexicalReranker)
+
+    def carry(self, requests: Sequence[Rerank]) -> Sequence[RerankReply | RagwrightError]:
+        """Replies in order, one score per passage."""
+        return [self._reply_or_error(request) for request in requests]
+
+    def _reply_or_error(self, request: Rerank) -> RerankReply | RagwrightError:
+        try:
+            reranker = self.models.reranker(request.model)
+            scores = tuple(float(s) for s in reranker.score(request.query, request.passages))
+            if len(scores) != len(request.passages):
+                raise PluginError(
+                    f"{counted(len(scores), 'score')} for "
+                    f"{counted(len(request.passages), 'passage')}",
+                    where=request.model,
+                )
+        except RagwrightError as error:
+            return error
+        return RerankReply(scores, scale=reranker.scale)
+
+
+class RemoteHandler(ByModel):
+    """Base of the handlers that use the network: one runner's connections and a rate limit."""
+
+    def __init__(self, models: Models, connections: Connections) -> None:
+        super().__init__(models)
+        self.connections = connections
+        self._chats: dict[str, ChatModel] = {}
+        self._next: dict[str, float] = {}
+
+    def chat_model(self, name: str) -> ChatModel:
+        """The chat model, opened once per runner."""
+        model = self._chats.get(name)
+        if model is None:
+            model = self._chats[name] = self.models.chat_model(name, self.connections)
+        return model
+
+    def identity(self, request: Any) -> str:
+        """Base address, model and parameters of the settings."""
+        return self.chat_model(request.model).identity
+
+    def timeout(self, request: Any) -> float | None:
+        """``timeout`` of the settings; waiting for a place comes on top."""
+        seconds, place = super().timeout(request), self._next.get(request.model)
+        if seconds is None or place is None:
+            return seconds
+        return seconds + max(0.0, place - asyncio.get_running_loop().time())
+
+    async def pace(self, name: str) -> None:
+        """Reserve the next place that ``requests_per_minute`` allows, and wait for it.
+
+        A caller that gives up while waiting releases the last place.
+        """
+        rate = self.models.settings_of(name).requests_per_minute
+        if rate is None:
+            return
+        now = asyncio.get_running_loop().time()
+        place = max(now, self._next.get(name, now))
+        self._next[name] = place + 60.0 / rate
+        if place > now:
+            try:
+                await asyncio.sleep(place - now)
+            except asyncio.CancelledError:
+                self._next[name] -= 60.0 / rate
+                raise
+
+    async def aclose(self) -> None:
+        """Close the connections and the custom back ends that were used."""
+        for chat in self._chats.values():
+            await chat.aclose()
+        await self.connections.aclose()
+
+
+class ChatHandler(RemoteHandler, SendHandler[Chat | Complete, ChatReply | CompleteReply]):
+    """Carries out ``Chat`` and ``Complete``."""
+
+    async def send(
+        self, request: Chat | Complete, on_delta: OnDelta | None = None
+    ) -> ChatReply | CompleteReply:
+        """One attempt, by the model the request names.
+
+        Raises:
+            ModelRefusedError: The back end offers no raw completions.
+        """
+        await self.pace(request.model)
+        model = self.chat_model(request.model)
+        if isinstance(model, OpenAIChat):  # sees the server's bytes, which is more precise
+            if isinstance(request, Chat):
+                return await model.chat(request, on_delta)
+            return await model.complete(request)
+        limits = self.models.limits.merged(self.models.settings_of(request.model))
+        try:
+            async with watched(request.model, "", limits) as heard:
+                if isinstance(request, Chat):
+                    return await _chat_read(model, request, on_delta, heard)
+                return await model.complete(request)
+        except NotImplementedError as error:
+            raise ModelRefusedError(
+                str(error), hint="perplexity needs a server with /completions and log-probabilities"
+            ) from error
+
+
+async def _chat_read(
+    model: ChatModel, request: Chat, on_delta: OnDelta | None, heard: Heard
+) -> ChatReply:
+    """The reply of a custom back end, the thought parted from it."""
+    reader = ReplyReader()
+
+    def delta(piece: str, *, last: bool = False) -> None:
+        heard()
+        shown = reader.feed(piece, last=last)
+        if on_delta is not None and shown:
+            on_delta(shown)
+
+    reply = await model.chat(request, None if on_delta is None else delta)
+    if on_delta is None:
+        reader.feed(reply.text)
+    delta("", last=True)
+    finish = "length" if reader.unclosed else reply.finish
+    notes = (*reply.notes, *thought_notes(reader))
+    return replace(reply, text=reader.text, finish=finish, notes=notes)
+
+
+class RemoteEmbedHandler(RemoteHandler, SendHandler[Embed, EmbedReply]):
+    """Carries out ``Embed`` through servers."""
+
+    def __init__(self, models: Models, connections: Connections) -> None:
+        super().__init__(models, connections)
+        self._opened: dict[str, tuple[VectorRule, OpenAIEmbeddings]] = {}
+
+    def identity(self, request: Embed) -> str:
+        """Everything that determines a vector: server, parameters, rule, window, ``long_texts``."""
+        return self.models.embedder_identity(request.model)
+
+    def dimensions(self, request: Embed) -> int | None:
+        """``dimensions`` of the settings, else of the index; None if both are unknown."""
+        configured = self.models.vector_rule(request.model).dimensions
+        return configured or self.models.known_dimensions.get(request.model)
+
+    async def send(self, request: Embed, on_delta: OnDelta | None = None) -> EmbedReply:
+        """One attempt; prefixes put in front, vectors of length 1 where similarity is cosine.
+
+        With ``context_window`` in the settings, texts that a pessimistic count finds longer
+        are pooled over windows or refused; without it, the server decides.
+        """
+        name = request.model
+        if name not in self._opened:
+            rule, target = self.models.vector_rule(name), self.models.target(name)
+            if rule.dimensions is not None:
+                settings = replace(target.settings, dimensions=rule.dimensions)
+                target = replace(target, settings=settings)
+            self._opened[name] = rule, OpenAIEmbeddings(target, self.connections)
+        rule, model = self._opened[name]
+        planned = plan_windows(
+            [request.texts],
+            rule.prefixes.of(request.role),
+            _ROUGH,
+            model.target.settings.context_window,
+            (name, self.models.embed.long_texts),
+        )
+        raw, usage = await model.embed(
+            planned.pieces, request.timeout, lambda: self.pace(name), request.role
+        )
+        vectors = rule.shaped(raw)
+        expected = self.models.known_dimensions.get(name, vectors.shape[1])
+        if vectors.shape[1] != expected:
+            raise ModelRefusedError(
+                f"{name} sent vectors of length {vectors.shape[1]}; the index holds vectors of "
+                f"length {expected} from it",
+                hint="if this name now stands for another model: ragwright ingest --embed-again",
+            )
+        (reply,) = planned.pooled(vectors, vectors.shape[1], rule.similarity == "cosine")
+        if isinstance(reply, RagwrightError):
+            raise reply
+        return EmbedReply(reply, usage)
+
+
+class RemoteRerankHandler(RemoteHandler, SendHandler[Rerank, RerankReply]):
+    """Carries out ``Rerank`` through servers."""
+
+    def __init__(self, models: Models, connections: Connections) -> None:
+        super().__init__(models, connections)
+        self._models: dict[str, ServerReranker] = {}
+
+    def model(self, name: str) -> ServerReranker:
+        """The reranker, opened once per runner."""
+        if name not in self._models:
+            self._models[name] = ServerReranker(self.models.target(name), self.connections)
+        return self._models[name]
+
+    def identity(self, request: Rerank) -> str:
+        """Base address, model and parameters of the settings."""
+        return self.model(request.model).identity
+
+    async def send(self, request: Rerank, on_delta: OnDelta | None = None) -> RerankReply:
+        """One attempt, by the model the request names."""
+        await self.pace(request.model)
+        model = self.model(request.model)
+        scores, usage = await model.score(request.query, request.passages, request.timeout)
+        return RerankReply(scores, usage, scale=model.scale)
+
+
+def model_handlers(models: Models) -> Mapping[type, AnyHandler | Callable[[Any], AnyHandler]]:
+    """Handlers for one runner, by kind of request; those of servers share its connections.
+
+    ``Embed`` and ``Rerank`` are routed by model: local ones go in batches off the loop,
+    those of servers one by one on it.
+    """
+    connections = Connections()
+    chat = ChatHandler(models, connections)
+    embed = LocalEmbedHandler(models), RemoteEmbedHandler(models, connections)
+    rerank = LocalRerankHandler(models), RemoteRerankHandler(models, connections)
+    return {
+        Chat: chat,
+        Complete: chat,
+        Embed: lambda request: embed[not models.is_local(request.model)],
+        Rerank: lambda request: rerank[not models.is_local(request.model)],
+    }
