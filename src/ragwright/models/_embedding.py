@@ -170,8 +170,9 @@ def vector_fault(vectors: NDArray[np.floating[Any]]) -> str:
     wide = vectors.astype(np.float64)
     if not np.isfinite(wide).all():
         return "a vector that holds NaN or infinity"
-    with np.errstate(over="ignore"):
-        norms = np.linalg.norm(wide, axis=1)
+    # Divided first: the square of a huge number overflows, that of a tiny one is 0.
+    largest = np.abs(wide).max(axis=1, initial=0.0)
+    norms = largest * np.linalg.norm(wide / np.where(largest > 0, largest, 1.0)[:, None], axis=1)
     wrong = norms[(norms < SHORTEST) | (norms > LONGEST)]
     if not len(wrong):
         return ""
