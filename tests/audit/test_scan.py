@@ -27,7 +27,7 @@ def audited(kind: str, *documents: Document, every: bool = False) -> list[Findin
     """Findings of a kind, or of several, separated by commas."""
     kinds = kind.split(",")
     by_id = {document.id: document for document in documents}
-    scan = scan_documents(lambda: documents, by_id.get, AuditOptions(), kinds, lambda _: False)
+    scan = scan_documents(lambda: documents, by_id.get, kinds, lambda _: False)
     assert {finding.kind for finding in scan.findings} <= {*kinds}
     return [finding for finding in scan.findings if finding.sure or every]
 

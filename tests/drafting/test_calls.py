@@ -95,7 +95,7 @@ def test_it_may_be_said() -> None:
 
 def test_without_an_upper_bound_the_longest_example_counts() -> None:
     rules = Rules((LengthGroup("any", None),))
-    plan = replace(plan_of(one_per_call=()), rules=rules)
+    plan = replace(plan_of(), rules=rules)
     brief = per_call(200, "any", plan, pool_of("word " * 10), Window())
     wordy = per_call(200, "any", plan, pool_of("word " * 10, "word " * 200), Window())
     assert brief > 3 * wordy >= 3

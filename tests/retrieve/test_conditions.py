@@ -105,6 +105,29 @@ def test_a_file_says_the_same_with_a_key_more_and_what_is_kept_reads_back() -> N
         built("filters: [{field: kind!, values: [record]}]")
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("fusion: sum", "fusion"),
+        ("keyword_share: 1.5", "keyword_share"),
+        ("search: semantic", "search"),
+        ("top_k: 0", "top_k"),
+        ("pool: 0", "pool"),
+        ("weights: {dense: .nan}", "dense"),
+        ("weights: {keyword: .inf}", "keyword"),
+        ("expand: {by: chapter}", "chapter"),
+        ("iterate: {method: entity}", "entity"),
+        ("query: {methods: [rewrit]}", "rewrit"),
+        ("rerank: {method: magic}", "magic"),
+        ("route: {method: modelish}", "modelish"),
+        ("select: {relevance: 1.5}", "relevance"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(text: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        built(text)
+
+
 def built(text: str) -> RetrieveOptions:
     placed = parse_yaml(text, "f")
     return build_options(RetrieveOptions, placed.value, placed, ())

@@ -157,18 +157,22 @@ def test_hits_of_one_section_become_one_in_the_place_of_the_better(index: Wide) 
 
 
 class Wordy(Wide):
-    """An index whose surroundings have five words."""
+    """An index whose surroundings have some words."""
+
+    words = 1_501
 
     def _hits(self, request: Lookup) -> tuple[Hit, ...]:
-        return tuple(replace(found, text="a b c d e") for found in super()._hits(request))
+        return tuple(replace(found, text="a " * self.words) for found in super()._hits(request))
 
 
 def test_surroundings_too_long_leave_the_chunk_alone_and_are_told() -> None:
     base = (hit(1, 50, 60),)
-    found, notes = expanded(Wordy(), base, by="section", max_words=4)
+    found, notes = expanded(Wordy(), base, by="section")
     assert found == base
-    assert notes[1] == "1 hit is not expanded: over 4 words by section"
-    assert expanded(Wordy(), base, by="section", max_words=5)[0][0].text == "a b c d e"
+    assert notes[1] == "1 hit is not expanded: over 1,500 words by section"
+    fitting = Wordy()
+    fitting.words = 1_500
+    assert expanded(fitting, base, by="section")[0][0].text == "a " * 1_500
 
 
 def test_a_chunk_that_is_gone_is_an_error(index: Wide) -> None:

@@ -215,9 +215,9 @@ def test_a_server_that_fails_ends_in_a_note_but_a_wrong_setting_is_raised(method
 
 def test_a_long_passage_is_bounded() -> None:
     driver = Driver("word " * 10_000)
-    found, _ = driver.run(query_variants(QUESTION, TARGET, options("hyde", words=50)))
-    assert len(found[1].dense) <= 600
-    assert dict(driver.chats[0].params)["max_tokens"] == 150
+    found, _ = driver.run(query_variants(QUESTION, TARGET, options("hyde")))
+    assert len(found[1].dense) <= 1200
+    assert dict(driver.chats[0].params)["max_tokens"] == 300
 
 
 def test_wrong_settings_are_refused() -> None:

@@ -112,6 +112,13 @@ class Item:
     places: tuple[tuple[Hit, int, int], ...]
 
 
+_CHUNKS_AT_ONCE = 16
+_REPLY_TOKENS = 800
+"""Most tokens of a reply on one chunk."""
+
+_MOST_ITEMS = 50
+"""Most items shown in an answer; all are counted."""
+
 PAGE = 500
 """Chunks listed by one request."""
 
@@ -274,7 +281,7 @@ def _chunk_findings(
     parts = _readable_parts(question, hits, setup)
     outcomes = yield from gather(
         (_read_chunk(question, part, setup.options) for part in parts),
-        limit=setup.options.corpus.limit,
+        limit=_CHUNKS_AT_ONCE,
         settle=True,
     )
     readings = []
@@ -315,11 +322,11 @@ def _listed_answer(question: str, readings: Sequence[ChunkItems], setup: AnswerS
     items = merged(readings)
     if _FREQUENCY.search(question):  # those found most often first, others in document order
         items.sort(key=lambda item: -len(item.places))
-    visible = items[: setup.options.corpus.max_items]
+    visible = items[:_MOST_ITEMS]
     complete = not any(reading.fault for reading in readings)
     notes = _read_notes(readings)
     if len(items) > len(visible):
-        notes += (f"{len(visible)} of {len(items)} items are shown (answer.corpus.max_items)",)
+        notes += (f"{len(visible)} of {len(items)} items are shown",)
     usage, cached = _usage_of(readings)
     blank = Answer(question, "", model=setup.options.model, usage=usage, cached=cached, notes=notes)
     if not items:
@@ -395,7 +402,7 @@ def _readable_parts(question: str, hits: Sequence[Hit], setup: AnswerSetup) -> l
     parts: list[Hit] = []
     for hit in hits:
         fixed = window.size(_reading_prompt(question, replace(hit, text="")))
-        room = max(1, window.tokens - setup.options.corpus.max_tokens - fixed)
+        room = max(1, window.tokens - _REPLY_TOKENS - fixed)
         fits = window.count(hit.text) <= room
         parts += [hit] if fits else (list(split_hit(hit, room, window.count)) or [hit])
     return parts
@@ -407,7 +414,7 @@ def _read_chunk(question: str, hit: Hit, options: AnswerOptions) -> Flow[ChunkIt
     The reply is read strictly, without a retry, so that the price of reading a corpus
     is known beforehand; a chunk whose reply cannot be used is reported as not read.
     """
-    params = {"temperature": 0.0, "max_tokens": options.corpus.max_tokens}
+    params = {"temperature": 0.0, "max_tokens": _REPLY_TOKENS}
     reply = yield from chat(
         options.model,
         _reading_prompt(question, hit),

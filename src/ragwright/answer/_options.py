@@ -21,9 +21,6 @@ class CorpusOptions:
     max_chunks: int = option(
         500, "Most chunks a chat model reads for one question, one call each.", ge=1
     )
-    limit: int = option(16, "Chunks read side by side for one question.", ge=1)
-    max_tokens: int = option(800, "Most tokens of a reply on one chunk.", ge=50)
-    max_items: int = option(50, "Most items shown in an answer; all are counted.", ge=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +47,12 @@ class DraftOptions:
     )
     unfiltered: bool = option(True, "Include records that meet no soft filter, after all others.")
     search: DraftSearch = option("auto", "Channels that are searched for examples.")
-    one_per_call: tuple[str, ...] = option(
-        ("long",),
-        "Length groups (short, medium, long) with one call per text and its own examples.",
-    )
     per_call: int | None = option(
         None, "Most texts per call; empty: as many as fit max_tokens.", ge=1
     )
     max_tokens: int = option(1500, "Most tokens of one reply.", ge=16)
     temperature: float = option(0.8, "Sampling temperature.", ge=0, le=2)
     seed: int = option(0, "Seed of the choice of examples; another seed gives other prompts.")
-    near_copy: float = option(
-        0.7,
-        "Share of a text's character 4-grams in an example above which it counts as a near copy.",
-        gt=0,
-        le=1,
-    )
     prompt: str = option("", "YAML file with the prompt's texts; empty for the shipped one.")
     format: str = option(
         "chat", "Prompt form: chat, or raw: llama3, instruction, or the path of a jinja file."

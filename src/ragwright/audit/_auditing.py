@@ -191,7 +191,6 @@ class Scan:
 def scan_documents(
     documents: Callable[[], Iterable[Document]],
     read: Callable[[str], Document | None],
-    options: AuditOptions,
     kinds: Sequence[str],
     exists: Callable[[str], bool],
 ) -> Scan:
@@ -200,16 +199,15 @@ def scan_documents(
     Args:
         documents: Iterates over the documents from the beginning at each call.
         read: A document by its id, for the places of findings.
-        options: Thresholds.
         kinds: Kinds to look for; those that need more than reading are ignored.
         exists: True for the path of a file that is there, relative to the project.
     """
     scan = Scan(AuditCorpus(read))
-    pairs = Pairs(scan.corpus, options.pairs) if "contradictions" in kinds else None
-    copies = Copies(scan.corpus, options.copy_similarity) if "copies" in kinds else None
+    pairs = Pairs(scan.corpus) if "contradictions" in kinds else None
+    copies = Copies(scan.corpus) if "copies" in kinds else None
     codes = Codes(scan.corpus) if "codes" in kinds else None
     references = References(scan.corpus, exists) if "references" in kinds else None
-    damage = Damage(scan.corpus, options) if "damage" in kinds else None
+    damage = Damage(scan.corpus) if "damage" in kinds else None
     for document in documents():
         brief = scan.corpus.add(document)
         scan.pages += len(document.pages)
@@ -405,7 +403,6 @@ def _audit_work(project: Project, options: AuditPlan, *, search: bool = True) ->
     scan = scan_documents(
         project.documents,
         project.store.document,
-        settings,
         kinds,
         lambda path: (root / path).exists(),
     )
@@ -428,7 +425,7 @@ def _audit_work(project: Project, options: AuditPlan, *, search: bool = True) ->
         "rules": _RULES,
         "snapshot": snapshot,
         "kinds": list(kinds),
-        "settings": {key: value for key, value in asdict(settings).items() if key != "dismissed"},
+        "settings": asdict(settings),
         "judge": setup.model if options.judge else "",
         "testset": options.testset,
         "seed": options.seed,
@@ -536,8 +533,7 @@ def _earlier(runs: Runs, name: str) -> Run:
 
 
 def _dismissed_file(project: Project) -> Path:
-    options: AuditOptions = project.settings.section("audit")
-    return project.folder.root / options.dismissed
+    return project.folder.root / "audit-dismissed.txt"
 
 
 def _dismissed(project: Project) -> frozenset[str]:

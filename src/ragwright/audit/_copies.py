@@ -26,6 +26,9 @@ _VALUES, _ROWS = 64, 4
 of 0.8 with more than 0.999."""
 _LEAST = 40
 """Words of the shortest text that is compared."""
+_LEAST_SIMILARITY = 0.8
+"""Share of common runs of words from which two texts are near copies."""
+
 _MOST_IN_BAND = 200
 """Texts with an equal band; of more, each is compared with the next alone."""
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
@@ -73,8 +76,8 @@ def jaccard(first: _Shingles, second: _Shingles) -> float:
 class Copies:
     """Collects the texts of a corpus, and pairs those that are alike."""
 
-    def __init__(self, corpus: AuditCorpus, least: float) -> None:
-        self._corpus, self._least = corpus, least
+    def __init__(self, corpus: AuditCorpus) -> None:
+        self._corpus = corpus
         self._texts: list[_HashedText] = []
         self._signatures: list[_Shingles] = []
         self._numbers: dict[str, int] = {}
@@ -127,7 +130,7 @@ class Copies:
             if a.document == b.document or a.whole != b.whole:
                 continue
             alike = jaccard(a.shingles, b.shingles)
-            if alike >= self._least and (second not in best or alike > best[second][0]):
+            if alike >= _LEAST_SIMILARITY and (second not in best or alike > best[second][0]):
                 best[second] = (alike, first)
         copied = {
             (self._texts[a].document, self._texts[b].document)

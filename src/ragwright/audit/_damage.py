@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from ..core import Document, counted, text_hash
 from ..ingest import guess_language
 from ..models import words
-from ._options import AuditOptions
 from ._records import Finding, Place
 from ._text import AuditCorpus, Brief, DocumentLine, cells_of, paragraphs_of, tables_of
 
@@ -22,6 +21,12 @@ _HYPHEN = re.compile(r"(?<![\w-])(?P<left>[^\W\d_]{2,})[-\u00ad](?:[ \t]*\n[ \t]
 _SUSPENDED = "and or und oder bzw et ou y o e to bis nor as"
 _HANGING = frozenset(_SUSPENDED.split())
 """Words after a hyphen that is meant: "long- and short-term"."""
+_OCR_CONFIDENCE = 0.8
+"""Mean confidence of OCR below which a document is reported."""
+
+_BOILERPLATE_PAGES = 10
+"""Documents or pages from which a repeated line is boilerplate."""
+
 _FEWEST = 12
 """Words of a sentence whose language is asked for."""
 _LEAST_SHARE = 0.3
@@ -35,8 +40,8 @@ _LEAST_LINE = 5
 class Damage:
     """Collects damage document by document, and lines that repeat."""
 
-    def __init__(self, corpus: AuditCorpus, options: AuditOptions) -> None:
-        self._corpus, self._options = corpus, options
+    def __init__(self, corpus: AuditCorpus) -> None:
+        self._corpus = corpus
         self._ready: list[Finding] = []
         self._hyphens: list[tuple[int, int, int, str, str]] = []
         self._vocabulary: Counter[str] = Counter()
@@ -127,14 +132,14 @@ class Damage:
         confidence = document.metadata.get("ocr_confidence")
         if not isinstance(confidence, int | float) or isinstance(confidence, bool):
             return
-        if confidence < self._options.ocr_confidence:
+        if confidence < _OCR_CONFIDENCE:
             end = min(len(document.text), 300)
             yield _damaged(
                 "poor OCR",
                 "medium",
                 (self._corpus.place(brief.number, 0, end, document.text[:end]),),
                 f"OCR read {brief.source} with a mean confidence of {confidence:.2f}, below "
-                f"{self._options.ocr_confidence:g}.",
+                f"{_OCR_CONFIDENCE:g}.",
                 "Scan it again at 300 dpi or more, or correct the text by hand.",
                 marks={"confidence": round(float(confidence), 3)},
             )
@@ -231,7 +236,7 @@ class Damage:
     def _boilerplate(self) -> Iterator[Finding]:
         total = sum(max(1, len(brief.pages)) for brief in self._corpus.briefs)
         for key, pages in self._line_pages.items():
-            if pages < self._options.boilerplate_pages:
+            if pages < _BOILERPLATE_PAGES:
                 continue
             number, start, end = self._lines[key]
             place = self._corpus.place(number, start, end)

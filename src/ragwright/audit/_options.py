@@ -13,25 +13,10 @@ class AuditOptions:
     """Which faults of documents are looked for, and from when on they count."""
 
     kinds: tuple[str, ...] = option((), f"Kinds of findings: {', '.join(KINDS)}; all if empty.")
-    dismissed: str = option(
-        "audit-dismissed.txt", "File of dismissed findings, in the project folder."
-    )
-    copy_similarity: float = option(
-        0.8, "Share of common runs of five words from which two texts are near copies.", gt=0, le=1
-    )
-    ocr_confidence: float = option(
-        0.8, "Mean confidence of OCR below which a document is reported.", ge=0, le=1
-    )
-    boilerplate_pages: int = option(
-        10, "Documents or pages from which a repeated line is boilerplate.", ge=3
-    )
     reach_depth: int = option(
         20,
         "Hits of a question of the test set among which a chunk must be to count as found.",
         ge=1,
-    )
-    pairs: int = option(
-        100, "Most pairs of alike statements that the judge reads for contradictions.", ge=1
     )
 
     def __post_init__(self) -> None:

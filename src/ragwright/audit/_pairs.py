@@ -16,6 +16,9 @@ _LEAST = 3
 """Content words of a statement that is compared."""
 _ALIKE = 0.6
 """Share of the content words of both that two statements have in common."""
+_MOST_PAIRS = 100
+"""Most pairs that the judge reads."""
+
 _MOST_WITH_WORD = 200
 """Statements that share a word; a more frequent word proposes no pair."""
 
@@ -34,7 +37,6 @@ class Pairs:
     """Collects the statements of a corpus, and pairs those that share most of their words."""
 
     corpus: AuditCorpus
-    most: int
     _statements: list[_Statement] = field(default_factory=list)
 
     def read(self, document: Document, brief: Brief, lines: Sequence[DocumentLine]) -> None:
@@ -50,7 +52,7 @@ class Pairs:
     def findings(self) -> Iterator[Finding]:
         """Candidates, the most alike first, at most ``most``."""
         alike = sorted(self._alike(), key=lambda pair: (-pair[0], pair[1], pair[2]))
-        for _, first, second in alike[: self.most]:
+        for _, first, second in alike[:_MOST_PAIRS]:
             places = (
                 self.corpus.place(s.document, s.start, s.end)
                 for s in (self._statements[first], self._statements[second])

@@ -12,7 +12,7 @@ from ..retrieve import Target
 from ._copies import copies_among
 from ._find import DraftPlan, Pool, check_biography, find_pool, settle_request
 from ._records import DraftBatch, DraftPrompt, DraftRequest, DraftText
-from ._write import DraftJob, Known, Written, partial_results, preview_calls, write_texts
+from ._write import NEAR_COPY, DraftJob, Known, Written, partial_results, preview_calls, write_texts
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ def draft(
     """Draft texts in a client's style, by every model of the plan, from records found once.
 
     Soft filters choose the records: client, ask type, length, every topic and every tone. A model
-    gets a sample of them as turns and writes all texts at once; with a length in ``one_per_call``
+    gets a sample of them as turns and writes all texts at once; of long texts
     each text has its own call with mutually dissimilar examples. Missing texts and those of a wrong
     length are requested once more. Near copies are marked.
 
@@ -132,7 +132,7 @@ def _batch_of(job: DraftJob, results: Sequence[Written]) -> DraftBatch:
         notes += result.notes
     return DraftBatch(
         job.request,
-        tuple(_with_copy_marks(texts, job.pool, job.plan.options.near_copy)),
+        tuple(_with_copy_marks(texts, job.pool, NEAR_COPY)),
         tuple(prompts),
         job.pool.retrieved.hits,
         job.pool.retrieved.query,

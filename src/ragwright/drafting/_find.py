@@ -28,6 +28,9 @@ from ._wording import read_wording
 RECORDS = Filter("kind", ("record",))
 """The filter that separates records from other documents of an index."""
 
+ONE_PER_CALL = ("long",)
+"""Length groups with one call per text and its own examples."""
+
 MOST_TEXTS = 200
 """Most texts of one request."""
 
@@ -270,7 +273,7 @@ def find_pool(
     )
     if len(examples) < plan.options.examples:
         raise _too_few_error(len(examples), options, plan)
-    if request.length not in plan.options.one_per_call:
+    if request.length not in ONE_PER_CALL:
         return Pool(retrieved, examples)
     texts = [example.text for example in examples]
     vectors: Vector | None = None

@@ -26,7 +26,7 @@ from ..flow import (
     sorted_params,
 )
 from ._copies import normalise_case, shares_before
-from ._find import MOST_TEXTS, DraftPlan, Pool
+from ._find import MOST_TEXTS, ONE_PER_CALL, DraftPlan, Pool
 from ._prompt import (
     DraftCall,
     Form,
@@ -42,6 +42,9 @@ from ._split import split_reply
 
 ONE_CALL = 15
 """Most texts that one call asks for at once, if that many of medium length fit."""
+
+NEAR_COPY = 0.7
+"""Share of a text's character 4-grams in an example above which it is a near copy."""
 
 _LIST_TOKENS = 5
 """Tokens that a list adds per text: its number, punctuation, the line end."""
@@ -147,7 +150,7 @@ class DraftJob:
     @property
     def single(self) -> bool:
         """True if each call asks for one text with its own examples."""
-        return self.request.length in self.plan.options.one_per_call
+        return self.request.length in ONE_PER_CALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +475,7 @@ def _merged_texts(
 ) -> list[_ReceivedText]:
     """Choose the texts to keep: good ones first, then the best of the rest of both rounds."""
     texts, later_texts = _sort_texts(first), [text for call in second for text in call.texts]
-    wanted, threshold = job.request.count, job.plan.options.near_copy
+    wanted, threshold = job.request.count, NEAR_COPY
     chosen = texts.good[:wanted]
     repeats = list(texts.repeats)
     new = [text for text in later_texts if not text.fault]

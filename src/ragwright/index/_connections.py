@@ -259,7 +259,7 @@ class StoreFile:
         )
         try:
             db.execute("PRAGMA journal_mode = WAL")
-            db.execute(f"PRAGMA synchronous = {options.durability}")
+            db.execute("PRAGMA synchronous = NORMAL")
             db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             # Deleted content is overwritten: a forgotten document leaves no bytes in the file.
             db.execute("PRAGMA secure_delete = ON")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ..core import ConfigError, holds_secret, option
-
-KINDS = ("sqlite", "lance")
-"""Stores that come with ragwright."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class LanceSizes:
 class StoreOptions:
     """Location and behaviour of the store."""
 
-    kind: str = option(
+    kind: Literal["sqlite", "lance"] = option(
         "sqlite",
         "Store: sqlite (embedded) or lance (scales out).",
         when="index",
@@ -72,14 +70,11 @@ class StoreOptions:
         "Least number of chunks for which the approximate index is built.",
         ge=1000,
     )
-    durability: str = option(
-        "normal", "Safe against a killed process (normal), or against power loss too (full)."
-    )
     busy_seconds: float = option(30.0, "Seconds to wait for another process's write.", ge=0.0)
     max_mb: int = option(0, "Most megabytes the SQLite file may take, 0 for no limit.", ge=0)
 
     def __post_init__(self) -> None:
-        """Refuse kinds and durabilities that do not exist."""
+        """Refuse keys that the kind does not have, and secrets."""
         if self.uri and self.kind != "lance":
             raise ConfigError("store.uri needs store.kind lance", hint="set kind: lance")
         if holds_secret(self.uri):
@@ -87,15 +82,9 @@ class StoreOptions:
                 "store.uri holds a secret",
                 hint="leave it out: credentials of an object store come from the environment",
             )
-        if self.kind not in KINDS:
-            raise ConfigError(
-                f"unknown store kind {self.kind!r}", hint=f"one of {', '.join(KINDS)}"
-            )
         if self.approximate and self.kind != "lance":
             raise ConfigError(
                 "store.approximate needs store.kind lance: the sqlite store searches exactly",
                 hint="set store.kind: lance and run ragwright ingest again, or remove "
                 "store.approximate",
             )
-        if self.durability not in ("normal", "full"):
-            raise ConfigError(f"unknown durability {self.durability!r}", hint="one of normal, full")

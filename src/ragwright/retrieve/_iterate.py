@@ -16,6 +16,13 @@ from ._target import Retrieved
 Once: TypeAlias = Callable[[str], Flow[Retrieved]]
 """One round of retrieval for a query."""
 
+_PASSAGES = 5
+"""Passages that the model reads in each round."""
+
+_PASSAGE_CHARACTERS = 2_000
+_LONGEST_QUERY = 300
+"""Characters of a query that the model writes."""
+
 _DAMPING = 1
 """Constant of the fusion, 1 / (1 + rank), which favours the first hits of a follow-up search."""
 
@@ -174,18 +181,18 @@ def _read_rounds(state: _State, once: Once) -> Flow[None]:
 
 def _round_question(state: _State, searched: Sequence[str]) -> StructuredQuestion[_Verdict]:
     options = state.options
-    hits = [state.hits[key] for key in state.order()[: options.passages]]
+    hits = [state.hits[key] for key in state.order()[:_PASSAGES]]
     passages: list[dict[str, Any]] = []
     for number, hit in enumerate(hits, 1):
-        short = replace(hit, text=hit.text.strip()[: options.max_passage_chars])
+        short = replace(hit, text=hit.text.strip()[:_PASSAGE_CHARACTERS])
         passages.append(passage_values(number, short))
 
     def parse(text: str) -> _Verdict:
         reply = json_object(text, _KEYS)
         answer, query = (" ".join(reply[key].split()) for key in ("answer", "next_query"))
-        if len(query) > options.max_query_chars:
-            raise ValueError(f"'next_query' has more than {options.max_query_chars} characters")
-        return _Verdict(reply["satisfied"], answer[: options.max_query_chars], query)
+        if len(query) > _LONGEST_QUERY:
+            raise ValueError(f"'next_query' has more than {_LONGEST_QUERY} characters")
+        return _Verdict(reply["satisfied"], answer[:_LONGEST_QUERY], query)
 
     return StructuredQuestion(
         options.model,
@@ -194,7 +201,7 @@ def _round_question(state: _State, searched: Sequence[str]) -> StructuredQuestio
             "question": state.query,
             "passages": passages,
             "searched": list(searched),
-            "most": options.max_query_chars,
+            "most": _LONGEST_QUERY,
         },
         parse,
         _Verdict(False, "", f"{state.query} ({len(searched)})"),

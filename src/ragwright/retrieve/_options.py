@@ -31,9 +31,6 @@ class ExpandOptions:
         "", "neighbours (adjacent chunks), section (all of it), or empty: only the chunk."
     )
     reach: int = option(1, "Chunks on each side, for neighbours.", ge=1)
-    max_words: int = option(
-        1500, "Most words of a hit with its surroundings; beyond it the chunk alone is shown.", ge=1
-    )
 
 
 IterateMethod: TypeAlias = Literal["none", "model"]
@@ -56,10 +53,7 @@ class IterateOptions:
         "What is searched next: answer (the question and the answer so far) or "
         "written (the query that the model writes).",
     )
-    passages: int = option(5, "Passages shown to the model each round.", ge=1)
     keep: float = option(0.5, "Share of the first round's hits that keep their ranks.", ge=0, le=1)
-    max_query_chars: int = option(300, "Longest query a model may write.", ge=20)
-    max_passage_chars: int = option(2000, "Characters shown of one passage.", ge=100)
 
 
 QueryMethod: TypeAlias = Literal["rewrite", "subqueries", "hyde", "query2doc", "glossary"]
@@ -76,13 +70,10 @@ class QueryOptions:
     original: float = option(1.0, "Weight of the original question among all wordings.", ge=0)
     subqueries: int = option(4, "Most subqueries.", ge=1, le=20)
     passages: int = option(1, "Passages that hyde has written, each an independent sample.", ge=1)
-    words: int = option(100, "Length of a written passage, in words.", ge=10, le=1000)
-    separator: str = option(" [SEP] ", "Separator of question and passage for query2doc.")
-    max_chars: int = option(300, "Longest rewritten query or subquery, in characters.", ge=20)
     meanings: int = option(3, "Most meanings of a code that are searched.", ge=1)
 
     def __post_init__(self) -> None:
-        """Refuse methods that would silently leave the question as it is."""
+        """Refuse settings that would silently leave the question unchanged."""
         if set(self.methods) - {"glossary"} and not self.model:
             raise ConfigError(
                 f"the query methods {', '.join(self.methods)} need a chat model",
@@ -114,9 +105,6 @@ class RerankOptions:
     )
     candidates: int = option(30, "Hits that are searched for and reranked.", ge=1)
     window: int = option(20, "Passages that a chat model orders in one call.", ge=2)
-    step: int = option(
-        10, "Passages by which that window moves to the front; at most the window.", ge=1
-    )
     max_words: int | None = option(
         None,
         "Most words of a passage that the model reads; empty: 300 for listwise, else all.",
@@ -125,19 +113,13 @@ class RerankOptions:
     search_weight: float = option(
         0.0, "Weight of the search's own order, fused by ranks with the model's (1); 0: none.", ge=0
     )
-    max_tokens: int = option(500, "Most tokens of a chat model's reply.", ge=1)
 
     def __post_init__(self) -> None:
-        """Refuse settings that would rerank wrongly."""
+        """Refuse a method that the model does not have."""
         if self.model.startswith(EMBED_PREFIX) and self.method not in ("auto", "embed"):
             raise ConfigError(
                 f"{self.model!r} reranks by embedding, not by {self.method}",
                 hint="leave method at auto, or remove embed: from the model's name",
-            )
-        if not 1 <= self.step <= self.window:
-            raise ConfigError(
-                f"rerank.step ({self.step}) must be between 1 and rerank.window ({self.window})",
-                hint="half the window is usual: passages near a border are then judged twice",
             )
 
 
@@ -170,7 +152,6 @@ class SelectOptions:
         0.5, "Share of relevance against novelty in mmr (its lambda).", ge=0, le=1
     )
     pool: int = option(30, "Hits to choose from.", ge=1)
-    seed: int = option(0, "Seed of dissimilar; another one gives another set.")
     max_per: Mapping[str, int] = option(
         dict, "Field -> most hits with one value of it, such as document_id: 1."
     )
@@ -181,7 +162,7 @@ class SelectOptions:
     )
 
     def __post_init__(self) -> None:
-        """Refuse a limit below 1."""
+        """Refuse a bound that would leave out every hit."""
         for name, most in self.max_per.items():
             if most < 1:
                 raise ConfigError(
@@ -272,8 +253,8 @@ class ChannelWeights:
     For ``rrf`` these are its weights. In sums of scores they multiply the channels' shares.
     """
 
-    keyword: float = option(1.0, "Weight of the keyword channel.", ge=0)
-    dense: float = option(1.0, "Weight of the vector channel.", ge=0)
+    keyword: float = option(1.0, "Weight of the keyword channel.", ge=0, allow_inf_nan=False)
+    dense: float = option(1.0, "Weight of the vector channel.", ge=0, allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)

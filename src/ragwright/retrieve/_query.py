@@ -42,6 +42,12 @@ from ._target import Target, Variant
 Variants: TypeAlias = tuple[tuple[Variant, ...], tuple[str, ...]]
 """The wordings of a query, and notes on them."""
 
+_LONGEST_QUERY = 300
+"""Characters of a rewritten query or subquery."""
+
+_PASSAGE_WORDS = 100
+"""Words of a written passage."""
+
 _REPEATS = 5
 """Copies of the question that query2doc puts into the keyword query (section 3 of the paper)."""
 
@@ -119,8 +125,8 @@ def _rewritten_query(query: str, options: QueryOptions, notes: list[str]) -> Flo
         StructuredQuestion(
             options.model,
             "rewrite",
-            {"question": query, "most": options.max_chars},
-            partial(_one_query, asked_for=query, most=options.max_chars),
+            {"question": query, "most": _LONGEST_QUERY},
+            partial(_one_query, asked_for=query, most=_LONGEST_QUERY),
             f"{query} (rewritten)",
             schema=_ONE,
         )
@@ -138,7 +144,7 @@ def _subqueries(query: str, options: QueryOptions, notes: list[str]) -> Flow[tup
         StructuredQuestion(
             options.model,
             "subqueries",
-            {"question": query, "most": options.subqueries, "length": options.max_chars},
+            {"question": query, "most": options.subqueries, "length": _LONGEST_QUERY},
             partial(_several_queries, asked_for=query, options=options),
             tuple(f"{query} (part {n})" for n in range(1, min(2, options.subqueries) + 1)),
             schema=_SEVERAL,
@@ -157,10 +163,10 @@ def _passage_reply(query: str, options: QueryOptions, sample: int) -> Flow[Struc
             StructuredQuestion(
                 options.model,
                 "passage",
-                {"question": query, "words": options.words},
-                partial(_bounded_passage, most=options.words * 12),
+                {"question": query, "words": _PASSAGE_WORDS},
+                partial(_bounded_passage, most=_PASSAGE_WORDS * 12),
                 f"{query} (passage {sample})",
-                max_tokens=options.words * 3,
+                max_tokens=_PASSAGE_WORDS * 3,
                 sample=sample,
                 whole=False,
             )
@@ -202,7 +208,7 @@ def _query2doc_variants(
             f"put {_REPEATS} times before the passage"
         )
     keyword = " ".join([short] * _REPEATS + [passage])
-    added = f"{options.separator}{passage}"
+    added = f" [SEP] {passage}"
     return [Variant(keyword, _cut_at_word(query, limit - len(added)) + added)]
 
 
@@ -256,7 +262,7 @@ def _several_queries(text: str, asked_for: str, options: QueryOptions) -> tuple[
         )
     if any(not isinstance(item, str) for item in listed_queries):
         raise ValueError("'queries' must hold strings")
-    queries = tuple(dict.fromkeys(one_line(item, options.max_chars) for item in listed_queries))
+    queries = tuple(dict.fromkeys(one_line(item, _LONGEST_QUERY) for item in listed_queries))
     _check_codes(asked_for, " ".join(queries))
     return queries
 

@@ -204,7 +204,7 @@ def rerank_windows(count: int, options: RerankOptions) -> list[tuple[int, int]]:
         windows.append((start, end))
         if start == 0:
             return windows
-        end -= options.step
+        end -= max(1, options.window // 2)
 
 
 def _window_order(
@@ -217,7 +217,7 @@ def _window_order(
     values = {"question": query, "passages": passages, "count": len(hits)}
     templates = shipped_mapping("retrieve", "rerank.yaml")
     messages = [Message("user", render(templates.text("rank"), values))]
-    params = {"temperature": 0.0, "max_tokens": options.max_tokens}
+    params = {"temperature": 0.0, "max_tokens": 500}
     sources = _document_ids(hits)
     reply = yield from chat(options.model, messages, params, sources=sources)
     order, problem = read_order(reply, len(hits))

@@ -34,6 +34,9 @@ from ._select import diversify
 from ._stages import StageHooks, run_stages
 from ._target import Candidates, Retrieved, Target, Variant
 
+_LONGEST_EXPANDED = 1_500
+"""Words of a hit with its surroundings."""
+
 Expanded: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
 
 
@@ -44,7 +47,7 @@ def expand_hits(
 
     Text and span grow; rank, score, channels, relaxation level and chunk id stay those of the hit.
     Expanded hits of one document that overlap are merged into the best ranked one, so that no
-    character is shown twice. A hit whose surroundings exceed ``max_words`` is not expanded, with a
+    character is shown twice. A hit whose surroundings exceed 1,500 words is not expanded, with a
     note. Surroundings never reach into a chunk that misses one of the hard ``filters``.
 
     Raises:
@@ -66,7 +69,7 @@ def expand_hits(
         )
     grown, unexpanded = [], 0
     for hit, wide in zip(hits, reply.hits, strict=True):
-        if len(wide.text.split()) > options.max_words:
+        if len(wide.text.split()) > _LONGEST_EXPANDED:
             unexpanded += 1
             wide = hit
         grown.append(
@@ -84,7 +87,7 @@ def expand_hits(
     notes = list(reply.notes)
     if unexpanded:
         count_text = counted(unexpanded, "hit is", "hits are")
-        notes.append(f"{count_text} not expanded: over {options.max_words} words by {options.by}")
+        notes.append(f"{count_text} not expanded: over {_LONGEST_EXPANDED:,} words by {options.by}")
     if len(merged) < len(hits):
         gone = len(hits) - len(merged)
         count_text = counted(gone, "hit is", "hits are")

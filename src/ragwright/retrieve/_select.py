@@ -223,7 +223,7 @@ def _by_method(
     hits: Sequence[Hit], similarity: Matrix, k: int, options: SelectOptions, caps: _Caps
 ) -> list[tuple[int, float]]:
     if options.method == "dissimilar":
-        return _most_dissimilar(similarity, k, options.seed, caps)
+        return _most_dissimilar(similarity, k, 0, caps)
     base = options.relevance * _scaled_relevance(hits)
     return _greedy_choice(base, similarity, k, 1 - options.relevance, caps)
 
