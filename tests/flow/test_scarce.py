@@ -248,17 +248,6 @@ def test_sums_over_calls_do_not_read_their_bodies(replies: Replies) -> None:
         assert "COVERING INDEX" in str(plan), plan
 
 
-# -- power ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("power_safe", [False, True])
-def test_a_power_safe_store_waits_for_the_disk(tmp_path: Path, power_safe: bool) -> None:
-    store = Replies(tmp_path / "replies.db", power_safe=power_safe)
-    found = store._writer.call(lambda c: c.execute("PRAGMA synchronous").fetchone()[0])
-    store.close()
-    assert found == (2 if power_safe else 1)  # FULL, NORMAL, by SQLite's own numbers
-
-
 # -- money nobody can name -----------------------------------------------------------------
 
 

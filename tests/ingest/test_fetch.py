@@ -188,7 +188,7 @@ def test_a_password_in_an_address_is_neither_sent_nor_shown(site: Site) -> None:
 def test_redirects_are_bounded(site: Site) -> None:
     site.routes["/a"] = Answer(status=302, headers={"Location": "/a"})
     failure(f"{site.base}/a")
-    assert len(site.asked) == OPEN.max_redirects + 1
+    assert len(site.asked) == 6
 
 
 def test_secrets_do_not_follow_a_redirect_to_another_origin(site: Site) -> None:
@@ -324,7 +324,6 @@ def test_hints_name_the_key_that_helps(site: Site) -> None:
     small = FetchOptions(open_networks=networks, max_bytes=4000, timeout=0.3)
     assert "`fetch.max_bytes`" in (failure(f"{site.base}/big", small).hint or "")
     assert "`fetch.timeout`" in (failure(f"{site.base}/slow", small).hint or "")
-    assert "`fetch.max_redirects`" in (failure(f"{site.base}/round").hint or "")
     refused = failure("http://127.0.0.2:9/", FetchOptions())
     assert "`fetch.open_networks`" in (refused.hint or "")
     assert "127.0.0.2" in (refused.hint or "")

@@ -210,12 +210,10 @@ def _ledgers(project: Project) -> Iterator[Sequence[Ledger]]:
     With a shared database, that of the project folder too: it holds promotions and
     what jobs have printed.
     """
-    file, power_safe = project.folder.ledger, project.settings.budget.power_safe
+    file = project.folder.ledger
     with ExitStack() as stack:
         places = dict.fromkeys((file, project.settings.shared.place(file)))
-        yield [
-            stack.enter_context(closing(Ledger(place, power_safe=power_safe))) for place in places
-        ]
+        yield [stack.enter_context(closing(Ledger(place))) for place in places]
 
 
 def _forget_rows(project: Project, ledgers: Sequence[Ledger], **target: str) -> Mapping[str, int]:

@@ -12,8 +12,7 @@ from .outputs import Origin, Outputs
 def project_outputs(project: Project) -> Outputs:
     """Return the table of outputs of a project, own or shared; it is closed with the project."""
     path = project.settings.shared.place(project.folder.ledger)
-    power_safe = project.settings.budget.power_safe
-    return project.attached(Outputs, lambda: Outputs(path, power_safe=power_safe))
+    return project.attached(Outputs, lambda: Outputs(path))
 
 
 def save_drafts(

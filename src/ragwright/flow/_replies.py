@@ -96,7 +96,6 @@ class Replies:
 
     Args:
         place: File to use, made with mode 0600; or a shared database.
-        power_safe: Wait for the disk at each commit, so that a power cut loses nothing.
         max_bytes: Size above which the oldest replies are evicted when the store is opened.
         spill: File for replies that were paid while a shared database was away; they are moved
             there when it is opened again.
@@ -110,11 +109,10 @@ class Replies:
         self,
         place: Place,
         *,
-        power_safe: bool = False,
         max_bytes: int = 2_000_000_000,
         spill: Path | None = None,
     ) -> None:
-        self._database = open_database(place, REPLY_TABLES, power_safe=power_safe)
+        self._database = open_database(place, REPLY_TABLES)
         self._spill = spill
         if spill is not None and spill.exists():
             self._take_back(spill)

@@ -48,11 +48,10 @@ class Runs:
 
     Args:
         place: File to use, made with mode 0600; or a shared database.
-        power_safe: Wait for the disk at each commit.
     """
 
-    def __init__(self, place: Place, *, power_safe: bool = False) -> None:
-        self._ledger = Ledger(place, power_safe=power_safe)
+    def __init__(self, place: Place) -> None:
+        self._ledger = Ledger(place)
         self._failure: BaseException | None = None
         self._room = threading.Semaphore(_MOST_QUEUED)
 

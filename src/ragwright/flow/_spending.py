@@ -138,11 +138,10 @@ class Spending:
     Args:
         place: File to use, made with mode 0600; or a shared database.
         bound: Most money of a day (UTC).
-        power_safe: Wait for the disk at each commit.
     """
 
-    def __init__(self, place: Place, bound: float, *, power_safe: bool = False) -> None:
-        self._ledger = Ledger(place, power_safe=power_safe)
+    def __init__(self, place: Place, bound: float) -> None:
+        self._ledger = Ledger(place)
         self._bound = bound
         self._in_flight = 0
 

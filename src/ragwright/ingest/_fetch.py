@@ -133,6 +133,7 @@ def _meant(address: Address) -> list[Address]:
 if TYPE_CHECKING:
     import httpx2
 
+_MOST_REDIRECTS = 5
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _OWN = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding"})
@@ -210,7 +211,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
     async def _follow(self, request: Fetch) -> FetchReply:
         url = checked_url(request.url)
         headers = {k: v for k, v in request.headers if k.lower() not in _OWN}
-        for _ in range(self.options.max_redirects + 1):
+        for _ in range(_MOST_REDIRECTS + 1):
             reply = await self._hop(url, headers, request)
             if isinstance(reply, FetchReply):
                 return reply
@@ -219,9 +220,9 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                 headers = {k: v for k, v in headers.items() if k.lower() not in _SECRET}
             url = target
         raise FetchError(
-            f"more than {self.options.max_redirects} redirects",
+            f"more than {_MOST_REDIRECTS} redirects",
             where=str(url),
-            hint="open the page in a browser, or raise `fetch.max_redirects`",
+            hint="open the page in a browser",
         )
 
     async def _hop(
@@ -279,7 +280,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                 headers={
                     "accept": "*/*",
                     "accept-encoding": "gzip, deflate",
-                    "user-agent": self.options.user_agent or _own_name(),
+                    "user-agent": _own_name(),
                     **headers,
                     "host": url.netloc.decode("ascii"),
                 },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from ..core import (
     GROUPS,
@@ -239,6 +239,9 @@ class HeadOptions:
     it the answering model sees the header row of a table.
     """
 
+    document_tokens: ClassVar[int] = 8_000
+    """Most tokens of a document that the model reads; of a longer one the part with the chunk."""
+
     title: bool = option(True, "The document's title.", when="index")
     headings: bool = option(True, "The headings above the chunk.", when="index")
     table_header: bool = option(
@@ -255,13 +258,6 @@ class HeadOptions:
         "Most tokens of title, headings and header row together, and of the model's sentence.",
         when="index",
         ge=1,
-    )
-    document_tokens: int = option(
-        8000,
-        "Most tokens of a document that the model reads; of a longer one the part that holds the "
-        "chunk.",
-        when="index",
-        ge=100,
     )
 
     @property
@@ -382,10 +378,8 @@ class FetchOptions:
         50_000_000, "Largest reply, in bytes, unless a request sets a limit.", ge=1
     )
     timeout: float = option(30.0, "Seconds for one fetch, redirects included.", gt=0)
-    max_redirects: int = option(5, "Most redirects followed.", ge=0)
     per_host: int = option(4, "Most fetches from one host side by side.", ge=1)
     open_networks: tuple[str, ...] = option(
         (), "Private networks that fetching may access, as CIDR blocks."
     )
     proxy: str = option("", "Proxy to fetch through, http://host:port; it resolves names itself.")
-    user_agent: str = option("", "User agent; empty: name and version.")

@@ -31,11 +31,7 @@ def send_alerts(project: Project, notices: Notices | None = None) -> tuple[Notic
     if not options.notify and not known:
         return ()
     report, name = compare_served(project), project.folder.root.resolve().name
-    due = {
-        m.measure: _body(m, report, name)
-        for m in report.worse
-        if abs(m.change) >= options.least_change
-    }
+    due = {m.measure: _body(m, report, name) for m in report.worse}
     for measure, text in due.items():
         if measure not in known:
             opened = OpenDrift(measure, "worse", report.today, text, options.notify)

@@ -34,6 +34,9 @@ _NO_JUDGE = (
 )
 _REMEMBERED = 256
 """Texts whose forms are cached, since passages are used in many calls."""
+_BYTES_PER_TOKEN = 3.0
+"""UTF-8 bytes per token, to estimate whether a prompt fits the window."""
+
 _TURN = 4
 """Tokens that a chat template adds to a turn, a safe estimate."""
 
@@ -204,7 +207,7 @@ def over_window(call: JudgeCall[Any], setup: MeasureSetup) -> str:
         return ""
     form, _ = _first_form(call, setup)
     sizes = (len(turn.content.encode()) for turn in messages(call, form))
-    prompt = sum(math.ceil(size / setup.bytes_per_token) + _TURN for size in sizes)
+    prompt = sum(math.ceil(size / _BYTES_PER_TOKEN) + _TURN for size in sizes)
     if prompt + 2 * setup.max_tokens <= setup.window:
         return ""
     return (

@@ -22,6 +22,7 @@ _NO_ANSWER = "no answer"
 _QUESTIONS = schema_text({"questions": {"type": ["array", "null"], "items": {"type": "string"}}})
 _SPAN = object_schema({"span": {"type": "string"}, "question": {"type": "string"}})
 _SPANS = schema_text({"spans": {"type": ["array", "null"], "items": _SPAN}})
+_MOST_SPANS = 5
 _LOOKUP = schema_text({"found": {"type": ["boolean", "null"]}, "answer": {"type": "string"}})
 _ENTAILMENT = schema_text(
     {
@@ -162,7 +163,7 @@ def _check_span(
 def _spans_call(
     row: Row, setup: MeasureSetup, sample: int
 ) -> JudgeCall[tuple[tuple[str, str], ...]]:
-    count = setup.spans
+    count = _MOST_SPANS
 
     def read(text: str, form: ReplyForm, finish: str) -> tuple[tuple[str, str], ...]:
         entries = answered(read_object(text, ("spans",), finish)["spans"])

@@ -101,15 +101,11 @@ class MeasureSetup:
     window: int | None = option(
         None, "Most tokens of the judge's prompt and replies together; empty: unknown.", ge=1
     )
-    bytes_per_token: float = option(
-        3.0, "UTF-8 bytes per token, to estimate whether a prompt fits the window.", gt=0
-    )
     per_passage: bool = option(
         False, "Judge passages one by one if together they do not fit the window."
     )
     repeat: int = option(1, "Independent judgments of each row; their mean is its score.", ge=1)
     questions: int = option(3, "Questions generated for QuestionSimilarity.", ge=1)
-    spans: int = option(5, "Most spans of an answer that Q2 asks about.", ge=1)
     rubrics: Mapping[str, Rubric] = option(
         dict, "Your own rubrics by name, in addition to those in the folder `rubrics`."
     )

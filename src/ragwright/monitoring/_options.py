@@ -20,9 +20,6 @@ class AlertOptions:
     notify: tuple[str, ...] = option(
         (), "Apprise addresses that get one notice per drift; secrets only as ${VARIABLE}."
     )
-    least_change: float = option(
-        0.0, "Changes of a mean smaller than this, on the measure's scale, send no notice.", ge=0
-    )
 
     def __post_init__(self) -> None:
         """Refuse addresses that cannot be sent to, or that hold a secret."""

@@ -156,15 +156,14 @@ class AuditLog:
     Args:
         place: Its ledger: a file, or a shared database.
         options: What is kept.
-        power_safe: Wait for the disk at each commit.
 
     Attributes:
         options: What is kept; may be replaced while it is open.
     """
 
-    def __init__(self, place: Place, options: AuditLogOptions, *, power_safe: bool = False) -> None:
+    def __init__(self, place: Place, options: AuditLogOptions) -> None:
         self.options = options
-        self._ledger = Ledger(place, power_safe=power_safe)
+        self._ledger = Ledger(place)
         self._export = EventExport()
         self._begun = False
         self._looked = 0.0
@@ -302,8 +301,7 @@ def audit_log(folder: ProjectFolder, settings: Settings) -> AuditLog:
     Raises:
         StoreError: Its ledger cannot be opened.
     """
-    place, power_safe = settings.shared.place(folder.ledger), settings.budget.power_safe
-    return AuditLog(place, audit_options(settings), power_safe=power_safe)
+    return AuditLog(settings.shared.place(folder.ledger), audit_options(settings))
 
 
 def record(

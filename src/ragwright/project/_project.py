@@ -202,11 +202,8 @@ class Project:
     @cached_property
     def replies(self) -> Replies:
         """The reply store: in the cache, or shared."""
-        budget = self.settings.budget
         return flow.Replies(
             self.settings.shared.place(self.folder.cache / "replies.sqlite"),
-            power_safe=budget.power_safe,
-            max_bytes=budget.cache_bytes,
             spill=self.folder.cache / "unsent.sqlite" if self.settings.shared.address else None,
         )
 
@@ -220,7 +217,7 @@ class Project:
         if options.daily_cost is None:
             return flow.Budget(max_cost)
         place = self.settings.shared.place(self.folder.ledger)
-        daily = flow.Spending(place, options.daily_cost, power_safe=options.power_safe)
+        daily = flow.Spending(place, options.daily_cost)
         return flow.Budget(max_cost, daily)
 
     def clear_replies(self) -> int:
@@ -239,10 +236,7 @@ class Project:
     @cached_property
     def runs(self) -> Runs:
         """The run store: in the ledger, which may be shared."""
-        return flow.Runs(
-            self.settings.shared.place(self.folder.ledger),
-            power_safe=self.settings.budget.power_safe,
-        )
+        return flow.Runs(self.settings.shared.place(self.folder.ledger))
 
     @cached_property
     def store(self) -> Store:

@@ -76,12 +76,6 @@ class BudgetOptions:
     timeout: float | None = option(
         None, "Most seconds for one attempt as a whole; empty: no bound.", gt=0
     )
-    cache_bytes: int = option(
-        2_000_000_000,
-        "Size of the reply store above which the oldest replies are evicted.",
-        ge=1_000_000,
-    )
-    power_safe: bool = option(False, "Wait for the disk at each commit (power cuts, not crashes).")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,11 @@ class OutputTable:
 
     Args:
         place: File to use, made with mode 0600; or a shared database.
-        power_safe: Wait for the disk at each commit.
         clock: Returns the time.
     """
 
-    def __init__(
-        self, place: Place, *, power_safe: bool = False, clock: Callable[[], datetime] = now_utc
-    ) -> None:
-        self._ledger = Ledger(place, power_safe=power_safe)
+    def __init__(self, place: Place, *, clock: Callable[[], datetime] = now_utc) -> None:
+        self._ledger = Ledger(place)
         self._database = self._ledger.database
         self._connection = self._database.connect()
         self._lock = threading.Lock()

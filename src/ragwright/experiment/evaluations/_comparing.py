@@ -37,7 +37,6 @@ from ._results import Evaluation, RowResult
 _NO_JUDGING = frozenset(
     {
         "ask_back_cues",
-        "bytes_per_token",
         "completer",
         "error_cues",
         "further_rejection_cues",
