@@ -132,7 +132,7 @@ def _batch_of(job: DraftJob, results: Sequence[Written]) -> DraftBatch:
         notes += result.notes
     return DraftBatch(
         job.request,
-        tuple(_with_copy_marks(texts, job.pool, NEAR_COPY)),
+        tuple(_with_copy_marks(texts, job.pool)),
         tuple(prompts),
         job.pool.retrieved.hits,
         job.pool.retrieved.query,
@@ -146,11 +146,12 @@ def _batch_of(job: DraftJob, results: Sequence[Written]) -> DraftBatch:
     )
 
 
-def _with_copy_marks(texts: Sequence[DraftText], pool: Pool, threshold: float) -> list[DraftText]:
+def _with_copy_marks(texts: Sequence[DraftText], pool: Pool) -> list[DraftText]:
     """Mark the near copies of texts: examples of the pool, and earlier texts."""
     examples = [(example.hit.document_id, example.text) for example in pool.examples]
-    copies_of_texts = copies_among([text.text for text in texts], examples, threshold)
     return [
         replace(text, marks=(*text.marks, *map(str, copies))) if copies else text
-        for text, copies in zip(texts, copies_of_texts, strict=True)
+        for text, copies in zip(
+            texts, copies_among([text.text for text in texts], examples, NEAR_COPY), strict=True
+        )
     ]
