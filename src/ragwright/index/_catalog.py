@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -103,11 +104,10 @@ class Catalog:
             # Also deletes files left half written (a live process then works without them).
             gone = [*self._folder.glob("*/.*.tmp")]
             for path in self._folder.glob("*/*.seg"):
-                try:
-                    if not np.isin(open_arrays(path)["stamps"], live).all():
-                        gone.append(path)
-                except (OSError, StoreError):
-                    gone.append(path)
+                with suppress(OSError, StoreError):
+                    if np.isin(open_arrays(path)["stamps"], live).all():
+                        continue
+                gone.append(path)
             for path in gone:
                 _unlink_file(path)
             for view in self._folder.glob("*/*.view"):
@@ -136,12 +136,13 @@ class Catalog:
 
     def _reusable_segments(self, pair: IndexSpec, live: Stamps) -> list[Segment]:
         """Segments of the newest saved view that a new state should reuse."""
-        newest = max(self._saved_views(pair), key=_age_key, default=None)
-        try:
-            segments = self._open_segments(pair, open_arrays(newest)) if newest else []
-        except (OSError, StoreError):
-            return []
-        usable = [segment for segment in segments if _dead_share(segment, live) <= _DEAD_SHARE]
+        usable = []
+        for newest in self._saved_views(pair)[:1]:
+            try:
+                segments = self._open_segments(pair, open_arrays(newest))
+            except (OSError, StoreError):
+                return []
+            usable = [segment for segment in segments if _dead_share(segment, live) <= _DEAD_SHARE]
         small = [segment for segment in usable if segment.rows < MAX_ROWS // 2]
         if len(small) >= _MANY:
             total = sum(segment.rows for segment in small)
@@ -150,7 +151,8 @@ class Catalog:
         return usable
 
     def _saved_views(self, pair: IndexSpec) -> list[Path]:
-        return list(self._pair_folder(pair).glob("*.view"))
+        """Newest first."""
+        return sorted(self._pair_folder(pair).glob("*.view"), key=_age_key, reverse=True)
 
     def _save_segment(self, pair: IndexSpec, arrays: Arrays) -> Segment:
         name = f"{uuid.uuid4().hex}.seg"
@@ -168,16 +170,14 @@ class Catalog:
         view = _view_arrays(segments, live, self._options.k1, self._options.b)
         if all(segment.name for segment in segments):
             path = self._view_path(pair, snapshot)
-            try:
+            with suppress(OSError):
                 write_arrays(path, view)
                 view = open_arrays(path)
-            except OSError:
-                pass
         return _view_state(view, segments)
 
     def _delete_old(self, pair: IndexSpec) -> None:
         """Delete old views and the segments that only they used."""
-        views = sorted(self._saved_views(pair), key=_age_key, reverse=True)
+        views = self._saved_views(pair)
         for view in views[_KEPT:]:
             _unlink_file(view)
         used = {name for view in views[:_KEPT] for name in _segment_names(view) or ()}
@@ -258,8 +258,6 @@ def _age_key(path: Path) -> float:
 
 
 def _unlink_file(path: Path) -> None:
-    try:
+    # Windows keeps files that another process has mapped; the next cleanup gets them.
+    with suppress(OSError):
         path.unlink(missing_ok=True)
-    except OSError:
-        # Windows keeps files that another process has mapped; the next cleanup gets them.
-        pass

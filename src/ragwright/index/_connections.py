@@ -219,13 +219,15 @@ class StoreFile:
         db = db or self._open_connection()
         try:
             yield db
-        except sqlite3.DatabaseError:
+        except BaseException:
             db.close()
             raise
-        except BaseException:
-            self._return_connection(db)
-            raise
-        self._return_connection(db)
+        with self._pool:
+            # a connection that reads without a lock is not kept: another process may write
+            if not self._closed and not self._read_only:
+                self._free.append(db)
+                return
+        db.close()
 
     def empty_log(self) -> bool:
         """Move the log into the file and truncate it; False if readers of an older state (waited
@@ -238,14 +240,6 @@ class StoreFile:
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED:
                     return False
                 raise self._store_error(error) from error
-
-    def _return_connection(self, db: sqlite3.Connection) -> None:
-        with self._pool:
-            # a connection that reads without a lock is not kept: another process may write
-            if not self._closed and not self._read_only:
-                self._free.append(db)
-                return
-        db.close()
 
     def _open_connection(self) -> sqlite3.Connection:
         options = self._options

@@ -16,7 +16,6 @@ from ._fields import chunk_fields, number_of
 from ._postings import pack_numbers, unpack_terms, words_of
 from ._prepare import (
     COLUMNS,
-    ReadyChunk,
     ReadyDocument,
     document_from,
     entry_digest,
@@ -85,7 +84,7 @@ def document_rows(prepared: Sequence[ReadyDocument], stamps: Sequence[int], root
             "written": written,
             "digest": digest,
             "chunks": len(item.chunks),
-            "length": sum(_token_total(chunk) for chunk in item.chunks),
+            "length": sum(int(unpack_terms(chunk.terms)[1].sum()) for chunk in item.chunks),
             "root": lance.as_string(root),
             "name": lance.as_string(document.id),
             "structure": structure_of(document),
@@ -94,10 +93,6 @@ def document_rows(prepared: Sequence[ReadyDocument], stamps: Sequence[int], root
         for name, values in columns.items():
             values.append(row[name] if name in row else lance.as_string(getattr(document, name)))
     return lance.arrow_table(columns, lance.documents_schema())
-
-
-def _token_total(chunk: ReadyChunk) -> int:
-    return int(unpack_terms(chunk.terms)[1].sum())
 
 
 def chunk_rows(
@@ -166,10 +161,13 @@ def rows_of(table: Any, columns: Sequence[str], where: str) -> list[dict[str, An
 
 def matrix(column: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
     """A column of vectors as a matrix."""
-    dimensions = column.type.list_size
-    array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
-    flat = array.flatten().to_numpy(zero_copy_only=False)
-    return np.asarray(flat, np.float32).reshape(-1, dimensions)
+    flat = as_array(column).flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(flat, np.float32).reshape(-1, column.type.list_size)
+
+
+def as_array(column: Any) -> Any:
+    """A column of a table or of a batch as one Arrow array."""
+    return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
 def document_of(row: Mapping[str, Any]) -> Document:
@@ -205,24 +203,19 @@ def documents_with_chunks(
             chunks_of = sorted(pieces.get(stamp, ()), key=lambda piece: piece[0])
             if len(chunks_of) != heads[stamp]["chunks"]:
                 raise moved
-            yield stored_document(heads[stamp], [chunk for _, chunk in chunks_of])
-
-
-def stored_document(row: Mapping[str, Any], chunks: Sequence[StoredChunk]) -> StoredDocument:
-    """A document with its chunks, from its row."""
-    document = document_of(row)
-    return StoredDocument(
-        stamp=row["stamp"],
-        id=document.id,
-        source=document.source,
-        title=document.title,
-        language=document.language,
-        created=document.created,
-        modified=document.modified,
-        metadata=document.metadata,
-        text=document.text,
-        chunks=chunks,
-    )
+            document = document_of(heads[stamp])
+            yield StoredDocument(
+                stamp=stamp,
+                id=document.id,
+                source=document.source,
+                title=document.title,
+                language=document.language,
+                created=document.created,
+                modified=document.modified,
+                metadata=document.metadata,
+                text=document.text,
+                chunks=[chunk for _, chunk in chunks_of],
+            )
 
 
 def stored_chunk(row: Mapping[str, Any]) -> StoredChunk:

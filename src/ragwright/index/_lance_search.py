@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..core import Relaxation, Term
 from ..flow import SearchReply
 from . import _lance_tables as lance
-from ._lance_rows import matrix
+from ._lance_rows import as_array, matrix
 from ._lance_state import Pinned
 from ._lance_where import Conditions, Where, computed
 from ._postings import bonus, length_norms, token_numbers, weighed, words_of
@@ -297,8 +297,8 @@ class KeywordScoring(Scoring):
         """BM25 as :mod:`ragwright.index._postings` computes it, impacts in float32."""
         terms, counts = _flat_values(batch["terms"]), _flat_values(batch["counts"])
         lengths = batch["length"].to_numpy()
-        offsets = _list_offsets(batch["terms"])
-        rows = np.repeat(np.arange(len(lengths)), np.diff(offsets))
+        sizes = as_array(batch["terms"]).value_lengths().to_numpy(zero_copy_only=False)
+        rows = np.repeat(np.arange(len(lengths)), sizes)
         at = np.minimum(np.searchsorted(self._sorted, terms), len(self._sorted) - 1)
         hit = np.flatnonzero(self._sorted[at] == terms)
         norms = length_norms(
@@ -338,23 +338,14 @@ def found_in(batch: Any, scores: Scores, soft: Sequence[str]) -> ScoredChunks:
     """The chunks of a batch with their scores and the soft conditions that they meet."""
     steps = np.zeros(len(scores), np.int64)
     for place in range(len(soft)):
-        met = _as_array(batch[f"c{place}"]).fill_null(False).to_numpy(zero_copy_only=False)
+        met = as_array(batch[f"c{place}"]).fill_null(False).to_numpy(zero_copy_only=False)
         steps |= met.astype(np.int64) << place
     ids = [lance.from_string(text) for text in batch["id"].to_pylist()]
     return ScoredChunks(ids, round_scores(scores), steps)
 
 
-def _as_array(column: Any) -> Any:
-    return column.combine_chunks() if hasattr(column, "combine_chunks") else column
-
-
 def _flat_values(column: Any) -> NDArray[Any]:
-    return np.asarray(_as_array(column).flatten().to_numpy(zero_copy_only=False))
-
-
-def _list_offsets(column: Any) -> NDArray[np.int64]:
-    lengths = _as_array(column).value_lengths().to_numpy(zero_copy_only=False)
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return np.asarray(as_array(column).flatten().to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def connect(uri: str, cache_mb: int) -> Any:
         read_consistency_interval=timedelta(0),
         session=session,
         storage_options=dict(_STABLE),
-    ), session
+    )
 
 
 def facts_schema() -> Any:

@@ -160,7 +160,7 @@ class Segment:
         self.postings = Postings.open(arrays)
         self.vectors: NDArray[np.float32] = arrays["vectors"]
         self._ids = unpack(arrays, "ids")
-        self._names = unpack(arrays, "names")
+        self.names = unpack(arrays, "names")
         self._heads = unpack(arrays, "heads")
         self._extras = unpack(arrays, "extras")
         self._texts = unpack(arrays, "texts")
@@ -177,10 +177,6 @@ class Segment:
     def ids_of(self, rows: NDArray[Any]) -> list[str]:
         """Chunk ids of rows, in their order."""
         return self._ids.texts(rows)
-
-    def names_of(self, numbers: NDArray[Any]) -> list[str]:
-        """Ids of documents by their number in the segment."""
-        return self._names.texts(numbers)
 
     def beside(self, row: int, reach: int) -> range:
         """Rows of the same document from ``reach`` before a row to ``reach`` after it."""

@@ -174,21 +174,12 @@ class SqliteStore(Store):
                 counts += writer.finish()
             if purge:
                 rows.drop_spare_vectors(db, 0)
-        if purge:
-            self._purge_segments(counts)
-        return counts
-
-    def settle(self, pair: IndexSpec) -> None:
-        """Delete vectors that have been spare for long."""
-        with self._connections.writing() as db:
-            rows.drop_spare_vectors(db)
-
-    def _purge_segments(self, counts: WriteCounts) -> None:
-        """Empty the log and delete saved segments with content that is no longer stored."""
+        if not purge:
+            return counts
         # The log first: once it is empty, no process is building a segment from an older state.
         emptied = self._connections.empty_log()
         with self._connections.reading() as db:
-            live = rows.all_stamps(db)
+            live = np.fromiter((row[0] for row in db.execute("SELECT id FROM entries")), np.int64)
         in_use = self._catalog.purge(live)
         if in_use or not emptied:
             raise StoreBusyError(
@@ -198,6 +189,12 @@ class SqliteStore(Store):
                 where=str(in_use[0] if in_use else self._path),
                 hint="end other work on this project, then forget again",
             )
+        return counts
+
+    def settle(self, pair: IndexSpec) -> None:
+        """Delete vectors that have been spare for long."""
+        with self._connections.writing() as db:
+            rows.drop_spare_vectors(db)
 
     def snapshot(self, pair: IndexSpec) -> str:
         """Name of the pair's present state: ``<pair key>@<16 digits>``.

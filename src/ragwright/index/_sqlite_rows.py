@@ -73,11 +73,6 @@ def stamps(db: sqlite3.Connection, pair: IndexSpec) -> NDArray[np.int64]:
     return np.sort(np.fromiter((row[0] for row in cursor), np.int64))
 
 
-def all_stamps(db: sqlite3.Connection) -> NDArray[np.int64]:
-    """Stamps of the documents of every pair."""
-    return np.fromiter((row[0] for row in db.execute("SELECT id FROM entries")), np.int64)
-
-
 def entries(db: sqlite3.Connection, pair: IndexSpec, names: Sequence[str]) -> Mapping[str, Entry]:
     """The entries of those documents that the pair holds, by document id."""
     by_id: dict[str, Entry] = {}
@@ -187,14 +182,6 @@ def _chunks_of(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
     ]
 
 
-def embedder_id(db: sqlite3.Connection, identity: str) -> int:
-    """Number of an embedder, assigned on first use."""
-    value = as_value(identity)
-    db.execute("INSERT OR IGNORE INTO embedders (identity) VALUES (?)", (value,))
-    row = db.execute("SELECT id FROM embedders WHERE identity = ?", (value,)).fetchone()
-    return int(row[0])
-
-
 _SPARE_DAYS = 30
 """Days for which vectors stay after the last chunk that had them."""
 
@@ -232,7 +219,10 @@ class Writer:
             "AND NOT EXISTS (SELECT 1 FROM entries WHERE pair = pairs.id)",
             (json.dumps(asdict(pair)), self._pair),
         )
-        self._embedder = embedder_id(db, pair.embedder) if pair.dimensions else 0
+        embedder = (as_value(pair.embedder),)
+        db.execute("INSERT OR IGNORE INTO embedders (identity) VALUES (?)", embedder)
+        query = "SELECT id FROM embedders WHERE identity = ?"
+        self._embedder = int(db.execute(query, embedder).fetchone()[0])
         self._orphans: set[int] = set()
         self._counts: Counter[str] = Counter()
 

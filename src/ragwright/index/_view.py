@@ -95,7 +95,7 @@ class ViewState:
             starts = np.cumsum(sizes) - sizes
             held = np.flatnonzero(sizes)
             held = held[part.live[starts[held]]]
-            names = part.segment.names_of(held)
+            names = part.segment.names.texts(held)
             rows = zip(names, starts[held].tolist(), sizes[held].tolist(), strict=True)
             places += [(name, at, first, size) for name, first, size in rows]
         return sorted(places)
