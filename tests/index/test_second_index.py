@@ -402,12 +402,12 @@ def test_what_failed_is_tried_again_after_a_pause(
 ) -> None:
     tried: list[str] = []
 
-    def renewed(self: SqliteStore, pair: IndexSpec, snapshot: str) -> View:
+    def rebuild_view(self: SqliteStore, pair: IndexSpec, snapshot: str) -> View:
         tried.append(snapshot)
         raise OSError("the disk is full")
 
     monkeypatch.setattr(SqliteStore, "view", Broken(OSError("gone")))
-    monkeypatch.setattr(SqliteStore, "renewed", renewed)
+    monkeypatch.setattr(SqliteStore, "rebuild_view", rebuild_view)
     snapshot = store.snapshot(PAIR)
     views = Views(store, pause=60.0)
     for _ in range(2):

@@ -294,7 +294,7 @@ def test_b10_a_second_index_answers(desk: Path, monkeypatch: pytest.MonkeyPatch)
     def gone(*_: object, **__: object) -> None:
         raise StoreError("the view is gone")
 
-    for way in ("view", "renewed"):
+    for way in ("view", "rebuild_view"):
         monkeypatch.setattr(SqliteStore, way, gone)
     after = read_json(desk, *search)
     assert after["hits"] == before["hits"]

@@ -177,7 +177,7 @@ class StoreFile:
         self._process = os.getpid()
         self._closed = False
         self._read_only = not writable(path)
-        with self.explained():
+        with self.typed_errors():
             if path.is_file() and path.stat().st_size:
                 # Before the first write: the journal mode of a foreign file stays as it was.
                 with closing(reading_connection(path, options.busy_seconds)) as db:
@@ -186,13 +186,13 @@ class StoreFile:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 # SQLite gives the journal files the mode of the main file.
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            with self.borrowed() as db:
+            with self.borrow() as db:
                 prepare(db, path)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection within one read transaction: all its statements see one state."""
-        with self.explained(), self.borrowed() as db:
+        with self.typed_errors(), self.borrow() as db:
             db.execute("BEGIN")
             try:
                 yield db
@@ -202,11 +202,11 @@ class StoreFile:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A connection within one write transaction, committed at the end or rolled back."""
-        with self._writer, self.explained(), self.borrowed() as db, _write_transaction(db):
+        with self._writer, self.typed_errors(), self.borrow() as db, _write_transaction(db):
             yield db
 
     @contextmanager
-    def borrowed(self) -> Iterator[sqlite3.Connection]:
+    def borrow(self) -> Iterator[sqlite3.Connection]:
         """A connection outside of any transaction."""
         if self._closed:
             raise StoreError("the store is closed", where=str(self.path))
@@ -233,7 +233,7 @@ class StoreFile:
         """Move the log into the file and truncate it; False if readers of an older state (waited
         for as long as for a lock) prevent it.
         """
-        with self._writer, self.borrowed() as db:
+        with self._writer, self.borrow() as db:
             try:
                 return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             except sqlite3.OperationalError as error:
@@ -282,7 +282,7 @@ class StoreFile:
             db.close()
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def typed_errors(self) -> Iterator[None]:
         """Turn SQLite's errors and the system's into ours."""
         try:
             yield

@@ -138,19 +138,19 @@ class FieldIndex:
     rows: Rows
     values: Blob
 
-    def of(self, value: str | int | float | bool) -> Rows:
+    def rows_with(self, value: str | int | float | bool) -> Rows:
         """Rows with a value, ascending; empty if there is none."""
         number = np.uint64(_value_hash(spelling(value)))
         at = int(np.searchsorted(self.hashes, number))
         if at == len(self.hashes) or self.hashes[at] != number:
             return self.rows[:0]
-        return self.at(at)
+        return self.rows_at(at)
 
-    def at(self, index: int) -> Rows:
+    def rows_at(self, index: int) -> Rows:
         """Rows with the value at this index."""
         return self.rows[self.bounds[index] : self.bounds[index + 1]]
 
-    def spelled(self) -> list[str]:
+    def spellings(self) -> list[str]:
         """All values, in the order of their indexes."""
         return self.values.texts(np.arange(len(self.values)))
 
@@ -176,7 +176,7 @@ def in_range(values: list[str], low: Any, high: Any) -> list[int]:
     neither is not within them. Other bounds are compared as text. ``high`` includes all texts and
     dates that begin with it: ``2021`` holds ``2021-05-04``.
     """
-    keys, read, _ = compared(values, low, high)
+    keys, read, _ = comparison_keys(values, low, high)
     lowest, highest = (None if bound is None else read(spelling(bound)) for bound in (low, high))
     indexes = []
     for index, key in enumerate(keys):
@@ -188,7 +188,9 @@ def in_range(values: list[str], low: Any, high: Any) -> list[int]:
     return indexes
 
 
-def compared(values: list[str], low: Any, high: Any) -> tuple[list[Any], Callable[[str], Any], str]:
+def comparison_keys(
+    values: list[str], low: Any, high: Any
+) -> tuple[list[Any], Callable[[str], Any], str]:
     """What values are compared by with bounds (None if they cannot be), the reader, its name."""
     bounds = [spelling(bound) for bound in (low, high) if bound is not None]
     if all(map(date_of, bounds)) and any(map(_DASHED.match, (*bounds, *values))):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Filter, FilterError, listed
-from ._fields import ALWAYS, Rows, compared, in_range, spelling
+from ._fields import ALWAYS, Rows, comparison_keys, in_range, spelling
 from ._segment import Segment
 
 Mask = NDArray[np.bool_]
@@ -57,7 +57,7 @@ def filter_masks(
         return masks
     for condition in filters:
         positions = positions_of(segments, fields, condition)
-        if must_be_held(condition) and not held(positions, masks):
+        if needs_rows(condition) and not any_row_meets(positions, masks):
             rest = [other for other in filters if other is not condition]
             raise unknown_value(condition, segments, _allowed_masks(segments, live, rest))
         for mask, met in zip(masks, positions, strict=True):
@@ -78,12 +78,12 @@ def fields_under(
     return counts
 
 
-def must_be_held(condition: Filter) -> bool:
+def needs_rows(condition: Filter) -> bool:
     """True if a condition that no row meets is an error: values are required, not excluded."""
     return bool(condition.values) and not condition.exclude and condition.missing is None
 
 
-def held(positions: Sequence[Rows], masks: Sequence[Mask]) -> bool:
+def any_row_meets(positions: Sequence[Rows], masks: Sequence[Mask]) -> bool:
     """True if a masked row is among the positions, or if no row is left.
 
     Args:
@@ -131,11 +131,13 @@ def _holding_rows(segment: Segment, condition: Filter) -> Rows:
     if index is None:
         return np.empty(0, np.int32)
     if condition.values:
-        lists = [index.of(value) for value in condition.values]
+        lists = [index.rows_with(value) for value in condition.values]
     elif condition.low is None and condition.high is None:
         return index.rows
     else:
-        lists = [index.at(at) for at in in_range(index.spelled(), condition.low, condition.high)]
+        lists = [
+            index.rows_at(at) for at in in_range(index.spellings(), condition.low, condition.high)
+        ]
     if len(lists) == 1:
         return lists[0]
     return np.concatenate(lists) if lists else np.empty(0, np.int32)
@@ -154,10 +156,10 @@ def left_out_of_range(
         left = mask.copy()
         index = segment.fields.get(condition.field)
         if index is not None:
-            keys, _, name = compared(index.spelled(), condition.low, condition.high)
+            keys, _, name = comparison_keys(index.spellings(), condition.low, condition.high)
             kind = kind if name == "text" else name
             for at in (at for at, key in enumerate(keys) if key is not None):
-                left[index.at(at)] = False
+                left[index.rows_at(at)] = False
         owners = np.repeat(np.arange(len(segment.sizes)), segment.sizes)
         count += len(np.unique(owners[left]))
     return count, kind
@@ -197,8 +199,8 @@ def unknown_value(
         index = segment.fields.get(condition.field)
         if index is None:
             continue
-        for at, value in enumerate(index.spelled()[:_NEAR_AMONG]):
-            if alive[index.at(at)].any():
+        for at, value in enumerate(index.spellings()[:_NEAR_AMONG]):
+            if alive[index.rows_at(at)].any():
                 values.add(value)
     return value_error(condition, values)
 

@@ -49,7 +49,7 @@ from ._lance_state import (
 from ._lance_view import LanceView
 from ._options import LanceSizes, StoreOptions
 from ._postings import AnalyzerFactory, default_analyzer
-from ._prepare import COLUMNS, check_batch, ready, total_digest
+from ._prepare import COLUMNS, check_batch, prepare_documents, total_digest
 from ._store import (
     IndexedDocument,
     IndexSpec,
@@ -83,7 +83,7 @@ class KnownValues:
             stored = set(zip(rows["field"].to_pylist(), rows["value"].to_pylist(), strict=True))
         fresh = values - stored
         if fresh:
-            lance.retried(lambda: table.add(_value_rows(fresh)), self._where)
+            lance.retry_conflicts(lambda: table.add(_value_rows(fresh)), self._where)
         self._known[pair.key] = (version + bool(fresh), stored | fresh)
 
     def renew(self, pair: IndexSpec, chunks: Any, table: Any) -> None:
@@ -99,7 +99,7 @@ class KnownValues:
                 if any(batch[column].unique().to_pylist()):
                     own_pairs.add((name, ""))
         rows = _value_rows(own_pairs | facet_values(facets))
-        lance.retried(lambda: table.add(rows, mode="overwrite"), self._where)
+        lance.retry_conflicts(lambda: table.add(rows, mode="overwrite"), self._where)
 
 
 def _value_rows(pairs: set[tuple[str, str]]) -> Any:
@@ -151,7 +151,7 @@ class LanceStore(Store):
         self._totals: dict[str, tuple[int, Totals]] = {}
         self._values = KnownValues(self._where)
         self._merges = 0
-        with lance.explained(self._where):
+        with lance.typed_errors(self._where):
             if not self._remote:
                 self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db = lance.connect(self._where, self._options.cache_mb)
@@ -167,19 +167,19 @@ class LanceStore(Store):
             )
 
     def _documents_table(self, pair: IndexSpec) -> Any | None:
-        return self._tables.opened(f"documents_{pair.key}")
+        return self._tables.open_table(f"documents_{pair.key}")
 
     def _chunks_table(self, pair: IndexSpec) -> Any | None:
-        return self._tables.opened(f"chunks_{pair.key}")
+        return self._tables.open_table(f"chunks_{pair.key}")
 
     def _make_tables(self, pair: IndexSpec) -> tuple[Any, Any]:
         """Documents and chunks; a pair is named among the facts before it has tables."""
         if all(other.key != pair.key for other in self._known_pairs()):
             row = {"name": [f"pair {pair.key}"], "value": [json.dumps(asdict(pair))]}
             self._tables["facts"].add(lance.arrow_table(row, lance.facts_schema()))
-        self._tables.created(f"values_{pair.key}", lance.values_schema())
-        chunks = self._tables.created(f"chunks_{pair.key}", lance.chunks_schema(pair))
-        return self._tables.created(f"documents_{pair.key}", lance.documents_schema()), chunks
+        self._tables.make(f"values_{pair.key}", lance.values_schema())
+        chunks = self._tables.make(f"chunks_{pair.key}", lance.chunks_schema(pair))
+        return self._tables.make(f"documents_{pair.key}", lance.documents_schema()), chunks
 
     def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
         """Map each document id under the pair to its stored content hash."""
@@ -193,7 +193,7 @@ class LanceStore(Store):
         }
 
     def _all_rows(self, pair: IndexSpec, column: str) -> list[dict[str, Any]]:
-        with lance.explained(self._where):
+        with lance.typed_errors(self._where):
             table = self._documents_table(pair)
             if table is None:
                 return []
@@ -206,7 +206,7 @@ class LanceStore(Store):
             missing = [hash_ for hash_ in dict.fromkeys(hashes) if hash_ not in vectors_by_key]
             if pair.embedder != embedder or not pair.dimensions or not missing:
                 continue
-            with lance.explained(self._where):
+            with lance.typed_errors(self._where):
                 table = self._chunks_table(pair)
                 for condition in lance.one_of("vector_key", missing):
                     rows = lance.select(table, ["vector_key", "vector"], condition)
@@ -228,7 +228,7 @@ class LanceStore(Store):
         check_batch(batch)
         analyzer = self._analyzer(pair.analyzer)
         keys = [text_hash(item.document.id) for item in batch]
-        with lance.explained(self._where):
+        with lance.typed_errors(self._where):
             documents, chunks = self._make_tables(pair)
             stored = self._entries_of(documents, keys)
             differs: list[tuple[IndexedDocument, str]] = []
@@ -243,16 +243,16 @@ class LanceStore(Store):
             if not differs:
                 self._change_root(documents, stored, root)
                 return WriteCounts(unchanged=len(batch))
-            prepared = ready(pair, differs, analyzer)
+            prepared = prepare_documents(pair, differs, analyzer)
             stamps = [secrets.randbits(62) for _ in prepared]
             rows, values = chunk_rows(pair, prepared, stamps)
             if rows.num_rows:
-                lance.retried(lambda: chunks.add(rows), self._where)
-            self._values.add(pair, self._tables.opened(f"values_{pair.key}"), values)
+                lance.retry_conflicts(lambda: chunks.add(rows), self._where)
+            self._values.add(pair, self._tables.open_table(f"values_{pair.key}"), values)
             described = document_rows(prepared, stamps, root)
             merge = documents.merge_insert("key").when_not_matched_insert_all().use_index(False)
             merge = merge.when_matched_update_all(where=_CHANGED)
-            merged = lance.retried(lambda: merge.execute(described), self._where)
+            merged = lance.retry_conflicts(lambda: merge.execute(described), self._where)
             self._merges += 1
             if self._merges % self._sizes.joined == 0:
                 with suppress(OSError, RuntimeError, ValueError):  # a later one, or maintenance
@@ -287,7 +287,7 @@ class LanceStore(Store):
         value = lance.as_string(root)
         moved = [key for key, entry in entries.items() if entry["root"] != value]
         for condition in lance.one_of("key", moved):
-            lance.retried(
+            lance.retry_conflicts(
                 lambda where=condition: documents.update(where=where, values={"root": value}),  # type: ignore[misc]
                 self._where,
             )
@@ -305,7 +305,7 @@ class LanceStore(Store):
         """
         counts = WriteCounts()
         keys = [text_hash(name) for name in dict.fromkeys(document_ids)]
-        with lance.explained(self._where):
+        with lance.typed_errors(self._where):
             for target in self._known_pairs() if pair is None else [pair]:
                 documents, chunks = self._documents_table(target), self._chunks_table(target)
                 if documents is None or chunks is None:
@@ -325,10 +325,10 @@ class LanceStore(Store):
         """Remove deleted rows and earlier versions from every table, and build its indexes anew."""
         for pair in self._known_pairs():
             self._values.renew(
-                pair, self._chunks_table(pair), self._tables.opened(f"values_{pair.key}")
+                pair, self._chunks_table(pair), self._tables.open_table(f"values_{pair.key}")
             )
         for name in self._tables.names():
-            table = self._tables.opened(name)
+            table = self._tables.open_table(name)
             if table is not None:
                 upkeep.purge(table, self._where, unnamed=not self._remote)
         if not self._remote:
@@ -338,7 +338,7 @@ class LanceStore(Store):
 
     def snapshot(self, pair: IndexSpec) -> str:
         """Name of the pair's present state; equal content has the same name in any store."""
-        with lance.explained(self._where):
+        with lance.typed_errors(self._where):
             return snapshot_name(pair, self._present_totals(pair).digest, self._options)
 
     def _present_totals(self, pair: IndexSpec) -> Totals:
@@ -356,7 +356,7 @@ class LanceStore(Store):
 
     def view(self, pair: IndexSpec, snapshot: str | None = None) -> View:
         """A view of the present state, or of the named one while its versions are kept."""
-        with lance.explained(self._where):
+        with lance.typed_errors(self._where):
             if self._documents_table(pair) is None:
                 self._make_tables(pair)
             return LanceView(
@@ -378,12 +378,12 @@ class LanceStore(Store):
         Raises:
             SnapshotGoneError: Its versions are no longer kept.
         """
-        facts = search_facts(self._tables.fresh("facts"), pair)
-        state = pin(self._tables.fresh, pair, self._where)
+        facts = search_facts(self._tables.open_fresh("facts"), pair)
+        state = pin(self._tables.open_fresh, pair, self._where)
         current = snapshot_name(pair, state.totals.digest, self._options)
         if name and name != current:
             try:
-                state = pin(self._tables.fresh, pair, self._where, tag_of(name))
+                state = pin(self._tables.open_fresh, pair, self._where, tag_of(name))
             except SnapshotGoneError:
                 raise snapshot_gone(name, current, self._where) from None
             return name, state, facts
@@ -396,18 +396,18 @@ class LanceStore(Store):
 
         Chunks that a crashed writer left more than an hour ago are removed.
         """
-        with lance.explained(self._where):
+        with lance.typed_errors(self._where):
             documents, chunks = self._documents_table(pair), self._chunks_table(pair)
             if documents is None or chunks is None or not documents.count_rows():
                 return
             upkeep.sweep_orphans(documents, chunks, self._where, _GRACE_SECONDS)
-            facts = search_facts(self._tables.fresh("facts"), pair)
+            facts = search_facts(self._tables.open_fresh("facts"), pair)
             if chunks.count_rows() < self._sizes.indexed:
                 upkeep.compact([documents, chunks], self._where)
-            elif upkeep.due(chunks, self._options, facts, self._sizes.stale):
+            elif upkeep.needs_build(chunks, self._options, facts, self._sizes.stale):
                 lists = upkeep.build(documents, chunks, self._options, facts, self._where)
-                measurements = upkeep.measured(
-                    pin(self._tables.fresh, pair, self._where), self._options, lists
+                measurements = upkeep.measure_indexes(
+                    pin(self._tables.open_fresh, pair, self._where), self._options, lists
                 )
                 value = json.dumps(measurements)
                 lance.set_fact(self._tables["facts"], f"search {pair.key}", value, self._where)
@@ -418,7 +418,7 @@ class LanceStore(Store):
     @contextmanager
     def reading(self, pair: IndexSpec) -> Iterator[StoredState]:
         """The stored rows of the present state; only their stamps are kept in memory."""
-        with lance.explained(self._where):
+        with lance.typed_errors(self._where):
             documents, chunks = self._documents_table(pair), self._chunks_table(pair)
             stamps = np.sort(stamps_of(documents)) if documents else np.empty(0, np.int64)
             yield StoredState(
@@ -436,7 +436,7 @@ class LanceStore(Store):
         names = sorted(self.content_hashes(pair))
         for start in range(0, len(names), 20):
             keys = [text_hash(name) for name in names[start : start + 20]]
-            with lance.explained(self._where):
+            with lance.typed_errors(self._where):
                 rows = rows_of(
                     self._documents_table(pair), COLUMNS, next(lance.one_of("key", keys))
                 )
@@ -447,14 +447,14 @@ class LanceStore(Store):
         condition = next(lance.one_of("key", [text_hash(document_id)]))
         rows: list[dict[str, Any]] = []
         for pair in self.pairs():
-            with lance.explained(self._where):
+            with lance.typed_errors(self._where):
                 rows += rows_of(self._documents_table(pair), ["written", *COLUMNS], condition)
         newest = max(rows, key=lambda row: int(row["written"]), default=None)
         return document_of(newest) if newest else None
 
     def pairs(self) -> Sequence[IndexSpec]:
         """Every pair that holds at least one document."""
-        with lance.explained(self._where):
+        with lance.typed_errors(self._where):
             pairs = self._known_pairs()
             return [
                 p for p in pairs if (t := self._documents_table(p)) is not None and t.count_rows()

@@ -24,8 +24,8 @@ from ..flow import SearchReply
 from . import _lance_tables as lance
 from ._lance_rows import as_array, matrix
 from ._lance_state import Pinned
-from ._lance_where import Conditions, Where, computed
-from ._postings import bonus, length_norms, token_numbers, weighed, words_of
+from ._lance_where import Conditions, Where, soft_columns
+from ._postings import bonus, length_norms, token_numbers, weigh_tokens, words_of
 from ._rank import ROUNDING, Ladder, ScoredChunks, Scores, join_chunks, relaxed_reply, round_scores
 
 LANCE_K1, LANCE_B = 1.2, 0.75
@@ -106,7 +106,7 @@ class DenseScoring(Scoring):
 
     def every(self, where: str, soft: Sequence[str] = ()) -> ScoredChunks:
         """All chunks under a condition."""
-        columns = {"id": "id", "vector": "vector", **computed(soft)}
+        columns = {"id": "id", "vector": "vector", **soft_columns(soft)}
         return join_chunks(
             [self._scored_batch(b, soft) for b in lance.batches(self._table, columns, where)]
         )
@@ -131,7 +131,7 @@ class DenseScoring(Scoring):
     def _query_rows(
         self, where: str, size: int, soft: Sequence[str], tuning: Tuning | None = None
     ) -> Any:
-        columns = {"id": "id", "vector": "vector", "_distance": "_distance", **computed(soft)}
+        columns = {"id": "id", "vector": "vector", "_distance": "_distance", **soft_columns(soft)}
         query = self._table.search(self._query, vector_column_name="vector", query_type="vector")
         query = query.distance_type("dot").select(columns).limit(max(1, size))
         if tuning is None:
@@ -215,7 +215,7 @@ class KeywordScoring(Scoring):
                 for condition, held in zip(having, counts, strict=True)
             ]
         frequency = np.array(counts, np.float64)
-        factors, self.terms = weighed(
+        factors, self.terms = weigh_tokens(
             tokens, frequency, corpus.rows, np.array(allowed_counts, np.float64)
         )
         self._factors = np.array(factors)
@@ -236,7 +236,7 @@ class KeywordScoring(Scoring):
 
     def _read_scored(self, sql: str, soft: Sequence[str]) -> ScoredChunks:
         columns = {name: name for name in ("id", "terms", "counts", "length")}
-        columns |= computed(soft)
+        columns |= soft_columns(soft)
         return join_chunks(
             [self._scored_batch(b, soft) for b in lance.batches(self._table, columns, sql)]
         )
@@ -267,7 +267,7 @@ class KeywordScoring(Scoring):
         columns = {name: name for name in ("id", "terms", "counts", "length", "_score")}
         text = words_of(self._sorted.view(np.uint64).tolist(), [1] * len(self._sorted))
         query = self._table.search(MatchQuery(text, "words"), query_type="fts")
-        query = query.select({**columns, **computed(soft)}).limit(size)
+        query = query.select({**columns, **soft_columns(soft)}).limit(size)
         return (query.where(where) if where else query).to_arrow()
 
     def agrees(self) -> bool:
@@ -313,7 +313,7 @@ class KeywordScoring(Scoring):
         return found.select(found.scores > 0.0)
 
 
-def agreeing(state: Pinned) -> bool:
+def scores_agree(state: Pinned) -> bool:
     """True if Lance's scores are those of the live chunks, on words of some sampled chunks."""
     totals = state.totals
     corpus = Corpus(

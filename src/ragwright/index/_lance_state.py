@@ -195,24 +195,24 @@ class OpenTables:
         """Names of all tables."""
         return list(self._db.list_tables().tables)
 
-    def created(self, name: str, schema: Any) -> Any:
+    def make(self, name: str, schema: Any) -> Any:
         """The table of that name, made with this schema where it is missing."""
-        return self.opened_or_created(
+        return self.open_or_create(
             name, lambda: self._db.create_table(name, schema=schema, exist_ok=True)
         )
 
-    def opened(self, name: str) -> Any | None:
+    def open_table(self, name: str) -> Any | None:
         """The table of that name; None if it does not exist."""
         with self._lock:
             if name not in self._tables and name not in self.names():
                 return None
-            return self.opened_or_created(name, lambda: None)
+            return self.open_or_create(name, lambda: None)
 
-    def fresh(self, name: str) -> Any:
+    def open_fresh(self, name: str) -> Any:
         """A handle of its own on a table, to be set to a version."""
         return self._db.open_table(name)
 
-    def opened_or_created(self, name: str, make: Callable[[], Any]) -> Any:
+    def open_or_create(self, name: str, make: Callable[[], Any]) -> Any:
         """The table of that name; ``make`` makes it, another process may do so first.
 
         A process that was killed, or met a full disk, while it made the table leaves a folder
@@ -259,7 +259,7 @@ def store_facts(database: Any, tables: OpenTables, where: str) -> dict[str, str]
             where=where,
             hint="give the store a folder or prefix of its own (store.uri)",
         )
-    table = tables.opened_or_created("facts", lambda: database.create_table("facts", data=first))
+    table = tables.open_or_create("facts", lambda: database.create_table("facts", data=first))
     if table.schema.names != lance.facts_schema().names:
         raise StoreError(
             "the table 'facts' there is not one of a ragwright store",

@@ -197,15 +197,15 @@ def streamed(tables: Iterator[Any], schema: Any) -> Any:
 
 def set_fact(facts: Any, name: str, value: str, where: str) -> None:
     """Set a property of the store."""
-    retried(lambda: facts.delete(f"name = {literal(name)}"), where)
+    retry_conflicts(lambda: facts.delete(f"name = {literal(name)}"), where)
     row = arrow_table({"name": [name], "value": [value]}, facts_schema())
-    retried(lambda: facts.add(row), where)
+    retry_conflicts(lambda: facts.add(row), where)
 
 
 def delete_rows(table: Any, column: str, values: Iterable[int | str], where: str) -> int:
     """Delete the rows with these values; how many there were."""
     return sum(
-        int(retried(lambda c=condition: table.delete(c), where).num_deleted_rows)  # type: ignore[misc]
+        int(retry_conflicts(lambda c=condition: table.delete(c), where).num_deleted_rows)  # type: ignore[misc]
         for condition in one_of(column, values)
     )
 
@@ -238,7 +238,7 @@ def _select_query(table: Any, columns: Sequence[str] | Mapping[str, str], where:
     return query.where(where) if where else query
 
 
-def retried(work: Callable[[], T], where: str) -> T:
+def retry_conflicts(work: Callable[[], T], where: str) -> T:
     """The result of ``work``, retried while commits of other processes conflict.
 
     Raises:
@@ -262,7 +262,7 @@ _CONFLICT = "conflict|concurrent|contention"
 
 
 @contextmanager
-def explained(where: str, *, pinned: bool = False) -> Iterator[None]:
+def typed_errors(where: str, *, pinned: bool = False) -> Iterator[None]:
     """Turn LanceDB's errors, which are of many kinds, into ours.
 
     Args:

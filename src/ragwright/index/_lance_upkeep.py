@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from . import _lance_tables as lance
 from ._lance_rows import matrix
-from ._lance_search import agreeing
+from ._lance_search import scores_agree
 from ._lance_state import Pinned, stamps_of
 from ._options import StoreOptions
 
@@ -41,7 +41,9 @@ _SEED = 0
 _BLOCK = 8192
 
 
-def due(chunks: Any, options: StoreOptions, measured_facts: Mapping[str, Any], stale: int) -> bool:
+def needs_build(
+    chunks: Any, options: StoreOptions, measured_facts: Mapping[str, Any], stale: int
+) -> bool:
     """True if indexes are missing, or too much has changed since they were built.
 
     Where search must be exact, that is any change: scores of an index that knows other chunks do
@@ -98,9 +100,9 @@ def build(
             lists = most
             new_indexes["vector"] = IvfRq(distance_type="dot", num_partitions=lists)
     for name, config in new_indexes.items():
-        lance.retried(lambda n=name, c=config: chunks.create_index(n, config=c), where)  # type: ignore[misc]
+        lance.retry_conflicts(lambda n=name, c=config: chunks.create_index(n, config=c), where)  # type: ignore[misc]
     if not any(index.columns == ["stamp"] for index in documents.list_indices()):
-        lance.retried(lambda: documents.create_index("stamp", config=BTree()), where)
+        lance.retry_conflicts(lambda: documents.create_index("stamp", config=BTree()), where)
     compact([documents, chunks], where)
     return lists
 
@@ -118,10 +120,10 @@ def sweep_orphans(documents: Any, chunks: Any, where: str, grace: int) -> None:
 def compact(tables: Sequence[Any], where: str) -> None:
     """Join small files, and let indexes cover rows that were added."""
     for table in tables:
-        lance.retried(table.optimize, where)
+        lance.retry_conflicts(table.optimize, where)
 
 
-def measured(state: Pinned, options: StoreOptions, lists: int) -> dict[str, Any]:
+def measure_indexes(state: Pinned, options: StoreOptions, lists: int) -> dict[str, Any]:
     """Measure what a reader must know of the indexes: the chunks that they cover, and the recall.
 
     Args:
@@ -132,7 +134,7 @@ def measured(state: Pinned, options: StoreOptions, lists: int) -> dict[str, Any]
     indexes = {index.columns[0]: str(index.index_uuid) for index in state.chunks.list_indices()}
     totals = state.totals
     facts: dict[str, Any] = {"words": {"rows": totals.chunks, "length": totals.length}}
-    if not state.live and state.indexes["words"][1] == 0 and agreeing(state):
+    if not state.live and state.indexes["words"][1] == 0 and scores_agree(state):
         facts["words"]["uuid"] = indexes["words"]
     if options.approximate and lists and totals.chunks >= options.approximate_rows:
         facts["vector"] = {
@@ -230,7 +232,7 @@ def retire(tables: Sequence[Any], where: str) -> None:
             if isinstance(since, datetime):
                 now = datetime.now(since.tzinfo)
                 age = max(age, now - since + timedelta(minutes=1))
-        lance.retried(lambda t=table, a=age: t.optimize(cleanup_older_than=a), where)  # type: ignore[misc]
+        lance.retry_conflicts(lambda t=table, a=age: t.optimize(cleanup_older_than=a), where)  # type: ignore[misc]
 
 
 def purge(table: Any, where: str, *, unnamed: bool) -> None:
@@ -248,15 +250,17 @@ def purge(table: Any, where: str, *, unnamed: bool) -> None:
     for name in list(table.tags.list()):
         table.tags.delete(name)
     for index in list(table.list_indices()):
-        lance.retried(lambda n=index.name: table.drop_index(n), where)  # type: ignore[misc]
+        lance.retry_conflicts(lambda n=index.name: table.drop_index(n), where)  # type: ignore[misc]
     column = table.schema.names[0]
     if table.count_rows():
-        lance.retried(lambda: table.update(values_sql={column: column}), where)
-    lance.retried(table.optimize, where)
+        lance.retry_conflicts(lambda: table.update(values_sql={column: column}), where)
+    lance.retry_conflicts(table.optimize, where)
     # Versions older than a millisecond are removed; 0 would warn on every call.
     time.sleep(0.005)
     age = timedelta(milliseconds=1)
-    lance.retried(lambda: table.optimize(cleanup_older_than=age, delete_unverified=unnamed), where)
+    lance.retry_conflicts(
+        lambda: table.optimize(cleanup_older_than=age, delete_unverified=unnamed), where
+    )
 
 
 def purge_folder(folder: Path) -> None:

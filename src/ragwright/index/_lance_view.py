@@ -103,10 +103,10 @@ def on_open_state(
     @wraps(method)
     def call(view: LanceView, /, *arguments: P.args, **named: P.kwargs) -> T:
         try:
-            with lance.explained(view.where, pinned=True):
+            with lance.typed_errors(view.where, pinned=True):
                 return method(view, view.open_state(), *arguments, **named)
         except SnapshotGoneError:
-            with lance.explained(view.where, pinned=True):
+            with lance.typed_errors(view.where, pinned=True):
                 return method(view, view.open_state(again=True), *arguments, **named)
 
     return call

@@ -10,7 +10,7 @@ from typing import Any
 from ..core import Filter, FilterError
 from . import _lance_tables as lance
 from ._fields import ALWAYS, in_range, number_of, spelling
-from ._filters import must_be_held, unknown_field, value_error
+from ._filters import needs_rows, unknown_field, value_error
 from ._lance_rows import facet, in_own_column
 
 MOST_VALUES = 10_000
@@ -97,7 +97,7 @@ class Conditions:
             self._require_field(condition.field, rest)
         sql = lance.both(before.sql, self.sql(condition))
         number = self.count(sql)
-        if not number and before.rows and must_be_held(condition):
+        if not number and before.rows and needs_rows(condition):
             raise self._unknown_value(condition, rest)
         return Where(sql, number)
 
@@ -139,7 +139,7 @@ class Conditions:
             return self._any_value_sql(name, [spelling(value) for value in condition.values])
         if condition.low is None and condition.high is None:
             return self.having(name)
-        values = self.spelled(name)
+        values = self.known_values(name)
         chosen = [values[at] for at in in_range(values, condition.low, condition.high)]
         parts = [self._any_value_sql(name, chosen, own=False)] if chosen else []
         if name in lance.OWN_COLUMNS:
@@ -171,9 +171,9 @@ class Conditions:
 
     def _listed_own(self) -> set[str]:
         """Fields with an own column of which some values are facets all the same."""
-        return {name for name in lance.OWN_COLUMNS if self.spelled(name)}
+        return {name for name in lance.OWN_COLUMNS if self.known_values(name)}
 
-    def spelled(self, name: str) -> list[str]:
+    def known_values(self, name: str) -> list[str]:
         """Values that a field has or has had in ``facets``."""
         if name not in self._spelled:
             where = f"field = {lance.literal(name)} AND value != ''"
@@ -225,6 +225,6 @@ def _range_sql(column: str, condition: Filter) -> str:
     return " AND ".join(parts)
 
 
-def computed(conditions: Sequence[str]) -> Mapping[str, str]:
+def soft_columns(conditions: Sequence[str]) -> Mapping[str, str]:
     """Columns ``c0``, ``c1``… that say which conditions a row meets."""
     return {f"c{at}": sql for at, sql in enumerate(conditions)}

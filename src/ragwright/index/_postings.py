@@ -261,7 +261,7 @@ def bm25(
         allowed = np.zeros(len(numbers))
         for (postings, _), spans_of, mask in zip(parts, spans, masks, strict=True):
             allowed += [np.count_nonzero(mask[postings.rows[s:e]]) for s, e in spans_of]
-    factors, terms = weighed(query, frequency, live, allowed)
+    factors, terms = weigh_tokens(query, frequency, live, allowed)
     scores: list[Scores] = []
     for (postings, impacts), spans_of in zip(parts, spans, strict=True):
         lists = [(s, e, factors[t], bonuses[t]) for t, (s, e) in enumerate(spans_of) if e > s]
@@ -270,12 +270,12 @@ def bm25(
             scores.append(np.zeros(size))
             continue
         rows = np.concatenate([postings.rows[s:e] for s, e, _, _ in lists])
-        added = np.concatenate([gains(impacts[s:e], f, more) for s, e, f, more in lists])
+        added = np.concatenate([token_scores(impacts[s:e], f, more) for s, e, f, more in lists])
         scores.append(np.asarray(np.bincount(rows, added, size), np.float64))
     return Ranked(scores, terms)
 
 
-def weighed(
+def weigh_tokens(
     query: Mapping[str, int], frequency: Scores, live: int, shown: Scores
 ) -> tuple[list[float], tuple[Term, ...]]:
     """The factor of each token's scores, and what users see of it.
@@ -299,7 +299,7 @@ def _idf_of(frequency: Scores, live: int) -> Scores:
     return np.asarray(np.log1p((live - frequency + 0.5) / (frequency + 0.5)), np.float64)
 
 
-def gains(impacts: Impacts, factor: float, more: float) -> Scores:
+def token_scores(impacts: Impacts, factor: float, more: float) -> Scores:
     """The score that a token adds to each row of its list; 0 for dead rows."""
     if not more:
         return impacts * np.float64(factor)

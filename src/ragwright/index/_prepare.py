@@ -107,7 +107,7 @@ def check_batch(batch: Sequence[IndexedDocument]) -> None:
         source_of[document.id] = document.source
 
 
-def ready(
+def prepare_documents(
     pair: IndexSpec, items: Sequence[tuple[IndexedDocument, str]], analyzer: TokenSource
 ) -> list[ReadyDocument]:
     """Documents, each with its content hash, ready to be written.

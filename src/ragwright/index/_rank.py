@@ -58,11 +58,11 @@ def highest(scores: NDArray[Any], k: int, slack: float, above: float = -np.inf) 
         slack: Scores this far below the k-th best may belong to them.
         above: Scores must be greater than this.
     """
-    least = reached(scores, k) - slack if k < len(scores) else -np.inf
+    least = kth_bound(scores, k) - slack if k < len(scores) else -np.inf
     return np.flatnonzero(scores >= least if least > above else scores > above)
 
 
-def reached(scores: NDArray[Any], k: int) -> float:
+def kth_bound(scores: NDArray[Any], k: int) -> float:
     """A score that at least k scores reach, near the k-th best.
 
     At least k groups, and so k scores, reach the k-th best of the groups' maxima; finding it is

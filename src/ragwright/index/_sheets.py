@@ -144,7 +144,7 @@ def _update(
 def _drop(connection: sqlite3.Connection, document: str) -> None:
     query = "SELECT name FROM _tables WHERE document = ?"
     for (name,) in connection.execute(query, (document,)).fetchall():
-        connection.execute(f"DROP TABLE {quoted(name)}")
+        connection.execute(f"DROP TABLE {quote_name(name)}")
     connection.execute("DELETE FROM _tables WHERE document = ?", (document,))
     connection.execute("DELETE FROM _documents WHERE id = ?", (document,))
 
@@ -164,14 +164,14 @@ def _write(connection: sqlite3.Connection, document: Document, content: str) -> 
         shown = f"t_{shown}" if shown.startswith("sqlite_") else shown
         name = unique(shown, taken)
         kinds = ("NUMBER" if numeric else "TEXT" for numeric in table.numeric)
-        named = zip(map(quoted, table.header), kinds, strict=True)
+        named = zip(map(quote_name, table.header), kinds, strict=True)
         columns = ", ".join(f"{column} {kind}" for column, kind in named)
         connection.execute(
-            f"CREATE TABLE {quoted(name)} "
+            f"CREATE TABLE {quote_name(name)} "
             f"(_row INTEGER PRIMARY KEY, _start INTEGER, _end INTEGER, {columns})"
         )
         marks = ", ".join("?" * (3 + len(table.header)))
-        connection.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", _values(table))  # noqa: S608
+        connection.executemany(f"INSERT INTO {quote_name(name)} VALUES ({marks})", _values(table))  # noqa: S608
         connection.execute(
             "INSERT INTO _tables VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -240,6 +240,6 @@ def unique(name: str, taken: set[str]) -> str:
     return free
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'

@@ -30,7 +30,7 @@ from ._prepare import (
     as_value,
     check_batch,
     document_from,
-    ready,
+    prepare_documents,
     total_digest,
 )
 from ._store import (
@@ -128,7 +128,10 @@ class SqliteStore(Store):
             if (entry := entries.get(item.document.id)) is None
             or not entry.holds(item.document, hash_)
         ]
-        prepared = {document.document.id: document for document in ready(pair, differs, analyzer)}
+        prepared = {
+            document.document.id: document
+            for document in prepare_documents(pair, differs, analyzer)
+        }
         with self._connections.writing() as db:
             writer = rows.Writer(db, pair)
             entries = rows.entries(db, pair, names)
@@ -140,7 +143,7 @@ class SqliteStore(Store):
                     continue
                 if name not in prepared:
                     # Another process changed it meanwhile.
-                    [prepared[name]] = ready(pair, [(item, hash_)], analyzer)
+                    [prepared[name]] = prepare_documents(pair, [(item, hash_)], analyzer)
                 writer.put(prepared[name], entry, root)
             return writer.finish()
 
@@ -220,7 +223,7 @@ class SqliteStore(Store):
                 )
         return SegmentView(name, pair, state, self._analyzer(pair.analyzer))
 
-    def renewed(self, pair: IndexSpec, snapshot: str) -> View:
+    def rebuild_view(self, pair: IndexSpec, snapshot: str) -> View:
         """The named state's view, built from the rows even if one is open or saved."""
         self._catalog.outdate(pair)
         return self.view(pair, snapshot)

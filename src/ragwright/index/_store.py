@@ -442,7 +442,7 @@ class Store(ABC):
             SnapshotGoneError: The named state is no longer the stored one.
         """
 
-    def renewed(self, pair: IndexSpec, snapshot: str) -> View:
+    def rebuild_view(self, pair: IndexSpec, snapshot: str) -> View:
         """The named state's view, rebuilt from the stored rows, not from saved views.
 
         Called after a view failed. A store without saved views need not override it.

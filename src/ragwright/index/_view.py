@@ -18,12 +18,12 @@ from ._arrays import Arrays
 from ._fields import Rows
 from ._filters import (
     Mask,
+    any_row_meets,
     field_counts,
     fields_under,
     filter_masks,
-    held,
     left_out_of_range,
-    must_be_held,
+    needs_rows,
     positions_of,
     unknown_value,
 )
@@ -149,7 +149,7 @@ class ViewState:
         positions = []
         for condition in ladder.conditions:
             lists = positions_of(self.segments, fields, condition)
-            if must_be_held(condition) and not held(lists, masks):
+            if needs_rows(condition) and not any_row_meets(lists, masks):
                 raise unknown_value(condition, self.segments, masks)
             positions.append(lists)
         return positions

@@ -145,7 +145,7 @@ class Views:
         """A view that trusts nothing saved."""
         with self._lock:
             self._open.pop(snapshot, None)
-        return self._keep_view(self._store.renewed(pair, snapshot))
+        return self._keep_view(self._store.rebuild_view(pair, snapshot))
 
     def _second_index(self, snapshot: str, failure: Exception) -> _SecondIndex:
         """A second index of the stored rows; tried a few times where writers come in between."""
