@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -35,12 +35,10 @@ from ._seams import (
 )
 from ._spec import RecordsSpec
 from .tables import (
-    KeyIndex,
     LivePart,
     RecordTables,
     SourceState,
     TableWriter,
-    hash_keys,
     read_file,
 )
 
@@ -298,15 +296,15 @@ class _Refresh:
         losers = stages.duplicates(lambda columns: self._writing.read("silver", columns), same)
         self._remove("gold", losers.column(KEY))
         self._leave_out(losers, "gold")
-        twice, barred = _Keys(losers.column(KEY)), self._contradictory()
+        twice, barred = set(losers.column(KEY).to_pylist()), self._contradictory()
         known = self._writing.known("gold")
         parts: list[LivePart] = []
         for part in self._live("silver"):
             rows = _read(part, [KEY, HASH])
-            wanted = ~twice.hold(rows.column(KEY))
+            wanted = ~_held(rows.column(KEY), twice)
             if not rules and part.path not in adopted:
                 new, _ = known.compare(rows.column(KEY), rows.column(HASH))
-                wanted &= new & ~barred.hold(rows.column(KEY))
+                wanted &= new & ~_held(rows.column(KEY), barred)
             live = wanted if part.live is None else _within(part.live, wanted)
             if live.any():
                 parts.append(replace(part, live=live))
@@ -314,16 +312,14 @@ class _Refresh:
         step = stages.GoldStep(spec.tags, rollups, spec.rules, spec.format, spec.source.keep)
         self._run("gold", step, self._tasks(step, "silver", "gold", parts))
 
-    def _contradictory(self) -> _Keys:
+    def _contradictory(self) -> Set[str]:
         """Keys that gold left out for their content, when it last saw them."""
-        pa = require("pyarrow", "records", "reading records")
-        compute = require("pyarrow.compute", "records", "reading records")
-        key_chunks = [pa.array([], pa.string())]
-        for batch in self._writing.read("left_out", [KEY, "stage", REASON]):
-            there = compute.equal(batch.column("stage"), "gold")
-            other = compute.invert(compute.starts_with(batch.column(REASON), DUPLICATE))
-            key_chunks += batch.filter(compute.and_(there, other)).column(KEY).chunks
-        return _Keys(pa.chunked_array(key_chunks))
+        return {
+            row[KEY]
+            for batch in self._writing.read("left_out", [KEY, "stage", REASON])
+            for row in batch.to_pylist()
+            if row["stage"] == "gold" and not row[REASON].startswith(DUPLICATE)
+        }
 
     # -- what the stages share -------------------------------------------------------------
 
@@ -380,14 +376,13 @@ class _Refresh:
         self._pass(table, facts.column(KEY).filter(compute.invert(refused)))
 
     @cached_property
-    def _left_out(self) -> Mapping[str, _Keys]:
+    def _left_out(self) -> Mapping[str, Set[str]]:
         """Keys that each stage had left out; read by the first stage with rows."""
-        keys_of_stage = stages.read_left_out_keys(self._writing)
-        return {stage: _Keys(keys) for stage, keys in keys_of_stage.items()}
+        return stages.read_left_out_keys(self._writing)
 
     def _pass(self, stage: str, keys: ArrowTable) -> None:
         """Remove passed rows from the left-out rows of this stage."""
-        before = self._left_out[stage].hold(keys)
+        before = _held(keys, self._left_out[stage])
         if before.any():
             self._remove("left_out", keys.filter(_mask(before)))
 
@@ -450,18 +445,9 @@ class _Refresh:
         return dict(sorted(reasons.items()))
 
 
-class _Keys:
-    """A set of keys for look-ups."""
-
-    def __init__(self, keys: ArrowTable) -> None:
-        self._index = KeyIndex()
-        self._index.add(hash_keys(keys), np.zeros((len(keys), 2), np.uint64), _all(len(keys)))
-
-    def hold(self, keys: ArrowTable) -> Mask:
-        """Mask of the keys that are in it."""
-        if not self._index.alive:
-            return np.zeros(len(keys), np.bool_)
-        return self._index.find(hash_keys(keys)) >= 0
+def _held(keys: ArrowTable, held: Set[str]) -> Mask:
+    """The mask of the keys that are in a set."""
+    return np.array([key in held for key in keys.to_pylist()], np.bool_)
 
 
 def _lineage(spec: RecordsSpec) -> dict[str, Any]:
@@ -499,10 +485,6 @@ def _within(live: Mask, wanted: Mask) -> Mask:
     whole = live.copy()
     whole[np.flatnonzero(live)[~wanted]] = False
     return whole
-
-
-def _all(rows: int) -> Mask:
-    return np.ones(rows, np.bool_)
 
 
 def _mask(rows: Mask) -> ArrowTable:

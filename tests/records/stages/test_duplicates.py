@@ -54,25 +54,3 @@ def test_duplicates_are_those_of_a_plain_loop(
 
 def batches(whole: Any, size: int) -> Iterator[Any]:
     return (whole.slice(at, size) for at in range(0, whole.num_rows, size))
-
-
-class Counted:
-    """Rows that note which columns were asked for."""
-
-    def __init__(self, whole: Any) -> None:
-        self.whole, self.asked = whole, list[list[str]]()
-
-    def __call__(self, names: Sequence[str]) -> Iterator[Any]:
-        self.asked.append(list(names))
-        return iter([self.whole.select(list(names))])
-
-
-def test_keys_are_read_only_where_there_are_duplicates() -> None:
-    single = Counted(table([("x", None), ("y", None)], [0, 1]))
-    assert not duplicates(single, ["text_hash"]).num_rows
-    assert single.asked == [["text_hash"]]
-    double = Counted(table([("x", None), ("x", None)], [1, 0]))
-    assert duplicates(double, ["text_hash"]).to_pylist() == [
-        {"record_key": "k1", "left_out": "duplicate of k0"}
-    ]
-    assert double.asked == [["text_hash"], ["record_key"]]

@@ -14,7 +14,6 @@ from ...core import DuplicateKeyError, RecordsError, counted, near, require
 from .._seams import HASH, KEY, KEYLESS, REASON, ArrowTable, RowSource
 from ..declared import SourceSpec
 from ..sources import Runs, key_texts, place, place_in, runs_of
-from ..tables import HashedKeys, KeyIndex, Words, hash_keys, pack_hashes
 from ._hashes import row_hashes
 
 LACKING = "required column is empty"
@@ -102,7 +101,7 @@ class BronzeRows:
             )
         whole = row_hashes(rows, self._names)
         hashes = row_hashes(rows, self._spec.hash) if self._spec.hash else whole
-        wanted = self._once.wanted(keys, pack_hashes(whole), wanted, runs_of(batch))
+        wanted = self._once.choose(keys.to_pylist(), whole.to_pylist(), wanted, runs_of(batch))
         keyed_rows = rows.append_column(KEY, keys).append_column(HASH, hashes)
         return keyed_rows.replace_schema_metadata(None), wanted
 
@@ -122,7 +121,7 @@ class BronzeRows:
         """
         pa = require("pyarrow", "records", "reading records")
         for rows in self._refused:
-            new = self._once.first_of(rows.column(KEY))
+            new = self._once.first_of(rows.column(KEY).to_pylist())
             if new.any():
                 yield rows.filter(pa.array(new))
 
@@ -153,7 +152,9 @@ class _Once:
     def __init__(self, spec: SourceSpec) -> None:
         self._mode = spec.on_duplicate
         self._key = spec.key
-        self._index = KeyIndex()
+        self._positions: dict[str, int] = {}
+        self._hashes: list[str] = []
+        self._alive = bytearray()
         self._starts: list[int] = []
         self._runs: list[Runs] = []
         self._equal = self._other = 0
@@ -172,90 +173,62 @@ class _Once:
 
     def alive(self, start: int, stop: int) -> NDArray[np.bool_]:
         """The mask of the rows of a range that still go on."""
-        return ~self._index.dead(start, stop)
+        return np.frombuffer(self._alive[start:stop], np.bool_)
 
-    def wanted(
-        self, keys: ArrowTable, hashes: Words, wanted: NDArray[np.bool_], runs: Runs
+    def choose(
+        self, keys: Sequence[str], hashes: Sequence[str], wanted: NDArray[np.bool_], runs: Runs
     ) -> NDArray[np.bool_]:
         """Return the mask of the rows of a batch that go on.
 
         Args:
             keys: Their keys.
-            hashes: Hashes of all their columns, packed.
+            hashes: Hashes of all their columns.
             wanted: Which rows are to be looked at.
             runs: Where they stood.
 
         Raises:
             DuplicateKeyError: Two different rows share a key, and nobody says which to take.
         """
-        start = self._index.rows
+        start = len(self._hashes)
         self._starts.append(start)
         self._runs.append(runs)
-        hashed = hash_keys(keys.fill_null(""))
-        at = np.flatnonzero(wanted)
-        chosen = at[_chosen(hashed.take(at), last=self._mode == "last")]
-        self._compare(keys, at, start + chosen, hashes[at], hashes[chosen])
-        at = at[chosen == at]
-        positions = self._index.find(hashed.take(at))
-        met = positions >= 0
-        before = positions[met]
-        equal = self._compare(keys, at[met], before, hashes[at[met]], self._index.hashes(before))
-        if self._mode == "last":
-            self._index.kill(before[~equal])
-            met[np.flatnonzero(met)[~equal]] = False
-        goes = np.zeros(len(wanted), np.bool_)
-        goes[at[~met]] = True
-        self._index.add(hashed.take(goes), hashes, goes)
-        return goes
+        self._hashes += hashes
+        self._alive += bytes(len(hashes))
+        for row in np.flatnonzero(wanted).tolist():
+            position = start + row
+            before = self._positions.setdefault(keys[row], position)
+            if before == position:
+                self._alive[position] = True
+            elif hashes[row] == self._hashes[before]:
+                self._equal += 1
+            else:
+                self._take_one(keys[row], before, position)
+        return self.alive(start, len(self._hashes))
 
-    def first_of(self, keys: ArrowTable) -> NDArray[np.bool_]:
-        """Return the mask of the keys not met before, here or among these; they are now."""
-        hashed = hash_keys(keys)
-        new = self._index.find(hashed) < 0
-        new &= _chosen(hashed, last=False) == np.arange(len(new))
-        self._index.add(hashed.take(new), np.zeros((len(new), 2), np.uint64), new)
-        return new
-
-    def _compare(
-        self,
-        keys: ArrowTable,
-        at: NDArray[np.int64],
-        positions: NDArray[np.int64],
-        hashes: Words,
-        others: Words,
-    ) -> NDArray[np.bool_]:
-        """Return the mask of the rows equal to the earlier ones (by position) of their keys."""
-        equal: NDArray[np.bool_] = (hashes == others).all(axis=1)
-        again = positions != self._index.rows + at
-        self._equal += int((equal & again).sum())
-        self._other += int((~equal).sum())
-        if self._mode == "error" and not equal.all():
-            first = int(np.flatnonzero(~equal)[0])
-            row = int(at[first])
+    def _take_one(self, key: str, before: int, position: int) -> None:
+        """Of two different rows with one key, let the first or the last go on."""
+        if self._mode == "error":
             raise DuplicateKeyError(
-                f"two different rows have the key {keys[row].as_py()!r} ({self._key})",
-                where=f"{self._place(int(positions[first]))} and "
-                f"{self._place(self._index.rows + row)}",
+                f"two different rows have the key {key!r} ({self._key})",
+                where=f"{self._place(before)} and {self._place(position)}",
                 hint="use a unique key, or set on_duplicate: first or last",
             )
-        return equal
+        self._other += 1
+        if self._mode == "last":
+            self._positions[key] = position
+            self._alive[before], self._alive[position] = False, True
+
+    def first_of(self, keys: Sequence[str]) -> NDArray[np.bool_]:
+        """Return the mask of the keys not met before, here or among these; they are now."""
+        new = []
+        for key in keys:
+            new.append(key not in self._positions)
+            self._positions.setdefault(key, -1)
+        return np.array(new, np.bool_)
 
     def _place(self, position: int) -> str:
         batch = bisect_right(self._starts, position) - 1
         return place_in(self._runs[batch], position - self._starts[batch])
-
-
-def _chosen(keys: HashedKeys, *, last: bool) -> NDArray[np.int64]:
-    """For every key the place of the first (or last) one that equals it."""
-    rows = len(keys)
-    order = np.lexsort((keys.second, keys.first))
-    new = np.ones(rows, np.bool_)
-    new[1:] = (np.diff(keys.first[order]) != 0) | (np.diff(keys.second[order]) != 0)
-    starts = np.flatnonzero(new)
-    picked = np.append(starts, rows)[1:] - 1 if last else starts
-    chosen = np.empty(rows, np.int64)
-    chosen[order] = order[picked][np.cumsum(new) - 1]
-    return chosen
 
 
 def rename_columns(spec: SourceSpec, batch: ArrowTable) -> list[str]:

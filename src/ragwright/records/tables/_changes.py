@@ -15,7 +15,7 @@ import numpy as np
 from ...core import require
 from .._seams import ArrowTable
 from ._files import LivePart, keys_of
-from ._known import KeyIndex, KnownRows, hash_keys, pack_hashes
+from ._known import KeyIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ def find_changed_parts(
     """The parts of now with only those rows alive that differ, and the keys that are gone."""
     left = _beyond(before, now)
     came = _beyond(now, before)
-    lost = _known(left)
-    there = _known(came)
+    lost = _index(left)
+    there = _index(came)
     gone: list[str] = []
     for part in left:
         rows = keys_of(part.path)
@@ -53,17 +53,16 @@ def _beyond(parts: Sequence[LivePart], others: Sequence[LivePart]) -> list[LiveP
     return [part for part in parts if part.path not in paths]
 
 
-def _known(parts: Sequence[LivePart]) -> KnownRows:
+def _index(parts: Sequence[LivePart]) -> KeyIndex:
     """The rows of some files."""
     index = KeyIndex()
     for part in parts:
         rows = keys_of(part.path)
-        alive = np.ones(part.rows, np.bool_)
-        index.add(hash_keys(rows.keys), pack_hashes(rows.hashes), alive)
-    return KnownRows(index)
+        index.add(rows.keys, rows.hashes, np.ones(part.rows, np.bool_))
+    return index
 
 
-def _differing(part: LivePart, lost: KnownRows) -> LivePart:
+def _differing(part: LivePart, lost: KeyIndex) -> LivePart:
     """A part, alive the rows alone that the other version had not."""
     rows = keys_of(part.path)
     new, changed = lost.compare(rows.keys, rows.hashes)

@@ -80,7 +80,7 @@ def keys_of(path: Path) -> FileKeys:
     """Read what a table has to know of a file.
 
     Raises:
-        RecordsError: It lacks one of the columns, or a row has no key.
+        RecordsError: It lacks one of the columns, or a row has no key or no hash.
         StoreError: It is not a Parquet file.
     """
     pa = require("pyarrow", "records", "reading records")
@@ -96,11 +96,11 @@ def keys_of(path: Path) -> FileKeys:
         if getattr(error, "errno", None):  # a refusal of the file system
             raise
         raise damage_error(path, error) from error
-    keys = rows.column(KEY)
-    if keys.null_count:
-        row = keys.is_null().to_pylist().index(True)
-        raise RecordsError("a row has no key", where=f"{path}, row {row + 1}")
-    return FileKeys(keys, rows.column(HASH), schema)
+    for column, noun in ((KEY, "key"), (HASH, "hash")):
+        if rows.column(column).null_count:
+            row = rows.column(column).is_null().to_pylist().index(True)
+            raise RecordsError(f"a row has no {noun}", where=f"{path}, row {row + 1}")
+    return FileKeys(rows.column(KEY), rows.column(HASH), schema)
 
 
 def count_keys(path: Path, keys: Sequence[str]) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from ...core import DuplicateKeyError, RecordsError, StoreError, canonical_json, require
 from .._seams import HASH, KEY, TABLES, ArrowTable, TableName, UpsertCounts
 from ._files import Flags, LivePart, keys_of, read_file, write_part
-from ._known import HashedKeys, KeyIndex, KnownRows, Words, hash_keys, pack_hashes
+from ._known import KeyIndex
 from ._log import bring, has_schema, place_of
 from ._manifest import Manifest, TableState, now, sync_folder, write_manifest
 from ._types import delta_rows, fit_rows, join_schemas
@@ -54,17 +54,13 @@ class _OpenTable:
         self.folder = folder
         self.parts: list[_Part] = []
         self.index = KeyIndex()
-        self.index.fill(self._rows_of(files))
+        for name in files:
+            rows = keys_of(folder / name)
+            self.parts.append(_Part(name, len(rows.keys), rows.schema))
+            self.index.add(rows.keys, rows.hashes, np.ones(len(rows.keys), np.bool_))
         self.base = len(self.parts)
         self.base_rows = self.index.rows
         self.starts = [0, *itertools.accumulate(part.rows for part in self.parts)]
-
-    def _rows_of(self, files: Sequence[str]) -> Iterator[tuple[HashedKeys, Words, Flags]]:
-        for name in files:
-            rows = keys_of(self.folder / name)
-            self.parts.append(_Part(name, len(rows.keys), rows.schema))
-            alive = np.ones(len(rows.keys), np.bool_)
-            yield hash_keys(rows.keys), pack_hashes(rows.hashes), alive
 
     def dead(self, at: int) -> Flags:
         """The mask of the dead rows of a part."""
@@ -74,7 +70,7 @@ class _OpenTable:
     def changed(self) -> bool:
         """True where an older row died or a new one is alive."""
         dead = int(np.count_nonzero(self.index.dead(0, self.base_rows)))
-        return dead > 0 or self.index.alive > self.base_rows - dead
+        return dead > 0 or len(self.index) > self.base_rows - dead
 
     def standing(self, first: int = 0) -> list[tuple[_Part, Flags]]:
         """Parts from the given one on that have a row alive, and which of their rows are."""
@@ -106,9 +102,9 @@ class TableWriter:
         self.notes: list[str] = []
         self.closed = False
 
-    def known(self, table: TableName) -> KnownRows:
+    def known(self, table: TableName) -> KeyIndex:
         """The rows of a table, to compare others with; it follows what is adopted and removed."""
-        return KnownRows(self._table(table).index)
+        return self._table(table).index
 
     def new_part(self, table: TableName) -> Path:
         """A name for a new Parquet file of a table; whoever writes it, :meth:`adopt` takes it in.
@@ -146,30 +142,27 @@ class TableWriter:
         self._named.remove(path)
         open_table = self._table(table)
         rows = keys_of(path)
-        hashed, packed = hash_keys(rows.keys), pack_hashes(rows.hashes)
-        positions = open_table.index.find(hashed)
-        double = np.flatnonzero(positions >= open_table.base_rows)
-        again = int(double[0]) if len(double) else hashed.repeated()
-        if again is not None:
-            raise DuplicateKeyError(
-                f"the key {rows.keys[again].as_py()!r} occurs twice",
-                where=f"table {table}",
-                hint="use a unique key, or set on_duplicate: first or last",
-            )
-        if not len(hashed):
-            path.unlink()
-            return UpsertCounts()
-        held = positions >= 0
-        same = np.zeros(len(hashed), np.bool_)
-        same[held] = (open_table.index.hashes(positions[held]) == packed[held]).all(axis=1)
-        counts = UpsertCounts(int((~held).sum()), int((held & ~same).sum()), int(same.sum()))
+        keys = rows.keys.to_pylist()
+        positions = open_table.index.find(keys)
+        met = {keys[at] for at in np.flatnonzero(positions >= open_table.base_rows)}
+        for key in keys:
+            if key in met:
+                raise DuplicateKeyError(
+                    f"the key {key!r} occurs twice",
+                    where=f"table {table}",
+                    hint="use a unique key, or set on_duplicate: first or last",
+                )
+            met.add(key)
+        new, changed = open_table.index.compare(keys, rows.hashes)
+        same = ~new & ~changed
+        counts = UpsertCounts(int(new.sum()), int(changed.sum()), int(same.sum()))
         if same.all():
             path.unlink()
             return counts
         path.chmod(0o600)
-        open_table.index.kill(positions[held & ~same])
-        open_table.index.add(hashed.take(~same), packed, ~same)
-        open_table.parts.append(_Part(path.name, len(hashed), rows.schema))
+        open_table.index.kill(positions[changed])
+        open_table.index.add(keys, rows.hashes, ~same)
+        open_table.parts.append(_Part(path.name, len(keys), rows.schema))
         open_table.starts.append(open_table.index.rows)
         return counts
 
@@ -183,7 +176,7 @@ class TableWriter:
         """Rows of these keys leave a table; how many did."""
         self._check()
         index = self._table(table).index
-        positions = np.unique(index.find(hash_keys(keys)))
+        positions = np.unique(index.find(keys))
         positions = positions[positions >= 0]
         index.kill(positions)
         return len(positions)
@@ -209,7 +202,7 @@ class TableWriter:
         """Rows alive, as they are now."""
         if table not in self._open:
             return self._state(table).rows
-        return self._table(table).index.alive
+        return len(self._table(table).index)
 
     def columns(self, table: TableName) -> tuple[str, ...]:
         """Columns that a file of a table with a row alive has, each once."""
