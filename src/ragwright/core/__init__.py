@@ -1,6 +1,12 @@
 """The records, hashes, options and errors that all rooms share."""
 
-from ._addresses import filled_address, holds_secret, notice_address_faults, without_secret
+from ._addresses import (
+    filled_address,
+    holds_secret,
+    notice_address_faults,
+    retry_after,
+    without_secret,
+)
 from ._build import (
     NamedOptions,
     build_options,
@@ -70,6 +76,8 @@ from ._groups import (
     EVERYONE,
     GROUPS,
     common_groups,
+    current_user,
+    erased_name,
     group_names,
     groups_in,
     is_group_name,
@@ -78,13 +86,12 @@ from ._groups import (
     misspelt_groups,
     narrows,
     opens_to,
+    person_source,
     reader_filter,
     rights_first,
 )
-from ._headers import retry_after
-from ._limits import address_space, bounded_work
 from ._mapping import Mapped, listed, near, read_mapping, shipped_mapping
-from ._metadata import meta_value
+from ._metadata import meta_value, plain
 from ._notebook import frame_of, html_table, shortened
 from ._parts import (
     Addition,
@@ -102,8 +109,6 @@ from ._parts import (
     require,
     spawning,
 )
-from ._people import current_user, erased_name, person_source
-from ._plain import plain
 from ._records import (
     Answer,
     AnswerPromise,
@@ -144,7 +149,15 @@ from ._text import (
     well_formed,
 )
 from ._whole_files import appending, replace_text, replacing
-from ._workers import WorkerEndedError, ask_worker, serve_requests, tell, workers
+from ._workers import (
+    WorkerEndedError,
+    address_space,
+    ask_worker,
+    bounded_work,
+    serve_requests,
+    tell,
+    workers,
+)
 from ._yaml import Placed, parse_yaml, read_yaml, scalar
 
 __all__ = [

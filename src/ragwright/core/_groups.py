@@ -1,7 +1,9 @@
-"""Groups of readers: who may read a document."""
+"""Groups of readers: who may read a document; the hash that replaces an erased person's name."""
 
 from __future__ import annotations
 
+import getpass
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -137,3 +139,21 @@ def reader_filter(groups: Iterable[str], *, ungrouped: bool) -> Filter:
         ungrouped: True if it may read documents without groups.
     """
     return Filter(GROUPS, tuple(sorted({*groups, EVERYONE})), missing=ungrouped)
+
+
+def current_user() -> str:
+    """Name of the user of this process."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container without a user entry
+        return "unknown"
+
+
+def erased_name(name: str) -> str:
+    """The hash that stands for an erased name where a fact is kept and the name must not be."""
+    return f"sha256:{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def person_source(name: str) -> str:
+    """The source of replies to what a person asked, under which they are forgotten."""
+    return f"ragwright:person:{erased_name(name)}"

@@ -1,10 +1,11 @@
-"""Worker processes: work that may hang or exhaust memory, killed when it does."""
+"""Worker processes: work that may hang or exhaust memory, bounded, and killed when it does."""
 
 from __future__ import annotations
 
 import atexit
 import os
 import pickle
+import resource
 import selectors
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Any
 
 _PATIENCE = 120.0
@@ -219,3 +221,40 @@ class _Pool:
 
 _POOL = _Pool()
 atexit.register(_POOL.clear)
+
+
+_STATUS = Path("/proc/self/statm")
+
+
+def address_space() -> int:
+    """Address space of this process in bytes; 0 where the system does not say."""
+    try:
+        return int(_STATUS.read_text("ascii").split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+@contextmanager
+def bounded_work(most: int, seconds: float, waiting: float = 0.0) -> Iterator[None]:
+    """A block that may take ``most`` bytes of address space, if not 0, and ``seconds`` of CPU.
+
+    More memory is a MemoryError; more time ends the process by ``SIGPROF``. With ``waiting``, more
+    seconds by the clock end it by ``SIGALRM``.
+    """
+    _limit_memory(most or resource.RLIM_INFINITY)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, waiting)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _limit_memory(resource.RLIM_INFINITY)
+
+
+def _limit_memory(most: int) -> None:
+    with suppress(OSError, ValueError):  # systems that bound no address space
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        if hard != resource.RLIM_INFINITY:
+            most = hard if most == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))

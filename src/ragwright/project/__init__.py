@@ -2,13 +2,19 @@
 
 from ._findings import Check, index_findings, model_findings, unproven_models
 from ._folder import ProjectFolder, init_project, project_templates
-from ._ingesting import at_work, forecast_ingest, ingest_sources, last_ingest
-from ._like import StoredDocuments, build_like, unfetched
-from ._make_ingest import make_ingest
+from ._ingesting import (
+    StoredDocuments,
+    at_work,
+    build_like,
+    forecast_ingest,
+    ingest_sources,
+    last_ingest,
+    make_ingest,
+    unfetched,
+)
 from ._model_list import ListedModel, list_models
 from ._persona_files import persona_change, write_persona
 from ._project import Project
-from ._run_kinds import ABLATE, CONFIRM, SWEEP, TRIAL
 from ._served import (
     Change,
     Configuration,
@@ -22,7 +28,7 @@ from ._served import (
     run_configuration,
     served_project,
 )
-from ._session import EVERY, AnswersUnderWay, Session
+from ._session import ABLATE, CONFIRM, EVERY, SWEEP, TRIAL, AnswersUnderWay, Session
 from ._settings import (
     SERVED_SECTIONS,
     Overrides,

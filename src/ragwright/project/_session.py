@@ -1,4 +1,4 @@
-"""What a session asks for beyond the settings, and whether others answer questions now."""
+"""What a session asks for beyond the settings, kinds of runs, and whether others answer now."""
 
 from __future__ import annotations
 
@@ -89,3 +89,9 @@ class AnswersUnderWay:
             return time.time() - self._file.stat().st_mtime < _FRESH
         except OSError:
             return False
+
+
+ABLATE = "ablate"
+CONFIRM = "confirm"
+SWEEP = "sweep"
+TRIAL = "trial"

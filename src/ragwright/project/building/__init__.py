@@ -1,8 +1,7 @@
 """Builds the index: reading, chunking, embedding, and changes."""
 
-from ._ahead import FetchAhead
 from ._cluster import Cluster, ClusterIngest, clear_spools, spool_folder
-from ._feeds import Feed, Recipe, reading, web_pages
+from ._feeds import Feed, FetchAhead, Recipe, reading, web_pages
 from ._glossaries import forget_glossaries, is_mined, project_glossary
 from ._index_mismatch import known_embedders, nothing_indexed, remember_embedder
 from ._ingest import Ingest

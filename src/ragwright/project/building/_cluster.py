@@ -17,10 +17,9 @@ from ...engines import Engine
 from ...index import chunk_key
 from ...ingest import Failure, FetchBytes, SourceFile, files_of, guarded
 from ...ledger import FileLock
-from ._batch import Batch
+from ._batch import Batch, KnownDocuments
 from ._feeds import Feed
 from ._ingest import Ingest
-from ._known import KnownDocuments
 from ._preparing import Item, Part, Prepared, Preparing, ReadDocument, Reading
 from ._stamps import Stamp
 

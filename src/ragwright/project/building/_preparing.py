@@ -55,9 +55,8 @@ from ...models import (
     WordTokenizer,
     model_handlers,
 )
-from ._batch import Bad, Batch, Matrix, cut_document, embed_missing
+from ._batch import Bad, Batch, KnownDocuments, Matrix, cut_document, embed_missing
 from ._feeds import Recipe
-from ._known import KnownDocuments
 
 _READ_BY = "; read by "
 """What parts the chunker's settings from the name of another parser in an index's key."""
