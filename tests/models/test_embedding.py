@@ -22,7 +22,6 @@ from ragwright.models import (
     SentenceTransformerEmbedder,
     Tokenizer,
     embed_texts,
-    export_onnx,
     family_prefixes,
 )
 from ragwright.testing import EmbedderSuite
@@ -207,18 +206,6 @@ def test_a_long_text_can_be_refused_with_its_count_and_spares_the_others(
     assert isinstance(good, np.ndarray)
     assert isinstance(bad, RagwrightError)
     assert "700 tokens" in bad.what
-
-
-def test_eight_bit_weights_are_smaller_and_near(
-    onnx: OnnxEmbedder, minilm: Path, minilm_onnx: Path, tmp_path: Path, real_texts: list[str]
-) -> None:
-    small = export_onnx(minilm, tmp_path / "int8", "int8")
-    sizes = [(f / "model.onnx").stat().st_size for f in (small, minilm_onnx)]
-    assert sizes[0] < 0.4 * sizes[1]
-    found = OnnxEmbedder(small)
-    likeness = (found.embed_batch(real_texts) * onnx.embed_batch(real_texts)).sum(axis=1)
-    assert float(likeness.mean()) > 0.97
-    assert found.identity != onnx.identity
 
 
 class Recorder(Embedder):

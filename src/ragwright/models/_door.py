@@ -114,14 +114,10 @@ class CleanStream:
         if not self._key:
             return text
         text = text.replace(self._key, _MASK)
-        pending = 0 if last else self._key_prefix_length(text)
+        starts = () if last else range(min(len(text), len(self._key) - 1), 0, -1)
+        pending = next((n for n in starts if text.endswith(self._key[:n])), 0)
         self._held = text[len(text) - pending :]
         return text[: len(text) - pending]
-
-    def _key_prefix_length(self, text: str) -> int:
-        """Number of characters at the end that may be the start of the key."""
-        longest = min(len(text), len(self._key) - 1)
-        return next((n for n in range(longest, 0, -1) if text.endswith(self._key[:n])), 0)
 
 
 def masked(message: str, key: str) -> str:

@@ -232,7 +232,8 @@ class Planned:
             for row, count in enumerate(counts):
                 part = vectors[place : place + count]
                 place += count
-                rows[row] = part[0] if count == 1 else _pooled_mean(part, normalise)
+                mean = part.astype(np.float64).mean(axis=0, keepdims=True).astype(np.float32)
+                rows[row] = part[0] if count == 1 else (unit(mean) if normalise else mean)[0]
             results.append(rows)
         return results
 
@@ -288,11 +289,6 @@ class RoughTokenizer(Tokenizer):
     def spans(self, text: str) -> list[Span]:
         """Spans of up to three letters, or one sign."""
         return [Span(*match.span()) for match in self._TOKEN.finditer(text)]
-
-
-def _pooled_mean(part: Matrix, normalise: bool) -> Matrix:
-    mean = part.astype(np.float64).mean(axis=0, keepdims=True).astype(np.float32)
-    return np.asarray((unit(mean) if normalise else mean)[0], np.float32)
 
 
 def _text_windows(

@@ -222,7 +222,14 @@ def open_onnx(folder: str | Path) -> tuple[Path, Path, Any]:
     ort = require("onnxruntime", "embed", "an onnx: model")
     path = Path(folder).expanduser()
     file = path if path.suffix == ".onnx" else onnx_file(path)
-    session = _open_session(ort, file)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        session = ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ConfigError(f"the ONNX file cannot be opened: {error}", where=str(file)) from error
     unknown = {i.name for i in session.get_inputs()} - _INPUTS
     if unknown:
         raise ConfigError(
@@ -230,7 +237,10 @@ def open_onnx(folder: str | Path) -> tuple[Path, Path, Any]:
             where=str(file),
             hint="export it as a text encoder",
         )
-    return (_tokenizer_folder(file) if path.suffix == ".onnx" else path), file, session
+    if path == file:  # the tokenizer is beside the file, or above its folder ``onnx/``
+        own = (file.parent / "tokenizer.json").is_file()
+        path = file.parent if own else file.parent.parent
+    return path, file, session
 
 
 def network_output(
@@ -254,18 +264,6 @@ def network_output(
     return np.asarray(session.run([output], feed)[0][0], np.float32)
 
 
-def _open_session(ort: Any, file: Path) -> Any:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        return ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise ConfigError(f"the ONNX file cannot be opened: {error}", where=str(file)) from error
-
-
 def _output_of(outputs: Sequence[Any], folder: ModelFolder, file: Path) -> tuple[str, bool]:
     """Name of the output to read, and whether it is already one vector per text."""
     by_name = {o.name: o for o in outputs}
@@ -285,12 +283,6 @@ def _output_of(outputs: Sequence[Any], folder: ModelFolder, file: Path) -> tuple
     if len(first.shape) not in {2, 3}:
         raise ConfigError(f"the output {first.name!r} is not a vector", where=str(file))
     return first.name, len(first.shape) == 2
-
-
-def _tokenizer_folder(file: Path) -> Path:
-    """The folder that holds the tokenizer: the file's own, or the one above ``onnx/``."""
-    parent = file.parent
-    return parent if (parent / "tokenizer.json").is_file() else parent.parent
 
 
 def onnx_file(folder: Path) -> Path:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ..core import ConfigError, require
 from ._folder import is_cross
@@ -16,9 +15,7 @@ from ._st import no_progress_bars, open_cross_encoder, open_quietly
 _WHAT = "exporting to ONNX"
 
 
-def export_onnx(
-    source: str | Path, folder: str | Path, precision: Literal["float32", "int8"] = "float32"
-) -> Path:
+def export_onnx(source: str | Path, folder: str | Path) -> Path:
     """Write a sentence-transformers model as a folder that ``onnx:`` opens; returns it.
 
     The file of an embedding model holds the transformer; pooling and normalising are read from the
@@ -28,11 +25,9 @@ def export_onnx(
     Args:
         source: A folder or a name on the hub.
         folder: Where to write; made if need be.
-        precision: ``int8`` quantises the weights channel by channel: a quarter of the size and
-            about twice the speed, for vectors close to those of float32 (measure the loss).
 
     Raises:
-        MissingExtraError: sentence-transformers, onnx, or onnxruntime for int8, is not installed.
+        MissingExtraError: sentence-transformers or onnx is not installed.
         ConfigError: The model has layers that the file cannot hold, or exporting fails.
     """
     require("onnx", "torch", _WHAT)
@@ -49,20 +44,14 @@ def export_onnx(
             hint="use the model by st:",
         )
     out = Path(folder).expanduser()
-    out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         saved, written = Path(temporary) / "model", Path(temporary) / "model.onnx"
         with warnings.catch_warnings(), no_progress_bars(_WHAT):
             warnings.simplefilter("ignore")
             model.save(str(saved), create_model_card=False)
             _write_network(model, written, cross=cross)
-        for path in sorted(saved.rglob("*")):
-            if path.is_file() and path.suffix not in {".safetensors", ".bin", ".md"}:
-                target = out / path.relative_to(saved)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, target)
-        if precision == "int8":
-            written = _quantised_file(written)
+        skip = shutil.ignore_patterns("*.safetensors", "*.bin", "*.md")
+        shutil.copytree(saved, out, ignore=skip, dirs_exist_ok=True)
         shutil.move(written, out / "model.onnx")
     return out
 
@@ -105,17 +94,3 @@ def _write_network(model: Any, path: Path, *, cross: bool) -> None:
         raise ConfigError(
             f"exporting failed: {str(error)[:300]}", hint="use the model by st:"
         ) from error
-
-
-def _quantised_file(path: Path) -> Path:
-    """The file with 8-bit weights, per channel (per tensor costs five times the accuracy)."""
-    quantization = require("onnxruntime.quantization", "embed", "quantising to int8")
-    out = path.with_name("int8.onnx")
-    root = logging.getLogger()
-    silent = logging.NullHandler()
-    root.addHandler(silent)  # the package calls logging.warning, which would set logging up
-    try:
-        quantization.quantize_dynamic(str(path), str(out), per_channel=True)
-    finally:
-        root.removeHandler(silent)
-    return out
