@@ -139,16 +139,12 @@ def _decode_as(data: bytes, where: str, encoding: str) -> str:
 def _read(data: bytes, where: str, name: str) -> Decoded:
     text = data.decode(name, "replace")
     lost = text.count("\ufffd")
-    faults = (_lost(where, lost, name),) if lost else ()
-    return Decoded(text, name.removesuffix("-sig"), faults)
-
-
-def _lost(where: str, count: int, name: str) -> MalformedSourceError:
-    return MalformedSourceError(
-        f"{count} characters are not in the encoding {name}: each is read as \ufffd",
+    fault = MalformedSourceError(
+        f"{lost} characters are not in the encoding {name}: each is read as \ufffd",
         where=where,
         hint="set `encoding` of the source if it is another",
     )
+    return Decoded(text, name.removesuffix("-sig"), (fault,) if lost else ())
 
 
 def _known(stated: str) -> str:
@@ -229,21 +225,12 @@ def _wide(data: bytes) -> str:
     shares = sorted(
         ((Counter(high).most_common(1)[0][1], name) for name, high in halves), reverse=True
     )
-    return next((name for _, name in shares if _is_prose(_sixteen(sample, name))), "")
+    return next((name for _, name in shares if _is_prose(sample, name)), "")
 
 
-def _sixteen(sample: bytes, name: str) -> str:
-    return sample.decode(name, "ignore" if len(sample) == 4096 else "replace")
-
-
-def _is_prose(text: str) -> bool:
-    good = sum(_printed(character) for character in text)
+def _is_prose(sample: bytes, name: str) -> bool:
+    """Return True for printed characters of few blocks."""
+    text = sample.decode(name, "ignore" if len(sample) == 4096 else "replace")
     blocks = {_WIDE_BLOCK.get(ord(c) >> 8, ord(c) >> 8) for c in text}
-    return good >= 0.98 * len(text) and len(blocks) <= 6
-
-
-def _printed(character: str) -> bool:
-    if character in "\t\n\r\x0c":
-        return True
-    kind = unicodedata.category(character)
-    return kind[0] != "C" and character != "\ufffd"
+    good = sum(c in "\t\n\r\x0c" or unicodedata.category(c)[0] != "C" for c in text)
+    return good - text.count("\ufffd") >= 0.98 * len(text) and len(blocks) <= 6

@@ -22,6 +22,7 @@ from ._language import guess_language
 from ._normalise import clean_metadata, iso_date, normalise
 
 _MOST_PADDED = 5_000_000
+_MOST_SPANNED = 200_000
 IMAGES_LEFT_OUT = (
     "left out: text in pictures is read from image files and scans only",
     "save what it shows as text beside it",
@@ -255,20 +256,15 @@ def markdown_headings(text: str) -> list[tuple[str, int, int]]:
                 title = closed.strip() if closed != title and closed[-1:] in " \t" else title
                 if title:
                     headings.append((plain_inline(title), level, at))
-        elif before and _underline(bare) and indent < 4:
+        elif (
+            before and len(bare) > 1 and bare[0] in "=-" and not bare.strip(bare[0]) and indent < 4
+        ):
             headings.append((plain_inline(before), 1 if bare[0] == "=" else 2, before_at))
-        before = bare if _may_be_title(bare) and not fence else ""
+        plain = bare[:1] not in tuple("#>|-*+=`~<") and bare.strip("-=")
+        before = bare if plain and len(bare) < 200 and not fence else ""
         before_at = at
         at += len(line) + 1
     return headings
-
-
-def _underline(line: str) -> bool:
-    return len(line) >= 2 and line.strip(line[0]) == "" and line[0] in "=-"
-
-
-def _may_be_title(line: str) -> bool:
-    return bool(line) and len(line) < 200 and line[0] not in "#>|-*+=`~<" and line.strip("-=") != ""
 
 
 def plain_inline(text: str) -> str:
@@ -301,9 +297,41 @@ def table_cell(text: str) -> str:
     return line.replace("|", "\\|") if "|" in line else line
 
 
-def merged(*parts: Mapping[str, object]) -> dict[str, object]:
-    """Merge mappings; later ones win, except with empty values."""
-    result: dict[str, object] = {}
-    for part in parts:
-        result.update({k: v for k, v in part.items() if v not in (None, "", ())})
-    return result
+class Grid:
+    """A table whose merged cells are repeated in every place they cover.
+
+    A few bytes can declare cells that cover millions of places. Places made by spans are counted
+    per table; past 200,000 a cell is written once, where it begins.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[dict[int, str]] = []
+        self._spread = 0
+
+    def free(self, row: int, column: int) -> int:
+        """Find the first column from ``column`` on that no earlier cell covers."""
+        if row < len(self._rows):
+            while column in self._rows[row]:
+                column += 1
+        return column
+
+    def put(self, row: int, column: int, text: str, *, down: int = 1, across: int = 1) -> None:
+        """Write a cell to all places it covers, from ``row`` and ``column`` (from 0) on."""
+        places = down * across
+        if self._spread + places > _MOST_SPANNED:
+            down = across = 1
+        elif places > 1:
+            self._spread += places
+        while len(self._rows) < row + down:
+            self._rows.append({})
+        for cells in self._rows[row : row + down]:
+            for place in range(column, column + across):
+                cells.setdefault(place, text)
+
+    def rows(self, height: int) -> list[list[str]]:
+        """Return the first ``height`` rows, with empty cells in gaps."""
+        rows = [
+            [cells.get(c, "") for c in range(max(cells, default=-1) + 1)]
+            for cells in self._rows[:height]
+        ]
+        return rows + [[] for _ in range(height - len(rows))]

@@ -139,10 +139,10 @@ def choose(name: str, data: bytes, options: SourceOptions) -> str:
         if not named and suffix not in CODE:
             return "xml" if is_element(data) else sniff_mail(data) or "text"
         return named or "text"
-    if detected == "html":
-        return named if named in ("markdown", "csv", "eml") else _page_or_source(suffix)
-    if detected == "xml":
-        return named if named in ("html", "markdown", "csv", "eml") else _xml_or_source(suffix)
+    if detected in ("html", "xml"):
+        if named in ("markdown", "csv", "eml") or (named, detected) == ("html", "xml"):
+            return named
+        return "text" if suffix in CODE and suffix != ".xml" else detected  # source stays source
     if detected in NAMES:
         return detected
     if detected == "" and options.encoding and named not in BINARY:
@@ -157,16 +157,6 @@ def choose(name: str, data: bytes, options: SourceOptions) -> str:
         where=name,
         hint=hint,
     )
-
-
-def _page_or_source(suffix: str) -> str:
-    """Choose the reader of HTML under another name: source code stays source."""
-    return "text" if suffix in CODE and suffix != ".xml" else "html"
-
-
-def _xml_or_source(suffix: str) -> str:
-    """Choose the reader of XML under another name, likewise."""
-    return "text" if suffix in CODE and suffix != ".xml" else "xml"
 
 
 def _disagree(name: str, named: str, detected: str) -> MalformedSourceError:

@@ -17,8 +17,7 @@ from ..core import (
     require,
 )
 from ._encoding import Decoded, decode
-from ._extract import Extract, TextBuilder, markdown_table
-from ._grid import Grid
+from ._extract import Extract, Grid, TextBuilder, markdown_table
 from ._options import SourceOptions
 from ._raised import spell_raised
 

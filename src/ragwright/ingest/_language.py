@@ -41,8 +41,8 @@ _SCRIPTS = (
     ("el", re.compile("[\u0370-\u03ff]")),
     ("he", re.compile("[\u0590-\u05ff]")),
 )
-_UKRAINIAN = re.compile("[іїєґІЇЄҐ]")
-_PERSIAN = re.compile("[پچژگ]")
+_ALIKE = {"ru": re.compile("[іїєґІЇЄҐ]"), "ar": re.compile("[پچژگ]")}
+"""Language -> letters of another in its script: Ukrainian, Persian."""
 _LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[^\W\d_]+")
 _PIECE = 4000
@@ -78,7 +78,8 @@ def guess_language(text: str) -> str:
         share = 0.1 if language == "ja" else 0.5
         base = counts["ja"] + counts["zh"] if language == "ja" else letters
         if counts[language] and counts[language] >= share * base and base > 0.3 * letters:
-            return "" if _other(language, sample) else language
+            other = _ALIKE.get(language)
+            return "" if other and len(other.findall(sample)) > 0.01 * len(sample) else language
     marks = len(_CODE_MARK.findall(sample))
     code = marks > _CODE_SHARE * (len(sample) - sum(map(str.isspace, sample)))
     words = _WORD.findall(sample.casefold())
@@ -90,14 +91,6 @@ def _sample(text: str) -> str:
         return text
     middle = len(text) // 2
     return "\n".join((text[:_PIECE], text[middle : middle + _PIECE], text[-_PIECE:]))
-
-
-def _other(language: str, sample: str) -> bool:
-    if language == "ru":
-        return len(_UKRAINIAN.findall(sample)) > 0.01 * len(sample)
-    if language == "ar":
-        return len(_PERSIAN.findall(sample)) > 0.01 * len(sample)
-    return False
 
 
 def _by_words(words: list[str], least: float) -> str:

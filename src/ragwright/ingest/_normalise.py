@@ -84,8 +84,8 @@ def iso_date(value: Any) -> str:
             whole = datetime.datetime.fromisoformat(text)
             return text[:10] if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else whole.isoformat()
         if re.search(r"[A-Za-z]{3}", text):
-            return _mail_date(text)
-    except ValueError:
+            return parsedate_to_datetime(text).isoformat()
+    except (TypeError, ValueError, IndexError):
         return ""
     return ""
 
@@ -99,10 +99,3 @@ def _pdf_date(match: re.Match[str]) -> str:
     if match[0].endswith("Z") or (zone in ("+00", "-00") and zone_minutes in (None, "00")):
         zone, zone_minutes = "+00", "00"
     return f"{date}T{time}" + (f"{zone}:{zone_minutes or '00'}" if zone else "")
-
-
-def _mail_date(text: str) -> str:
-    try:
-        return parsedate_to_datetime(text).isoformat()
-    except (TypeError, ValueError, IndexError):
-        return ""

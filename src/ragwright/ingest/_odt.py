@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 from ..core import EncryptedSourceError
 from ._archive import Archive, safe_tree
-from ._extract import IMAGES_LEFT_OUT, Extract, TextBuilder
-from ._grid import Grid
+from ._extract import IMAGES_LEFT_OUT, Extract, Grid, TextBuilder
 from ._numbers import plain_number
 from ._options import SourceOptions
 

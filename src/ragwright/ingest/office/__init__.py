@@ -2,6 +2,6 @@
 
 from ._docx import read_docx
 from ._pptx import read_pptx
-from ._sheet import read_sheet
+from ._workbook import read_sheet
 
 __all__ = ["read_docx", "read_pptx", "read_sheet"]

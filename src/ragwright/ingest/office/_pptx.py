@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .._extract import Extract, TextBuilder
-from .._grid import Grid
+from .._extract import Extract, Grid, TextBuilder
 from .._options import SourceOptions
 from .._raised import Raised, join_raised
 from ._chart import DRAWN, add_drawn
