@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from command_line import ragwright
 
+from ragwright.passport import known_passports
 from ragwright.testing import ScriptedServer
 
 ROWS = [
@@ -107,6 +108,12 @@ def test_a_chat_judge_gets_a_passport_that_the_gate_reads(
     gate = ("gate", "latest", "--rule", "Faithfulness>=2", "--floor", "0.5", "--calibrated")
     shown = ragwright(project, *gate).stdout
     assert f"passport on rows (faithfulness, {path.name})" in shown
+    whole = path.read_text()
+    path.write_text(whole[: len(whole) // 2])
+    for command in (gate, ("report", "latest", "-o", "page.html")):
+        refused = ragwright(project, *command, code=1).stderr
+        assert "this is not a passport" in refused
+        assert path.name in refused
     path.unlink()
     refused = ragwright(project, *gate, code=101).stdout
     assert "its judge has no passport" in refused
@@ -122,3 +129,16 @@ def test_outside_a_project_nothing_is_stored(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
     error = ragwright(tmp_path, "passport", "qagz:rows.jsonl", code=1).stderr
     assert "did you mean 'qags'?" in error
+
+
+def test_of_two_passports_of_one_day_the_newer_counts(tmp_path: Path) -> None:
+    """The names of their files are hashes, which say nothing of their order."""
+    ragwright(tmp_path, "init")
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    (tmp_path / "again.jsonl").write_text("\n".join(map(json.dumps, ROWS[:12])))
+    for names in (("rows", "again"), ("again", "rows")):
+        for name in names:
+            words = (f"{name}.jsonl", *SET[1:], "--measures", "KPrecision")
+            shown = json.loads(ragwright(tmp_path, "passport", *words, "--json").stdout)
+            assert shown["date"]
+        assert [passport.set for _, passport in known_passports(tmp_path)] == list(names)

@@ -25,7 +25,9 @@ def record_passport(root: Path, passport: Passport) -> Path:
     """
     judges = sorted(value_hash(dict(judge.identity)) for judge in passport.judges)
     slug = re.sub(r"[^A-Za-z0-9]+", "-", passport.set).strip("-") or "set"
-    path = _passports_folder(root) / f"{slug}-{value_hash([passport.set, judges])[:10]}.json"
+    path = (
+        ProjectFolder(root).root / FOLDER / f"{slug}-{value_hash([passport.set, judges])[:10]}.json"
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     body = json.dumps(passport_json(passport), ensure_ascii=False, indent=1)
     replace_text(path, body + "\n")
@@ -38,7 +40,9 @@ def known_passports(root: Path) -> Iterator[tuple[Path, Passport]]:
     Raises:
         TestsetError: A file is no passport.
     """
-    passports = [(path, read_passport(path)) for path in _passports_folder(root).glob("*.json")]
+    passports = [
+        (path, read_passport(path)) for path in (ProjectFolder(root).root / FOLDER).glob("*.json")
+    ]
     yield from sorted(passports, key=lambda pair: (pair[1].date, pair[0].name))
 
 
@@ -83,10 +87,6 @@ def passport_of_judge(
             if judge.dimension in judge.dimensions and value_hash(dict(judge.identity)) == wanted:
                 newest = path, passport, judge
     return newest
-
-
-def _passports_folder(root: Path) -> Path:
-    return ProjectFolder(root).root / FOLDER
 
 
 def judge_checks(root: Path, evaluation: Evaluation) -> dict[str, JudgeCheck]:

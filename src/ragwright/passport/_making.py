@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ..core import ConfigError, Row, counted
@@ -187,7 +188,8 @@ def _checked_passport(
             hint="name a judge (--judge MODEL), measures (--measures) or recorded verdicts "
             "(--verdicts FILE); --map gives columns of a file their role",
         )
-    return passport_from(people, verdicts, seed=options.seed, notes=notes)
+    passport = passport_from(people, verdicts, seed=options.seed, notes=notes)
+    return replace(passport, date=datetime.now(UTC).isoformat())
 
 
 def _measures_for(

@@ -197,7 +197,7 @@ class Passport:
         judges: Judges: models and recorded verdicts first, then free measures, best first.
         notes: What was left out and how labels were read.
         seed: Seed of the resamples.
-        date: Day of the computation, ISO 8601.
+        date: Time of the computation, ISO 8601, UTC: the newest passport of a judge counts.
         fingerprint: Hash of the rows and labels.
     """
 

@@ -364,7 +364,7 @@ def _facts(passport: Passport) -> list[tuple[str, str]]:
         ("labels", f"{labels:,} by {people}"),
         ("dimensions", ", ".join(figures.name for figures in passport.people)),
         ("judges", str(len(passport.judges))),
-        ("date", passport.date or "unknown"),
+        ("date", passport.date[:10] or "unknown"),
     ]
 
 
