@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 
+from ragwright.flow import Progress
+
 COPY = (
     "The nozzle of the X5-HOT printer is heated before the filament is loaded, and cleaned with a "
     "brush of brass after each print. Then the bed is wiped with alcohol, the fan of the case "
@@ -91,3 +93,20 @@ def test_the_terminal_shows_some_findings_of_each_kind(folder: Path) -> None:
     opened, _, folded = page.partition("<summary>5 findings more</summary>")
     assert (opened.count('class="finding"'), folded.count('class="finding"')) == (21, 5)
     assert page.index('id="copies"') < page.index('id="references"')
+
+
+def test_an_audit_counts_the_documents_that_it_reads_and_the_questions_that_it_searches(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line of progress shows what the runner counts: before, an audit showed calls alone."""
+    (folder / "set.jsonl").write_text('{"user_input": "Which plant?"}\n{"user_input": "Who?"}\n')
+    begin, ended = Progress.begin, list[tuple[str, int | None, int]]()
+
+    def noted(self: Progress, total: int | None, unit: str = "rows") -> None:
+        ended.append((self.unit, self.total, self.finished))
+        begin(self, total, unit)
+
+    monkeypatch.setattr(Progress, "begin", noted)
+    words = ("audit", "--kinds", "copies,reach", "--testset", "set.jsonl", "--quiet")
+    ragwright(folder, *words)
+    assert ended[1:] == [("documents", 2, 2), ("questions", 2, 2)]

@@ -110,8 +110,8 @@ def test_a_chat_judge_gets_a_passport_that_the_gate_reads(
     assert f"passport on rows (faithfulness, {path.name})" in shown
     whole = path.read_text()
     path.write_text(whole[: len(whole) // 2])
-    for command in (gate, ("report", "latest", "-o", "page.html")):
-        refused = ragwright(project, *command, code=1).stderr
+    for words in (gate, ("report", "latest", "-o", "page.html")):
+        refused = ragwright(project, *words, code=1).stderr
         assert "this is not a passport" in refused
         assert path.name in refused
     path.unlink()

@@ -119,7 +119,7 @@ def test_colour_is_for_terminals_without_no_color(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_bar_counts_rows_and_never_more_than_there_are(tmp_path: Path) -> None:
     good = json.dumps({"reasoning": "it is so", "score": 3})
-    with ScriptedServer(Reply(good, delay=0.4)) as server:
+    with ScriptedServer(Reply(good, delay=0.9)) as server:
         folder = project(tmp_path)
         words = ("score", rows(folder, 6), "--measures", "AnswerRelevance", "-j", "1")
         setting = ("--set", f"judge.model={server.url}#m")
@@ -131,6 +131,7 @@ def test_a_bar_counts_rows_and_never_more_than_there_are(tmp_path: Path) -> None
     assert 0 < max(done for done, _ in counts) <= 6
     assert "\N{BOX DRAWINGS HEAVY HORIZONTAL}" in seen
     assert " s left" in seen
+    assert " left" not in seen.split("2/6 rows")[0], "one row gives no rate"
 
 
 @pytest.mark.slow

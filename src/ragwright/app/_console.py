@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -29,6 +29,7 @@ from ..core import (
     replacing,
 )
 from ..flow import Progress, RunSummary
+from ..project import Pace
 from ._main import ctrl_c
 
 P = ParamSpec("P")
@@ -69,7 +70,7 @@ class Step:
         done: Finished amount, in ``unit``.
         total: Total amount, in ``unit``; None if unknown.
         unit: The unit: ``rows``, ``trials``, ``MB``.
-        rate: Units per second.
+        rate: Units per second; None if :class:`Console` measures it, and the time left by it.
         eta: Seconds to the end, None if unknown.
         cost: Money spent so far.
         before: Shown first: the present work or wait.
@@ -79,7 +80,7 @@ class Step:
     done: float
     total: float | None
     unit: str
-    rate: float = 0.0
+    rate: float | None = None
     eta: float | None = None
     cost: float = 0.0
     before: str = ""
@@ -90,19 +91,14 @@ class Step:
         digits = 1 if self.unit == "MB" else 0
         total = "" if self.total is None else f"/{self.total:,.{digits}f}"
         parts = [f"{self.before}{self.done:,.{digits}f}{total} {self.unit}"]
-        if self.rate > 0:
-            parts.append(_rate(self.rate, self.unit))
+        if self.rate:
+            per, time_unit = (1, "s") if self.rate >= 1 else (60, "min")
+            parts.append(f"{self.rate * per:,.1f} {self.unit.split()[0]}/{time_unit}")
         if self.eta is not None:
             parts.append(f"{_duration(self.eta)} left")
         if self.cost:
             parts.append(f"spent {self.cost:.4f}")
         return ", ".join(filter(None, [*parts, self.after]))
-
-
-def _rate(rate: float, unit: str) -> str:
-    """Units per second, or per minute where that is less than one."""
-    unit = unit.split()[0]  # chunks, of "chunks embedded"
-    return f"{rate:,.1f} {unit}/s" if rate >= 1 else f"{rate * 60:,.1f} {unit}/min"
 
 
 def _duration(seconds: float) -> str:
@@ -113,6 +109,33 @@ def _duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02} s"
     return f"{whole // 3600} h {whole // 60 % 60:02} min"
+
+
+class _PacedLine:
+    """A line of progress with the rate of the last minute and the time left by it.
+
+    It has neither before a second count: the first may include opening a model, or what an earlier
+    run had done.
+    """
+
+    def __init__(self, line: Callable[[], str | Step]) -> None:
+        self._line = line
+        self._last = Step(0, None, "")
+        self._pace = Pace()
+
+    def __call__(self) -> str | Step:
+        step = self._line()
+        if isinstance(step, str) or step.rate is not None:
+            return step
+        if step.unit != self._last.unit or step.done < self._last.done:
+            self._pace = Pace()
+        elif step.done > self._last.done:
+            self._pace.note(int(step.done - self._last.done))
+        self._last, rate, since = step, self._pace.rate, self._pace.since
+        if since is None or not rate or step.total is None:
+            return replace(step, rate=rate)
+        left = (step.total - step.done) / rate - (time.monotonic() - since)
+        return replace(step, rate=rate, eta=max(0.0, left))
 
 
 _NOTE = re.compile(r"(?m)^note: .*(?:\n  .*)*\n*")
@@ -227,6 +250,7 @@ class Console:
         self, line: Callable[[], str | Step], warnings: Callable[[], Sequence[str]]
     ) -> Iterator[None]:
         """Draw the line of progress while the block runs."""
+        paced = _PacedLine(line)
         done = threading.Event()
         warned = 0
 
@@ -243,7 +267,7 @@ class Console:
                 with self._lock:  # pieces of an answer are printed before or after, not in between
                     try:
                         warn()
-                        step = line()
+                        step = paced()
                     except RagwrightError:  # the command itself fails with it, and prints it
                         return
                     text = visible(str(step))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
 from .. import flow, models
@@ -331,7 +330,9 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
     if scans.pages:
         pace = f", {scans.seconds / scans.pages:.1f} s per page"
         counts += f"{counted(scans.pages, 'page')} by OCR{pace}, "
-    current = _tail(scans.current or progress.current)
+    name = scans.current or progress.current
+    # the end of a path identifies the file better than its beginning
+    current = f"{'…' if len(name) > 36 else ''}{name[-36:]}, " if name else ""
     return Step(
         done,
         total,
@@ -345,13 +346,6 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
     )
 
 
-def _tail(name: str, most: int = 36) -> str:
-    """The end of a path, which identifies the file better than the beginning."""
-    if not name:
-        return ""
-    return f"{name if len(name) <= most else '…' + name[-most:]}, "
-
-
 def show_progress(
     console: Console,
     bench: Workbench,
@@ -363,27 +357,16 @@ def show_progress(
     ``counted`` returns the finished amount, the total and the unit, if not the run's rows;
     ``line`` the whole line, if it is another one.
     """
-    started = time.monotonic()
 
     def step() -> Step:
+        rows = runner_step(bench.progress)
         if counted is None:
-            return runner_step(bench.progress)
-        return _counted_step(bench.progress, *counted(), time.monotonic() - started)
+            return rows
+        done, total, unit = counted()
+        inner = f"{rows.done:,}/{rows.total:,} {rows.unit} of these, " if rows.total else ""
+        return replace(rows, done=done, total=total, unit=unit, after=f"{inner}{rows.after}")
 
     return console.progress(line or step, lambda: bench.progress.warnings, lambda: bench.progress)
-
-
-def _counted_step(progress: Progress, done: int, total: int, unit: str, seconds: float) -> Step:
-    rate = done / seconds if seconds > 0 else 0.0
-    rows = runner_step(progress)
-    inner = (
-        f"{progress.finished:,}/{counted(progress.total, 'row')} of these, "
-        if progress.total
-        else ""
-    )
-    eta = (total - done) / rate if rate else None
-    after = f"{inner}{rows.after}"
-    return Step(done, total, unit, rate, eta, progress.cost, rows.before, after)
 
 
 def runner_step(progress: Progress) -> Step:
@@ -395,12 +378,10 @@ def runner_step(progress: Progress) -> Step:
     return Step(
         progress.finished,
         progress.total,
-        "rows",
-        progress.rate,
-        progress.eta,
-        progress.cost,
-        before,
-        f"{counted(progress.calls, 'call')}, {counts}",
+        progress.unit,
+        cost=progress.cost,
+        before=before,
+        after=f"{counted(progress.calls, 'call')}, {counts}",
     )
 
 

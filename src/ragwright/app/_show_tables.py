@@ -22,8 +22,6 @@ def refresh_step(progress: RefreshProgress) -> Step | str:
         progress.done,
         progress.total or None,
         "rows",
-        progress.rate,
-        progress.eta,
         before=f"{progress.stage}: ",
     )
 

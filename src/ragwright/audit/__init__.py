@@ -14,12 +14,13 @@ from ._auditing import (
     run_audit,
     scan_documents,
 )
-from ._options import AuditOptions, check_kinds
 from ._records import (
     KINDS,
     Audit,
+    AuditOptions,
     Finding,
     Place,
+    check_kinds,
     cut_place,
     finding_body,
     finding_of,

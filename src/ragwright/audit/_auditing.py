@@ -28,9 +28,17 @@ from ..testsets import project_testset
 from ._codes import Codes
 from ._copies import Copies
 from ._damage import Damage
-from ._options import AuditOptions, check_kinds
 from ._pairs import Pairs
-from ._records import KINDS, Audit, Finding, finding_body, finding_of, rank_findings
+from ._records import (
+    KINDS,
+    Audit,
+    AuditOptions,
+    Finding,
+    check_kinds,
+    finding_body,
+    finding_of,
+    rank_findings,
+)
 from ._references import References
 from ._text import AuditCorpus, lines_of
 
@@ -120,8 +128,8 @@ def find_reached_chunks(
 
     No model rewrites a question or answers it.
     """
-    rows = project_testset(project.folder, testset, purpose="audit").rows
-    questions = list(dict.fromkeys(row.user_input for row in rows))
+    testset_rows = project_testset(project.folder, testset, purpose="audit").rows
+    questions = list(dict.fromkeys(row.user_input for row in testset_rows))
     settings, target = project.settings.retrieve, project.target()
     options = replace(
         settings,
@@ -132,8 +140,10 @@ def find_reached_chunks(
     )
     flows = [_found(question, target, options) for question in questions]
     found: set[tuple[str, int, int]] = set()
+    project.runner.progress.begin(len(flows), "questions")
     for chunks in project.runner.map(flows):
         found |= chunks
+        project.runner.progress.finished += 1
     return found, len(questions)
 
 
@@ -374,9 +384,7 @@ def dismiss(project: Project, finding: str, reason: str) -> Path:
     """
     if not reason.strip():
         raise ConfigError("a dismissal needs a reason", where="--dismiss", hint="add --why TEXT")
-    known: set[str] = set()
-    for run in list_audits(project):
-        known.update(row.id for row in project.runs.rows(run.id))
+    known = {row.id for run in list_audits(project) for row in project.runs.rows(run.id)}
     if finding not in known:
         raise ConfigError(
             f"no stored audit has the finding {finding!r}",
@@ -401,7 +409,7 @@ def _audit_work(project: Project, options: AuditPlan, *, search: bool = True) ->
     snapshot = project.target().snapshot  # raises with a hint if nothing is indexed
     root = project.folder.root
     scan = scan_documents(
-        project.documents,
+        partial(_each_document, project),
         project.store.document,
         kinds,
         lambda path: (root / path).exists(),
@@ -431,6 +439,15 @@ def _audit_work(project: Project, options: AuditPlan, *, search: bool = True) ->
         "seed": options.seed,
     }
     return _AuditWork(audit, manifest, items)
+
+
+def _each_document(project: Project) -> Iterator[Document]:
+    """Read the documents one by one, counted for the line of progress."""
+    progress = project.runner.progress
+    progress.begin(len(project.store.content_hashes(project.pair)), "documents")
+    for document in project.documents():
+        yield document
+        progress.finished += 1
 
 
 def _kinds_for(

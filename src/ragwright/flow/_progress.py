@@ -36,6 +36,7 @@ class Progress:
 
     Attributes:
         total: Rows of the job under way, None if their number is unknown.
+        unit: What is counted: ``rows``, or the name of another phase's units.
         finished: Rows of it that are done or failed, those of an earlier run included.
         kept: Rows among them that an earlier run had finished.
         warnings: Warnings to show during the work; the list only grows.
@@ -44,6 +45,7 @@ class Progress:
     """
 
     total: int | None = None
+    unit: str = "rows"
     finished: int = 0
     kept: int = 0
     failed: int = 0
@@ -65,9 +67,9 @@ class Progress:
     _used: set[str] = field(default_factory=set)
     _unused: Counter[str] = field(default_factory=Counter)
 
-    def begin(self, total: int | None) -> None:
-        """Begin a job: count its rows from zero."""
-        self.total, self.finished, self.kept = total, 0, 0
+    def begin(self, total: int | None, unit: str = "rows") -> None:
+        """Begin a job, or another phase: count its rows, or what ``unit`` says, from zero."""
+        self.total, self.unit, self.finished, self.kept = total, unit, 0, 0
         self.began = time.monotonic()
 
     @property
@@ -75,13 +77,6 @@ class Progress:
         """Rows finished per second since :meth:`begin`, without those of an earlier run."""
         elapsed = time.monotonic() - self.began
         return (self.finished - self.kept) / elapsed if elapsed > 0 else 0.0
-
-    @property
-    def eta(self) -> float | None:
-        """Seconds to the end at the present rate, None where the total or rate is unknown."""
-        if self.total is None or self.rate == 0:
-            return None
-        return max(0.0, (self.total - self.finished) / self.rate)
 
     @property
     def waiting(self) -> Waiting | None:

@@ -52,24 +52,10 @@ class RefreshProgress:
     done: int = 0
     total: int = 0
     started: float = field(default_factory=time.monotonic)
-    stage_started: float = field(default_factory=time.monotonic)
 
     def begin(self, stage: str, total: int = 0) -> None:
         """Start a stage; ``total`` rows are expected, if known."""
         self.stage, self.done, self.total = stage, 0, total
-        self.stage_started = time.monotonic()
-
-    @property
-    def rate(self) -> float:
-        """Rows per second in this stage."""
-        return self.done / max(1e-9, time.monotonic() - self.stage_started)
-
-    @property
-    def eta(self) -> float | None:
-        """Seconds to the end of the stage, None if unknown."""
-        if not self.total or not self.done:
-            return None
-        return max(0, self.total - self.done) / self.rate
 
 
 @dataclass(frozen=True, slots=True)

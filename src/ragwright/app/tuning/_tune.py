@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -178,14 +177,9 @@ class _Steps:
 
     done: int = 0
     total: int = 0
-    first: float = 0.0
-    before: int = 0
 
     def count(self, done: int, total: int) -> None:
         """Record that a step has ended."""
-        if not self.total:
-            self.first = time.monotonic()
-            self.before = done
         self.done, self.total = done, total
 
     def step(self, bench: Workbench) -> str | Step:
@@ -194,10 +188,7 @@ class _Steps:
             if bench.progress.total:
                 return runner_step(bench.progress)
             return "embedding the documents" if self.done else "choosing training passages"
-        seconds = time.monotonic() - self.first
-        rate = (self.done - self.before) / seconds if seconds else 0.0
-        eta = (self.total - self.done) / rate if rate else None
-        return Step(self.done, self.total, "steps", rate, eta)
+        return Step(self.done, self.total, "steps")
 
 
 def _tuned(
