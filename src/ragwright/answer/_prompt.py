@@ -191,13 +191,12 @@ def compose(
     if opened:
         first.insert(0, opened)
     user += [mark for mark in (closed, cue) if mark]
-    messages = [Message("system", _joined_parts(system))] if system else []
+    messages = [Message("system", "\n\n".join(system))] if system else []
     if user:
-        messages.append(Message("user", _joined_parts(user)))
+        messages.append(Message("user", "\n\n".join(user)))
     body = [text for _, text in parts]
     pieces = [t for t in (opened, *body, closed, cue) if t]
-    marks = _joined_parts([t for t in (opened, closed, cue) if t])
-    if marks:
+    if marks := "\n\n".join(t for t in (opened, closed, cue) if t):
         parts.append(("turn_markers", marks))
     return Prompt(tuple(messages), tuple(parts), "\n\n".join(pieces))
 
@@ -238,10 +237,6 @@ def presets() -> Mapping[str, Mapping[str, Any]]:
     ``source`` is the preset's number in the published comparison that the presets come from.
     """
     return dict(_shipped_prompt("presets").values)
-
-
-def _joined_parts(texts: Sequence[str]) -> str:
-    return "\n\n".join(texts)
 
 
 def _parts_plan(options: PromptOptions) -> _Plan:

@@ -98,16 +98,13 @@ class _Window:
     order: float
     share: float = 1.0
 
-    @property
-    def span(self) -> Span:
-        """Its place in the document."""
-        first, last = self.units[0].span.start, self.units[-1].span.end
-        return Span(self.hit.start + first, self.hit.start + last)
-
     def overlaps(self, other: _Window) -> bool:
         """True where both show a part of the same document."""
-        same = self.hit.document_id == other.hit.document_id
-        return same and self.span.overlap(other.span) > 0
+        (start, end), (first, last) = (
+            (w.hit.start + w.units[0].span.start, w.hit.start + w.units[-1].span.end)
+            for w in (self, other)
+        )
+        return self.hit.document_id == other.hit.document_id and start < last and first < end
 
 
 class Question:
@@ -214,7 +211,8 @@ def _windows(question: Question, hit: Hit, at: int) -> Iterator[_Window]:
         if entry.code.casefold() in question.codes:
             unit = _Unit(Span(entry.start, min(entry.end, entry.start + _LONGEST)))
             order = _CODE + 1 + _RANK / (1 + at)
-            yield _Window(hit, _titles(hit.title, *hit.headings), (unit,), order)
+            headings = tuple(dict.fromkeys(filter(None, (hit.title, *hit.headings))))
+            yield _Window(hit, headings, (unit,), order)
     for number, (headings, whole) in enumerate(_sections(hit)):
         gain = _RANK / (1 + at) + (0 if number else _FIRST + (0 if hit.start else _BEGINS))
         parts = [whole]
@@ -257,14 +255,9 @@ def _length(units: Sequence[_Unit]) -> int:
 
 def _snippet(question: Question, window: _Window) -> Snippet:
     """A window as it is shown: with the header of its table, and its best sentence marked."""
-    hit, span = window.hit, window.span
-    text = hit.text[span.start - hit.start : span.end - hit.start]
+    hit, start, end = window.hit, window.units[0].span.start, window.units[-1].span.end
     lead = f"{window.units[0].header}\n".lstrip("\n")
-    offset = len(lead) - (span.start - hit.start)
-
-    def place(unit: Span) -> tuple[int, int]:
-        return unit.start + offset, unit.end + offset
-
+    offset = len(lead) - start
     best = max(window.units, key=lambda unit: _covered(question, hit.text, unit.span))
     inside = hit.text[best.span.start : best.span.end]
     sentences = [
@@ -272,26 +265,22 @@ def _snippet(question: Question, window: _Window) -> Snippet:
     ]
     marked = max(sentences or [best.span], key=lambda s: _covered(question, hit.text, s))
     return Snippet(
-        lead + text,
-        place(marked),
+        lead + hit.text[start:end],
+        (marked.start + offset, marked.end + offset),
         hit.document_id,
         hit.source,
         hit.page_at(hit.start + marked.start),
-        span.start,
-        span.end,
+        hit.start + start,
+        hit.start + end,
         " > ".join(window.headings),
         round(window.share, 6),
         hit.chunk_id,
-        place(best.span),
+        (best.span.start + offset, best.span.end + offset),
     )
 
 
 def _covered(question: Question, text: str, span: Span) -> float:
     return round(question.share(question.held(text[span.start : span.end])), 6)
-
-
-def _titles(*names: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def _sections(hit: Hit) -> Iterator[tuple[tuple[str, ...], tuple[_Unit, ...]]]:
@@ -301,8 +290,8 @@ def _sections(hit: Hit) -> Iterator[tuple[tuple[str, ...], tuple[_Unit, ...]]]:
     path = list(enumerate(hit.headings, 1 if hit.headings[:1] == (hit.title,) else 2))
     for title, level, start in (*markdown_headings(text), ("", 0, len(text))):
         if blocks := list(_blocks(text, Span(at, max(at, start)))):
-            names = _titles(hit.title, *(name for _, name in path))
-            yield names, tuple(_units(text, blocks, hit))
+            names = filter(None, (hit.title, *(name for _, name in path)))
+            yield tuple(dict.fromkeys(names)), tuple(_units(text, blocks, hit))
         path = [*((above, name) for above, name in path if above < level), (level, title)]
         at = _line_end(text, start)
         rule = text[at : _line_end(text, at)].strip()

@@ -477,7 +477,7 @@ class Project:
         """
         wanted = name or self.settings.answer.persona
         # an invalid file fails only commands that need it
-        return answer.pick_persona(wanted, self.personas if wanted else {})
+        return answer.pick_persona(wanted, self.personas) if wanted else Persona("")
 
     def plan(self, history: Sequence[Message] = (), *, stream: bool = True) -> AskPlan:
         """Settings of answering, without question, persona and index.
@@ -502,8 +502,12 @@ class Project:
         window_of = partial(answer.generator_window, models=self.models, replies=self.replies)
         settings = self.settings
         options = settings.answer if stream else replace(settings.answer, stream=False)
+        # a template is read once for all answers
         setup = answer.AnswerSetup(
-            options, answer.read_prompt(settings.prompt), self.tokenizer, window_of
+            options,
+            answer.read_prompt(settings.prompt) if settings.prompt.template else settings.prompt,
+            self.tokenizer,
+            window_of,
         )
         # Schemas are read only if a question may be routed to a database.
         routed = search.route.method != "index"

@@ -30,7 +30,7 @@ from ..flow import (
     send,
 )
 from ..models import is_code, words
-from ._fusion import Balance, balance, convex, held_share, rrf, unknown_share
+from ._fusion import balance, convex, held_share, rrf, unknown_share
 from ._options import RetrieveOptions
 from ._target import Candidates, Explanation, Ranking, Target, Variant
 
@@ -53,7 +53,7 @@ _NOTHING = SearchReply(())
 class _WordingResult:
     """The results of one wording: replies by channel, its vector, the fusion and its weights."""
 
-    replies: Mapping[str, SearchReply]
+    replies: dict[str, SearchReply]
     vector: Vector | None = None
     ranking: Ranking = ()
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -211,7 +211,13 @@ def _drop_below_threshold(
             reached = np.round(alike, 6) >= least
             near.update(key for key, over in zip(unknown, reached, strict=True) if over)
     for result in results:
-        result.replies = {name: _kept(reply, near) for name, reply in result.replies.items()}
+        for name, channel in result.replies.items():
+            at = [n for n, (key, _) in enumerate(channel.candidates) if key in near]
+            result.replies[name] = replace(
+                channel,
+                candidates=tuple(channel.candidates[n] for n in at),
+                rungs=tuple(channel.rungs[n] for n in at) if channel.rungs else (),
+            )
     return notes
 
 
@@ -235,7 +241,12 @@ def _fuse_channels(
         return
     share, result.reason = options.keyword_share, "fixed weights"
     if options.fusion == "adaptive":
-        chosen = _balance(wording, replies["keyword"], target, share)
+        reply = replies["keyword"]
+        held = held_share(max((s for _, s in reply.candidates), default=0.0), reply.terms)
+        unknown = 0.0
+        if held:
+            unknown = unknown_share(wording.keyword, reply.terms, target.analyzer, target.tokenizer)
+        chosen = balance(share, unknown, held)
         share, result.reason = chosen.keyword, chosen.reason
     shares = (channel_weights.keyword * share, channel_weights.dense * (1.0 - share))
     # the least similarity that there could be
@@ -245,16 +256,6 @@ def _fuse_channels(
     result.ranking = tuple(convex(lists, shares, (0.0, floor), options.candidates, limit=limit))
     total = sum(shares)
     result.weights = {name: each / total for name, each in zip(replies, shares, strict=True)}
-
-
-def _balance(wording: Variant, keyword: SearchReply, target: Target, base: float) -> Balance:
-    """The weights for this wording, from its words and the keyword results."""
-    best = max((score for _, score in keyword.candidates), default=0.0)
-    held = held_share(best, keyword.terms)
-    if not held:
-        return balance(base, 0.0, 0.0)
-    unknown = unknown_share(wording.keyword, keyword.terms, target.analyzer, target.tokenizer)
-    return balance(base, unknown, held)
 
 
 def _mean_weights(
@@ -272,13 +273,6 @@ def _mean_weights(
         wording_reason = result.reason or f"{' '.join(result.replies) or 'nothing'} only"
         reasons.append(f"{number} (weight {wording.weight:g}): {wording_reason}")
     return weights, "; ".join(reasons)
-
-
-def _kept(reply: SearchReply, ids: set[str]) -> SearchReply:
-    """The reply with these candidates only."""
-    at = [n for n, (key, _) in enumerate(reply.candidates) if key in ids]
-    rungs = tuple(reply.rungs[n] for n in at) if reply.rungs else ()
-    return replace(reply, candidates=tuple(reply.candidates[n] for n in at), rungs=rungs)
 
 
 def _rungs(results: Sequence[_WordingResult], relax: Relaxation) -> dict[str, RelaxationLevel]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal, TypeAlias
 
 from ..core import late_pattern
@@ -80,6 +81,7 @@ class Entry:
         start: First character of its line; likewise ``end``, exclusive, of its text.
         body: First character after its code.
         lead: What stands before the code in its line.
+        weak: True for a number, or letters with one, which are mostly no codes.
     """
 
     code: str
@@ -90,6 +92,12 @@ class Entry:
     body: int
     end: int
     lead: str = ""
+    weak: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The list that it belongs to."""
+        return self.form, self.shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,35 +117,6 @@ class EntryPattern:
     example: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Coded:
-    """The document, the code and the size of an entry, in characters."""
-
-    document: int
-    code: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """A line that may begin an entry."""
-
-    code: str
-    form: EntryForm
-    shape: str
-    rest: str
-    lead: str
-    start: int
-    body: int
-    end: int
-    weak: bool
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """The list that it belongs to."""
-        return self.form, self.shape
-
-
 def read_entries(text: str, *, least: int = 1) -> list[Entry]:
     """Entries of a text, in its order.
 
@@ -145,9 +124,16 @@ def read_entries(text: str, *, least: int = 1) -> list[Entry]:
         text: A document, or a part of one.
         least: Distinct codes of one shape from which they are a list.
     """
-    starts = _in_lists(list(_entry_starts(text)), least)
+    starts = list(_entry_starts(text))
+    codes = _codes_by_list(starts)
+    starts = [
+        start
+        for start in starts
+        if len(codes[start.key])
+        >= max(least, _LEAST_ALIKE[start.form], _LEAST_WEAK if start.weak else 1)
+    ]
     entries: list[Entry] = []
-    empty: _Start | None = None
+    empty: Entry | None = None
     last = {start.key: at for at, start in enumerate(starts)}
     for at, start in enumerate(starts):
         end = starts[at + 1].start if at + 1 < len(starts) else len(text)
@@ -159,43 +145,38 @@ def read_entries(text: str, *, least: int = 1) -> list[Entry]:
         empty = start if entry is None or in_column else None
         if entry is not None and not in_column:
             entries.append(entry)
-    return _in_long_lists(entries, least)
+    codes = _codes_by_list(entries)
+    return [entry for entry in entries if len(codes[entry.key]) >= least]
 
 
-def _in_long_lists(entries: Sequence[Entry], least: int) -> list[Entry]:
-    """Entries with enough codes of one shape and form."""
+def _codes_by_list(entries: Iterable[Entry]) -> Mapping[tuple[str, str], set[str]]:
     codes: dict[tuple[str, str], set[str]] = defaultdict(set)
     for entry in entries:
-        codes[entry.form, entry.shape].add(entry.code)
-    return [entry for entry in entries if len(codes[entry.form, entry.shape]) >= least]
+        codes[entry.key].add(entry.code)
+    return codes
 
 
 def find_pattern(texts: Iterable[str]) -> EntryPattern | None:
     """The pattern with which the entries of documents begin; None where no list of entries is
     certain.
     """
-    lists: dict[tuple[str, str, str], list[_Coded]] = defaultdict(list)
+    lists: dict[tuple[str, str, str], list[tuple[int, Entry]]] = defaultdict(list)
     for number, text in enumerate(texts):
         for entry in read_entries(text, least=_LEAST_HERE):
-            coded = _Coded(number, entry.code, entry.end - entry.start)
-            lists[entry.form, _lead_pattern(entry), entry.shape].append(coded)
-    by_beginning: dict[tuple[str, str], list[list[_Coded]]] = defaultdict(list)
+            lists[entry.form, _lead_pattern(entry), entry.shape].append((number, entry))
+    by_beginning: dict[tuple[str, str], list[list[tuple[int, Entry]]]] = defaultdict(list)
     for (form, lead, _), entries in lists.items():
-        if _is_list(entries):
+        apart = {(number, entry.code) for number, entry in entries}
+        sizes = sorted(entry.end - entry.start for _, entry in entries)
+        # enough short entries with codes that hardly repeat within a document
+        if (
+            len({code for _, code in apart}) >= LEAST_ENTRIES
+            and len(entries) <= _REPEATED * len(apart)
+            and sizes[len(sizes) // 2] <= _LONGEST_ENTRY
+        ):
             by_beginning[form, lead].append(entries)
     patterns = [_entry_pattern(form, lead, shapes) for (form, lead), shapes in by_beginning.items()]
     return max(patterns, key=lambda pattern: pattern.entries, default=None)
-
-
-def _is_list(entries: Sequence[_Coded]) -> bool:
-    """True for enough short entries with codes that hardly repeat within a document."""
-    apart = {(entry.document, entry.code) for entry in entries}
-    sizes = sorted(entry.size for entry in entries)
-    return (
-        len({entry.code for entry in entries}) >= LEAST_ENTRIES
-        and len(entries) <= _REPEATED * len(apart)
-        and sizes[len(sizes) // 2] <= _LONGEST_ENTRY
-    )
 
 
 def _lead_pattern(entry: Entry) -> str:
@@ -208,12 +189,14 @@ def _lead_pattern(entry: Entry) -> str:
     return indent + re.sub(r"([\\.*+?()|\[\]{}^$])", r"\\\1", flat) + between
 
 
-def _entry_pattern(form: str, lead: str, shapes: Sequence[Sequence[_Coded]]) -> EntryPattern:
-    codes = [list(dict.fromkeys(entry.code for entry in entries)) for entries in shapes]
+def _entry_pattern(
+    form: str, lead: str, shapes: Sequence[Sequence[tuple[int, Entry]]]
+) -> EntryPattern:
+    codes = [list(dict.fromkeys(entry.code for _, entry in entries)) for entries in shapes]
     parts = [_code_pattern(shape_codes) for shape_codes in codes]
     alternatives = parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
     end = ("$" if not lead.strip(" *") else r"[^\w\n]*$") if form == "alone" else r"\b"
-    documents = {entry.document for entries in shapes for entry in entries}
+    documents = {number for entries in shapes for number, _ in entries}
     return EntryPattern(
         f"^{lead}{alternatives}{end}", sum(map(len, codes)), len(documents), codes[0][0]
     )
@@ -240,18 +223,10 @@ def _code_pattern(codes: Sequence[str]) -> str:
 
 
 def _character_runs(code: str) -> list[str]:
-    """Runs of characters of one kind."""
-    runs: list[str] = []
-    for char in code:
-        if (
-            runs
-            and _character_kind(runs[-1][0]) == _character_kind(char)
-            and _character_kind(char) in "Aa0"
-        ):
-            runs[-1] += char
-        else:
-            runs.append(char)
-    return runs
+    """Runs of letters and digits of one kind; other characters stand alone."""
+    kinds = groupby(code, _character_kind)
+    runs = [(kind, "".join(characters)) for kind, characters in kinds]
+    return [part for kind, run in runs for part in ((run,) if kind in "Aa0" else run)]
 
 
 def _character_kind(char: str) -> str:
@@ -262,11 +237,7 @@ def _character_kind(char: str) -> str:
     return char
 
 
-def _code_shape(code: str) -> str:
-    return "".join(_character_kind(run[0]) for run in _character_runs(code))
-
-
-def _entry_starts(text: str) -> Iterator[_Start]:
+def _entry_starts(text: str) -> Iterator[Entry]:
     """Lines that begin with a code and may begin an entry."""
     for match in _LINE.finditer(text):
         code, rest, lead = match["code"], match["rest"], match["lead"]
@@ -290,9 +261,8 @@ def _entry_starts(text: str) -> Iterator[_Start]:
             continue
         title = rest.strip(" \t*_`\"'")
         body = match.end("code") if title else match.end()
-        yield _Start(
-            code, form, _code_shape(code), title, lead, match.start(), body, match.end(), weak
-        )
+        shape = "".join(_character_kind(run[0]) for run in _character_runs(code))
+        yield Entry(code, form, shape, title, match.start(), body, match.end(), lead, weak)
 
 
 def _may_be_weak(code: str) -> bool:
@@ -324,36 +294,13 @@ def _ends_sentence_above(text: str, start: int) -> bool:
     return bool(re.search(r"\w", line)) and line.strip()[-1:].islower()
 
 
-def _in_lists(starts: Sequence[_Start], least: int) -> list[_Start]:
-    """The lines that begin entries: enough codes of one shape in one form."""
-    codes: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for start in starts:
-        codes[start.key].add(start.code)
-    listed_starts = []
-    for start in starts:
-        least_codes = max(least, _LEAST_ALIKE[start.form], _LEAST_WEAK if start.weak else 1)
-        if len(codes[start.key]) >= least_codes:
-            listed_starts.append(start)
-    return listed_starts
-
-
-def _entry_at(text: str, start: _Start, end: int) -> Entry | None:
+def _entry_at(text: str, start: Entry, end: int) -> Entry | None:
     """The entry of a line; None where nothing is said below it."""
     end = start.end + len(_without_title_below(text[start.end : end]).rstrip())
     below = text[start.end : end].strip()
-    if len(words(f"{start.rest} {below}")) < _LEAST_WORDS:
+    if len(words(f"{start.title} {below}")) < _LEAST_WORDS:
         return None
-    title = start.rest or _title_below(below)
-    return Entry(
-        start.code,
-        start.form,
-        start.shape,
-        title,
-        start.start,
-        start.body,
-        end,
-        start.lead,
-    )
+    return replace(start, title=start.title or _title_below(below), end=end)
 
 
 def _title_below(below: str) -> str:

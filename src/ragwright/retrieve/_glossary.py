@@ -171,10 +171,8 @@ def load_glossary(path: str | Path) -> Glossary:
         raise ConfigError("the glossary file does not exist", where=str(file)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the glossary file cannot be read: {error}", where=str(file)) from error
-    return _json_glossary(text, file) if kind == ".json" else _csv_glossary(text, file)
-
-
-def _json_glossary(text: str, file: Path) -> Glossary:
+    if kind != ".json":
+        return _csv_glossary(text, file)
     try:
         data = json.loads(text)
     except ValueError as error:
@@ -235,10 +233,9 @@ def _checked_text(term: str, text: str, where: Callable[[], str]) -> str:
 
 
 def _checked_term(term: str, where: Callable[[], str]) -> str:
-    flat = " ".join(term.split())
-    if not words(flat):
+    if not words(term):
         raise ConfigError(f"{term!r} contains no word to look for", where=where())
-    return flat
+    return " ".join(term.split())
 
 
 def _csv_glossary(text: str, file: Path) -> Glossary:

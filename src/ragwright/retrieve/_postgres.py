@@ -10,7 +10,7 @@ from typing import Any
 from ..core import DatabaseError, StatementError, require, without_secret
 from ..flow import SqlReply
 from ._options import DatabaseOptions
-from ._tables import CELL, Column, DatabaseReader, RowBuffer, Table
+from ._tables import CELL, Column, DatabaseReader, Table, read_rows
 
 _PLAIN = {16, 20, 21, 23, 700, 701}
 """Types whose values have a bounded size: bool, the integers, the floats. Others go as text."""
@@ -93,22 +93,18 @@ class PostgresReader(DatabaseReader):
         """Rows of one statement, within all limits."""
         psycopg = require("psycopg", "pg", "reading PostgreSQL")
         statement = statement.strip().rstrip(";")
-        buffer = RowBuffer(max_rows, self._options.max_characters)
         with self._read_cursor() as cursor:
             try:
                 # Parameters, even none, make psycopg use the extended protocol.
                 shape = f"SELECT * FROM (\n{statement}\n) AS ragwright_rows LIMIT 0"  # noqa: S608
                 cursor.execute(shape, ())
                 columns = [(column.name, column.type_code) for column in cursor.description or ()]
-                for row in cursor.stream(
-                    _bounded_statement(statement, [kind for _, kind in columns]),
-                    (CELL + 1, max_rows + 1),
-                ):
-                    if not buffer.take(row):
-                        break
+                bounded = _bounded_statement(statement, [kind for _, kind in columns])
+                rows = cursor.stream(bounded, (CELL + 1, max_rows + 1))
+                names = [name for name, _ in columns]
+                return read_rows(rows, names, max_rows, self._options.max_characters)
             except psycopg.Error as error:
                 raise self._rejected_error(error) from error
-        return buffer.reply([name for name, _ in columns])
 
     @contextmanager
     def _read_cursor(self) -> Iterator[Any]:

@@ -126,9 +126,19 @@ def select_hits(
     caps = _Caps(hits, options.max_per)
     most = len(hits) if options.balance else k
     if options.method and hits:
-        similarity, comparison = _compare_hits(hits, vectors, analyzer)
-        notes += [f"{options.method} compared the hits by {comparison}"] if comparison else []
-        chosen = _by_method(hits, similarity, most, options, caps)
+        if vectors is not None and len(vectors) == len(hits):
+            similarity = similarities(vectors)
+        else:
+            texts = [hit.text for hit in hits]
+            similarity = word_similarities(texts, analyzer or make_analyzer(AnalyzerOptions()))
+            notes.append(
+                f"{options.method} compared the hits by their words: the index has no vectors"
+            )
+        if options.method == "dissimilar":
+            chosen = _most_dissimilar(similarity, most, 0, caps)
+        else:
+            base = options.relevance * _scaled_relevance(hits)
+            chosen = _greedy_choice(base, similarity, most, 1 - options.relevance, caps)
     else:
         chosen = [(at, hits[at].score) for at in range(len(hits)) if caps.take(at)][:most]
     if len(chosen) < min(k, len(hits)):
@@ -219,15 +229,6 @@ class _Caps:
         return free
 
 
-def _by_method(
-    hits: Sequence[Hit], similarity: Matrix, k: int, options: SelectOptions, caps: _Caps
-) -> list[tuple[int, float]]:
-    if options.method == "dissimilar":
-        return _most_dissimilar(similarity, k, 0, caps)
-    base = options.relevance * _scaled_relevance(hits)
-    return _greedy_choice(base, similarity, k, 1 - options.relevance, caps)
-
-
 def _most_dissimilar(similarity: Matrix, k: int, seed: int, caps: _Caps) -> list[tuple[int, float]]:
     order = list(range(len(similarity)))
     random.Random(seed).shuffle(order)  # noqa: S311 - a sample, not a secret
@@ -267,18 +268,6 @@ def _scaled_relevance(hits: Sequence[Hit]) -> Matrix:
     low, high = scores.min(), scores.max()
     scaled: Matrix = (scores - low) / (high - low) if high > low else np.ones(len(hits))
     return scaled
-
-
-def _compare_hits(
-    hits: Sequence[Hit], vectors: Vector | None, analyzer: TokenSource | None
-) -> tuple[Matrix, str]:
-    """Similarities of the hits, and how they were compared if not by vectors."""
-    if vectors is not None and len(vectors) == len(hits):
-        return similarities(vectors), ""
-    texts = [hit.text for hit in hits]
-    return word_similarities(texts, analyzer or make_analyzer(AnalyzerOptions())), (
-        "their words: the index has no vectors"
-    )
 
 
 def _take_turns(

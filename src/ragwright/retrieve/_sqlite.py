@@ -18,12 +18,14 @@ from ..core import DatabaseError, StatementError
 from ..flow import SqlReply
 from . import _sqlite_child
 from ._options import DatabaseOptions
-from ._tables import CELL, Column, DatabaseReader, RowBuffer, Table
+from ._tables import CELL, Column, DatabaseReader, Table, read_rows
 
 _NAMES = (
     "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
     "AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name"
 )
+
+_COLUMNS = "SELECT name, type FROM pragma_table_info(?)"
 
 _START_SECONDS = 5.0
 """Seconds that a process may take to start, beside the time of the statement."""
@@ -72,12 +74,12 @@ class SqliteReader(DatabaseReader):
         with self._opened() as connection:
             names = [str(name) for (name,) in connection.execute(_NAMES)]
             shown = [n for n in names if not self._options.tables or n in self._options.tables]
-            plain = {table: _columns_of(connection, table) for table in shown}
+            plain = {table: list(connection.execute(_COLUMNS, (table,))) for table in shown}
             return tuple(
                 Table(
                     table,
                     tuple(
-                        Column(name, kind, self._examples(connection, table, name))
+                        Column(name, kind.lower(), self._examples(connection, table, name))
                         for name, kind in columns
                         if name not in self.hidden
                     ),
@@ -124,13 +126,14 @@ class SqliteReader(DatabaseReader):
             **readable,
         }
         head, *rows, foot = self._lines(job)
-        buffer = RowBuffer(max_rows, options.max_characters)
-        for row in rows:
-            if not buffer.take([_value(cell) for cell in row]):
-                break
+        # bytes are replaced by their number
+        cells = (
+            [f"<{cell['bytes']} bytes>" if isinstance(cell, dict) else cell for cell in row]
+            for row in rows
+        )
+        reply = read_rows(cells, head["columns"], max_rows, options.max_characters)
         start, end = foot["place"]
-        read = tuple((name, start, end) for name in head["read"])
-        return replace(buffer.reply(head["columns"]), read=read)
+        return replace(reply, read=tuple((name, start, end) for name in head["read"]))
 
     def _lines(self, job: Mapping[str, Any]) -> list[Any]:
         """Columns, rows and end from the child process.
@@ -187,17 +190,6 @@ class SqliteReader(DatabaseReader):
             f"{self._options.name!r} did not answer the statement: {reason}",
             hint="only reading is allowed, within the limits under retrieve.databases",
         )
-
-
-def _columns_of(connection: sqlite3.Connection, table: str) -> list[tuple[str, str]]:
-    """Names and types of the columns of a table or view."""
-    query = "SELECT name, type FROM pragma_table_info(?)"
-    return [(str(name), str(kind).lower()) for name, kind in connection.execute(query, (table,))]
-
-
-def _value(cell: Any) -> Any:
-    """A value from the child process; bytes are replaced by their number."""
-    return f"<{cell['bytes']} bytes>" if isinstance(cell, dict) else cell
 
 
 def _age(path: Path) -> tuple[int, int]:

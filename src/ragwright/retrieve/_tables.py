@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..core import counted, text_hash
@@ -116,49 +116,34 @@ class DatabaseReader(ABC):
         """
 
 
-@dataclass(slots=True)
-class RowBuffer:
-    """Collects rows until a limit is reached; values are converted to plain, short ones."""
-
-    max_rows: int
-    max_characters: int
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-    truncated: bool = False
-    cut: bool = False
-    _used: int = 0
-
-    def take(self, row: Sequence[Any]) -> bool:
-        """Add a row; False if there is no room for it."""
-        converted = tuple(map(self._plain_value, row))
-        self._used += sum(len(str(value)) for value in converted)
-        if len(self.rows) >= self.max_rows or self._used > self.max_characters:
-            self.truncated = True
-            return False
-        self.rows.append(converted)
-        return True
-
-    def reply(self, columns: Sequence[str]) -> SqlReply:
-        """The collected rows as a reply."""
-        notes = []
-        if self.truncated and len(self.rows) >= self.max_rows:
-            notes.append(f"only the first {self.max_rows} rows were read")
-        elif self.truncated:
-            notes.append(
-                f"only {counted(len(self.rows), 'row')} fit in {self.max_characters} "
-                "characters; there are "
-                "more"
-            )
-        if self.cut:
-            notes.append(f"values longer than {CELL} characters were cut")
-        return SqlReply(tuple(columns), tuple(self.rows), self.truncated, tuple(notes))
-
-    def _plain_value(self, value: Any) -> Any:
-        if value is None or isinstance(value, bool | int | float):
-            return value
-        if isinstance(value, bytes | memoryview):
-            return f"<{len(value)} bytes>"
-        text = str(value)
-        if len(text) > CELL:
-            self.cut = True
-            return text[:CELL] + "…"
-        return text
+def read_rows(
+    rows: Iterable[Sequence[Any]], columns: Sequence[str], max_rows: int, max_characters: int
+) -> SqlReply:
+    """Rows until a limit is reached, as a reply; values are converted to plain, short ones."""
+    plain: list[tuple[Any, ...]] = []
+    used, cut, truncated = 0, False, False
+    for row in rows:
+        values = []
+        for value in row:
+            if isinstance(value, bytes | memoryview):
+                value = f"<{len(value)} bytes>"
+            elif not (value is None or isinstance(value, bool | int | float)):
+                value = str(value)
+                if len(value) > CELL:
+                    value, cut = value[:CELL] + "…", True
+            values.append(value)
+        used += sum(len(str(value)) for value in values)
+        if len(plain) >= max_rows or used > max_characters:
+            truncated = True
+            break
+        plain.append(tuple(values))
+    notes = []
+    if truncated and len(plain) >= max_rows:
+        notes.append(f"only the first {max_rows} rows were read")
+    elif truncated:
+        notes.append(
+            f"only {counted(len(plain), 'row')} fit in {max_characters} characters; there are more"
+        )
+    if cut:
+        notes.append(f"values longer than {CELL} characters were cut")
+    return SqlReply(tuple(columns), tuple(plain), truncated, tuple(notes))
