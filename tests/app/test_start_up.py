@@ -97,3 +97,37 @@ def test_a_question_to_the_demo_project_runs_few_of_our_functions(tmp_path: Path
     # The demo's project file has the section `serve`, which a question does not use.
     parts = {"RecordsOptions", "JobOptions", "ServeOptions", "ServedMeasureOptions", "AlertOptions"}
     assert not parts & set(counted["built"])
+
+
+PARSED = """
+import json, sys
+from ragwright.app import main
+parsed = []
+
+def watch(frame, event, arg):
+    if event == "call" and frame.f_code.co_name == "parse_measure":
+        parsed.append(frame.f_locals["text"])
+
+sys.argv = ["ragwright", "eval", "--testset", "rows.jsonl", "--measures", "Hit@1,nDCG@5", "-q"]
+sys.setprofile(watch)
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+sys.setprofile(None)
+print(json.dumps(parsed))
+"""
+
+
+@pytest.mark.slow
+def test_an_evaluation_parses_the_text_of_its_measures_once(tmp_path: Path) -> None:
+    (tmp_path / "service.md").write_text("The brake fluid must be changed every two years.")
+    row = {"user_input": "brake fluid", "reference_ids": {"service.md": 1}}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    ragwright(tmp_path, "init", "--source", "service.md", "-q")
+    ragwright(tmp_path, "ingest", "-q")
+    done = subprocess.run(
+        [sys.executable, "-c", PARSED], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == ["Hit@1", "nDCG@5"]

@@ -101,7 +101,7 @@ def condense_by_rule(question: str, history: Sequence[Message]) -> Condensed:
     if not questions:
         return Condensed(question, "as asked")
     keywords = weighted_words(question, history)
-    if not points_back(question):
+    if stands_alone(question, history):
         return Condensed(question, "as asked", keywords=keywords)
     analyzer = Analyzer()
     present = set(analyzer.tokens(question))
@@ -145,11 +145,8 @@ def weighted_words(question: str, history: Sequence[Message]) -> str:
 
 def stands_alone(question: str, history: Sequence[Message]) -> bool:
     """True if a question can be understood without its history, as far as its words show."""
-    return not history or not points_back(question)
-
-
-def points_back(question: str) -> bool:
-    """True if a question cannot be understood without the one before it."""
-    if _CONTINUING.search(question) or len(set(Analyzer().tokens(question))) < 2:
+    if not history:
         return True
-    return bool(_POINTING.search(_IMPERSONAL.sub(" ", question)))
+    if _CONTINUING.search(question) or len(set(Analyzer().tokens(question))) < 2:
+        return False
+    return not _POINTING.search(_IMPERSONAL.sub(" ", question))

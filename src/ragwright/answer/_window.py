@@ -72,7 +72,7 @@ def fit_hits(
         )
     if used > budget and hard:
         room = budget - (used - count(kept[0].text))
-        short = shortened(kept[0], room, count)
+        short = next(split_hit(kept[0], room, count), None)
         change = "shortened to" if short else "left out: no word of it fits"
         notes.append(f"passage {named_hits(kept, 1)} has about {used} tokens, {change} {budget}")
         kept = [short] if short else []
@@ -89,14 +89,6 @@ def named_hits(hits: Sequence[Hit], first: int) -> str:
         names.append(f"{number} ({hit.title or hit.source}{page})")
     more = len(hits) - _NAMED
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")
-
-
-def shortened(hit: Hit, room: int, count: Counter) -> Hit | None:
-    """The first piece of a hit that is cut to ``room`` tokens (see :func:`split_hit`).
-
-    None if nothing fits.
-    """
-    return next(split_hit(hit, room, count), None)
 
 
 def split_hit(hit: Hit, room: int, count: Counter) -> Iterator[Hit]:
@@ -249,7 +241,7 @@ class PromptFrame:
             else:
                 length = self.window.count(kept_hits[0].text)
                 room = max(length - over, length // 2)  # a template may contain a passage twice
-                short = shortened(kept_hits[0], room, self.window.count)
+                short = next(split_hit(kept_hits[0], room, self.window.count), None)
                 if short is None or not short.text.strip():
                     raise PromptError(
                         "no word of the best passage fits the model's window",

@@ -64,11 +64,11 @@ def command(
     )
     with flags.open() as bench:
         if flags.dry_run:
-            forecast = bench.forecast_evaluate(rows, flags.measures, options, system=under_test)
+            forecast = bench.forecast_evaluate(rows, measures, options, system=under_test)
             show_forecast(console, forecast)
             return 0
         with show_progress(console, bench):
-            evaluation, run = bench.evaluate(rows, flags.measures, options, system=under_test)
+            evaluation, run = bench.evaluate(rows, measures, options, system=under_test)
     show_evaluation(flags, evaluation, run.run, rows=rows.rows)
     return console.ended(run, trusted(evaluation))
 

@@ -72,9 +72,8 @@ def query_variants(
         MissingKeyError: The environment holds no key for the model.
         ModelRefusedError: The server refuses the request itself.
     """
-    dense = bool(target.model)
+    dense, chosen = bool(target.model), set(options.methods)
     notes: list[str] = []
-    chosen = set(options.methods)
     main = query
     if "rewrite" in chosen:
         main = yield from _rewritten_query(query, options, notes)

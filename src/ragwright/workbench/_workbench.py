@@ -404,7 +404,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
     def forecast_evaluate(
         self,
         testset: str | Testset,
-        measures: str,
+        measures: str | Sequence[Measure],
         options: Evaluating | None = None,
         *,
         system: object = None,

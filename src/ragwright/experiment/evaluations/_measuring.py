@@ -327,7 +327,7 @@ def judging(project: Project, measures: str | Iterable[Measure | str] = ()) -> M
 
 
 def measures_of_answers(
-    project: Project, rows: Iterable[Row], measures: str
+    project: Project, rows: Iterable[Row], measures: str | Sequence[Measure]
 ) -> tuple[tuple[Measure, ...], tuple[Measure, ...]]:
     """Split the measures of an evaluation into those that read the answer, and the others.
 

@@ -59,7 +59,7 @@ def one_question_each(
     ``questions`` to ask, its ``reference``; columns with gold belong to the last question.
 
     ``turn`` (from 1), ``standalone`` and ``answerability`` become metadata; ``standalone`` is
-    decided by the question's words where the record does not say it (:func:`answer.points_back`).
+    decided by the question's words where the record does not say it (:func:`answer.stands_alone`).
 
     Raises:
         TestsetError: A turn cannot be read, or the last one is no question.
