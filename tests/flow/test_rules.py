@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import os
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -400,26 +399,6 @@ def test_flows_under_way_are_closed_when_the_list_of_flows_breaks() -> None:
             list(runner.map(flows()))
         assert closed.wait(30)
         gate.set()
-
-
-def test_the_first_requests_go_out_before_all_flows_are_open() -> None:
-    opened: list[int] = []
-    at_send: list[int] = []
-
-    def one(number: int) -> Flow[str]:
-        if not opened:
-            time.sleep(0.1)  # meanwhile all the others are handed over
-        opened.append(number)
-        return (yield from ask(str(number)))
-
-    def answer(request: Chat, _n: int) -> str:
-        at_send.append(len(opened))
-        return "ok"
-
-    with Runner({Chat: FakeChat(answer)}, RunnerOptions(concurrency=2)) as runner:
-        assert list(runner.map(one(n) for n in range(100))) == ["ok"] * 100
-    assert at_send[0] < 50
-    assert opened == list(range(100))
 
 
 def test_flows_not_yet_open_are_closed_when_nobody_reads_on() -> None:

@@ -47,11 +47,7 @@ def entry(key: str, size: int = 10) -> Entry:
 
 def written(store: Replies, *entries: Entry) -> list[BaseException | None]:
     """Error of each, in order, put into the queue at one moment."""
-    errors: list[BaseException | None] = []
-    for each in entries:
-        store.put(each, lambda _result, error: errors.append(error))
-    store._writer.call(lambda _: None)
-    return errors
+    return [stored.exception() for stored in [store.put(each) for each in entries]]
 
 
 def almost_full(store: Replies, pages: int) -> None:
@@ -65,16 +61,8 @@ def almost_full(store: Replies, pages: int) -> None:
 
 
 def claim(store: Replies, lease: float) -> tuple[Claim, str]:
-    box: list[Claim] = []
-    done = threading.Event()
-
-    def took(result: Claim, _error: BaseException | None) -> None:
-        box.append(result)
-        done.set()
-
-    token = store.claim("k", "Chat", "m", lease, took)
-    assert done.wait(10)
-    return box[0], token
+    token, claimed = store.claim("k", "Chat", "m", lease)
+    return claimed.result(10), token
 
 
 # -- a full disk ---------------------------------------------------------------------------
@@ -83,7 +71,7 @@ def claim(store: Replies, lease: float) -> tuple[Claim, str]:
 def test_a_full_disk_is_called_so_and_what_still_fits_is_kept(replies: Replies) -> None:
     almost_full(replies, 4)
     held = threading.Event()
-    replies._writer.submit(lambda _: held.wait(10), lambda *_: None)  # what follows: one batch
+    replies._writer.submit(lambda _: held.wait(10))  # what follows: one batch
     threading.Timer(0.05, held.set).start()
     first, second, third = written(replies, entry("a"), entry("b", 200_000), entry("c"))
     assert first is None

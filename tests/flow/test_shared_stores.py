@@ -7,7 +7,6 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from flow_fakes import FakeChat, ask, user
@@ -61,30 +60,13 @@ def entry(key: str, text: str = "x", *, sources: tuple[str, ...] = (), scope: st
     return Entry(key, "Chat", "m", scope, text.encode(), True, usage, 15, 0.1, sources)
 
 
-def asked(call: Callable[[Callable[[Any, BaseException | None], None]], object]) -> Any:
-    """What ``call(done)`` passes to ``done``."""
-    box: list[Any] = []
-    done = threading.Event()
-
-    def take(result: Any, error: BaseException | None) -> None:
-        box[:] = [result, error]
-        done.set()
-
-    call(take)
-    assert done.wait(40)
-    if box[1] is not None:
-        raise box[1]
-    return box[0]
-
-
 def put(store: Replies, *entries: Entry) -> None:
     for each in entries:
-        asked(lambda done, each=each: store.put(each, done))  # type: ignore[misc]
+        store.put(each).result(40)
 
 
 def claim(store: Replies, key: str, seconds: float = 60) -> Claim:
-    found: Claim = asked(lambda done: store.claim(key, "Chat", "m", seconds, done))
-    return found
+    return store.claim(key, "Chat", "m", seconds)[1].result(40)
 
 
 # -- replies -------------------------------------------------------------------------------

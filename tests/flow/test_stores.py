@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from flow_fakes import FakeChat, ask, user
@@ -48,9 +47,7 @@ def entry(key: str, text: str = "x", *, sources: tuple[str, ...] = (), scope: st
 
 def put(store: Replies, *entries: Entry) -> None:
     for each in entries:
-        done = threading.Event()
-        store.put(each, lambda _result, _error, done=done: done.set())  # type: ignore[misc]
-        assert done.wait(10)
+        store.put(each).result(10)
 
 
 def all_bytes(path: Path) -> bytes:
@@ -58,16 +55,7 @@ def all_bytes(path: Path) -> bytes:
 
 
 def claim(store: Replies, key: str) -> Claim:
-    box: list[Claim] = []
-    done = threading.Event()
-
-    def took(result: Claim, _error: BaseException | None) -> None:
-        box.append(result)
-        done.set()
-
-    store.claim(key, "Chat", "m", 60, took)
-    assert done.wait(10)
-    return box[0]
+    return store.claim(key, "Chat", "m", 60)[1].result(10)
 
 
 # -- files ---------------------------------------------------------------------------------
@@ -112,10 +100,10 @@ def test_a_closed_store_says_so_instead_of_waiting(tmp_path: Path) -> None:
 
 
 def test_a_listener_that_fails_does_not_end_the_writer(replies: Replies) -> None:
-    def broken(_result: object, _error: object) -> None:
+    def broken(_: object) -> None:
         raise RuntimeError("my loop is gone")
 
-    replies.put(entry("a"), broken)
+    replies.put(entry("a")).add_done_callback(broken)
     put(replies, entry("b"))
     assert replies.get("a") == replies.get("b") == b"x"
 
@@ -396,21 +384,11 @@ def test_a_reply_survives_a_jump_of_the_clock(
     replies: Replies, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
     now = time.time()
-    claims: list[Any] = []
-    landed = threading.Event()
-
-    def done(result: Any, _error: BaseException | None) -> None:
-        claims.append(result)
-        landed.set()
-
-    replies.claim("a", "Chat", "lane", 60, done)
-    assert landed.wait(60)
+    claims = [claim(replies, "a")]
     monkeypatch.setattr(time, "time", lambda: now + jump)
     put(replies, entry("a", "paid"))
-    landed.clear()
-    replies.claim("a", "Chat", "lane", 60, done)
-    assert landed.wait(60)
-    assert [claim.state for claim in claims] == ["ours", "known"]
+    claims.append(claim(replies, "a"))
+    assert [each.state for each in claims] == ["ours", "known"]
     assert replies.get("a") == b"paid"
 
 

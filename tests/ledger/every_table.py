@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -101,9 +102,8 @@ def writing_for_ever(tell: Any, place: Place, name: str) -> None:
     tables = present(database, name)
     writer = Writer(database)
 
-    def done(number: int, error: BaseException | None) -> None:
-        assert error is None
-        tell.send(number)
+    def done(kept: Future[int]) -> None:
+        tell.send(kept.result())
 
     for number in itertools.count():
 
@@ -113,6 +113,6 @@ def writing_for_ever(tell: Any, place: Place, name: str) -> None:
             return number
 
         if number % 3:  # now several in a commit, now one
-            writer.submit(work, done)
+            writer.submit(work).add_done_callback(done)
         else:
-            done(writer.call(work), None)
+            tell.send(writer.call(work))

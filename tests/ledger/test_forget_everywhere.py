@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -111,10 +110,8 @@ def fill(folder: Path, text: str, kept: set[str]) -> set[str]:
 
 
 def store_reply(bench: Workbench, text: str, source: str = NAME) -> None:
-    stored = threading.Event()
     entry = Entry("k", "Chat", "m", SCOPE, text.encode(), True, Usage(1, 5, 5), 15, 0.1, (source,))
-    bench.project.replies.put(entry, lambda *_: stored.set())
-    assert stored.wait(10)
+    bench.project.replies.put(entry).result(10)
 
 
 @pytest.mark.parametrize("size", [1, 300, 8_000])

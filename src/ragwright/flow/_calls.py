@@ -22,7 +22,6 @@ from ..core import (
     StoreUnreachableError,
     Usage,
 )
-from ..ledger import committed
 from ._codec import (
     conditional,
     decode,
@@ -417,11 +416,12 @@ class Caller:
         """The right to call, or the reply of another process that made the call."""
         assert self.replies is not None
         while True:
-            claimed, done = committed()
             kind = type(request).__name__
-            name = self.replies.claim(key, kind, lane.name, _LEASE_SECONDS, done)
+            name, claimed = self.replies.claim(key, kind, lane.name, _LEASE_SECONDS)
             try:
-                claim: Claim = await _stored(claimed)
+                claim = await asyncio.wrap_future(claimed)
+            except (StoreFullError, StoreUnreachableError) as error:  # replies would be lost
+                raise Stopping(error) from error
             except asyncio.CancelledError:
                 self.replies.release(key, name)  # queued behind the claim it undoes
                 raise
@@ -438,7 +438,6 @@ class Caller:
         self, key: Key, request: Request, lane: str, reply: Reply, seconds: float
     ) -> None:
         assert self.replies is not None
-        done_future, done = committed()
         entry = Entry(
             key=key.text,
             kind=type(request).__name__,
@@ -451,24 +450,15 @@ class Caller:
             seconds=seconds,
             sources=sources_of(request),
         )
-        self.replies.put(entry, done)
-        await _stored(asyncio.shield(done_future))
+        try:
+            await asyncio.shield(asyncio.wrap_future(self.replies.put(entry)))
+        except (StoreFullError, StoreUnreachableError) as error:
+            away = isinstance(error, StoreUnreachableError)
+            if not (away and self.replies.put_aside(entry)):
+                raise Stopping(error) from error
 
     def note_sources(self, key: Key, request: Request, more: Sequence[str] = ()) -> None:
         """Record the sources of a request whose reply is known or shared, and those of its flow."""
         sources = (*sources_of(request), *more)
         if sources and self.replies is not None:
             self.replies.add_sources(key.text, sources)
-
-
-async def _stored(written: asyncio.Future[Any]) -> Any:
-    """The writer's result.
-
-    Raises:
-        Stopping: The disk is full, or the shared database is away: later paid replies would be
-            lost.
-    """
-    try:
-        return await written
-    except (StoreFullError, StoreUnreachableError) as error:
-        raise Stopping(error) from error

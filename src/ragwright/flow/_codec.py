@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,13 @@ from ._requests import (
     EmbedReply,
     Fetch,
     FetchReply,
+    Message,
     Reply,
     Request,
     Rerank,
     RerankReply,
     SystemReply,
 )
-
-"""Kinds whose replies are kept after the process; a handler may exclude some."""
 
 
 def reply_key(request: Request, identity: str, scope: str, attempt: int) -> str:
@@ -38,28 +38,20 @@ def reply_key(request: Request, identity: str, scope: str, attempt: int) -> str:
 
 
 def payload(request: Request) -> list[Any]:
-    """The parts of a request that determine its reply, as JSON-able values."""
-    if isinstance(request, Chat):
-        return [
-            request.model,
-            [[message.role, message.content] for message in request.messages],
-            request.params,
-            request.schema,
-            request.sample,
-        ]
-    if isinstance(request, Complete):
-        return [request.model, request.prompt, request.params, request.logprobs, request.sample]
+    """Return the parts of a request that determine its reply, as JSON-able values."""
+    parts = [_plain(getattr(request, each.name)) for each in fields(request) if each.compare]
     if isinstance(request, Embed):
-        # "checked" excludes replies of versions that stored vectors without checking them.
-        return [request.model, request.texts, request.role, "checked"]
-    if isinstance(request, Rerank):
-        return [request.model, request.query, request.passages]
-    if isinstance(request, Fetch):
-        return [request.url, request.max_bytes, request.headers, request.allow_private]
-    if isinstance(request, AskSystem):
-        turns = [[turn.role, turn.content] for turn in request.history]
-        return [request.system, request.question, *([turns] if turns else [])]
-    raise TypeError(f"{type(request).__name__} has no durable key")
+        return [*parts, "checked"]  # excludes vectors that were stored without a check
+    if isinstance(request, AskSystem) and not request.history:
+        return parts[:-1]
+    return parts
+
+
+def _plain(value: Any) -> Any:
+    """Return a turn of a chat as a pair, and turns as pairs."""
+    if isinstance(value, Message):
+        return [value.role, value.content]
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def reusable(reply: Reply) -> bool:
@@ -101,30 +93,29 @@ def decode(kind: type[Request], data: bytes) -> Reply:
 def _decoded(kind: type[Request], data: bytes) -> Reply:
     if kind is Embed:
         head, _, raw = data.partition(b"\n")
-        fields = json.loads(head)
-        vectors = np.frombuffer(raw, dtype=np.float32).reshape(fields["shape"])
-        return EmbedReply(vectors, Usage(**fields["usage"]), cached=True)
+        values = json.loads(head)
+        vectors = np.frombuffer(raw, dtype=np.float32).reshape(values["shape"])
+        return EmbedReply(vectors, Usage(**values["usage"]), cached=True)
     if kind is Fetch:
         head, _, raw = data.partition(b"\n")
         return FetchReply(**json.loads(head), body=raw, cached=True)
-    fields = json.loads(data.decode("utf-8", "surrogatepass"))
-    fields["cached"] = True
-    fields["usage"] = Usage(**fields["usage"])
-    if kind is Chat:
-        lists = {name: tuple(fields.get(name, ())) for name in ("dropped", "notes")}
-        return ChatReply(**(fields | lists))
-    if kind is AskSystem:
-        ids = fields["context_ids"]
-        taken = {"contexts": tuple(fields["contexts"])}
-        return SystemReply(
-            **(fields | taken | {"context_ids": None if ids is None else tuple(ids)})
-        )
+    values = json.loads(data.decode("utf-8", "surrogatepass"))
+    values["cached"] = True
+    values["usage"] = Usage(**values["usage"])
     if kind is Complete:
-        tokens = tuple((token, value) for token, value in fields["tokens"])
-        return CompleteReply(**(fields | {"dropped": tuple(fields["dropped"]), "tokens": tokens}))
-    return RerankReply(**(fields | {"scores": tuple(fields["scores"])}))
+        values["tokens"] = map(tuple, values["tokens"])
+    for name in _TUPLES & values.keys():
+        values[name] = None if values[name] is None else tuple(values[name])
+    replies: dict[type[Request], Callable[..., Reply]] = {
+        Chat: ChatReply,
+        Complete: CompleteReply,
+        Rerank: RerankReply,
+        AskSystem: SystemReply,
+    }
+    return replies[kind](**values)
 
 
+_TUPLES = {"dropped", "notes", "tokens", "scores", "contexts", "context_ids"}
 _VALIDATORS = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}
 
 
@@ -149,18 +140,13 @@ def unchanged(reply: Reply) -> bool:
 
 def usage_of(reply: Reply) -> Usage:
     """Tokens and money of a reply, nothing for kinds without any."""
-    usage = getattr(reply, "usage", None)
-    if isinstance(usage, Usage):
-        return usage
-    return Usage()
+    return getattr(reply, "usage", Usage())
 
 
 def with_usage(reply: Reply, usage: Usage) -> Reply:
     """The same reply with its usage priced."""
-    if isinstance(reply, ChatReply | CompleteReply | RerankReply | SystemReply):
+    if isinstance(reply, ChatReply | CompleteReply | EmbedReply | RerankReply | SystemReply):
         return replace(reply, usage=usage)
-    if isinstance(reply, EmbedReply):
-        return EmbedReply(reply.vectors, usage, reply.cached)
     return reply
 
 

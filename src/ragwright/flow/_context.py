@@ -207,21 +207,3 @@ class Outcome(Generic[T]):
         if self.error is not None:
             raise self.error
         raise StoppedError("the flow was stopped before its end")
-
-
-@dataclass(slots=True)
-class Memo:
-    """Replies remembered within the process, the oldest dropped first."""
-
-    most: int = 4096
-    entries: dict[Any, Reply] = field(default_factory=dict)
-
-    def get(self, key: Any) -> Reply | None:
-        """The remembered reply, None where there is none."""
-        return self.entries.get(key)
-
-    def put(self, key: Any, reply: Reply) -> None:
-        """Remember a reply."""
-        if len(self.entries) >= self.most:
-            del self.entries[next(iter(self.entries))]
-        self.entries[key] = reply

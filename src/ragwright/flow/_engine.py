@@ -20,7 +20,7 @@ from ..core import (
 )
 from ._calls import Call, Caller, Key, Listener
 from ._codec import cached, decode, reply_key
-from ._context import Context, Memo, RunnerOptions, Stopping, TraceEntry
+from ._context import Context, RunnerOptions, Stopping, TraceEntry
 from ._handlers import AnyHandler, Batcher, BatchHandler, Handler, Route, durable, streamed
 from ._lanes import RetryPolicy
 from ._replies import Replies
@@ -31,6 +31,7 @@ from ._verbs import Branch, Flow, Gather, PoolCall, Reading, Step
 T = TypeVar("T")
 
 _STEPS_A_TURN = 64
+_MOST_REMEMBERED = 4096
 
 
 class Engine:
@@ -50,7 +51,7 @@ class Engine:
         self._routes = routes
         self._replies = replies
         self._handlers: dict[int, Handler[Any, Any]] = {}
-        self._memo = Memo()
+        self._memo: dict[Any, Reply] = {}
         self._calls: dict[Any, Call] = {}
         self._tasks: dict[asyncio.Task[None], Call] = {}
         self._drives: set[asyncio.Task[Any]] = set()
@@ -64,7 +65,7 @@ class Engine:
 
     def forget_searches(self) -> None:
         """Forget the remembered results of searches."""
-        self._memo = Memo()
+        self._memo = {}
 
     # -- driving ---------------------------------------------------------------------------
 
@@ -233,7 +234,9 @@ class Engine:
                 self.caller.progress.merged += 1
                 return remembered
             reply = await self._shared(memo_key, handler, request, None, context)
-            self._memo.put(memo_key, reply)
+            if len(self._memo) >= _MOST_REMEMBERED:
+                del self._memo[next(iter(self._memo))]
+            self._memo[memo_key] = reply
             return reply
         if streamed(request) and context.sink is not None:
             if context.streamed:

@@ -126,15 +126,15 @@ class Batcher:
         self._handler = handler
         self._pool = pool
         self._queue: list[tuple[Any, asyncio.Future[Any]]] = []
-        self._scheduled = False
-        self.carried: asyncio.Future[Any] | None = None
+        self.carried: asyncio.Task[None] | None = None
 
     def put(self, request: Any) -> asyncio.Future[Any]:
         """Queue a request; the future ends with its reply, or raises its error."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._queue.append((request, future))
-        self._schedule(loop)
+        if self.carried is None:
+            self.carried = loop.create_task(self._work())
         return future
 
     def drop(self) -> None:
@@ -143,41 +143,24 @@ class Batcher:
         for _, future in waiting:
             future.cancel()
 
-    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._scheduled and self.carried is None and self._queue:
-            self._scheduled = True
-            loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._scheduled = False
-        waiting = [pair for pair in self._queue if not pair[1].cancelled()]
-        batch, self._queue = waiting, []
-        if not batch:
-            return
+    async def _work(self) -> None:
         loop = asyncio.get_running_loop()
-        try:
-            most = max(1, self._handler.together([request for request, _ in waiting]))
-            batch, self._queue = waiting[:most], waiting[most:]
-            requests = [request for request, _ in batch]
-        except Exception as error:
-            self._settle(batch, [], error)
-            self._schedule(loop)
-            return
-        self.carried = loop.run_in_executor(self._pool, _carry, self._handler, requests)
-        self.carried.add_done_callback(lambda done: self._finished(loop, batch, done))
-
-    def _finished(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        batch: list[tuple[Any, asyncio.Future[Any]]],
-        done: asyncio.Future[Any],
-    ) -> None:
+        while waiting := [pair for pair in self._queue if not pair[1].cancelled()]:
+            batch, self._queue = waiting, []
+            replies: list[Any] = []
+            try:
+                most = max(1, self._handler.together([request for request, _ in waiting]))
+                batch, self._queue = waiting[:most], waiting[most:]
+                requests = [request for request, _ in batch]
+                replies, failure = await loop.run_in_executor(
+                    self._pool, _carry, self._handler, requests
+                )
+            except asyncio.CancelledError:
+                failure = FlowError("the runner was closed")
+            except Exception as error:
+                failure = error
+            self._settle(batch, replies, failure)
         self.carried = None
-        if done.cancelled():
-            self._settle(batch, [], FlowError("the runner was closed"))
-        else:
-            self._settle(batch, *done.result())
-        self._schedule(loop)
 
     def _settle(
         self,
@@ -190,10 +173,10 @@ class Batcher:
                 f"{type(self._handler).__name__} returned {len(replies)} replies "
                 f"for {counted(len(batch), 'request')}"
             )
-        for position, (_, future) in enumerate(batch):
+        results = replies if failure is None else [failure] * len(batch)
+        for (_, future), reply in zip(batch, results, strict=True):
             if future.done():
                 continue
-            reply = replies[position] if failure is None else failure
             if isinstance(reply, BaseException):
                 future.set_exception(_raisable(reply))
             else:

@@ -10,8 +10,10 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,19 +21,16 @@ from ..core import (
     StoreBusyError,
     StoreError,
     StoreFullError,
-    StoreUnreachableError,
     Usage,
 )
 from ..ledger import (
     REPLY_TABLES,
     Connection,
-    Done,
     Place,
     SqliteDatabase,
     Writer,
     one_to_forget,
     open_database,
-    unheard,
 )
 
 _SAMPLE = 2000
@@ -148,11 +147,11 @@ class Replies:
         with self._reading, self._database.explained():
             return list(self._reader.execute(query, values).fetchall())
 
-    def claim(self, key: str, kind: str, lane: str, lease: float, done: Done) -> str:
-        """Take the right to make a call, for ``lease`` seconds; ``done`` gets a Claim.
+    def claim(self, key: str, kind: str, lane: str, lease: float) -> tuple[str, Future[Claim]]:
+        """Take the right to make a call, for ``lease`` seconds.
 
-        Returns the claim's name for :meth:`release`, for callers that cannot wait. Leases end by
-        the clock of the database: in a shared one, that of its server.
+        Returns the claim's name for :meth:`release`, and the claim to come. Leases end by the
+        clock of the database: in a shared one, that of its server.
         """
         name = f"{self._owner}|{next(_CLAIMS)}"
 
@@ -180,8 +179,7 @@ class Replies:
             ).fetchone()
             return Claim("leased") if claimed is None else Claim("ours", name=name)
 
-        self._writer.submit(work, done)
-        return name
+        return name, self._writer.submit(work)
 
     def renew(self, key: str, name: str, seconds: float) -> None:
         """Extend a claim of ours to ``seconds`` from now; does not wait.
@@ -196,7 +194,7 @@ class Replies:
                 (seconds, key, name),
             )
 
-        self._writer.submit(work, unheard)
+        self._writer.submit(work)
 
     def release(self, key: str, name: str) -> None:
         """Release a claim after a failed call; does not wait.
@@ -211,34 +209,21 @@ class Replies:
                 (key, name),
             )
 
-        self._writer.submit(work, unheard)
+        self._writer.submit(work)
 
-    def put(self, entry: Entry, done: Done) -> None:
-        """Commit a reply; ``done`` is called once it is on disk.
-
-        While a shared database is away, that is a file of this machine.
-        """
-
-        def work(connection: Connection) -> None:
-            usage = entry.usage
-            body = entry.body if isinstance(entry.body, bytes) else entry.body()
-            state = "done" if entry.reusable else "spent"
-            row = (entry.key, entry.kind, entry.lane, entry.scope, state, body)
-            tokens = (usage.prompt_tokens, usage.completion_tokens)
-            figures = (*tokens, usage.cost, entry.characters, entry.seconds)
-            connection.execute(_PUT, (*row, *figures))
-            connection.executemany(_ADD_SOURCE, [(source, entry.key) for source in entry.sources])
-
-        def landed(result: Any, error: BaseException | None) -> None:
-            if isinstance(error, StoreUnreachableError) and self._spill is not None:
-                with suppress(StoreError):  # the first error says more
-                    with SqliteDatabase(self._spill, REPLY_TABLES).transaction() as connection:
-                        work(connection)
-                    error = None
-            done(result, error)
-
-        self._writer.submit(work, landed)
+    def put(self, entry: Entry) -> Future[None]:
+        """Commit a reply; the future ends once it is on disk."""
         self.unkept += self._fresh is not None
+        return self._writer.submit(partial(_write, entry))
+
+    def put_aside(self, entry: Entry) -> bool:
+        """Keep a reply in a file of this machine while a shared database is away."""
+        if self._spill is not None:
+            with suppress(StoreError):  # why the database is away says more
+                with SqliteDatabase(self._spill, REPLY_TABLES).transaction() as connection:
+                    _write(entry, connection)
+                return True
+        return False
 
     def add_sources(self, key: str, sources: Sequence[str]) -> None:
         """Record further sources of a known reply; does not wait, writes only new ones."""
@@ -257,7 +242,7 @@ class Replies:
                 [(source, key) for source in new],
             )
 
-        self._writer.submit(work, unheard)
+        self._writer.submit(work)
 
     def facts(self, lane: str) -> LaneFacts:
         """Sums over finished calls of a lane; keys are hashes, so the first are a fair sample."""
@@ -367,6 +352,16 @@ class Replies:
             connection.execute("COMMIT")
             if not self.remote:  # the server uses the space again by itself
                 database.scrub(connection)
+
+
+def _write(entry: Entry, connection: Connection) -> None:
+    usage = entry.usage
+    body = entry.body if isinstance(entry.body, bytes) else entry.body()
+    state = "done" if entry.reusable else "spent"
+    row = (entry.key, entry.kind, entry.lane, entry.scope, state, body)
+    tokens = (usage.prompt_tokens, usage.completion_tokens)
+    connection.execute(_PUT, (*row, *tokens, usage.cost, entry.characters, entry.seconds))
+    connection.executemany(_ADD_SOURCE, [(source, entry.key) for source in entry.sources])
 
 
 def _delete(connection: Connection, query: str, name: str | None) -> int:

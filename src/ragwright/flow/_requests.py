@@ -181,9 +181,9 @@ class Fetch:
     """
 
     url: str
+    max_bytes: int = 50_000_000
     headers: tuple[tuple[str, str], ...] = ()
     allow_private: bool = False
-    max_bytes: int = 50_000_000
     timeout: float | None = field(default=None, compare=False)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,8 +53,7 @@ class Runs:
 
     def __init__(self, place: Place) -> None:
         self._ledger = Ledger(place)
-        self._failure: BaseException | None = None
-        self._room = threading.Semaphore(_MOST_QUEUED)
+        self._queued: deque[Future[None]] = deque()
 
     def start(self, kind: str, manifest: Mapping[str, Any], *, scope: str = "") -> str:
         """Open a run; its name sorts by time."""
@@ -134,19 +134,16 @@ class Runs:
                 [(source, run, row.id) for source in sources],
             )
 
-        self._room.acquire()
-        try:
-            self._ledger.writer.submit(work, self._note)
-        except BaseException:
-            self._room.release()
-            raise
+        self._queued.append(self._ledger.writer.submit(work))
+        while len(self._queued) > _MOST_QUEUED and self._queued[0].exception() is None:
+            self._queued.popleft()
 
     def flush(self) -> None:
         """Wait until every appended row is committed; raise the first failure."""
-        self._ledger.writer.call(lambda _: None)
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+        queued, self._queued = self._queued, deque()
+        for failure in [row.exception() for row in queued]:
+            if failure is not None:
+                raise failure
 
     def finish(self, run: str, state: str) -> None:
         """Close a run as ``complete`` or ``stopped``, after all its rows are committed."""
@@ -239,8 +236,3 @@ class Runs:
     def _first(self, query: str, values: Sequence[Any]) -> Any:
         """The first row of a query, None if it has none."""
         return next(iter(self._ledger.select(query, values)), None)
-
-    def _note(self, _result: Any, error: BaseException | None) -> None:
-        self._room.release()
-        if error is not None and self._failure is None:
-            self._failure = error

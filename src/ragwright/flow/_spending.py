@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from ..core import BudgetStopped, Usage
-from ..ledger import Connection, Ledger, Place, committed, unheard
+from ..ledger import Connection, Ledger, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +175,9 @@ class Spending:
 
         waited = 0.0
         while True:
-            future, done = committed()
-            self._ledger.writer.submit(work, done)
+            reserved = self._ledger.writer.submit(work)
             try:
-                fits, paid, held = await asyncio.shield(future)
+                fits, paid, held = await asyncio.wrap_future(reserved)
             except asyncio.CancelledError:
                 self._in_flight += 1
                 self.settle(name, 0.0)  # queued behind the reservation
@@ -214,7 +213,7 @@ class Spending:
                     (row[0], cost),
                 )
 
-        self._ledger.writer.submit(work, unheard)
+        self._ledger.writer.submit(work)
 
     def close(self) -> None:
         """Write what is queued, and close; safe to call twice."""

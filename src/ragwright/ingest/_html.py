@@ -134,7 +134,7 @@ def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
 _META = {
     "author": "author", "article:author": "author", "dc.creator": "author",
     "description": "description", "og:description": "description", "keywords": "keywords",
-    "og:site_name": "site",
+    "og:site_name": "site", "og:title": "og:title",
     "article:published_time": "created", "datepublished": "created", "date": "created",
     "dc.date": "created", "dcterms.created": "created", "dc.date.issued": "created",
     "article:modified_time": "modified", "datemodified": "modified",
@@ -144,22 +144,18 @@ _META = {
 
 def _head(tree: Any) -> tuple[str, dict[str, str]]:
     values: dict[str, str] = {}
-    titles: dict[str, str] = {}
     for node in tree.css("meta"):
         attributes = node.attributes
         name = attributes.get("name") or attributes.get("property") or attributes.get("itemprop")
         value = (attributes.get("content") or "").strip()
-        key = _META.get((name or "").lower())
-        if key and value:
+        if value and (key := _META.get((name or "").lower())):
             values.setdefault(key, value)
-        if (name or "").lower() == "og:title":
-            titles["og"] = value
-    html = tree.css_first("html")
-    if html is not None:
-        values["lang"] = html.attributes.get("lang") or html.attributes.get("xml:lang") or ""
+    for node in tree.css("html"):
+        values["lang"] = node.attributes.get("lang") or node.attributes.get("xml:lang") or ""
     node = tree.css_first("head > title") or tree.css_first("title")
     title = " ".join(node.text().split()) if node is not None else ""
-    return title or titles.get("og", ""), values
+    other = values.pop("og:title", "")
+    return title or other, values
 
 
 def _drop_unseen(root: Any, where: str) -> list[RagwrightError]:
@@ -169,28 +165,24 @@ def _drop_unseen(root: Any, where: str) -> list[RagwrightError]:
     notice, or what is shown elsewhere on the page.
     """
     # Backwards, children before parents: a removed parent frees its children.
-    for node in reversed(root.css(_UNSEEN)):
+    frames = root.css(_FRAMES)
+    for node in reversed([*root.css(f"{_UNSEEN}, {_FRAMES}")]):
         node.decompose()
     for node in reversed(root.css("button")):
         if not _OPENS.search(" ".join(node.attributes)) and not _nearest(node, "summary"):
             node.decompose()
-    frames = root.css(_FRAMES)
-    for node in reversed(frames):
-        node.decompose()
     _drop_hidden(root)
     for node in root.css("img"):
         alt = (node.attributes.get("alt") or "").strip()
         node.replace_with(f" {alt} " if alt else " ")
     for node in reversed(root.css("sup, sub")):
         node.replace_with(_spelled(node))
-    if not frames:
-        return []
     fault = UnsupportedSourceError(
         f"{counted(len(frames), 'frame')} of the page (other pages, films, plug-ins) not read",
         where=where or None,
         hint="give what they show as a source of its own",
     )
-    return [fault]
+    return [fault] if frames else []
 
 
 def _drop_hidden(root: Any) -> None:
@@ -217,11 +209,10 @@ def _spelled(node: Any) -> str:
         return f" {text}"
     before, place = "", node
     while not before.strip() and place is not None and place.tag not in _BLOCKS:
-        if place.prev is None:
-            place = place.parent
-        else:
-            place = place.prev
-            before = (place.text() if place.tag != "-text" else place.text_content or "") + before
+        if place.prev is not None:
+            shown = place.prev.text() if place.prev.tag != "-text" else place.prev.text_content
+            before = (shown or "") + before
+        place = place.prev or place.parent
     before = "note" if node.css_first("a") is not None else before[-20:]
     return spell_raised(text, before, 1 if node.tag == "sup" else -1)
 
@@ -254,11 +245,10 @@ def _data_tables(root: Any) -> list[Any]:
     tables: list[Any] = []
     covered: set[int | None] = set()
     for node in root.css("table"):  # in document order, so an outer table comes first
-        if _nearest(node, "table") in covered:
+        inside = _nearest(node, "table") in covered
+        if inside or not _is_layout(node):
             covered.add(node.mem_id)
-        elif not _is_layout(node):
-            covered.add(node.mem_id)
-            tables.append(node)
+            tables += [node] * (not inside)
     return tables
 
 
@@ -272,14 +262,14 @@ def _is_layout(table: Any) -> bool:
         return True
     if table.css_first("td h1, td h2, td h3, td article, td main") is not None:
         return True
-    cells = [cell for cell in table.css("td, th") if _nearest(cell, "table") == table.mem_id]
+    cells = _own(table, "td, th")
     if len(cells) == 1:
         return True
     if table.css_first("th, caption, thead") is not None:
         return False
     if (table.attributes.get("border") or "0").strip("px ") not in ("0", ""):
         return False
-    rows = [tr for tr in table.css("tr") if _nearest(tr, "table") == table.mem_id]
+    rows = _own(table, "tr")
     sizes = [len("".join(cell.text().split())) for cell in cells]
     return any(
         _blocks_in(cell) > 1 and (len(rows) == 1 or size > _MOST_OF_TABLE * sum(sizes))
@@ -314,34 +304,33 @@ def _listings(root: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _unwrap_layout(root: Any) -> None:
-    for tag in ("td", "th", "tr", "tbody", "thead", "tfoot", "table"):
-        for node in root.css(tag):
-            node.insert_before("\n")
-    names = ["table", "tbody", "thead", "tfoot", "tr", "td", "th"]
+    names = ["td", "th", "tr", "tbody", "thead", "tfoot", "table"]
+    for node in root.css(", ".join(names)):
+        node.insert_before("\n")
+    for node in root.css("td, th"):
+        node.insert_after(" \n ")
     if root.css_first("table") is not None:
-        for node in root.css("td, th"):
-            node.insert_after(" \n ")
         root.unwrap_tags(names)
 
 
 def _table(table: Any) -> str:
     """Write a table as Markdown, caption first; merged cells are repeated."""
     grid = Grid()
-    row = -1
-    for tr in table.css("tr"):
-        if _nearest(tr, "table") != table.mem_id:
-            continue
-        row += 1
+    rows = _own(table, "tr")
+    for row, tr in enumerate(rows):
         column = 0
         for cell in tr.iter():
             if cell.tag in ("td", "th"):
                 column = grid.free(row, column)
                 down, across = _extent(cell, "rowspan"), _extent(cell, "colspan")
                 grid.put(row, column, cell_text(cell), down=down, across=across)
-    caption = next(
-        (cell_text(c) for c in table.css("caption") if _nearest(c, "table") == table.mem_id), ""
-    )
-    return "\n\n".join(part for part in (caption, markdown_table(grid.rows(row + 1))) if part)
+    captions = [cell_text(caption) for caption in _own(table, "caption")[:1]]
+    return "\n\n".join(filter(None, (*captions, markdown_table(grid.rows(len(rows))))))
+
+
+def _own(table: Any, selector: str) -> list[Any]:
+    """Find elements of a table that are not in a table within it."""
+    return [node for node in table.css(selector) if _nearest(node, "table") == table.mem_id]
 
 
 def _nearest(node: Any, tag: str) -> int | None:
@@ -369,15 +358,13 @@ def _collect(node: Any, parts: list[str]) -> None:
         if child.tag == "-text":
             parts.append(child.text_content or "")
             continue
-        block = child.tag in _BLOCKS
-        if block:
-            parts.append(" ")
+        space = " " * (child.tag in _BLOCKS)
+        parts.append(space)
         if child.tag == "li":
             number += 1
             parts.append(f"{number}. " if node.tag == "ol" else "- ")
         _collect(child, parts)
-        if block:
-            parts.append(" ")
+        parts.append(space)
 
 
 def _check_shape(html: str, where: str) -> None:
@@ -390,37 +377,28 @@ def _check_shape(html: str, where: str) -> None:
         MalformedSourceError: More than 10,000 nested elements, or 10,000 attributes.
     """
     open_: Counter[str] = Counter()
-    depth = 0
+    depth = deepest = 0
     for match in _TAG.finditer(html):
         name = match[2].lower()
         if name in _EMPTY:
             continue
         if match[1]:
-            if open_[name]:
-                open_[name] -= 1
-                depth -= 1
-            continue
-        if name not in _CLOSED_BY_OTHERS or not open_[name]:
-            open_[name] += 1
-            depth += 1
-        if depth > _DEPTH:
-            raise _refused(f"more than {_DEPTH:,} elements are nested", where)
-    _check_attributes(html, where)
-
-
-def _check_attributes(html: str, where: str) -> None:
+            step = -1 if open_[name] else 0
+        else:
+            step = 1 if name not in _CLOSED_BY_OTHERS or not open_[name] else 0
+        open_[name] += step
+        depth += step
+        deepest = max(deepest, depth)
+    reason = f"more than {_DEPTH:,} elements are nested" if deepest > _DEPTH else ""
     for match in re.finditer(rf"<[A-Za-z][^<>]{{{2 * _ATTRIBUTES},}}", html):
-        names = _QUOTED.sub("", match[0]).split()
-        if len(names) > _ATTRIBUTES:
-            raise _refused(f"an element has more than {_ATTRIBUTES:,} attributes", where)
-
-
-def _refused(reason: str, where: str) -> MalformedSourceError:
-    return MalformedSourceError(
-        f"the HTML is built to exhaust its parser: {reason}",
-        where=where or None,
-        hint="leave the page out with `exclude`, or save it from a browser",
-    )
+        if len(_QUOTED.sub("", match[0]).split()) > _ATTRIBUTES:
+            reason = f"an element has more than {_ATTRIBUTES:,} attributes"
+    if reason:
+        raise MalformedSourceError(
+            f"the HTML is built to exhaust its parser: {reason}",
+            where=where or None,
+            hint="leave the page out with `exclude`, or save it from a browser",
+        )
 
 
 _FURNITURE = (

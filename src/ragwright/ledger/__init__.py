@@ -3,7 +3,6 @@
 from ._database import (
     Connection,
     Database,
-    Done,
     Place,
     SharedPlace,
     forget,
@@ -23,7 +22,7 @@ from ._tables import (
     Tables,
     ledger_tables,
 )
-from ._writer import Writer, committed, unheard
+from ._writer import Writer
 
 __all__ = [
     "EARLIER",
@@ -32,7 +31,6 @@ __all__ = [
     "Appended",
     "Connection",
     "Database",
-    "Done",
     "Erasures",
     "FileLock",
     "Forgets",
@@ -44,7 +42,6 @@ __all__ = [
     "Tables",
     "WorkLock",
     "Writer",
-    "committed",
     "copy_database",
     "discard",
     "file_error",
@@ -57,6 +54,5 @@ __all__ = [
     "open_database",
     "reading_connection",
     "sqlite_version",
-    "unheard",
     "writable",
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,10 +32,6 @@ class Connection(Protocol):
 
     def close(self) -> None:
         """Close it; what was not committed is undone."""
-
-
-Work = Callable[[Connection], Any]
-Done = Callable[[Any, BaseException | None], None]
 
 
 @dataclass(frozen=True, slots=True)

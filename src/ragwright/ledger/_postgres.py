@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
@@ -23,7 +23,6 @@ from ..core import (
     without_secret,
 )
 from ._database import Connection, Database, SharedPlace
-from ._driver import watching
 from ._tables import Tables
 
 _VERSION_TABLE = "ragwright_version"
@@ -61,6 +60,42 @@ _FUNCTIONS = (
 """Functions of SQLite, and the one that stands for a clock, so that the SQL is the same."""
 
 _HELD = "ragwright cannot use its own tables there"
+
+
+@lru_cache(maxsize=1)
+def watching() -> Any:
+    """The driver's connection, which gives up a server that has stopped answering.
+
+    A statement may take long, for a lock or much data. So after some seconds without a reply the
+    server is tried with a connection of its own, and only given up if that fails as well.
+    """
+    psycopg = require("psycopg", "pg", "a shared PostgreSQL database")
+
+    class Watching(psycopg.Connection):  # type: ignore[misc, name-defined]
+        patience = 30.0
+        alive: Callable[[], bool] = staticmethod(lambda: True)
+
+        def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
+            """Wait for a reply as the driver does, and try the server where none comes."""
+            return super().wait(self._watched(gen), *arguments, **named)
+
+        def _watched(self, gen: Any) -> Generator[Any, Any, Any]:
+            since = time.monotonic()
+            try:
+                wanted = next(gen)
+                while True:
+                    ready = yield wanted
+                    if ready:
+                        since = time.monotonic()
+                    elif time.monotonic() - since > self.patience:
+                        if not self.alive():
+                            raise psycopg.OperationalError(f"no reply for {self.patience:g} s")
+                        since = time.monotonic()
+                    wanted = gen.send(ready)
+            except StopIteration as end:
+                return end.value
+
+    return Watching
 
 
 class PostgresDatabase(Database):
@@ -340,21 +375,21 @@ class PostgresDatabase(Database):
             StoreBusyError: Another session still reads the deleted content.
             StoreError: The user does not own the tables.
         """
-        assert isinstance(connection, PostgresConnection)
         with self.explained():
             self._wait_for_readers(connection)
             tables = connection.execute(
-                "SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables "
-                "WHERE schemaname = ?",
+                "SELECT quote_ident(schemaname) || '.' || quote_ident(tablename), "
+                "pg_has_role(tableowner, 'USAGE') FROM pg_tables WHERE schemaname = ?",
                 (self.schema,),
             ).fetchall()
-            warning = connection.noticed(f"VACUUM FULL {', '.join(name for (name,) in tables)}")
-        if warning:
-            raise StoreError(
-                f"the text is deleted but not yet overwritten: {warning}",
-                where=self.where,
-                hint="run it as the user who owns the tables",
-            )
+            if not all(owned for _, owned in tables):
+                raise StoreError(
+                    "the text is deleted but not yet overwritten: this user does not own the "
+                    "tables",
+                    where=self.where,
+                    hint="run it as the user who owns the tables",
+                )
+            connection.execute(f"VACUUM FULL {', '.join(name for name, _ in tables)}")
 
     def _wait_for_readers(self, connection: Connection) -> None:
         """Wait until no session can see what has been deleted."""
@@ -421,22 +456,6 @@ class PostgresConnection:
         """Rows of a query, one in memory at a time."""
         cursor = self._opened().cursor()
         yield from cursor.stream(_numbered(sql), [_clean(value) for value in parameters])
-
-    def noticed(self, sql: str) -> str:
-        """Run a statement; returns the first warning of the server."""
-        warnings: list[str] = []
-
-        def hear(diagnostic: Any) -> None:
-            if diagnostic.severity_nonlocalized == "WARNING":
-                warnings.append(str(diagnostic.message_primary))
-
-        raw = self._opened()
-        raw.add_notice_handler(hear)
-        try:
-            raw.execute(sql)
-        finally:
-            raw.remove_notice_handler(hear)
-        return warnings[0] if warnings else ""
 
     def close(self) -> None:
         """Give it back; what was not committed is undone."""

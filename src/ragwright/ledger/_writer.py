@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ..core import StoreBusyError, StoreError, StoreUnreachableError
-from ._database import Connection, Database, Done, Work
+from ._database import Connection, Database
 
 T = TypeVar("T")
 
 _MOST_A_COMMIT = 512
 
-
-class _Piece(NamedTuple):
-    """Work, and the callback for its result."""
-
-    work: Work
-    done: Done
+_Piece: TypeAlias = tuple[Callable[[Connection], Any], "Future[Any]"]
 
 
 class Writer:
@@ -47,28 +42,21 @@ class Writer:
         self._lock = threading.Lock()
         self._thread.start()
 
-    def submit(self, work: Work, done: Done) -> None:
-        """Queue work; ``done(result, error)`` is called on the writer's thread."""
+    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+        """Queue work; its future ends after the commit, on the writer's thread.
+
+        Work whose future is cancelled before it is begun is left out.
+        """
+        future: Future[T] = Future()
         with self._lock:  # nothing is queued behind the end mark, where it would never run
             if self._closed:
                 raise StoreError("the store is closed", where=self._database.where)
-            self._queue.put(_Piece(work, done))
+            self._queue.put((work, future))
+        return future
 
     def call(self, work: Callable[[Connection], T]) -> T:
         """Do work and wait for its commit."""
-        finished = threading.Event()
-        box: list[Any] = [None, None]
-
-        def done(result: Any, error: BaseException | None) -> None:
-            box[0], box[1] = result, error
-            finished.set()
-
-        self.submit(work, done)
-        finished.wait()
-        if box[1] is not None:
-            raise box[1]
-        result: T = box[0]
-        return result
+        return self.submit(work).result()
 
     def close(self) -> None:
         """Finish what is queued and end the thread; safe to call twice."""
@@ -82,10 +70,8 @@ class Writer:
 
     def drain(self) -> None:
         """Wait until all work queued so far is done; its errors go to its callers."""
-        finished = threading.Event()
         with suppress(StoreError):  # closed: then all of it is done
-            self.submit(lambda _: None, lambda *_: finished.set())
-            finished.wait()
+            self.call(lambda _: None)
 
     def _run(self) -> None:
         closing = False
@@ -95,33 +81,37 @@ class Writer:
                 while items[-1] is not None and len(items) < _MOST_A_COMMIT:
                     items.append(self._queue.get_nowait())
             closing = items[-1] is None
-            self._commit([item for item in items if item is not None])
+            self._commit(
+                [item for item in items if item and item[1].set_running_or_notify_cancel()]
+            )
         self._connection.close()
 
     def _commit(self, batch: list[_Piece]) -> None:
+        results: list[tuple[Any, BaseException | None]]
         try:
             self._database.begin(self._connection)
-            results: list[tuple[Any, BaseException | None]]
-            results = [(piece.work(self._connection), None) for piece in batch]
+            results = [(work(self._connection), None) for work, _ in batch]
             self._connection.execute("COMMIT")
         except Exception:  # rare: again one by one, to find the bad one
             self._roll_back()
             results = self._piecewise(batch)
-        for piece, (result, failure) in zip(batch, results, strict=True):
-            with suppress(Exception):  # a caller whose loop is closed must not end the thread
-                piece.done(result, failure)
+        for (_, future), (result, failure) in zip(batch, results, strict=True):
+            if failure is None:
+                future.set_result(result)
+            else:
+                future.set_exception(failure)
 
     def _piecewise(self, batch: list[_Piece]) -> list[tuple[Any, BaseException | None]]:
         """Do each piece by itself: no savepoints, which a full disk would lose too."""
         results: list[tuple[Any, BaseException | None]] = []
         busy: StoreError | None = None
-        for piece in batch:
+        for work, _ in batch:
             try:
                 if busy is not None:  # each piece would wait as long as the first, in vain
                     raise busy
                 with self._database.explained():
                     self._database.begin(self._connection)
-                    result = piece.work(self._connection)
+                    result = work(self._connection)
                     self._connection.execute("COMMIT")
                 results.append((result, None))
             except Exception as error:
@@ -135,26 +125,3 @@ class Writer:
         if self._connection.in_transaction:  # SQLite has done it itself where the disk is full
             with suppress(Exception):
                 self._connection.execute("ROLLBACK")
-
-
-def committed() -> tuple[asyncio.Future[Any], Callable[[Any, BaseException | None], None]]:
-    """A future of the running loop, and the writer's callback that settles it."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
-    def done(result: Any, error: BaseException | None) -> None:
-        loop.call_soon_threadsafe(settle, result, error)
-
-    return future, done
-
-
-def unheard(_result: Any, _error: BaseException | None) -> None:
-    """Ignore a result: the callback of work that nobody waits for."""

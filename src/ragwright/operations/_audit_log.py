@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core import RagwrightError, StoreError, erased_name, option, require
-from ..ledger import Connection, Ledger, Place, committed
+from ..ledger import Connection, Ledger, Place
 from ..project import Project, ProjectFolder, Settings
 from ._audit_tables import EVENT_COLUMNS
 from ._events import Event, EventKind, owner_event
@@ -198,31 +200,29 @@ class AuditLog:
         Raises:
             StoreError: They cannot be stored.
         """
-        future, done = committed()
-        self._submit(events, done)
-        await future
+        await asyncio.shield(asyncio.wrap_future(self._submit(events)))
         self._export.send(events)
 
     def queue(self, failed: Callable[[BaseException], None], *events: Event) -> None:
         """Add events without waiting; ``failed`` is called if they cannot be stored."""
 
-        def done(_: Any, error: BaseException | None) -> None:
+        def done(stored: Future[None]) -> None:
+            error = stored.exception()
             if error is not None:
                 failed(error)
             else:
                 self._export.send(events)
 
         try:
-            self._submit(events, done)
+            self._submit(events).add_done_callback(done)
         except StoreError as error:  # closed
             failed(error)
 
-    def _submit(
-        self, events: Sequence[Event], done: Callable[[Any, BaseException | None], None]
-    ) -> None:
+    def _submit(self, events: Sequence[Event]) -> Future[None]:
         self._ledger.database.require_writable()
-        rows = [self._row(event) for event in events]
-        self._ledger.writer.submit(lambda c: self._insert_and_delete(c, rows), done)
+        return self._ledger.writer.submit(
+            partial(self._insert_and_delete, rows=[self._row(event) for event in events])
+        )
 
     def _insert_and_delete(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
         _insert(connection, rows)

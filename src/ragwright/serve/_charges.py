@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ..core import StoreError, Usage
-from ..ledger import Connection, Ledger, Place, committed, unheard
+from ..ledger import Connection, Ledger, Place
 
 log = logging.getLogger("ragwright.serve")
 
@@ -61,11 +63,12 @@ class Charges:
             costs, self._unstored = self._unstored, {}
         costs[account] = costs.get(account, Usage()) + usage
         with contextlib.suppress(StoreError):  # closed
-            self._writer.submit(partial(_add_costs, costs), partial(self._keep_unstored, costs))
+            self._writer.submit(partial(_add_costs, costs)).add_done_callback(
+                partial(self._keep_unstored, costs)
+            )
 
-    def _keep_unstored(
-        self, costs: dict[tuple[str, str], Usage], _: object, error: BaseException | None
-    ) -> None:
+    def _keep_unstored(self, costs: dict[tuple[str, str], Usage], stored: Future[object]) -> None:
+        error = stored.exception()
         if error is None:
             return
         with self._lock:
@@ -143,13 +146,10 @@ class Charges:
         """Give back what a request held; from any thread, at once."""
         ending = "DELETE FROM served_reserved WHERE name = ?"
         with contextlib.suppress(StoreError):  # closed: it ends by itself
-            self._writer.submit(lambda c: c.execute(ending, (reserved,)).rowcount, unheard)
+            self._writer.submit(lambda c: c.execute(ending, (reserved,)).rowcount)
 
     async def _committed_result(self, work: Callable[[Connection], T]) -> T:
-        future, done = committed()
-        self._writer.submit(work, done)
-        result: T = await future
-        return result
+        return await asyncio.wrap_future(self._writer.submit(work))
 
 
 _SUMS = ", ".join(
