@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, Document
-from ragwright.ingest import Failure, TableOptions, TableReader, files_of
+from ragwright.ingest import Failure, TableOptions, TableReader, files_of, guarded
 
 COLUMNS = TableOptions("body", "key", "head", ("year",))
 
@@ -32,7 +32,7 @@ def read(reader: TableReader, source: str) -> list[Document | Failure]:
     def fetch(url: str) -> Any:
         raise AssertionError(url)
 
-    return list(reader.read(source, fetch))
+    return list(guarded(reader.read(source, fetch), source, reader))
 
 
 def test_parts_together_are_all_rows_in_order(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_parts_together_are_all_rows_in_order(tmp_path: Path) -> None:
     reader = TableReader(COLUMNS, tmp_path)
     found = files_of(reader, "t.parquet")
     assert found is not None
-    assert len(list(found)) == 5  # 2,000 rows each, of two row groups
+    assert len(list(found)) == 2  # of 5,000 and 4,000 rows
     documents = read(reader, "t.parquet")
     assert [d.id for d in documents if isinstance(d, Document)] == [f"k{n}" for n in range(9000)]
     first = documents[0]

@@ -9,7 +9,7 @@ import pytest
 from local_site import Answer, Site, fetch_bytes, running_site
 
 from ragwright.core import Document, EmptySourceError, FetchError, Interrupted
-from ragwright.ingest import Failure, Fetched, WebReader
+from ragwright.ingest import Failure, Fetched, WebReader, guarded
 
 PAGE = """<!doctype html><html lang="fr"><head><title>Les pompes</title>
 <meta name="author" content="A. Martin"></head><body>
@@ -31,13 +31,15 @@ def html(body: bytes | str = PAGE, charset: str = "; charset=utf-8", **headers: 
 
 
 def read(url: str) -> Document:
-    found, *_ = WebReader().read(url, fetch_bytes)
+    reader = WebReader()
+    found, *_ = guarded(reader.read(url, fetch_bytes), url, reader)
     assert isinstance(found, Document), found.error
     return found
 
 
 def failure(url: str) -> Failure:
-    found, *_ = WebReader().read(url, fetch_bytes)
+    reader = WebReader()
+    found, *_ = guarded(reader.read(url, fetch_bytes), url, reader)
     assert isinstance(found, Failure)
     return found
 

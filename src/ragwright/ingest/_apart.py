@@ -89,11 +89,20 @@ def extract_bytes(
     kind = "" if data.startswith(_ARCHIVE) else choose(name, data, options)
     if kind in PLAIN:
         return parse_file(name, kind, data, options)
+    recognising = kind in ("image", "pdf") and may_recognise(options)
+    if kind == "image" and recognising:
+        return image_extract(name, recognise(name, "image", data, options, progress))
     if kind == "image":
-        return _image(name, data, options, progress)
+        never = options.ocr == "never"
+        raise UnsupportedSourceError(
+            "images are read by text recognition (OCR), which is "
+            + ("switched off (`ocr: never`)" if never else "not installed"),
+            where=name,
+            hint="leave it out with `exclude`"
+            + ("" if never else ", or read it: pip install 'ragwright[ocr]'"),
+        )
     if kind != "pdf" or parser_of(options, kind):
         return _apart(_File(name, kind, data), options, progress)
-    recognising = may_recognise(options)
     extract = _apart(_File(name, kind, data, {} if recognising else None), options, progress)
     if not extract.unread:
         return extract
@@ -105,19 +114,6 @@ def extract_bytes(
     if len(faults) == len(scans) and not extract.text:
         raise faults[0]
     return _apart(_File(name, kind, data, scans), options, progress)
-
-
-def _image(name: str, data: bytes, options: SourceOptions, progress: ScanProgress) -> Extract:
-    if not may_recognise(options):
-        never = options.ocr == "never"
-        raise UnsupportedSourceError(
-            "images are read by text recognition (OCR), which is "
-            + ("switched off (`ocr: never`)" if never else "not installed"),
-            where=name,
-            hint="leave it out with `exclude`"
-            + ("" if never else ", or read it: pip install 'ragwright[ocr]'"),
-        )
-    return image_extract(name, recognise(name, "image", data, options, progress))
 
 
 def main_part(html: str, where: str, options: SourceOptions) -> Extract:
@@ -143,20 +139,16 @@ def _apart(task: _File, options: SourceOptions, progress: ScanProgress) -> Extra
             partial(setattr, progress, "current"),
         )
     except WorkerEndedError as error:
-        parser = parser_of(options)
-        called = f"the parser {options.parser!r}" if parser else ""
-        if error.reason:
-            raise UnsupportedSourceError(
-                f"{called or 'its parser'} crashed, or needed more than `max_memory` "
-                f"({options.max_memory:,} bytes): {error.reason}",
-                where=task.where,
-                hint="if you trust the file, raise `max_memory`",
-            ) from error
+        called = f"the parser {options.parser!r}" if parser_of(options) else ""
+        key = "max_memory" if error.reason else "max_seconds"
         raise UnsupportedSourceError(
-            f"{called or 'reading it'} took longer than `max_seconds` ({options.max_seconds:g} s "
-            "of processor time)",
+            f"{called or 'its parser'} crashed, or needed more than `max_memory` "
+            f"({options.max_memory:,} bytes): {error.reason}"
+            if error.reason
+            else f"{called or 'reading it'} took longer than `max_seconds` "
+            f"({options.max_seconds:g} s of processor time)",
             where=task.where,
-            hint="if you trust the file, raise `max_seconds`",
+            hint=f"if you trust the file, raise `{key}`",
         ) from error
     finally:
         progress.current = ""

@@ -19,7 +19,7 @@ from ..core import (
 )
 from ._language import guess_language
 from ._normalise import clean_metadata, normalise
-from ._seams import Failure, FetchBytes, Reader, SourceFile, read_files
+from ._seams import Failure, Reader, SourceFile
 
 _SAMPLE = 50
 """Number of documents from which the language of a collection is detected."""
@@ -45,10 +45,6 @@ class BeirReader(Reader):
     def accepts(self, source: str) -> bool:
         """True for ``beir:``."""
         return source.lower().startswith("beir:")
-
-    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Read documents in the order of the file."""
-        return read_files(self, self.files(source))
 
     def files(self, source: str) -> Iterator[Path | Failure]:
         """Return the corpus file of the folder."""

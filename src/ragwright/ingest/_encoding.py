@@ -99,7 +99,7 @@ def decode(data: bytes, where: str, encoding: str = "", stated: Sequence[str] = 
     if mark:
         return _read(data, where, mark)
     shift = next((name for pattern, name in _SHIFTS if pattern.search(data)), "")
-    if shift and _decodes(data, shift):
+    if shift and decodes(data, shift):
         return _read(data, where, shift)
     if _has_controls(data):
         wide = _wide(data)
@@ -111,17 +111,17 @@ def decode(data: bytes, where: str, encoding: str = "", stated: Sequence[str] = 
                 "set `encoding` of the source",
             )
         return _read(data, where, wide)
-    if _decodes(data, "utf-8"):
+    if decodes(data, "utf-8"):
         return Decoded(data.decode("utf-8"), "utf-8")
     for name in map(_known, stated):
-        if name and name != "utf-8" and _decodes(data, name):
+        if name and name != "utf-8" and decodes(data, name):
             return Decoded(data.decode(name), name)
     return _mend(data, where) or _guess(data, where, next(filter(None, stated), ""))
 
 
 def _decode_as(data: bytes, where: str, encoding: str) -> str:
     try:
-        if codecs.lookup(encoding).name == "iso8859-1" and _decodes(data, "cp1252"):
+        if codecs.lookup(encoding).name == "iso8859-1" and decodes(data, "cp1252"):
             return data.decode("cp1252")  # has signs that Latin-1 lacks, and is called so as well
         return data.decode(encoding)
     except LookupError as error:
@@ -157,7 +157,8 @@ def _known(stated: str) -> str:
     return _BROWSERS.get(name, name)
 
 
-def _decodes(data: bytes, name: str) -> bool:
+def decodes(data: bytes, name: str) -> bool:
+    """Return True if bytes are text in an encoding of this name."""
     try:
         data.decode(name)
     except (LookupError, UnicodeError):
@@ -193,7 +194,7 @@ def _guess(data: bytes, where: str, stated: str) -> Decoded:
     telling = b"\n".join(re.findall(rb"[^\n]*[\x80-\xff][^\n]*", data))
     found = chardet.detect_all(telling, ignore_threshold=True, include_encodings=_CODE_PAGES)
     sure = {_known(match["encoding"] or ""): match["confidence"] for match in found}
-    names = [name for name in sure if name and _decodes(data, name)] or ["cp1252"]
+    names = [name for name in sure if name and decodes(data, name)] or ["cp1252"]
     weak = sure.get(names[0], 0.0) < _WEAK and names[0] not in _CODE_PAGES[:5]
     if "cp1252" in names and (weak or names[0] in ("mac-roman", "cp850")):
         names = ["cp1252"] * (not _NOT_WINDOWS.search(data.decode("cp1252"))) + names

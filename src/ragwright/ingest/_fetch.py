@@ -6,7 +6,9 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import fields
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -90,16 +92,15 @@ def refusal(text: str, opened: Iterable[Network] = ()) -> str:
     IPv6 address wraps one of them (mapped, 6to4, NAT64). Networks in ``opened`` are allowed.
     """
     address: Address = ipaddress.ip_address(text.partition("%")[0])
-    if any(address.version == n.version and address in n for n in opened):
+    if any(address in network for network in opened):
         return ""
     for inner in _meant(address):
-        if str(inner) in _SERVICES:
-            return _SERVICES[str(inner)]
-        for network, kind in _SPECIAL.items():
-            if inner.version == network.version and inner in network:
-                return kind
-        if isinstance(inner, ipaddress.IPv6Address) and inner not in _PUBLIC6:
-            return _PRIVATE
+        special = (kind for network, kind in _SPECIAL.items() if inner in network)
+        kind = _SERVICES.get(str(inner)) or next(special, "")
+        if not kind and isinstance(inner, ipaddress.IPv6Address) and inner not in _PUBLIC6:
+            kind = _PRIVATE
+        if kind:
+            return kind
     return ""
 
 
@@ -231,12 +232,10 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
         """Return the reply of one address, or its redirect target."""
         port = url.port or (443 if url.scheme == "https" else 80)
         host = url.raw_host.decode("ascii")
-        try:
+        addresses: list[str] = []
+        unknown = (FetchError,) if self.options.proxy else ()  # the proxy may know the host
+        with suppress(*unknown):
             addresses = await self._resolve(host, port)
-        except FetchError:
-            if not self.options.proxy:
-                raise
-            addresses = []
         if not request.allow_private:
             check_addresses(host, addresses, self._opened)
         targets = [host] if self.options.proxy else addresses[:_ADDRESSES]
@@ -249,21 +248,15 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             conditional = {"if-none-match", "if-modified-since"} & {k.lower() for k in headers}
             if not 200 <= status < 300 and not (status == 304 and conditional):
                 raise _status_error(url, status, response.headers.get("retry-after"))
-            body = await _body(response, *self._bound(request))
-        except FetchError as error:
-            error.where = error.where or str(url)
-            raise
+            # the request cannot say "unset", so its default means that
+            own = request.max_bytes != _UNSET
+            most = request.max_bytes if own else self.options.max_bytes
+            key = "the request's own `max_bytes`" if own else "`fetch.max_bytes`"
+            body = await _body(response, str(url), most, key)
         finally:
             await response.aclose()
         headers = {name.lower(): value for name, value in response.headers.items()}
         return FetchReply(str(url), status, headers, body)
-
-    def _bound(self, request: Fetch) -> tuple[int, str]:
-        """Return the most bytes to read for a request, and the setting that raises it."""
-        # The request cannot say "unset", so its default means that.
-        if request.max_bytes != _UNSET:
-            return request.max_bytes, "the request's own `max_bytes`"
-        return self.options.max_bytes, "`fetch.max_bytes`"
 
     async def _connect(
         self, url: httpx2.URL, targets: list[str], headers: dict[str, str]
@@ -280,7 +273,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
                 headers={
                     "accept": "*/*",
                     "accept-encoding": "gzip, deflate",
-                    "user-agent": _own_name(),
+                    "user-agent": f"ragwright/{version('ragwright')}",
                     **headers,
                     "host": url.netloc.decode("ascii"),
                 },
@@ -318,12 +311,6 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
         return self._transport
 
 
-def _own_name() -> str:
-    from importlib.metadata import version
-
-    return f"ragwright/{version('ragwright')}"
-
-
 def checked_url(text: str, base: str = "") -> httpx2.URL:
     """Check that an address names a host over http or https and no user; returns no fragment.
 
@@ -357,30 +344,28 @@ def checked_url(text: str, base: str = "") -> httpx2.URL:
     return url.copy_with(fragment=None)
 
 
-async def _body(response: httpx2.Response, most: int, key: str) -> bytes:
+async def _body(response: httpx2.Response, where: str, most: int, key: str) -> bytes:
     """Read the decoded body; stops if it grows past ``most`` bytes."""
     import httpx2
 
     stated = response.headers.get("content-length", "")
-    if stated.isdigit() and int(stated) > most:
-        raise _too_large(most, key)
-    parts: list[bytes] = []
-    size = 0
+    size = int(stated) if stated.isdigit() and int(stated) > most else 0
+    body = bytearray()
     try:
         async for part in response.aiter_bytes():
-            size += len(part)
+            body += part
+            size = max(size, len(body))
             if size > most:
-                raise _too_large(most, key)
-            parts.append(part)
+                break
     except httpx2.DecodingError as error:
-        raise FetchError(f"the reply is damaged: {error}") from error
+        raise FetchError(f"the reply is damaged: {error}", where=where) from error
     except httpx2.TransportError as error:
-        raise FetchError(f"the reply broke off after {size} bytes", retryable=True) from error
-    return b"".join(parts)
-
-
-def _too_large(most: int, key: str) -> FetchError:
-    return FetchError(f"the reply is larger than {most} bytes", hint=f"raise {key} to allow it")
+        broken = f"the reply broke off after {len(body)} bytes"
+        raise FetchError(broken, where=where, retryable=True) from error
+    if size > most:
+        larger = f"the reply is larger than {most} bytes"
+        raise FetchError(larger, where=where, hint=f"raise {key} to allow it")
+    return bytes(body)
 
 
 def _status_error(url: Any, status: int, wait: str | None) -> FetchError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from ..core import (
 )
 from ._apart import extract_bytes
 from ._options import SourceOptions
-from ._seams import Failure, FetchBytes, Reader, SourceFile, SuffixReader, read_files
+from ._seams import Failure, Reader, SourceFile, SuffixReader
 from ._walk import Missed, expand, printable, read_bytes, unreadable, walk
 from .ocr import ScanProgress, nothing_recognised
 
@@ -61,10 +62,6 @@ class FileReader(Reader):
             return True
         return not _SCHEME.match(source) or self._path(source).exists()
 
-    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Read the documents of a path in sorted order; what cannot be read becomes a Failure."""
-        return read_files(self, self.files(source))
-
     def files(self, source: str) -> Iterator[Path | Failure]:
         """List the files of a path, folder or pattern, in sorted order."""
         path = self._path(source)
@@ -95,26 +92,21 @@ class FileReader(Reader):
         if not root.is_dir():
             yield root
             return
-        empty = True
+        read = False
         for item in walk(root, self.options):
-            empty = False
+            read = True
             yield self._missed(item) if isinstance(item, Missed) else item
-        if empty and all(path.name.startswith(".") for path in root.iterdir()):
-            nothing = EmptySourceError(
-                "the folder is empty",
+        if not read:
+            empty = all(path.name.startswith(".") for path in root.iterdir())
+            kind = EmptySourceError if empty else SourceError
+            nothing = kind(
+                "the folder is empty" if empty else "the folder has no file to read",
                 where=printable(str(root)),
-                hint="files that are put there are read by the next ingest",
+                hint="files that are put there are read by the next ingest"
+                if empty
+                else "hidden files are skipped; check `include` and `exclude`",
             )
-            yield Failure(self._id(root), nothing, skipped=True)
-        elif empty:
-            yield Failure(
-                self._id(root),
-                SourceError(
-                    "the folder has no file to read",
-                    where=printable(str(root)),
-                    hint="hidden files are skipped; check `include` and `exclude`",
-                ),
-            )
+            yield Failure(self._id(root), nothing, skipped=empty)
 
     def _missed(self, item: Missed) -> Failure:
         name = self._id(item.path)
@@ -213,9 +205,9 @@ def documents(
         yield Failure(name, nothing_recognised(name), skipped=True)
     for fault in extract.faults:
         yield Failure(name, fault, warning=bool(extract.text))
-    taken: dict[str, int] = {}
+    taken: Counter[str] = Counter()
     for attachment in extract.attachments:
-        taken[attachment.name] = taken.get(attachment.name, 0) + 1
+        taken[attachment.name] += 1
         again = f"-{taken[attachment.name]}" if taken[attachment.name] > 1 else ""
         inner = f"{name}#{attachment.name}{again}"
         try:

@@ -100,11 +100,11 @@ class GroupOptions:
         of_source = group_names(own.pop(GROUPS)) if GROUPS in own else ()
         for item in items:
             if isinstance(item, Document):
-                yield self._labelled_document(item, source, own, of_source)
+                yield self._label(item, source, own, of_source)
             else:
                 yield item
 
-    def _labelled_document(
+    def _label(
         self, document: Document, source: str, fields: dict[str, Any], of_source: tuple[str, ...]
     ) -> Document | Failure:
         if misspelt := misspelt_groups(document.metadata):
@@ -135,7 +135,14 @@ class GroupOptions:
             )
         groups = common_groups((of_document, of_rule, of_source))
         if groups is None:
-            return Failure(document.id, _no_common_group(document.id, of_document, of_rule))
+            places = (("the document names", of_document), ("a rule names", of_rule))
+            stated_by = " and ".join(f"{place} {', '.join(g)}" for place, g in places if g)
+            nobody = UnclearGroupsError(
+                f"no group may read the document: {stated_by}, and no group is named everywhere",
+                where=document.id,
+                hint="name a group in all of them: the document, the rule and its source",
+            )
+            return Failure(document.id, nobody)
         return replace(document, metadata={**document.metadata, **fields, GROUPS: groups})
 
     def groups_of(self, document_id: str, source: str) -> tuple[str, ...]:
@@ -158,18 +165,3 @@ def _paths(document_id: str, source: str) -> list[str]:
     if document_id.startswith(head):
         return [document_id, document_id[len(head) :]]
     return [document_id]
-
-
-def _no_common_group(
-    name: str, of_document: tuple[str, ...], of_rule: tuple[str, ...]
-) -> UnclearGroupsError:
-    stated = " and ".join(
-        f"{place} {', '.join(groups)}"
-        for place, groups in (("the document names", of_document), ("a rule names", of_rule))
-        if groups
-    )
-    return UnclearGroupsError(
-        f"no group may read the document: {stated}, and no group is named everywhere",
-        where=name,
-        hint="name a group in all of them: the document, the rule and its source",
-    )

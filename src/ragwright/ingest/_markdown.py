@@ -98,8 +98,7 @@ def _parsed_front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], s
         MalformedSourceError: The front matter is opened and not closed, is not YAML, or holds a
             value that metadata cannot, such as an infinite number.
     """
-    match = _FRONT.match(text[:_LIMIT])
-    match = match or _TOML.match(text[:_LIMIT])
+    match = _FRONT.match(text[:_LIMIT]) or _TOML.match(text[:_LIMIT])
     if match is None:
         if _OPENED.match(text):
             raise MalformedSourceError(
@@ -121,11 +120,19 @@ def _parsed_front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], s
     for key, value in placed.value.items():
         _check_groups(key, value, placed, where, before)
     fields = {key: _flat(value) for key, value in placed.value.items()}
+    names: dict[str, str] = {}
     for key, value in fields.items():
         fault = _fault(key, value)
+        for name in clean_metadata({key: value}):
+            other = names.setdefault(name, key)
+            if other != key:  # one would hide the other
+                fault = fault or f"becomes the same field as {other!r}"
         if fault:
-            raise _refused(key, fault, placed, where, before)
-    _check_names(fields, placed, where, before)
+            raise MalformedSourceError(
+                f"front matter: {key!r} {fault}: {_HOLDS}",
+                where=f"{where}:{placed.lines.get((key,), 1) + before}",
+                hint="write a text, a number, a date, true or false, or a list of them",
+            )
     return clean_metadata(fields), text[match.end() :]
 
 
@@ -181,11 +188,9 @@ def _check_groups(key: Any, value: Any, placed: Placed, where: str, before: int)
 
 def _flat(value: Any) -> Any:
     """Flatten a nested table or list, so that filters match each of its values."""
-    if isinstance(value, dict):
-        return _leaves(value)
-    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        return _leaves(value)
-    return value
+    items = value if isinstance(value, list) else [value]
+    nested = isinstance(value, dict) or any(isinstance(item, dict | list) for item in items)
+    return _leaves(value) if nested else value
 
 
 def _leaves(value: Any) -> list[Any]:
@@ -206,25 +211,6 @@ def _fault(key: str, value: Any) -> str:
     if key.lower() in ("title", "lang", "language") and isinstance(value, list):
         return "is a list"
     return ""
-
-
-def _check_names(fields: dict[str, Any], placed: Placed, where: str, before: int) -> None:
-    """Refuse two keys that become the same name: one would hide the other."""
-    names: dict[str, str] = {}
-    for key, value in fields.items():
-        for name in clean_metadata({key: value}):
-            other = names.setdefault(name, key)
-            if other != key:
-                raise _refused(key, f"becomes the same field as {other!r}", placed, where, before)
-
-
-def _refused(key: str, fault: str, placed: Placed, where: str, before: int) -> MalformedSourceError:
-    line = placed.lines.get((key,), 1) + before
-    return MalformedSourceError(
-        f"front matter: {key!r} {fault}: {_HOLDS}",
-        where=f"{where}:{line}",
-        hint="write a text, a number, a date, true or false, or a list of them",
-    )
 
 
 def _unreadable(error: ConfigError, front: str, where: str, before: int) -> MalformedSourceError:

@@ -83,11 +83,9 @@ def iso_date(value: Any) -> str:
         if re.match(r"\d{4}-?\d\d-?\d\d", text):
             whole = datetime.datetime.fromisoformat(text)
             return text[:10] if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else whole.isoformat()
-        if re.search(r"[A-Za-z]{3}", text):
-            return parsedate_to_datetime(text).isoformat()
+        return parsedate_to_datetime(text).isoformat() if re.search("[A-Za-z]{3}", text) else ""
     except (TypeError, ValueError, IndexError):
         return ""
-    return ""
 
 
 def _pdf_date(match: re.Match[str]) -> str:

@@ -6,10 +6,11 @@ import itertools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
+T = TypeVar("T")
 _HYPHEN = "\ufffe"  # PDFium's mark for a hyphen at a line's end
 BULLET = re.compile(
     "^\\s*(?:[•◦▪‣●○■□☐\x80-\x9f\uf000-\uf0ff]|[-–*](?=\\s)|\\(?\\d{1,3}[.)](?=\\s))"
@@ -40,6 +41,8 @@ _NUMBERED = re.compile(r"(\d{1,3})[.)]?\s?(?=[^\W\d_])")
 
 WIDE = 0.75
 """A gap wider than this share of the letters' height parts a line."""
+Box: TypeAlias = tuple[float, float, float, float]
+"""left, bottom, right, top in points, origin at the page's lower left."""
 Word: TypeAlias = tuple[str, float, float]
 """Text, left and right edge."""
 
@@ -81,7 +84,7 @@ class Block:
     lines: int = 1
     kind: str = "text"
     bold: bool = False
-    box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    box: Box = (0.0, 0.0, 0.0, 0.0)
     rows: list[list[str]] = field(default_factory=list)
 
     @property
@@ -103,19 +106,33 @@ class Block:
         )
 
 
+def groups_apart(
+    items: Iterable[T], ends: Callable[[T], tuple[float, float]], gap: float = 0.0
+) -> list[list[T]]:
+    """Return items in groups, in the order of their lower ends, that are ``gap`` apart."""
+    groups: list[list[T]] = []
+    last = 0.0
+    for item in sorted(items, key=ends):
+        low, high = ends(item)
+        if groups and low < last + gap:
+            groups[-1].append(item)
+            last = max(last, high)
+        else:
+            groups.append([item])
+            last = high
+    return groups
+
+
 def paragraphs(lines: Sequence[Line]) -> list[Block]:
     """Join lines to paragraphs; a gap, new column, other size or bullet separates them."""
-    blocks: list[Block] = []
-    group: list[Line] = []
+    groups: list[list[Line]] = []
     pitch = _pitch(lines)
     for line in lines:
-        if group and _parts(group, line, pitch):
-            blocks.append(_join(group, lines))
-            group = []
-        group.append(line)
-    if group:
-        blocks.append(_join(group, lines))
-    return blocks
+        if groups and not _parts(groups[-1], line, pitch):
+            groups[-1].append(line)
+        else:
+            groups.append([line])
+    return [_join(group, lines) for group in groups]
 
 
 def _pitch(lines: Sequence[Line]) -> float:
@@ -132,21 +149,19 @@ def _parts(group: Sequence[Line], line: Line, pitch: float) -> bool:
     step = before.bottom - line.bottom
     if _is_broken(before.text, line.text):
         return False
-    if abs(before.size - line.size) > _RESIZED * max(before.size, line.size):
-        return True
-    if before.bold != line.bold or before.formula != line.formula:
-        return True
     captions = CAPTION.match(line.text) or CAPTION.match(group[0].text)
-    if captions and before.italic != line.italic:
-        return True
-    number = _NUMBERED.match(line.text)
-    if number and (first := _NUMBERED.match(group[0].text)) and int(number[1]) == int(first[1]) + 1:
-        return True
-    if step < -0.5 * line.size:  # up again: the next column
-        return True
+    number, first = _NUMBERED.match(line.text), _NUMBERED.match(group[0].text)
     size = max(before.size, line.size, 1.0)
     usual = pitch if 0.8 * size <= pitch <= 2.2 * size else 1.2 * size
-    return step > (1.15 if captions else 1.35) * usual
+    return bool(
+        abs(before.size - line.size) > _RESIZED * max(before.size, line.size)
+        or before.bold != line.bold
+        or before.formula != line.formula
+        or (captions and before.italic != line.italic)
+        or (number and first and int(number[1]) == int(first[1]) + 1)
+        or step < -0.5 * line.size  # up again: the next column
+        or step > (1.15 if captions else 1.35) * usual
+    )
 
 
 def _join(group: Sequence[Line], page: Sequence[Line]) -> Block:
@@ -287,7 +302,7 @@ def join_formulas(blocks: Sequence[Block]) -> list[Block]:
         part = block.kind == "formula" or (len(block.text) < 5 and block.kind == "text")
         if before is not None and before.kind == "formula" and part and _touches(before, block):
             before.text = f"{before.text} {block.text}"
-            before.box = _around(before.box, block.box)
+            before.box = box_around((before.box, block.box))
         else:
             joined.append(block)
     for block in joined:
@@ -307,12 +322,7 @@ def _touches(block: Block, other: Block) -> bool:
     )
 
 
-def _around(
-    box: tuple[float, float, float, float], other: tuple[float, float, float, float]
-) -> tuple[float, float, float, float]:
-    return (
-        min(box[0], other[0]),
-        min(box[1], other[1]),
-        max(box[2], other[2]),
-        max(box[3], other[3]),
-    )
+def box_around(boxes: Iterable[Box]) -> Box:
+    """Return the smallest box that holds some others."""
+    left, bottom, right, top = zip(*boxes, strict=True)
+    return min(left), min(bottom), max(right), max(top)

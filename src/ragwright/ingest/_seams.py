@@ -201,7 +201,8 @@ class Reader(ABC):
     """Turns a source into documents.
 
     ``read`` is lazy and keeps going: a part that cannot be read is yielded as a Failure, so
-    that one bad file never loses the others.
+    that one bad file never loses the others. What it raises is a failure of the whole source.
+    A reader overrides it, or :meth:`files` and :meth:`read_file`.
     """
 
     name: str = ""
@@ -210,7 +211,6 @@ class Reader(ABC):
     def accepts(self, source: str) -> bool:
         """Return True if this reader reads a source, decided by its address alone."""
 
-    @abstractmethod
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
         """Read the documents of a source, one in memory at a time.
 
@@ -218,6 +218,11 @@ class Reader(ABC):
             source: Path or address as the user gave it.
             fetch: The only way to the network.
         """
+        for path in self.files(source) or ():
+            if isinstance(path, Failure):
+                yield path
+            else:
+                yield from self.read_file(path)
 
     def files(self, source: str) -> Iterator[SourceFile | Failure] | None:
         """List the files of a source, so that unchanged ones need not be read.
@@ -292,14 +297,3 @@ class Chunker(ABC):
         spans = self.cut(document)
         counts = [self.count(document.text[s.start : s.end]) for s in spans]
         return make_chunks(document, spans, counts)
-
-
-def read_files(
-    reader: Reader, files: Iterator[SourceFile | Failure]
-) -> Iterator[Document | Failure]:
-    """Read the documents of a source's files, one file after the other."""
-    for path in files:
-        if isinstance(path, Failure):
-            yield path
-        else:
-            yield from reader.read_file(path)

@@ -113,7 +113,11 @@ def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:
             raise _broken(reader, source, error) from error
         if accepted:
             return reader
-    raise _unknown(source)
+    raise UnsupportedSourceError(
+        f"no reader for sources of the kind {source.partition(':')[0] + ':'!r}",
+        where=source,
+        hint="known are " + "; ".join(_FORMS),
+    )
 
 
 def files_of(reader: Reader, source: str) -> Iterator[SourceFile | Failure] | None:
@@ -122,10 +126,9 @@ def files_of(reader: Reader, source: str) -> Iterator[SourceFile | Failure] | No
         files = reader.files(source)
     except StoppedError:
         raise
-    except RagwrightError as error:
-        return iter([Failure(source, error)])
     except Exception as error:
-        return iter([Failure(source, _broken(reader, source, error))])
+        known = error if isinstance(error, RagwrightError) else _broken(reader, source, error)
+        return iter([Failure(source, known)])
     return None if files is None else guarded(files, source, reader)
 
 
@@ -135,10 +138,9 @@ def guarded(items: Iterator[T | Failure], source: str, reader: Reader) -> Iterat
         yield from items
     except StoppedError:
         raise
-    except RagwrightError as error:
-        yield Failure(source, error)
     except Exception as error:  # a custom reader must not affect the other sources
-        yield Failure(source, _broken(reader, source, error))
+        known = error if isinstance(error, RagwrightError) else _broken(reader, source, error)
+        yield Failure(source, known)
 
 
 def _broken(reader: Reader, source: str, error: Exception) -> SourceError:
@@ -150,12 +152,3 @@ def _broken(reader: Reader, source: str, error: Exception) -> SourceError:
     )
     wrapped.__cause__ = error
     return wrapped
-
-
-def _unknown(source: str) -> UnsupportedSourceError:
-    scheme = source.partition(":")[0]
-    return UnsupportedSourceError(
-        f"no reader for sources of the kind {scheme + ':'!r}",
-        where=source,
-        hint="known are " + "; ".join(_FORMS),
-    )

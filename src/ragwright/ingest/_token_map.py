@@ -78,11 +78,6 @@ class TokenMap:
         """Count the tokens that start within a span."""
         return self.before(span.end) - self.before(span.start)
 
-    def free(self, position: int) -> bool:
-        """Return True if a cut at a character splits no token."""
-        index = self.before(position)
-        return index == 0 or int(self.reach[index - 1]) <= position
-
     def free_of(self, positions: Positions) -> Positions:
         """Return the positions at which a cut splits no token, ascending, without duplicates."""
         positions = np.unique(positions)
@@ -170,16 +165,12 @@ class TokenMap:
             (view, sentence_borders(self.text[view : high + _LOOK], language)),
             (low, lines),
         ):
-            for border in reversed(list(borders)):
-                position = offset + border
-                if low < position <= high and self.free(position):
-                    return position
-        for candidate in range(latest, earliest - 1, -1):
-            if not self.glued(candidate):
-                cut = self.cut(candidate)
-                if cut is not None:
-                    return cut
-        return None
+            positions = self.free_of(np.asarray([offset + border for border in borders], np.int64))
+            within = positions[(positions > low) & (positions <= high)]
+            if len(within):
+                return int(within[-1])
+        words = (at for at in range(latest, earliest - 1, -1) if not self.glued(at))
+        return next((cut for cut in map(self.cut, words) if cut is not None), None)
 
     def _start(self, index: int, index_end: int, end: int, overlap: int) -> tuple[int, int]:
         """Find the start of the next window: a character, and tokens before it."""
@@ -189,10 +180,9 @@ class TokenMap:
             if position is None:
                 continue
             row = self._row(int(self.starts[candidate]))
-            if row is not None:
-                if self.before(row) < candidate:
-                    continue
-                position = row
+            if row is not None and self.before(row) < candidate:
+                continue
+            position = position if row is None else row
             if not self.glued(candidate):
                 return position, candidate
             fallback = fallback or (position, candidate)

@@ -31,8 +31,6 @@ _NO_SOURCE = {
 }
 """Pattern of a name -> why it is left out."""
 
-_PIECE = 1_000_000
-
 _LEAVES = "the link leads out of the source"
 _ALLOW = "to follow it, set `follow_links: true` for the source"
 _SPECIAL = "not a regular file (a pipe, socket or device)"
@@ -72,7 +70,11 @@ def walk(root: Path, options: SourceOptions) -> Iterator[Path | Missed]:
         if entry is path and path.is_dir():
             if not path.is_symlink() or _is_new(_real(path), home, seen):
                 waiting += _entries(path, f"{relative}/")
-        elif _wanted(relative, path, options):
+        elif (
+            not options.include
+            or matches(relative, path.name, options.include)
+            or (path.is_symlink() and path.is_dir())  # a skipped folder is always reported
+        ):
             yield entry
 
 
@@ -81,13 +83,6 @@ def no_source(name: str) -> str:
     return next(
         (why for pattern, why in _NO_SOURCE.items() if fnmatch.fnmatchcase(name, pattern)), ""
     )
-
-
-def _wanted(relative: str, path: Path, options: SourceOptions) -> bool:
-    """Return True if ``include`` accepts a file; skipped folders are always reported."""
-    if not options.include or matches(relative, path.name, options.include):
-        return True
-    return path.is_symlink() and path.is_dir()
 
 
 def _entries(folder: Path, relative: str) -> list[tuple[Path | Missed, str]]:
@@ -131,18 +126,18 @@ def _recursive(
 ) -> Iterator[Path | Missed]:
     """List the files that a pattern with ``**`` matches, or whose folder it matches."""
     # not glob.glob, which follows every link and never ends on links to their own folder
-    steps = ["(?:[^/]+/)*" if part == "**" else _step(part) + "/" for part in parts]
+    # fnmatch gives (?s:…)\Z
+    plain = [fnmatch.translate(part).removesuffix(r"\Z").replace(".*", "[^/]*") for part in parts]
+    steps = [
+        "(?:[^/]+/)*" if part == "**" else f"{step}/"
+        for part, step in zip(parts, plain, strict=True)
+    ]
     matching = re.compile("".join(steps) + ("" if parts[-1] == "**" else "(?:.+/)?"), re.DOTALL)
     bare = SourceOptions(exclude=options.exclude, follow_links=options.follow_links)
     for item in walk(folder, bare):
         path = item.path if isinstance(item, Missed) else item
         if matching.fullmatch(f"{path.relative_to(folder).as_posix()}/"):
             yield item
-
-
-def _step(part: str) -> str:
-    translated = fnmatch.translate(part)  # (?s:…)\Z
-    return translated.removesuffix(r"\Z").replace(".*", "[^/]*")
 
 
 def _looked_at(path: Path, home: Path, options: SourceOptions) -> Path | Missed:
@@ -165,13 +160,7 @@ def _looked_at(path: Path, home: Path, options: SourceOptions) -> Path | Missed:
 @cache
 def _system() -> frozenset[int]:
     """Return the device numbers of the system's virtual file systems."""
-    devices = set()
-    for name in _SYSTEM:
-        try:
-            devices.add(Path(name).stat().st_dev)
-        except OSError:
-            continue
-    return frozenset(devices)
+    return frozenset(folder.stat().st_dev for folder in map(Path, _SYSTEM) if folder.exists())
 
 
 def _real(path: Path) -> Path:
@@ -180,12 +169,9 @@ def _real(path: Path) -> Path:
 
 def matches(relative: str, name: str, patterns: tuple[str, ...]) -> bool:
     """Return True if a pattern matches a file's path below the source, or its name."""
-    for pattern in patterns:
-        bare = pattern.removesuffix("/")
-        flat = bare.removeprefix("**/")
-        if any(fnmatch.fnmatchcase(text, p) for text in (relative, name) for p in (bare, flat)):
-            return True
-    return False
+    bare = [pattern.removesuffix("/") for pattern in patterns]
+    flat = [pattern.removeprefix("**/") for pattern in bare]
+    return any(fnmatch.fnmatchcase(text, p) for text in (relative, name) for p in (*bare, *flat))
 
 
 def read_bytes(path: Path, where: str, options: SourceOptions) -> bytes:
@@ -195,32 +181,22 @@ def read_bytes(path: Path, where: str, options: SourceOptions) -> bytes:
         UnsupportedSourceError: A pipe, a device, or larger than ``max_bytes``.
         OSError: As the system reports it.
     """
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode) or status.st_dev in _system():
-        raise UnsupportedSourceError(_SPECIAL, where=where, hint=_LEAVE_OUT)
-    if status.st_size > options.max_bytes:
-        raise _too_large(f"{status.st_size:,} bytes", where, options)
-    # without blocking, and bounded: the file may have been replaced, or grow
+    # without blocking, and bounded: it may be a pipe, or grow
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_dev in _system():
             raise UnsupportedSourceError(_SPECIAL, where=where, hint=_LEAVE_OUT)
-        pieces = [file.read(status.st_size + 1)]
-        read = len(pieces[0])
-        while read > status.st_size and pieces[-1]:
-            if read > options.max_bytes:
-                raise _too_large("more bytes", where, options)
-            pieces.append(file.read(_PIECE))
-            read += len(pieces[-1])
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-def _too_large(size: str, where: str, options: SourceOptions) -> UnsupportedSourceError:
-    return UnsupportedSourceError(
-        f"the file has {size}, more than `max_bytes` ({options.max_bytes:,})",
-        where=where,
-        hint="split it, or raise `max_bytes`",
-    )
+        large = status.st_size > options.max_bytes
+        data = b"" if large else file.read(options.max_bytes + 1)
+    if large or len(data) > options.max_bytes:
+        size = f"{status.st_size:,}" if large else "more"
+        raise UnsupportedSourceError(
+            f"the file has {size} bytes, more than `max_bytes` ({options.max_bytes:,})",
+            where=where,
+            hint="split it, or raise `max_bytes`",
+        )
+    return data
 
 
 def printable(name: str) -> str:

@@ -22,6 +22,7 @@ from ..core import (
 )
 from ._apart import extract_bytes, main_part
 from ._archive import safe_tree
+from ._encoding import decodes
 from ._extract import Extract, TextBuilder
 from ._html import decode_html
 from ._options import SourceOptions
@@ -72,14 +73,8 @@ class WebReader(Reader):
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
         """Read the document at an address, or say why there is none."""
         address = source.strip().partition("#")[0]
-        try:
-            fetched = fetch(address)
-            extract = extract_page(fetched, self.options)
-        except StoppedError:
-            raise
-        except RagwrightError as error:
-            yield Failure(source, error)
-            return
+        fetched = fetch(address)
+        extract = extract_page(fetched, self.options)
         yield extract.document(address, fetched.url, extract.title or fetched.url)
         for fault in extract.faults:
             yield Failure(source, fault, warning=True)
@@ -98,11 +93,10 @@ def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
         extract = main_part(decoded.text, fetched.url, options)
         return replace(extract, faults=(*decoded.faults, *extract.faults))
     text = kind.startswith("text/") or kind == "application/json"
-    chosen = options
-    if text and charset and not options.encoding and _decodes(fetched.body, charset):
-        chosen = replace(options, encoding=charset)
+    if text and charset and not options.encoding and decodes(fetched.body, charset):
+        options = replace(options, encoding=charset)
     name = _name(fetched.url, kind)
-    return with_text(extract_bytes(name, fetched.body, chosen), name)
+    return with_text(extract_bytes(name, fetched.body, options), name)
 
 
 def _name(url: str, kind: str) -> str:
@@ -120,14 +114,6 @@ def content_type(header: str) -> tuple[str, str]:
     message["Content-Type"] = header or "unknown/unknown"
     kind = message.get_content_type() if "/" in header else ""
     return kind.lower(), str(message.get_param("charset") or "").strip("'\" ").lower()
-
-
-def _decodes(body: bytes, charset: str) -> bool:
-    try:
-        body.decode(charset)
-    except (LookupError, UnicodeDecodeError):
-        return False
-    return True
 
 
 _LANGUAGE = re.compile(r"^(?:[a-z]{2,3}(?:-[a-z]{2,10})*|simple)$")
@@ -163,23 +149,17 @@ class WikipediaReader(Reader):
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
         """Read the article, or say why there is none."""
-        try:
-            language, title = self._parse(source.strip())
-            base = self.base.replace("{language}", language)
-            reply = fetch(f"{base}/w/api.php?{urlencode(_query(title))}")
-            yield _document(_page(reply.body, source), language, base)
-        except StoppedError:
-            raise
-        except RagwrightError as error:
-            yield Failure(source, error)
+        language, title = self._parse(source.strip())
+        base = self.base.replace("{language}", language)
+        reply = fetch(f"{base}/w/api.php?{urlencode({**_QUERY, 'titles': title})}")
+        yield _document(_page(reply.body, source), language, base)
 
     def _parse(self, source: str) -> tuple[str, str]:
         page = _ARTICLE.match(source)
         if page:
             return page[1].lower(), unquote(page[2]).replace("_", " ")
-        title = source.partition(":")[2].strip()
+        title, language = source.partition(":")[2].strip(), self.language
         head, colon, rest = title.partition(":")
-        language = self.language
         if colon and _LANGUAGE.match(head):
             language, title = head, rest.strip()
         if not title:
@@ -191,20 +171,18 @@ class WikipediaReader(Reader):
         return language, title
 
 
-def _query(title: str) -> dict[str, str]:
-    return {
-        "action": "query",
-        "format": "json",
-        "formatversion": "2",
-        "prop": "extracts|info|pageprops|revisions",
-        "explaintext": "1",
-        "exsectionformat": "wiki",
-        "inprop": "url",
-        "ppprop": "disambiguation",
-        "rvprop": "ids|timestamp",
-        "redirects": "1",
-        "titles": title,
-    }
+_QUERY = {
+    "action": "query",
+    "format": "json",
+    "formatversion": "2",
+    "prop": "extracts|info|pageprops|revisions",
+    "explaintext": "1",
+    "exsectionformat": "wiki",
+    "inprop": "url",
+    "ppprop": "disambiguation",
+    "rvprop": "ids|timestamp",
+    "redirects": "1",
+}
 
 
 def _page(body: bytes, source: str) -> dict[str, Any]:
@@ -246,9 +224,8 @@ def _page(body: bytes, source: str) -> dict[str, Any]:
         )
     if not extract:
         raise SourceError(f"the page {title!r} has no text", where=source)
-    sources = [r.get("from", "") for r in query.get("redirects", []) if isinstance(r, dict)]
-    page["redirected_from"] = sources[0] if sources else ""
-    return page
+    sources = (r.get("from", "") for r in query.get("redirects", []) if isinstance(r, dict))
+    return {**page, "redirected_from": next(sources, "")}
 
 
 def _document(page: dict[str, Any], language: str, base: str) -> Document:
@@ -322,23 +299,24 @@ class ArxivReader(Reader):
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
         """Read the papers, each only when the caller gets to it."""
+        query, identity = _question(source.strip())
         try:
-            query, identity = _question(source.strip())
             feed = fetch(f"{self.api}?{urlencode(query)}").body
-            papers = _papers(feed, source)
-            if not papers:
-                raise SourceError(
-                    f"arXiv has no paper {identity!r}"
-                    if identity
-                    else "arXiv finds no paper for this query",
-                    where=source,
-                    hint="check the id" if identity else "use fewer or other words",
-                )
-        except StoppedError:
-            raise
-        except RagwrightError as error:
-            yield Failure(source, _explained(error, source))
-            return
+        except FetchError as error:
+            if error.status != 400:
+                raise
+            raise SourceError(
+                "arXiv cannot read this id or query", where=source, hint="check its spelling"
+            ) from error
+        papers = _papers(feed, source)
+        if not papers:
+            raise SourceError(
+                f"arXiv has no paper {identity!r}"
+                if identity
+                else "arXiv finds no paper for this query",
+                where=source,
+                hint="check the id" if identity else "use fewer or other words",
+            )
         for paper in papers:
             try:
                 yield from self._paper(paper, source, identity, fetch)
@@ -454,12 +432,3 @@ def _paper_id(entry: Entry) -> tuple[str, str]:
 
 def _text(element: Entry, path: str) -> str:
     return " ".join((element.findtext(path, "", _NAMES) or "").split())
-
-
-def _explained(error: RagwrightError, source: str) -> RagwrightError:
-    """Return the error for a refused query: arXiv answers 400 to an impossible id."""
-    if isinstance(error, FetchError) and error.status == 400:
-        return SourceError(
-            "arXiv cannot read this id or query", where=source, hint="check its spelling"
-        )
-    return error

@@ -65,10 +65,9 @@ def read_xml(data: bytes, where: str, options: SourceOptions) -> Extract:
             where=where,
             hint="leave it out with `exclude`, or convert it to a format with text",
         )
-    extract = _document(root)
-    if not extract.text:
-        return _as_plain(data, where, options, "no text between the tags; read as plain text")
-    return replace(extract, faults=decoded.faults)
+    extract = replace(_document(root), faults=decoded.faults)
+    no_text = "no text between the tags; read as plain text"
+    return extract if extract.text else _as_plain(data, where, options, no_text)
 
 
 def _parse(data: bytes, where: str) -> Element:
@@ -159,7 +158,7 @@ class _Walk:
         if element.tag in _ASIDES:
             text = _bracketed(text)
         if element.tag == "speaker":
-            text = _speaker(element)
+            text = f"{text.rstrip(' .,:')}:"
         tight = self._last == "speaker" or (self._last == kind == "line")
         self._builder.add(text, "\n" if tight and kind != "speaker" else "\n\n")
         self._last = kind
@@ -200,12 +199,6 @@ def _runs(element: Element) -> bool:
     return bool((element.text or "").strip() or any((c.tail or "").strip() for c in element))
 
 
-def _speaker(element: Element) -> str:
-    """Return the speaker's name with a colon, to keep it apart from the speech below it."""
-    text = inline(element).rstrip(" .,:")
-    return f"{text}:"
-
-
 def _bracketed(text: str) -> str:
     return text if text.startswith("(") and text.endswith(")") else f"({text})"
 
@@ -216,15 +209,14 @@ def inline(element: Element) -> str:
     for child in element:
         text = "" if _LEFT_OUT.fullmatch(child.tag) else inline(child)
         if child.tag in ("sup", "sub"):
-            before = "".join(parts)[-20:]
-            parts.append(spell_raised(text, before, 1 if child.tag == "sup" else -1))
+            text = spell_raised(text, "".join(parts)[-20:], 1 if child.tag == "sup" else -1)
         elif child.tag in _ASIDES:
-            parts.append(f" {_bracketed(text)} " if text else "")
+            text = f" {_bracketed(text)} " if text else ""
         elif child.tag in _RUNNING or child.tag in ("s", "lb", "br", "pb"):
-            parts.append(f" {text} ")
+            text = f" {text} "
         else:
             # Spaces at the ends of an inline element separate words, too.
             inner = "".join(child.itertext())
-            parts.append(" " * (inner[:1].isspace()) + text + " " * (inner[-1:].isspace()))
-        parts.append(child.tail or "")
+            text = " " * (inner[:1].isspace()) + text + " " * (inner[-1:].isspace())
+        parts += [text, child.tail or ""]
     return " ".join("".join(parts).split())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ..core import Document, RagwrightError, SourceError
-from ..ingest import Failure, FetchBytes, Fetched, Reader, SuffixReader, normalise
+from ..ingest import Failure, FetchBytes, Fetched, Reader, SuffixReader, guarded, normalise
 
 
 class ReaderSuite:
@@ -125,10 +125,10 @@ class ReaderSuite:
     def test_what_is_missing_is_a_failure_and_no_exception(
         self, reader: Reader, missing: str, fetch: FetchBytes
     ) -> None:
-        """A missing source is a failure and does not stop the others."""
-        items = list(reader.read(missing, fetch))
+        """A missing source is a failure, or an error that becomes one; the others are read."""
+        items = list(guarded(reader.read(missing, fetch), missing, reader))
         assert items
         for item in items:
             assert isinstance(item, Failure)
             assert isinstance(item.error, RagwrightError)
-            assert str(item.error)
+            assert "this is a fault of the reader" not in str(item.error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core import SourceError, require
-from .._pdf_layout import Line
+from .._pdf_layout import Line, groups_apart
 from ._pictures import Pixels
 
 _MODELS = {
@@ -73,7 +74,8 @@ class Engine:
 
     def read(self, pixels: Pixels) -> list[Sight]:
         """Read the lines of a picture, in no order; a page on its side is turned first."""
-        pixels = _framed(pixels)
+        edges = ((_MARGIN, _MARGIN), (_MARGIN, _MARGIN), (0, 0))
+        pixels = np.pad(pixels, edges, constant_values=255)
         boxes, cuts = self._detect(pixels)
         if _on_its_side(boxes):
             pixels = np.ascontiguousarray(np.rot90(pixels))
@@ -112,11 +114,6 @@ class Engine:
             for cut, (label, score) in zip(cuts, labels, strict=True)
         )
         return float(sum(votes)) > 0
-
-
-def _framed(pixels: Pixels) -> Pixels:
-    edges = ((_MARGIN, _MARGIN), (_MARGIN, _MARGIN), (0, 0))
-    return np.pad(pixels, edges, constant_values=255)
 
 
 def _on_its_side(boxes: Sequence[NDArray[np.float64]]) -> bool:
@@ -209,41 +206,28 @@ def _columns(sights: list[Sight], usual: float) -> list[list[Sight]]:
     """Split at the first vertical gap that separates columns of prose."""
     edge = _EDGE * usual
     for part in _gaps(sights, lambda s: (s.left + edge, s.right - edge), _GUTTER * usual):
-        if all(_is_prose(side) for side in part):
+        if all(len(s) >= _COLUMN and median(len(x.text) for x in s) >= _PROSE for s in part):
             return part
     return []
-
-
-def _is_prose(side: Sequence[Sight]) -> bool:
-    return len(side) >= _COLUMN and median(len(s.text) for s in side) >= _PROSE
 
 
 def _bands(sights: list[Sight], usual: float) -> list[list[Sight]]:
     """Split at the widest horizontal gap, if columns may be beside each other there."""
     if len(_rows(sights)) == len(sights):  # one line in each row: there is nothing beside another
         return []
-    parts = _gaps(sights, lambda s: (s.top, s.bottom), 0.2 * usual)
-    return max(parts, key=_distance) if parts else []
-
-
-def _distance(part: list[list[Sight]]) -> float:
-    above, below = part
-    return min(s.top for s in below) - max(s.bottom for s in above)
+    return max(
+        _gaps(sights, lambda s: (s.top, s.bottom), 0.2 * usual),
+        key=lambda part: min(s.top for s in part[1]) - max(s.bottom for s in part[0]),
+        default=[],
+    )
 
 
 def _gaps(
     sights: list[Sight], side: Callable[[Sight], tuple[float, float]], least: float
 ) -> list[list[list[Sight]]]:
     """Return every split at a gap of at least ``least`` pixels along one axis."""
-    ordered = sorted(sights, key=side)
-    splits = []
-    end = side(ordered[0])[1]
-    for at, sight in enumerate(ordered):
-        start, stop = side(sight)
-        if start - end >= least:
-            splits.append([ordered[:at], ordered[at:]])
-        end = max(end, stop)
-    return splits
+    groups = groups_apart(sights, side, least)
+    return [[[*chain(*groups[:at])], [*chain(*groups[at:])]] for at in range(1, len(groups))]
 
 
 def _rows(sights: Sequence[Sight]) -> list[list[Sight]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core import MalformedSourceError, UnsupportedSourceError, require
+from .._options import SourceOptions
 
 IMAGES: Mapping[str, str] = {
     ".png": "image/png",
@@ -51,44 +53,25 @@ class Picture:
     pages: int
 
 
-@dataclass(frozen=True, slots=True)
-class PictureLimits:
-    """Pixels that a picture is reduced to, about, and bytes that decoding it may take."""
-
-    pixels: int
-    memory: int
-
-
-def picture_of(data: bytes, kind: str, page: int, most: PictureLimits, where: str) -> Picture:
-    """Render a page of a PDF or image file, reduced to about so many pixels.
+def picture_of(data: bytes, kind: str, page: int, options: SourceOptions, where: str) -> Picture:
+    """Render a page of a PDF or image file, reduced to about `ocr_pixels`.
 
     Raises:
         MalformedSourceError: Truncated or damaged.
         UnsupportedSourceError: Decoding the image takes too much memory.
     """
-    if kind == "pdf":
-        return _rendered(data, page, most.pixels)
-    return _decoded(data, page, most, where)
-
-
-def _rendered(data: bytes, page: int, most: int) -> Picture:
+    if kind != "pdf":
+        return _decoded(data, page, options, where)
     pdfium = require("pypdfium2", "ocr", "reading scans")
-    document = pdfium.PdfDocument(data)
-    try:
-        sheet = document[page - 1]
-        try:
-            width, height = sheet.get_size()
-            scale = min(math.sqrt(most / max(width * height, 1.0)), _FINEST / 72)
-            bitmap = sheet.render(scale=scale, rev_byteorder=False)
-            pixels = np.array(bitmap.to_numpy()[:, :, :3])
-        finally:
-            sheet.close()
+    with closing(pdfium.PdfDocument(data)) as document, closing(document[page - 1]) as sheet:
+        width, height = sheet.get_size()
+        scale = min(math.sqrt(options.ocr_pixels / max(width * height, 1.0)), _FINEST / 72)
+        bitmap = sheet.render(scale=scale, rev_byteorder=False)
+        pixels = np.array(bitmap.to_numpy()[:, :, :3])
         return Picture(pixels, 1 / scale, len(document))
-    finally:
-        document.close()
 
 
-def _decoded(data: bytes, page: int, most: PictureLimits, where: str) -> Picture:
+def _decoded(data: bytes, page: int, options: SourceOptions, where: str) -> Picture:
     images = require("PIL.Image", "ocr", "reading images")
     images.MAX_IMAGE_PIXELS = None  # bounded below, with a message of our own
     try:
@@ -102,28 +85,24 @@ def _decoded(data: bytes, page: int, most: PictureLimits, where: str) -> Picture
                     where=where,
                     hint="save it smaller, or cut it into pages",
                 )
-            scale = min(1.0, math.sqrt(most.pixels / (image.width * image.height)))
+            scale = min(1.0, math.sqrt(options.ocr_pixels / (image.width * image.height)))
             # JPEG files are decoded at a smaller size at once
             smaller = max(1, int(image.width * scale)), max(1, int(image.height * scale))
             image.draft("RGB", smaller)
             taken = _decoding(image)
-            if taken > most.memory:
+            if taken > options.max_memory:
                 raise UnsupportedSourceError(
                     f"decoding the image ({image.width:,} x {image.height:,} pixels) takes about "
-                    f"{taken:,} bytes, more than `max_memory` ({most.memory:,} bytes)",
+                    f"{taken:,} bytes, more than `max_memory` ({options.max_memory:,} bytes)",
                     where=where,
                     hint="save it smaller, or raise `max_memory` of the source",
                 )
-            pixels = _reduced(image, most.pixels)
-    except images.UnidentifiedImageError as error:  # its text names an object in memory
-        raise MalformedSourceError(
-            "the image is truncated or damaged, or of another kind than its name says",
-            where=where,
-            hint="copy or download it again, or save it again in an image program",
-        ) from error
+            pixels = _reduced(image, options.ocr_pixels)
     except (OSError, ValueError, SyntaxError, EOFError, KeyError) as error:
+        unknown = isinstance(error, images.UnidentifiedImageError)  # it names an object in memory
         raise MalformedSourceError(
-            f"the image is truncated or damaged: {error}",
+            "the image is truncated or damaged"
+            + (", or of another kind than its name says" if unknown else f": {error}"),
             where=where,
             hint="copy or download it again, or save it again in an image program",
         ) from error
@@ -153,27 +132,19 @@ def _reduced(image: Any, most: int) -> Pixels:
     if factor > 1 and image.mode in _REDUCIBLE and not transparent:
         image = image.reduce(factor)
     upright = image if turn is None else image.transpose(turn)
+    images = require("PIL.Image", "ocr", "reading images")
     if upright.mode.startswith(("I", "F")):  # 16 bits and more
-        upright = _eight_bits(upright)
+        wide = np.asarray(upright, dtype=np.float32)
+        low, high = float(wide.min()), float(wide.max())
+        grey = (wide - low) * (255.0 / max(high - low, 1e-9))
+        upright = images.fromarray(grey.astype(np.uint8))
     if upright.mode in ("RGBA", "LA", "PA") or transparent:
-        upright = _on_white(upright.convert("RGBA"))
+        white = images.new("RGBA", upright.size, (255, 255, 255, 255))
+        white.alpha_composite(upright.convert("RGBA"))
+        upright = white
     colours = upright.convert("RGB")
     scale = math.sqrt(most / (colours.width * colours.height))
     if scale < 1:
         longest = max(1, round(max(colours.size) * scale))
         colours = operations.contain(colours, (longest, longest))
     return np.ascontiguousarray(np.asarray(colours)[:, :, ::-1])
-
-
-def _eight_bits(image: Any) -> Any:
-    images = require("PIL.Image", "ocr", "reading images")
-    wide = np.asarray(image, dtype=np.float32)
-    low, high = float(wide.min()), float(wide.max())
-    return images.fromarray(((wide - low) * (255.0 / max(high - low, 1e-9))).astype(np.uint8))
-
-
-def _on_white(clear: Any) -> Any:
-    images = require("PIL.Image", "ocr", "reading images")
-    white = images.new("RGBA", clear.size, (255, 255, 255, 255))
-    white.alpha_composite(clear)
-    return white

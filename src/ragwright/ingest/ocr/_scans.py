@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,12 +26,10 @@ from ...core import (
     serve_requests,
 )
 from .._extract import Extract, TextBuilder
-from .._language import guess_language
-from .._normalise import clean_metadata
 from .._options import SourceOptions
 from .._pdf_layout import Line, body_size, paragraphs
 from ._engine import Engine, in_reading_order
-from ._pictures import IMAGES, PictureLimits, picture_of
+from ._pictures import IMAGES, picture_of
 
 _SIDE_BY_SIDE = max(1, min(4, (os.cpu_count() or 1) // 2))
 """Pages of a file that are recognised at once, each by a process of its own (about 0.8 GB)."""
@@ -105,22 +102,11 @@ _Answer: TypeAlias = tuple[ScannedPage | RagwrightError, bool, float]
 """The result, whether the worker is to be replaced, and the seconds of processor time it took."""
 
 
+@dataclass(slots=True)
 class _Budget:
-    """The processor time that OCR of a file may still take, shared by its pages."""
+    """The seconds of processor time that OCR of a file may still take, shared by its pages."""
 
-    def __init__(self, seconds: float) -> None:
-        self._left = seconds
-        self._lock = threading.Lock()
-
-    @property
-    def left(self) -> float:
-        """Seconds that are left; 0 or less once they are used up."""
-        return self._left
-
-    def take(self, seconds: float) -> None:
-        """Subtract the seconds that a page took."""
-        with self._lock:
-            self._left -= seconds
+    left: float
 
 
 def recognise(
@@ -191,14 +177,14 @@ def _page(sheet: _Sheet, options: SourceOptions, budget: _Budget) -> ScannedPage
         )
     except WorkerEndedError as error:
         if not error.reason:
-            budget.take(left)
+            budget.left -= left
             return ScannedPage(fault=_too_long(sheet, options))
         reason = (
             f"OCR crashed, or needed more than `max_memory` ({options.max_memory:,} bytes) beside "
             f"its models: {error.reason}"
         )
         return ScannedPage(fault=_unsupported(reason, sheet))
-    budget.take(answer[2])
+    budget.left -= answer[2]
     result = answer[0]
     return ScannedPage(fault=result) if isinstance(result, RagwrightError) else result
 
@@ -249,8 +235,7 @@ def serve() -> None:
 
 
 def _recognised(sheet: _Sheet, options: SourceOptions) -> ScannedPage:
-    most = PictureLimits(options.ocr_pixels, options.max_memory)
-    picture = picture_of(sheet.data, sheet.kind, sheet.page, most, sheet.where)
+    picture = picture_of(sheet.data, sheet.kind, sheet.page, options, sheet.where)
     sights = _engine().read(picture.pixels)
     kept = [s for s in sights if s.confidence >= options.ocr_confidence]
     weight = sum(len(s.text) for s in kept)
@@ -329,19 +314,9 @@ def image_extract(name: str, scans: Mapping[int, ScannedPage]) -> Extract:
                 builder.heading(block.text, 1, mark=False)
             else:
                 builder.add(block.text)
-    text = builder.text()
-    sections = builder.sections()
     suffix = PurePosixPath(name.rpartition("#")[2] or name).suffix.lower()
-    return Extract(
-        text=text,
-        title=sections[0].title if sections and sections[0].span.start < 1000 else "",
-        language=guess_language(text),
-        media_type=IMAGES.get(suffix, "image/png"),
-        pages=builder.pages() if len(pages) > 1 else (),
-        sections=sections,
-        metadata=clean_metadata(about_scans(scans)),
-        faults=faults,
-    )
+    extract = builder.extract(IMAGES.get(suffix, "image/png"), about_scans(scans))
+    return replace(extract, faults=faults)
 
 
 def nothing_recognised(name: str) -> EmptySourceError:

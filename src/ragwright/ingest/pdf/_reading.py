@@ -6,15 +6,14 @@ import ctypes
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from itertools import islice
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
 from typing import Any
 
 from ...core import EmptySourceError, EncryptedSourceError, MalformedSourceError, require, tell
-from .._extract import Extract, TextBuilder, markdown_table
-from .._language import guess_language
-from .._normalise import clean_metadata, iso_date
+from .._extract import Extract, TextBuilder
+from .._normalise import iso_date
 from .._options import SourceOptions
 from .._pdf_layout import (
     Block,
@@ -191,45 +190,43 @@ def read_pdf(
         MalformedSourceError: Truncated or damaged.
     """
     pdfium = require("pypdfium2", "docs", "reading PDF files")
-    document = _open(pdfium, data, where)
     builder = TextBuilder()
-    try:
+    with closing(_open(pdfium, data, where)) as document:
         document.init_forms()  # before a page is opened
         pages = _pages(pdfium, document, data, where, options, builder)
         meta = document.get_metadata_dict(skip_empty=True)
-        labels = [_label(document, index) for index in range(len(document))]
-        unread = _empty_pages(pdfium, document, pages)
+        labels = [document.get_page_label(index) or "" for index in range(len(document))]
         outline = read_outline(pdfium, document)
-    finally:
-        document.close()
-    for number, scan in (scans or {}).items():
+    labels = [label * (label != str(number)) for number, label in enumerate(labels, 1)]
+    unread = [number for number, page in enumerate(pages, 1) if page.drawn]
+    scans_read = scans or {}
+    for number, scan in scans_read.items():
         pages[number - 1] = PageBlocks(paragraphs(scan.lines), added=pages[number - 1].added)
     running = _build(pages, labels, outline, builder)
-    text = builder.text()
-    if not text and not (unread and scans is not None):
-        raise _without_text(len(pages), bool(unread), where, options)
-    sections = builder.sections()
-    first = sections[0].title if sections and sections[0].span.start < 1000 else ""
-    return Extract(
-        text=text,
-        title=_title(meta) or first,
-        language=guess_language(text),
-        created=iso_date(meta.get("CreationDate")),
-        modified=iso_date(meta.get("ModDate")),
-        media_type="application/pdf",
-        pages=builder.pages(),
-        sections=sections,
-        metadata=clean_metadata(
-            {
-                **{key.lower(): meta.get(key) for key in ("Author", "Subject", "Keywords")},
-                "running_lines": running,
-                "pages_without_text": [str(n) for n in unread if not _has_lines(scans, n)],
-                **about_scans(scans or {}),
-            }
-        ),
-        faults=(*faults_of(scans or {}), *builder.faults()),
-        unread=tuple(unread),
+    if builder.empty and not (unread and scans is not None):
+        raise EmptySourceError(
+            f"none of the {len(pages)} pages has a text layer"
+            + ": the file is a scan" * bool(unread),
+            where=where,
+            hint="read it by text recognition (OCR): pip install 'ragwright[ocr]'"
+            if options.ocr != "never"
+            else "remove `ocr: never`, so that it is read by text recognition (OCR)",
+        )
+    lines = {number for number, scan in scans_read.items() if scan.lines}
+    title = meta.get("Title", "").strip()
+    extract = builder.extract(
+        "application/pdf",
+        {
+            **{key.lower(): meta.get(key) for key in ("Author", "Subject", "Keywords")},
+            "running_lines": running,
+            "pages_without_text": [str(number) for number in unread if number not in lines],
+            **about_scans(scans_read),
+        },
+        title="" if _NO_TITLE.match(title) else title,
+        dates=(meta.get("CreationDate"), meta.get("ModDate")),
     )
+    faults = (*faults_of(scans_read), *extract.faults)
+    return replace(extract, faults=faults, unread=tuple(unread))
 
 
 def _pages(
@@ -240,44 +237,18 @@ def _pages(
     options: SourceOptions,
     builder: TextBuilder,
 ) -> list[PageBlocks]:
-    tables = PageTables(pdfium, data) if options.tables else None
     pages: list[PageBlocks] = []
-    try:
+    with closing(PageTables(pdfium, data)) as tables:
         for index in range(len(document)):
             tell(f"{where}, page {index + 1} of {len(document)}")
             try:
-                pages.append(_page(pdfium, document, index, tables))
+                pages.append(_page(pdfium, document, index, tables if options.tables else None))
             except pdfium.PdfiumError:
                 pages.append(PageBlocks([]))
                 builder.miss("damaged page", "left out", "repair the file, for example with qpdf")
-    finally:
-        if tables is not None:
-            tables.close()
-            hint = "compare their tables with the file; repair it, for example with qpdf"
-            builder.miss("page", "tables with rules are read as lines", hint, tables.unread)
+        hint = "compare their tables with the file; repair it, for example with qpdf"
+        builder.miss("page", "tables with rules are read as lines", hint, tables.unread)
     return pages
-
-
-def _title(meta: Mapping[str, str]) -> str:
-    """Return the title in the file's properties, unless a program set it."""
-    title = meta.get("Title", "").strip()
-    return "" if _NO_TITLE.match(title) else title
-
-
-def _has_lines(scans: Mapping[int, ScannedPage] | None, page: int) -> bool:
-    return bool(scans and page in scans and scans[page].lines)
-
-
-def _without_text(
-    pages: int, scanned: bool, where: str, options: SourceOptions
-) -> EmptySourceError:
-    return EmptySourceError(
-        f"none of the {pages} pages has a text layer" + (": the file is a scan" if scanned else ""),
-        where=where,
-        hint="read it by text recognition (OCR): pip install 'ragwright[ocr]'"
-        if options.ocr != "never"
-        else "remove `ocr: never`, so that it is read by text recognition (OCR)",
-    )
 
 
 def _open(pdfium: Any, data: bytes, where: str) -> Any:
@@ -296,46 +267,32 @@ def _open(pdfium: Any, data: bytes, where: str) -> Any:
             hint="copy or download it again, or repair it, for example with qpdf",
         ) from error
     if not len(document):
-        document.close()
         raise MalformedSourceError("the PDF has no pages", where=where, hint="download it again")
     return document
 
 
-def _label(document: Any, index: int) -> str:
-    label = document.get_page_label(index) or ""
-    return "" if label == str(index + 1) else label
-
-
 def _page(pdfium: Any, document: Any, index: int, tables: PageTables | None) -> PageBlocks:
     """Return the blocks of one page in the order in which they are drawn."""
-    page = document[index]
-    try:
-        text_page = page.get_textpage()
-        try:
-            content = PageText(pdfium.raw, text_page)
-            ruled = tables.find(page, content, index) if tables is not None else []
-            upright = not page.get_rotation()
-            blocks = _blocks(content, ruled, tables_too=tables is not None and upright)
-            _, bottom, _, top = page.get_bbox() if upright else (0, 0, 0, 0)
-            added = list(read_annotations(pdfium, document, page, text_page))
-            return PageBlocks(blocks, bottom, top, content.slanted, added)
-        finally:
-            text_page.close()
-    finally:
-        page.close()
+    with closing(document[index]) as page, closing(page.get_textpage()) as text_page:
+        content = PageText(pdfium.raw, text_page)
+        ruled = tables.find(page, content, index) if tables is not None else []
+        upright = not page.get_rotation()
+        blocks = _blocks(content, ruled, tables_too=tables is not None and upright)
+        _, bottom, _, top = page.get_bbox() if upright else (0, 0, 0, 0)
+        added = list(read_annotations(pdfium, document, page, text_page))
+        empty = not any(block.text.strip() for block in blocks)
+        drawn = empty and next(iter(page.get_objects(max_depth=1)), None) is not None
+        return PageBlocks(blocks, bottom, top, content.slanted, added, drawn)
 
 
 def _running(lines: Sequence[Line], tables_too: bool) -> list[Block]:
     """Return paragraphs and tables without rules, in the order in which they were drawn."""
     blocks: list[Block] = []
-    group: list[Line] = []
-    for item in split_tables(lines) if tables_too else lines:
-        if isinstance(item, Line):
-            group.append(item)
-        else:
-            blocks += [*paragraphs(group), item]
-            group = []
-    return blocks + paragraphs(group)
+    for _, run in groupby(split_tables(lines) if tables_too else lines, type):
+        items = [*run]
+        blocks += paragraphs([item for item in items if isinstance(item, Line)])
+        blocks += [item for item in items if isinstance(item, Block)]
+    return blocks
 
 
 def _blocks(content: PageText, tables: Sequence[PageTable], *, tables_too: bool) -> list[Block]:
@@ -343,44 +300,22 @@ def _blocks(content: PageText, tables: Sequence[PageTable], *, tables_too: bool)
     placed: list[tuple[int, Block]] = []
     start = 0
     for table in sorted(tables, key=lambda t: t.ranges[0][0]):
-        for number, (low, high) in enumerate(table.ranges):
+        for low, high in table.ranges:
             blocks += _running(content.lines(start, low), tables_too)
-            if number == 0:
-                block = Block(
-                    markdown_table(table.rows), kind="table", box=table.box, rows=table.rows
-                )
-                placed.append((len(blocks), block))
             start = max(start, high)
+            if low == table.ranges[0][0]:
+                placed.append((len(blocks), table.block))
     blocks += _running(content.lines(start, len(content.text)), tables_too)
     for at, block in reversed(placed):
         blocks.insert(place(blocks, at, block), block)
     return blocks
 
 
-def _empty_pages(pdfium: Any, document: Any, pages: Sequence[PageBlocks]) -> list[int]:
-    """Find the pages that hold pictures or drawings, but no text."""
-    numbers = []
-    for number, there in enumerate(pages, 1):
-        if any(block.text.strip() for block in there.blocks):
-            continue
-        try:
-            page = document[number - 1]
-        except pdfium.PdfiumError:
-            continue
-        try:
-            if next(iter(page.get_objects(max_depth=1)), None) is not None:
-                numbers.append(number)
-        finally:
-            page.close()
-    return numbers
-
-
 def _build(
     pages: Sequence[PageBlocks], labels: list[str], outline: Sequence[Entry], builder: TextBuilder
 ) -> list[str]:
     """Feed the builder; return the running lines that were left out."""
-    every = [page.blocks for page in pages]
-    size = body_size(every)
+    size = body_size([page.blocks for page in pages])
     running = settle(pages, labels, size)
     every = [join_formulas(page.blocks) for page in pages]
     resolve_hyphens(every)

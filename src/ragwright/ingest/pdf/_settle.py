@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, pairwise
 
 from .._extract import markdown_table
-from .._pdf_layout import Block
+from .._pdf_layout import Block, groups_apart
 from .._raised import SUPERSCRIPTS
 
 _MARGIN = 0.12
@@ -27,7 +28,8 @@ _COMPARED = 300
 @dataclass(slots=True)
 class PageBlocks:
     """The blocks of a page in the order in which they are drawn, and the page's lower and upper
-    edge in points; lines at a slant with their size; values of a form and notes.
+    edge in points; lines at a slant with their size; values of a form and notes; whether it has
+    no text but pictures or drawings.
     """
 
     blocks: list[Block]
@@ -35,6 +37,7 @@ class PageBlocks:
     top: float = 0.0
     slanted: list[tuple[str, float]] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
+    drawn: bool = False
 
 
 def settle(pages: Sequence[PageBlocks], labels: Sequence[str], body: float) -> list[str]:
@@ -63,7 +66,7 @@ def settle(pages: Sequence[PageBlocks], labels: Sequence[str], body: float) -> l
                 page.blocks.append(Block(text, kind="slanted"))
         notes = _notes(page, body)
         others = [block for block in page.blocks if not any(block is note for note in notes)]
-        page.blocks = _joined_tables(in_columns(others))
+        page.blocks = _joined_tables(_cut(others) if _is_mixed(others) else others)
         for note in notes:
             _put_note(page.blocks, note)
     _repeat_heads(pages)
@@ -76,22 +79,18 @@ def _without_running_lines(
     seen: Counter[tuple[str, int]] = Counter()
     edges = [[block for block in page.blocks if _at_edge(block, page, body)] for page in pages]
     for blocks in edges:
-        for key in {key for block in blocks for key in _keys(block)}:
-            seen[key] += 1
+        seen.update({key for block in blocks for key in _keys(block)})
     least = 2 if len(pages) <= 4 else 3
     removed: dict[str, None] = {}
     for number, (page, blocks) in enumerate(zip(pages, edges, strict=True), 1):
         names = {str(number), labels[number - 1].casefold()}
-        numbers = [block for block in blocks if _is_page_number(block.text, names)]
-        repeated = [b for b in blocks if max(seen[key] for key in _keys(b)) >= least]
-        running = [*numbers, *repeated]
-        rest = [b for b in page.blocks if not any(b is other for other in running)]
+        numbers = {id(block) for block in blocks if _is_page_number(block.text, names)}
+        repeated = {id(b): b for b in blocks if max(seen[key] for key in _keys(b)) >= least}
+        rest = [b for b in page.blocks if id(b) not in numbers | repeated.keys()]
         if not rest:
             continue  # nothing else is on it
         page.blocks = rest
-        for block in repeated:
-            if any(block is other for other in numbers):
-                continue
+        for block in (b for key, b in repeated.items() if key not in numbers):
             text = " ".join(block.text.split())
             if any(character.isalpha() for character in _ROMAN.sub("", text)):
                 removed[_NUMBER.sub("#", text)] = None
@@ -169,80 +168,50 @@ def _put_note(blocks: list[Block], note: Block) -> None:
     blocks.append(note)
 
 
-def in_columns(blocks: list[Block]) -> list[Block]:
-    """Return blocks in the order of reading; as they are, if they were drawn in that order."""
-    return blocks if not _is_mixed(blocks) else _cut(blocks)
-
-
 def _is_mixed(blocks: Sequence[Block]) -> bool:
     """Return True if a block was drawn after one that is to its right or below it."""
     placed = [block for block in blocks[:_COMPARED] if block.box[2] > block.box[0]]
-    for at, block in enumerate(placed):
-        for later in placed[at + 1 :]:
-            beside = block.box[0] >= later.box[2] and block.lines + later.lines > 4
-            level = min(block.box[3], later.box[3]) - max(block.box[1], later.box[1])
-            if beside and level > 0.5 * min(_height(block), _height(later)):
-                return True
-            if _over(later, block) and _share(block, later) > 0.5 and later.lines > 1:
-                return True
-    return False
+    return any(
+        (
+            block.box[0] >= later.box[2]
+            and block.lines + later.lines > 4
+            and _share(block, later, 1) > 0.5
+        )
+        or (_over(later, block) and _share(block, later, 0) > 0.5 and later.lines > 1)
+        for block, later in combinations(placed, 2)
+    )
 
 
-def _height(block: Block) -> float:
-    return block.box[3] - block.box[1]
-
-
-def _share(block: Block, other: Block) -> float:
-    """Return the share of the narrower block's width that both have."""
-    both = min(block.box[2], other.box[2]) - max(block.box[0], other.box[0])
-    return both / max(1.0, min(b.box[2] - b.box[0] for b in (block, other)))
+def _share(block: Block, other: Block, side: int) -> float:
+    """Return the share of the narrower block's width (side 0) or height (1) that both have."""
+    both = min(block.box[side + 2], other.box[side + 2]) - max(block.box[side], other.box[side])
+    return both / max(1.0, min(b.box[side + 2] - b.box[side] for b in (block, other)))
 
 
 def _cut(blocks: Sequence[Block]) -> list[Block]:
     """Cut blocks into bands, and bands into columns, and read them in turn."""
     if len(blocks) < 2:
         return list(blocks)
-    bands = _groups(blocks, lambda b: (-b.box[3], -b.box[1]), 0.0)
     merged: list[list[Block]] = []
-    for band in bands:
-        joined = [*merged[-1], *band] if merged else band
+    for band in groups_apart(blocks, lambda b: (-b.box[3], -b.box[1])):
+        joined = [*merged[-1], *band] if merged else []
         columned = (merged and len(_columns(merged[-1])) > 1) or len(_columns(band)) > 1
-        if merged and columned and len(_columns(joined)) > 1:
+        if columned and len(_columns(joined)) > 1:
             merged[-1] = joined
         else:
             merged.append(band)
     result: list[Block] = []
     for band in merged:
         columns = _columns(band)
-        if len(columns) > 1:
-            for column in columns:
-                result += _cut(column)
-        elif len(merged) > 1:
-            result += _cut(band)
-        else:
-            result += sorted(band, key=lambda b: (-b.box[3], b.box[0]))
+        if len(columns) == len(merged) == 1:
+            return sorted(band, key=lambda b: (-b.box[3], b.box[0]))
+        for column in columns:
+            result += _cut(column)
     return result
 
 
 def _columns(blocks: Sequence[Block]) -> list[list[Block]]:
-    return _groups(blocks, lambda b: (b.box[0], b.box[2]), _GUTTER)
-
-
-def _groups(
-    blocks: Sequence[Block], ends: Callable[[Block], tuple[float, float]], gap: float
-) -> list[list[Block]]:
-    """Return blocks in groups whose spans do not touch each other."""
-    groups: list[list[Block]] = []
-    last = 0.0
-    for block in sorted(blocks, key=ends):
-        low, high = ends(block)
-        if groups and low < last + gap:
-            groups[-1].append(block)
-            last = max(last, high)
-        else:
-            groups.append([block])
-            last = high
-    return groups
+    return groups_apart(blocks, lambda b: (b.box[0], b.box[2]), _GUTTER)
 
 
 def _joined_tables(blocks: list[Block]) -> list[Block]:
@@ -251,7 +220,7 @@ def _joined_tables(blocks: list[Block]) -> list[Block]:
     for block in blocks:
         before = joined[-1] if joined else None
         if before is not None and _goes_on(before, block) and block.box[0] >= before.box[2]:
-            before.rows = [*before.rows, *_without_head(block, before)]
+            before.rows += block.rows[block.rows[0] == before.rows[0] :]
             before.text = markdown_table(before.rows)
         else:
             joined.append(block)
@@ -264,30 +233,15 @@ def _goes_on(before: Block, block: Block) -> bool:
         bool(before.rows and block.rows)
         and len(before.rows[0]) == len(block.rows[0])
         and abs((before.box[2] - before.box[0]) - (block.box[2] - block.box[0]))
-        < 0.2 * _wide(block)
+        < 0.2 * (block.box[2] - block.box[0])
     )
-
-
-def _wide(block: Block) -> float:
-    return block.box[2] - block.box[0]
-
-
-def _without_head(block: Block, before: Block) -> list[list[str]]:
-    return block.rows[1:] if block.rows[0] == before.rows[0] else block.rows
 
 
 def _repeat_heads(pages: Sequence[PageBlocks]) -> None:
     """Put the head of a table above its rest on the next page."""
-    before: Block | None = None
-    for page in pages:
-        first = page.blocks[0] if page.blocks else None
-        if before is not None and first is not None and _is_cut(before, first):
-            first.rows = [before.rows[0], *first.rows]
-            first.text = markdown_table(first.rows)
-        before = page.blocks[-1] if page.blocks else None
-
-
-def _is_cut(before: Block, rest: Block) -> bool:
-    """Return True if a table goes on below the same columns, without its head."""
-    level = abs(before.box[0] - rest.box[0]) < _NEAR
-    return level and _goes_on(before, rest) and rest.rows[0] != before.rows[0]
+    for page, following in pairwise(pages):
+        for before, rest in zip(page.blocks[-1:], following.blocks[:1], strict=False):
+            level = abs(before.box[0] - rest.box[0]) < _NEAR
+            if level and _goes_on(before, rest) and rest.rows[0] != before.rows[0]:
+                rest.rows.insert(0, before.rows[0])
+                rest.text = markdown_table(rest.rows)

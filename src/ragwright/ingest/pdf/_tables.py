@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core import require
+from .._extract import markdown_table
+from .._pdf_layout import Block, Box
 from ._text import PageText
-
-Box = tuple[float, float, float, float]
-"""left, bottom, right, top in points, origin at the page's lower left."""
 
 _NEAR = 2.0
 _LONG = 20.0
@@ -23,11 +22,10 @@ _GAP = 8.0
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A table's rows of cells, and the ranges of page characters that it replaces."""
+    """A table, and the ranges of page characters that it replaces."""
 
-    rows: list[list[str]]
+    block: Block
     ranges: list[tuple[int, int]]
-    box: Box
 
 
 class PageTables:
@@ -70,17 +68,13 @@ class PageTables:
         across = down = boxes = 0
         for item in page.get_objects(filter=[self._raw.FPDF_PAGEOBJ_PATH], max_depth=5):
             left, bottom, right, top = item.get_bounds()
-            if self._is_shade(item.raw) and min(right - left, top - bottom) > _THIN:
-                continue
             width, height = right - left, top - bottom
-            if width > _LONG and height < _THIN:
-                across += 1
-            elif height > _THIN and width < _THIN:
-                down += 1
-            elif width > _LONG and height > _THIN:
-                boxes += 1
-                if self._raw.FPDFPath_CountSegments(item.raw) >= 8:
-                    boxes += 3
+            if self._is_shade(item.raw) and min(width, height) > _THIN:
+                continue
+            across += width > _LONG and height < _THIN
+            down += height > _THIN and width < _THIN
+            if width > _LONG and height > _THIN:
+                boxes += 4 if self._raw.FPDFPath_CountSegments(item.raw) >= 8 else 1
         return (across >= 2 and down >= 1) or boxes >= 4
 
     def _is_shade(self, path: Any) -> bool:
@@ -137,8 +131,7 @@ def _draws_rules(item: dict[str, Any]) -> bool:
 
 def _fill(cells: Sequence[Box], text: str, boxes: Sequence[Box]) -> PageTable | None:
     """Return the table with its text; None if the rules frame something else."""
-    xs = _edges([c[0] for c in cells] + [c[2] for c in cells])
-    ys = _edges([c[1] for c in cells] + [c[3] for c in cells])
+    xs, ys = (_edges([c[n] for c in cells] + [c[n + 2] for c in cells]) for n in (0, 1))
     if len(xs) < 3 or len(ys) < 3:
         return None
     outer = (xs[0] - 1, ys[0] - 1, xs[-1] + 1, ys[-1] + 1)
@@ -163,15 +156,16 @@ def _fill(cells: Sequence[Box], text: str, boxes: Sequence[Box]) -> PageTable | 
             ranges.append((at, at + 1))
             parts[current].insert(-1, " ")
     texts = {k: " ".join("".join(v).split()) for k, v in parts.items()}
-    rows = []
-    for low, high in zip(ys[-2::-1], ys[:0:-1], strict=True):
-        rows.append(
-            [
-                texts.get(_cell_at(cells, (a + b) / 2, (low + high) / 2), "")
-                for a, b in itertools.pairwise(xs)
-            ]
-        )
-    return PageTable(rows, ranges, outer) if ranges and _is_table(rows, len(texts)) else None
+    rows = [
+        [
+            texts.get(_cell_at(cells, (a + b) / 2, (low + high) / 2), "")
+            for a, b in itertools.pairwise(xs)
+        ]
+        for low, high in zip(ys[-2::-1], ys[:0:-1], strict=True)
+    ]
+    if not ranges or not _is_table(rows, len(texts)):
+        return None
+    return PageTable(Block(markdown_table(rows), kind="table", box=outer, rows=rows), ranges)
 
 
 def _is_table(rows: list[list[str]], cells: int) -> bool:
@@ -206,31 +200,21 @@ def _holds(outer: Box, box: Box) -> bool | None:
 
 
 def _cell_at(cells: Sequence[Box], x: float, y: float) -> int:
-    for index, (left, bottom, right, top) in enumerate(cells):
-        if left <= x <= right and bottom <= y <= top:
-            return index
-    return -1
+    under = (at for at, (a, b, c, d) in enumerate(cells) if a <= x <= c and b <= y <= d)
+    return next(under, -1)
 
 
 def _cell_of(cells: Sequence[Box], box: Box) -> int:
     """Find the cell under a character, else the nearest one, so that no character is lost."""
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-    index = _cell_at(cells, x, y)
-    if index >= 0:
-        return index
-    return min(
-        range(len(cells)),
-        key=lambda i: (
-            max(cells[i][0] - x, 0, x - cells[i][2]) + max(cells[i][1] - y, 0, y - cells[i][3]),
-            i,
-        ),
-    )
+    away = [max(a - x, 0, x - c) + max(b - y, 0, y - d) for a, b, c, d in cells]
+    return away.index(min(away))  # 0 under a cell
 
 
 def _apart(tables: list[PageTable]) -> list[PageTable]:
     """Drop tables that share characters with a table of more cells."""
     kept: list[PageTable] = []
-    for table in sorted(tables, key=lambda t: -len(t.rows) * len(t.rows[0])):
+    for table in sorted(tables, key=lambda t: -len(t.block.rows) * len(t.block.rows[0])):
         if not any(
             low < other_high and other_low < high
             for other in kept

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from ...core import well_formed
-from .._pdf_layout import WIDE, Line, Word
+from .._pdf_layout import WIDE, Box, Line, Word
 from .._raised import Raised, join_raised
 
 _SMALL = re.compile("(?<=\\S)[0-9+\u2212\u2013-]+")
@@ -55,7 +55,7 @@ class PageText:
         text = _BULLET.sub("•", text)
         self.text = self._mend_lam_alef(text) if _LAM_ALEF.search(text) else text
 
-    def box(self, at: int, *, loose: bool = False) -> tuple[float, float, float, float]:
+    def box(self, at: int, *, loose: bool = False) -> Box:
         """Return a character's left, bottom, right, top in points; ``loose`` goes by the font."""
         left, bottom, right, top = self._page.get_charbox(at, loose=loose)
         return left, bottom, right, top
@@ -89,8 +89,7 @@ class PageText:
         bottom, top = (median(box[side] for box in boxes) for side in (1, 3))
         places = [place for at in chosen if (place := self._set(at)) is not None]
         if len(places) == len(chosen):  # heights of boxes differ between letters in many fonts
-            em = median(em for em, _ in places)
-            base = median(base for _, base in places)
+            em, base = map(median, zip(*places, strict=True))
             bottom, top = base - _BELOW * em, base + _ABOVE * em
         styles = [self._style(at) for at in (first, last)]
         signs = any(math_sign for _, _, math_sign in styles) or bool(_SIGNS.search(text))

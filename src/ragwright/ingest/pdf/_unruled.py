@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from .._extract import markdown_table
-from .._pdf_layout import BULLET, CAPTION, LEADER, WIDE, Block, Line, Word
+from .._pdf_layout import BULLET, CAPTION, LEADER, WIDE, Block, Line, Word, box_around, groups_apart
 
 _LIKE = 0.07
 """Letters of a table differ in height by at most this share."""
@@ -66,11 +66,8 @@ def _is_paragraph(lines: Sequence[Line], start: int, end: int) -> bool:
     """Return True if the line before or after goes on at the same distance: justified text."""
     step = lines[start].bottom - lines[end - 1].bottom
     pitch = step / max(1, len({round(line.bottom) for line in lines[start:end]}) - 1)
-    pairs = []
-    if start > 0:
-        pairs.append((lines[start - 1], lines[start]))
-    if end < len(lines):
-        pairs.append((lines[end - 1], lines[end]))
+    pairs = [*zip(lines[:start][-1:], lines[start:], strict=False)]
+    pairs += zip(lines[:end][-1:], lines[end:], strict=False)
     return any(
         abs(before.bottom - after.bottom - pitch) < 0.12 * pitch
         and _alike(before, after)
@@ -81,50 +78,49 @@ def _is_paragraph(lines: Sequence[Line], start: int, end: int) -> bool:
 
 
 def _pieces(line: Line) -> list[_Piece]:
-    if not line.words:
-        return [_Piece(line.text, line.left, line.right, line.bottom, line.top)]
-    groups: list[list[Word]] = []
-    for word in line.words:
-        if groups and word[1] <= groups[-1][-1][2] + WIDE * line.size:
-            groups[-1].append(word)
-        else:
-            groups.append([word])
-    return [_piece_of(group, line.bottom, line.top) for group in groups]
+    whole = _Piece(line.text, line.left, line.right, line.bottom, line.top, line.words)
+    return _split(whole, lambda before, word: word[1] > before[2] + WIDE * line.size)
 
 
-def _piece_of(words: Sequence[Word], bottom: float, top: float) -> _Piece:
-    text = " ".join(word[0] for word in words)
-    return _Piece(text, words[0][1], words[-1][2], bottom, top, tuple(words))
+def _split(piece: _Piece, parts: Callable[[Word, Word], bool]) -> list[_Piece]:
+    """Split a piece between the words that ``parts`` says are apart."""
+    groups = [list(piece.words[:1])]
+    for before, word in itertools.pairwise(piece.words):
+        if parts(before, word):
+            groups.append([])
+        groups[-1].append(word)
+    if not piece.words:
+        return [piece]
+    return [
+        _Piece(
+            " ".join(word[0] for word in words),
+            words[0][1],
+            words[-1][2],
+            piece.bottom,
+            piece.top,
+            tuple(words),
+        )
+        for words in groups
+    ]
 
 
 def _split_at(piece: _Piece, cuts: Sequence[tuple[float, float]]) -> list[_Piece]:
     """Split a piece at gaps between its words that lie in one of the gaps between columns."""
-    groups: list[list[Word]] = [list(piece.words[:1])]
-    for before, word in itertools.pairwise(piece.words):
-        if any(before[2] <= right and word[1] >= left for left, right in cuts):
-            groups.append([])
-        groups[-1].append(word)
-    if len(groups) < 2:
-        return [piece]
-    return [_piece_of(group, piece.bottom, piece.top) for group in groups]
+    parts = _split(piece, lambda a, b: any(a[2] <= end and b[1] >= low for low, end in cuts))
+    return parts if len(parts) > 1 else [piece]
 
 
 def _begins_row(lines: Sequence[Line], at: int) -> bool:
-    """Return True if words stand beside each other with a gap, on a line or on two."""
+    """Return True if words stand beside each other with a gap, on a line or on two.
+
+    Not so the sign of a list with its text, and an entry of a contents page.
+    """
     line = lines[at]
-    if len(_pieces(line)) > 1 and not _is_item(line):
-        return True
-    if at + 1 == len(lines) or len(line.text) > 80:
-        return False
-    after = lines[at + 1]
-    return _beside(line, after)
-
-
-def _is_item(line: Line) -> bool:
-    """Return True for a sign of a list with its text, and an entry of a contents page."""
     pieces = _pieces(line)
     listed = len(pieces) == 2 and BULLET.match(pieces[0].text + " ")
-    return bool(listed or LEADER.search(line.text))
+    if len(pieces) > 1 and not listed and not LEADER.search(line.text):
+        return True
+    return len(line.text) <= 80 and any(_beside(line, after) for after in lines[at + 1 : at + 2])
 
 
 def _beside(line: Line, after: Line) -> bool:
@@ -196,13 +192,8 @@ def _columns(pieces: Sequence[_Piece], size: float) -> list[tuple[float, float]]
 
 
 def _unions(spans: Sequence[tuple[float, float]], size: float) -> list[tuple[float, float]]:
-    columns: list[tuple[float, float]] = []
-    for left, right in sorted(spans):
-        if columns and left < columns[-1][1] + 0.35 * size:
-            columns[-1] = (columns[-1][0], max(columns[-1][1], right))
-        else:
-            columns.append((left, right))
-    return columns
+    groups = groups_apart(spans, lambda span: span, 0.35 * size)
+    return [(group[0][0], max(right for _, right in group)) for group in groups]
 
 
 def _gaps(columns: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -245,12 +236,7 @@ def _table(lines: Sequence[Line]) -> Block | None:
         size=size,
         lines=len(lines),
         kind="table",
-        box=(
-            min(p.left for p in pieces),
-            min(p.bottom for p in pieces),
-            max(p.right for p in pieces),
-            max(p.top for p in pieces),
-        ),
+        box=box_around((p.left, p.bottom, p.right, p.top) for p in pieces),
     )
 
 
@@ -316,19 +302,14 @@ def _is_aligned(
     for left, right in columns[1:]:
         column = [piece for piece in pieces if left <= piece.left <= right][:_SAMPLE]
         if len(column) > 1:
-            sides = (
-                [piece.left for piece in column],
-                [piece.right for piece in column],
-                [(piece.left + piece.right) / 2 for piece in column],
-            )
-            shares.append(max(_most_alike(side, 0.2 * size) for side in sides) / len(column))
+            ends = [(piece.left, piece.right, (piece.left + piece.right) / 2) for piece in column]
+            alike = [
+                [sum(abs(value - other) <= 0.2 * size for value in side) for other in side]
+                for side in zip(*ends, strict=True)
+            ]
+            most = max(map(max, alike))  # one alone counts 0
+            shares.append(most / len(column) * (most > 1))
     return bool(shares) and sum(shares) / len(shares) > 0.6
-
-
-def _most_alike(values: Sequence[float], near: float) -> int:
-    """Return how many of the values lie near one of them; one alone counts 0."""
-    most = max(sum(abs(value - other) <= near for value in values) for other in values)
-    return most if most > 1 else 0
 
 
 def _is_table(rows: Sequence[Sequence[str]], lines: Sequence[Line]) -> bool:
@@ -337,14 +318,12 @@ def _is_table(rows: Sequence[Sequence[str]], lines: Sequence[Line]) -> bool:
     if width < 2 or len(rows) < (2 if width > 2 else 3):
         return False
     filled = [sum(bool(cell) for cell in row) for row in rows]
-    if sum(count >= 2 for count in filled) < max(2, 0.5 * len(rows)) or sum(
-        filled
-    ) < 0.4 * width * len(rows):
-        return False
-    marks = sum(bool(BULLET.match(row[0] + " ")) for row in rows)
-    if width == 2 and marks > 0.5 * len(rows):
-        return False
     cells = [cell for row in rows for cell in row if cell]
-    if width == 2 and median(len(cell) for cell in cells) > 60:
-        return False
-    return sum(bool(LEADER.search(line.text)) for line in lines) < 0.3 * len(lines)
+    marks = sum(bool(BULLET.match(row[0] + " ")) for row in rows)
+    return not (
+        sum(count >= 2 for count in filled) < max(2, 0.5 * len(rows))
+        or len(cells) < 0.4 * width * len(rows)
+        or (width == 2 and marks > 0.5 * len(rows))
+        or (width == 2 and median(len(cell) for cell in cells) > 60)
+        or sum(bool(LEADER.search(line.text)) for line in lines) >= 0.3 * len(lines)
+    )

@@ -90,16 +90,14 @@ class LoaderReader(Reader):
         except RagwrightError as error:
             yield Failure(source, error)
         except Exception as error:  # anything may be raised by a loader of others
-            yield Failure(source, self._broken(source, secrets.masked(error), read))
-
-    def _broken(self, source: str, reason: str, read: int) -> SourceError:
-        after = f" after {counted(read, 'document')}" if read else ""
-        return SourceError(
-            f"the loader {self.loader.loader} failed{after}: {reason}",
-            where=source,
-            hint="what it returned is kept and nothing of this source is removed; check its "
-            "arguments and the service, then run ingest again",
-        )
+            after = f" after {counted(read, 'document')}" if read else ""
+            broken = SourceError(
+                f"the loader {self.loader.loader} failed{after}: {secrets.masked(error)}",
+                where=source,
+                hint="what it returned is kept and nothing of this source is removed; check its "
+                "arguments and the service, then run ingest again",
+            )
+            yield Failure(source, broken)
 
     def _document(self, item: Any, source: str, numbers: Counter[str]) -> Document | Failure:
         metadata = getattr(item, "metadata", None)
@@ -163,36 +161,24 @@ def _loaded(address: str, arguments: Mapping[str, Any], call: Mapping[str, Any])
     loader = loader(**arguments)
     for name in _METHODS:
         method = getattr(loader, name, None)
-        if callable(method) and not _of_base(type(loader), name):
-            return _iterable(method(**call), address)
-    return _iterable(loader, address)
-
-
-def _of_base(kind: type, name: str) -> bool:
-    """Return True for a method of LlamaIndex' base class, which the loader does not implement."""
-    method = getattr(kind, name, None)
-    return getattr(method, "__qualname__", "").startswith("BaseReader.")
-
-
-def _iterable(item: Any, address: str) -> Iterable[Any]:
-    if isinstance(item, str | bytes | Mapping) or not isinstance(item, Iterable):
+        kind = getattr(type(loader), name, None)
+        # LlamaIndex' base class has methods that a loader need not implement
+        if callable(method) and not getattr(kind, "__qualname__", "").startswith("BaseReader."):
+            loader = method(**call)
+            break
+    if isinstance(loader, str | bytes | Mapping) or not isinstance(loader, Iterable):
         raise PluginError(
-            f"{address!r} returns {type(item).__name__}, not documents",
+            f"{address!r} returns {type(loader).__name__}, not documents",
             where="loader",
             hint="a loader has `lazy_load`, `load` or `load_data`, or is a function that returns "
             "documents",
         )
-    return item
+    return loader
 
 
 def _text_of(item: Any) -> str | None:
-    if isinstance(item, str):
-        return item
-    for name in ("page_content", "text"):
-        value = getattr(item, name, None)
-        if isinstance(value, str):
-            return value
-    return None
+    values = (item, getattr(item, "page_content", None), getattr(item, "text", None))
+    return next((value for value in values if isinstance(value, str)), None)
 
 
 def _date(metadata: Mapping[str, Any], *names: str) -> str:

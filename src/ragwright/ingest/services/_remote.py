@@ -20,7 +20,7 @@ from ...core import (
 )
 from .._files import documents, relative_id
 from .._options import SourceOptions
-from .._seams import Failure, FetchBytes, Reader, RemoteFile, SourceFile, read_files
+from .._seams import Failure, Reader, RemoteFile, SourceFile
 from .._walk import matches, no_source
 from ..ocr import ScanProgress
 
@@ -63,23 +63,18 @@ class Arguments:
 
 def _filled(value: Any, where: str, secrets: list[str]) -> Any:
     if isinstance(value, Mapping):
-        if set(value) == {"env"} and isinstance(value["env"], str):
-            return _of_environment(value["env"], where, secrets)
+        if set(value) == {"env"} and isinstance(name := value["env"], str):
+            if not os.environ.get(name):
+                raise ConfigError(
+                    f"the environment variable {name} is not set",
+                    where=where,
+                    hint=f"export {name}=…",
+                )
+            secrets.append(os.environ[name])
+            return secrets[-1]
         return {key: _filled(inner, where, secrets) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_filled(inner, where, secrets) for inner in value]
-    return value
-
-
-def _of_environment(name: str, where: str, secrets: list[str]) -> str:
-    value = os.environ.get(name, "")
-    if not value:
-        raise ConfigError(
-            f"the environment variable {name} is not set",
-            where=where,
-            hint=f"export {name}=…",
-        )
-    secrets.append(value)
     return value
 
 
@@ -105,8 +100,11 @@ EXTRAS: Mapping[str, str] = {
 
 _ADDRESS = re.compile(r"([a-z0-9]+)://")
 _PASSWORD = re.compile(r":[^:@/]+@")
-_VERSIONS = ("ETag", "etag", "md5Hash", "content_md5", "sha", "CRC", "hash", "mtime", "modified")
-_MOMENTS = ("LastModified", "last_modified", "updated", "created")
+_VERSIONS = (
+    "ETag", "etag", "md5Hash", "content_md5", "sha", "CRC", "hash", "mtime", "modified",
+    "LastModified", "last_modified", "updated", "created",
+)  # fmt: skip
+"""What a file system may say of a file that changes with it, the best first."""
 _REFUSED = re.compile(
     r"credential|access.?denied|forbidden|unauthor|permission|signature|invalidaccesskey|403|401",
     re.IGNORECASE,
@@ -142,7 +140,6 @@ class RemoteReader(Reader):
         self._home = Path(os.path.abspath(home or self.base))  # noqa: PTH100
         self._given = arguments or {}
         self._scans = scans
-        self._open: dict[str, tuple[Any, str, Arguments]] = {}
         self._begun: tuple[str, Any, Arguments] | None = None
 
     def accepts(self, source: str) -> bool:
@@ -150,29 +147,23 @@ class RemoteReader(Reader):
         scheme = _ADDRESS.match(source)
         return scheme is not None and scheme[1] in EXTRAS
 
-    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Read the documents of every file at the address, by name."""
-        return read_files(self, self.files(source))
-
     def files(self, source: str) -> Iterator[SourceFile | Failure]:
         """List the files at the address, by name, each with its version; fetches nothing."""
-        shown = _PASSWORD.sub(":…@", source) if _holds_password(source) else source
-        arguments = Arguments({})
+        arguments = Arguments.of(self._given, source)
         try:
-            arguments = Arguments.of(self._given, source)
             system, path = self._system(source, arguments)
             entries = _listed(system, path)
         except RagwrightError as error:
+            shown = _PASSWORD.sub(":…@", source) if _holds_password(source) else source
             yield Failure(shown, error)
             return
         except Exception as error:
             yield Failure(source, _unreachable(source, arguments.masked(error)))
             return
         rest = source.partition("::")[2]
-        self._open.clear()
+        self._begun = (source, system, arguments)
         total = 0
-        for name in sorted(entries):
-            info = entries[name]
+        for name, info in sorted(entries.items()):
             relative = _below(name, path)
             if self._left_out(relative):
                 continue
@@ -180,15 +171,30 @@ class RemoteReader(Reader):
             total += size
             id_ = f"{self._archive(rest)}#{name}" if rest else str(system.unstrip_protocol(name))
             if ".." in PurePosixPath(name).parts or (rest and name.startswith(("/", "\\"))):
-                yield Failure(id_, _leaves(id_))
+                leaves = UnsupportedSourceError(
+                    "the name leads out of the source",
+                    where=id_,
+                    hint="leave it out with `exclude`",
+                )
+                yield Failure(id_, leaves)
             elif rest and total > self.options.max_unpacked_bytes:
-                yield Failure(source, _too_much(source, self.options.max_unpacked_bytes))
+                too_much = UnsupportedSourceError(
+                    "the archive unpacks to more than `max_unpacked_bytes` "
+                    f"({self.options.max_unpacked_bytes:,})",
+                    where=source,
+                    hint="if it is to be trusted, raise `max_unpacked_bytes`",
+                )
+                yield Failure(source, too_much)
                 return
             else:
-                self._open[id_] = (system, name, arguments)
                 yield RemoteFile(id_, _version(info, size), size)
         if not entries:
-            yield Failure(source, _nothing(source))
+            nothing = SourceError(
+                "there is no file to read",
+                where=source,
+                hint="check the address: it is case-sensitive",
+            )
+            yield Failure(source, nothing)
 
     def begin(self, source: str) -> None:
         """Open the address once, to read files that another process listed."""
@@ -196,28 +202,27 @@ class RemoteReader(Reader):
             arguments = Arguments.of(self._given, source)
             self._begun = (source, self._system(source, arguments)[0], arguments)
 
-    def _opened(self, file: RemoteFile) -> tuple[Any, str, Arguments]:
-        """Return the file system, name on it and arguments of a file."""
-        if self._begun is None:
-            return self._open.pop(file.id)
-        source, system, arguments = self._begun
-        rest = source.partition("::")[2]
-        if rest:
-            return system, file.id.removeprefix(f"{self._archive(rest)}#"), arguments
-        return system, str(system._strip_protocol(file.id)), arguments
-
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Read the documents of one of the :meth:`files`."""
         assert isinstance(path, RemoteFile)
-        system, name, arguments = self._opened(path)
+        assert self._begun is not None
+        source, system, arguments = self._begun
+        rest = source.partition("::")[2]
+        inner = path.id.removeprefix(f"{self._archive(rest)}#")
+        name = inner if rest else str(system._strip_protocol(path.id))
         most = self.options.max_bytes
         try:
-            if path.size > most:
-                raise _too_large(path, f"{path.size:,} bytes", most)
-            with system.open(name, "rb") as file:
-                data = file.read(most + 1)
-            if len(data) > most:
-                raise _too_large(path, "more bytes", most)
+            data = b""
+            if path.size <= most:
+                with system.open(name, "rb") as file:
+                    data = file.read(most + 1)
+            if max(path.size, len(data)) > most:
+                size = f"{path.size:,}" if path.size > most else "more"
+                raise UnsupportedSourceError(
+                    f"the file has {size} bytes, more than `max_bytes` ({most:,})",
+                    where=path.id,
+                    hint="split it, or raise `max_bytes`",
+                )
             yield from documents(path.id, data, self.options, self._scans)
         except RagwrightError as error:
             yield Failure(path.id, error)
@@ -230,10 +235,9 @@ class RemoteReader(Reader):
         if any(part.startswith(".") and part != ".." for part in path.parts):
             return True
         steps = [path, *path.parents][:-1] or [path]
-        if any(matches(str(step), step.name, options.exclude) for step in steps):
-            return True
-        if options.include:
-            return not matches(relative, path.name, options.include)
+        excluded = any(matches(str(step), step.name, options.exclude) for step in steps)
+        if excluded or options.include:
+            return excluded or not matches(relative, path.name, options.include)
         return any(no_source(part) for part in path.parts)
 
     def _archive(self, address: str) -> str:
@@ -260,7 +264,11 @@ class RemoteReader(Reader):
             # a cached instance would show the files of an earlier listing
             system, path = core.url_to_fs(address, skip_instance_cache=True, **arguments.values)
         except ImportError as error:
-            raise _not_installed(source, scheme, error) from error
+            raise SourceError(
+                f"reading {scheme}:// addresses needs a package: {error}",
+                where=source,
+                hint=f"pip install 'ragwright[{EXTRAS[scheme]}]'",
+            ) from error
         return system, str(path)
 
 
@@ -275,10 +283,8 @@ def _listed(system: Any, path: str) -> dict[str, Mapping[str, Any]]:
     if any(mark in path for mark in "*?["):
         entries = system.glob(path, detail=True)
         return {name: info for name, info in entries.items() if info.get("type") == "file"}
-    if path and system.isfile(path):
-        return {path: system.info(path)}
-    below: dict[str, Mapping[str, Any]] = system.find(path, detail=True)
-    return below
+    alone = path and system.isfile(path)
+    return {path: system.info(path)} if alone else dict(system.find(path, detail=True))
 
 
 def _below(name: str, path: str) -> str:
@@ -292,11 +298,8 @@ def _below(name: str, path: str) -> str:
 
 def _version(info: Mapping[str, Any], size: int) -> str:
     """Return a text that changes with a file's content; empty if the system has none."""
-    for names in (_VERSIONS, _MOMENTS):
-        for name in names:
-            if info.get(name) not in (None, ""):
-                return f"{name}={info[name]} {size}"
-    return ""
+    known = (name for name in _VERSIONS if info.get(name) not in (None, ""))
+    return next((f"{name}={info[name]} {size}" for name in known), "")
 
 
 def _unreachable(where: str, reason: str) -> SourceError:
@@ -307,40 +310,4 @@ def _unreachable(where: str, reason: str) -> SourceError:
         hint = f"write zip://::{where.removeprefix('zip://')} for a zip archive"
     return SourceError(
         f"cannot be read: {reason}", where=where, hint=f"{hint}; nothing of this source is removed"
-    )
-
-
-def _not_installed(source: str, scheme: str, error: ImportError) -> SourceError:
-    return SourceError(
-        f"reading {scheme}:// addresses needs a package: {error}",
-        where=source,
-        hint=f"pip install 'ragwright[{EXTRAS[scheme]}]'",
-    )
-
-
-def _leaves(where: str) -> UnsupportedSourceError:
-    return UnsupportedSourceError(
-        "the name leads out of the source", where=where, hint="leave it out with `exclude`"
-    )
-
-
-def _too_much(where: str, most: int) -> UnsupportedSourceError:
-    return UnsupportedSourceError(
-        f"the archive unpacks to more than `max_unpacked_bytes` ({most:,})",
-        where=where,
-        hint="if it is to be trusted, raise `max_unpacked_bytes`",
-    )
-
-
-def _too_large(file: RemoteFile, size: str, most: int) -> UnsupportedSourceError:
-    return UnsupportedSourceError(
-        f"the file has {size}, more than `max_bytes` ({most:,})",
-        where=file.id,
-        hint="split it, or raise `max_bytes`",
-    )
-
-
-def _nothing(where: str) -> SourceError:
-    return SourceError(
-        "there is no file to read", where=where, hint="check the address: it is case-sensitive"
     )

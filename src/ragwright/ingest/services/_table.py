@@ -11,7 +11,6 @@ from urllib.parse import unquote, urlsplit
 from ...core import (
     Document,
     MalformedSourceError,
-    RagwrightError,
     SourceError,
     UnsupportedSourceError,
     near,
@@ -21,16 +20,11 @@ from .._files import relative_id
 from .._language import guess_language
 from .._normalise import clean_metadata, normalise
 from .._options import TableOptions
-from .._seams import Failure, FetchBytes, Reader, RemoteFile, SourceFile, read_files
+from .._seams import Failure, Reader, RemoteFile, SourceFile
 
 _PURPOSE = "reading tables"
 _ROWS = 256
 """Rows in memory at a time."""
-
-_SLICE = 2_000
-"""Least rows of a part of a row group."""
-_SLICES = 32
-"""Most parts of a row group: each decodes the rows before it too."""
 
 
 class TableReader(Reader):
@@ -58,36 +52,31 @@ class TableReader(Reader):
         """Return True for any source: its columns say that it is a table."""
         return True
 
-    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Read the documents of all rows, in order."""
-        return read_files(self, self.files(source))
-
     def files(self, source: str) -> Iterator[SourceFile | Failure]:
-        """List the parts of the table's files, each with a version; reads only the files' ends."""
-        try:
-            parquet = require("pyarrow.parquet", "records", _PURPOSE)
-            files = self._files(source)
-        except RagwrightError as error:
-            yield Failure(source, error)
-            return
-        for path in files:
+        """List the row groups of the table's files, each with a version; reads the files' ends."""
+        parquet = require("pyarrow.parquet", "records", _PURPOSE)
+        for path in self._files(source):
             try:
                 with parquet.ParquetFile(path) as file:
-                    faults = self._faults(file.schema_arrow.names, path)
-                    sizes = [
-                        (file.metadata.row_group(n).num_rows, _bytes(file.metadata.row_group(n)))
-                        for n in range(file.num_row_groups)
-                    ]
+                    there = file.schema_arrow.names
+                    groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
+                    sizes = [int(group.total_byte_size) for group in groups]
                 status = path.stat()
             except (OSError, ValueError, NotImplementedError) as error:  # as pyarrow raises them
                 yield Failure(self._named(path), _damaged(error, self._named(path)))
                 continue
-            if faults is not None:
-                yield Failure(self._named(path), faults)
+            missing = [name for name in self._columns() if name not in there]
+            if missing:
+                fault = SourceError(
+                    f"the table has no column {missing[0]!r}",
+                    where=self._named(path),
+                    hint=near(missing[0], there),
+                )
+                yield Failure(self._named(path), fault)
                 continue
             version = f"{status.st_mtime_ns} {status.st_size}"
-            for group, (rows, size) in enumerate(sizes):
-                yield from _parts(path, group, rows, size, version)
+            for number, size in enumerate(sizes):
+                yield RemoteFile(f"{path.absolute()}#{number}", version, size)
 
     def _files(self, source: str) -> Sequence[Path]:
         """List the Parquet files of a source, by name.
@@ -121,35 +110,19 @@ class TableReader(Reader):
         named = [options.id_column, options.text_column, options.title_column]
         return [name for name in dict.fromkeys([*named, *options.metadata_columns]) if name]
 
-    def _faults(self, there: Sequence[str], path: Path) -> SourceError | None:
-        """Return the error for columns that a file does not have."""
-        missing = [name for name in self._columns() if name not in there]
-        if not missing:
-            return None
-        return SourceError(
-            f"the table has no column {missing[0]!r}",
-            where=self._named(path),
-            hint=near(missing[0], there),
-        )
-
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Read the documents of one part of a table."""
         assert isinstance(path, RemoteFile)
-        file, _, part = path.id.rpartition("#")
-        group, start, stop = (int(number) for number in part.split("-"))
+        file, _, group = path.id.rpartition("#")
         parquet = require("pyarrow.parquet", "records", _PURPOSE)
         name = self._named(Path(file))
         empty: list[int] = []
         try:
             with parquet.ParquetFile(file) as opened:
                 at = 0
-                batches = opened.iter_batches(_ROWS, row_groups=[group], columns=self._columns())
-                for batch in batches:
-                    if at >= stop:
-                        break
-                    if at + batch.num_rows > start:
-                        rows = batch.slice(max(0, start - at), stop - max(at, start))
-                        yield from self._documents(rows.to_pylist(), name, max(at, start), empty)
+                columns = self._columns()
+                for batch in opened.iter_batches(_ROWS, row_groups=[int(group)], columns=columns):
+                    yield from self._documents(batch.to_pylist(), name, at, empty)
                     at += batch.num_rows
         except (OSError, ValueError) as error:
             yield Failure(name, _damaged(error, name))
@@ -188,19 +161,6 @@ class TableReader(Reader):
                 media_type="application/vnd.apache.parquet",
                 metadata=clean_metadata({c: row[c] for c in options.metadata_columns}),
             )
-
-
-def _bytes(group: Any) -> int:
-    return int(group.total_byte_size)
-
-
-def _parts(path: Path, group: int, rows: int, size: int, version: str) -> Iterator[RemoteFile]:
-    """List the parts of a row group."""
-    step = max(_SLICE, -(-rows // _SLICES))
-    for start in range(0, rows, step):
-        stop = min(rows, start + step)
-        share = size * (stop - start) // rows
-        yield RemoteFile(f"{path.absolute()}#{group}-{start}-{stop}", version, share)
 
 
 def _delta_files(path: Path) -> Sequence[Path]:
