@@ -72,7 +72,7 @@ def test_an_unknown_key_names_line_and_nearest_key(
         ("sources: 5\n", 1),
         ("serv:\n  port: 80\n", 1),
         ("jobs:\n  nightly: {step: ingest}\n", 2),
-        ("store:\n  kind: mysql\n", 1),
+        ("store:\n  kind: mysql\n", 2),
         ("sources: []\nstore:\n  approximate: true\n", 2),
     ],
 )
