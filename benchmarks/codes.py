@@ -35,7 +35,7 @@ from benchmarks.retrieval import DEPTH, Corpus, opened
 from benchmarks.vectors import vectors
 from ragwright.core import Chunk, Document, MetaValue, Span
 from ragwright.flow import Runner
-from ragwright.index import IndexedDocument, embedded_text
+from ragwright.index import IndexedDocument, write_embedded_text
 from ragwright.models import AnalyzerOptions
 from ragwright.retrieve import RetrieveOptions, retrieve, rrf
 from ragwright.testsets import Testset
@@ -179,7 +179,7 @@ def rankings(
         size = len(document.text)
         chunk = Chunk(f"{document.id}:0-{size}", document.id, 0, Span(0, size), document.text)
         chunks.append((document, chunk))
-    texts = [embedded_text(chunk, document.title) or "(empty)" for document, chunk in chunks]
+    texts = [write_embedded_text(chunk, document.title) or "(empty)" for document, chunk in chunks]
     embedded = vectors(task.cache, [*texts, *task.gold])
     corpus = Corpus(
         Testset(task.name, ()),

@@ -30,7 +30,7 @@ from ragwright.passport import (
     free_verdicts,
     open_people,
     passport_from,
-    recorded_verdicts,
+    read_recorded_verdicts,
     verdicts_in,
 )
 
@@ -221,7 +221,7 @@ def verdicts_on(people: PeopleSet, data: Path = DATA) -> list[Verdicts]:
     """Recorded verdicts and free measures of a set."""
     if people.name == "qrels":
         return verdicts_in(str(data / UMBRELA), people)[0]
-    return [*recorded_verdicts(people), *free_verdicts(people)]
+    return [*read_recorded_verdicts(people), *free_verdicts(people)]
 
 
 def figure(estimate: Estimate) -> str:

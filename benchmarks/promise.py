@@ -39,9 +39,9 @@ from ragwright.promise import (
     SCORES,
     RightRule,
     auc,
-    best_plan,
-    certified_steps,
-    graded,
+    certify_steps,
+    choose_plan,
+    grade_rows,
     risk_bound,
 )
 from ragwright.testsets import Testset
@@ -137,7 +137,7 @@ def answered(passages: Passages) -> Scored:
             testset = Testset("benchmark", passages.rows)
             measures = parse_measures(SCORES[-1])
             evaluation, _ = bench.evaluate(testset, measures)
-    rows = graded(evaluation.results, SCORES, RightRule())
+    rows = grade_rows(evaluation.results, SCORES, RightRule())
     return Scored(rows.scores, rows.wrong)
 
 
@@ -226,9 +226,11 @@ def simulate(rows: Scored, risk: float, splits: int, *, replacement: bool) -> di
         tune, confirm = order[:tune_size], order[tune_size : tune_size + confirm_size]
         rest = rows if replacement else rows.take(order[tune_size + confirm_size :])
         tuning, confirming = rows.take(tune), rows.take(confirm)
-        plan, _ = best_plan(tuning.scores, tuning.wrong, risk=risk, alpha=ALPHA, rows=confirm_size)
+        plan, _ = choose_plan(
+            tuning.scores, tuning.wrong, risk=risk, alpha=ALPHA, rows=confirm_size
+        )
         if plan.thresholds and not plan.hopeless:
-            steps, _ = certified_steps(
+            steps, _ = certify_steps(
                 plan, confirming.scores[plan.score], confirming.wrong, risk=risk, alpha=ALPHA
             )
             if steps:

@@ -28,8 +28,8 @@ from ragwright.index import (
     SearchHandler,
     StoreOptions,
     Views,
-    embedded_text,
     open_store,
+    write_embedded_text,
 )
 from ragwright.ingest import BeirReader
 from ragwright.measure import parse_measures
@@ -106,7 +106,7 @@ def read_beir(address: str, cache: str = "") -> Corpus:
     given = tuple(_given(d.document) for d in indexed)
     if not cache:
         return Corpus(testset, tuple(indexed), given, None, {})
-    embedded = vectors(cache, [embedded_text(d.chunks[0], d.document.title) for d in indexed])
+    embedded = vectors(cache, [write_embedded_text(d.chunks[0], d.document.title) for d in indexed])
     asked = [row.user_input for row in testset.rows]
     documents = [
         IndexedDocument(d.document, d.chunks, v[None])

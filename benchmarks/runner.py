@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ragwright.core import RagwrightError, ranked
+from ragwright.core import RagwrightError, rank_best
 from ragwright.flow import (
     BatchHandler,
     Flow,
@@ -138,7 +138,7 @@ class Index(BatchHandler[Search, SearchReply]):
             query = np.random.default_rng(seed).standard_normal(DIMENSIONS, dtype=np.float32)
         scores = self.vectors @ query
         best = np.argpartition(-scores, 10)[:10]
-        return SearchReply(tuple(ranked(((self.ids[i], float(scores[i])) for i in best), 10)))
+        return SearchReply(tuple(rank_best(((self.ids[i], float(scores[i])) for i in best), 10)))
 
     def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
         """Each request in turn."""
@@ -156,7 +156,7 @@ def hybrids(queries: int, rounds: int) -> None:
         for candidates in channels:
             for rank, (key, _) in enumerate(candidates, 1):
                 scores[key] = scores.get(key, 0.0) + 1 / (60 + rank)
-        return ranked(scores.items(), 10)
+        return rank_best(scores.items(), 10)
 
     def bare(snapshot: str, number: int) -> list[tuple[str, float]]:
         text, vector = f"query {number}", vectors[number].tobytes()

@@ -14,7 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from ragwright import core, measure, project
-from ragwright.answer import PromptOptions, compose, presets, shipped_personas
+from ragwright.answer import PromptOptions, compose, load_shipped_personas, presets
 from ragwright.app import command_line
 from ragwright.core import Hit
 
@@ -116,7 +116,7 @@ def prompt_presets() -> Iterator[str]:
         "\n## The prompts\n\nThe prompt of each preset for the persona `engineer`, one question "
         "and one passage.\n"
     )
-    engineer = shipped_personas()["engineer"]
+    engineer = load_shipped_personas()["engineer"]
     for name in presets():
         prompt = compose(_QUESTION, engineer, _HITS, PromptOptions(preset=name))
         yield f"\n### `{name}`\n\n```text\n{_wrapped(prompt.text)}\n```\n"

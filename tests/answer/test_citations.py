@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from answer_fakes import hit
 
-from ragwright.answer import citation, cited_numbers, resolve_citations
+from ragwright.answer import citation, read_cited_numbers, resolve_citations
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from ragwright.answer import citation, cited_numbers, resolve_citations
     ],
 )
 def test_marks_are_found(text: str, numbers: list[int]) -> None:
-    assert cited_numbers(text) == numbers
+    assert read_cited_numbers(text) == numbers
 
 
 def test_marks_resolve_to_source_page_and_span_in_order_of_first_use() -> None:

@@ -19,7 +19,7 @@ from ragwright.answer import (
     answer_from_corpus,
     corpus_ids,
     find_quote,
-    merged,
+    merge_items,
     read_items,
 )
 from ragwright.core import (
@@ -372,6 +372,6 @@ def test_equal_items_are_one_and_overlapping_chunks_count_once() -> None:
         ChunkItems(one, (("The Café", 25, 30), ("Bob", 1, 4))),
         ChunkItems(two, (("cafe", 25, 30), ("CAFÉ.", 60, 65))),
     ]
-    first, second = merged(readings)
+    first, second = merge_items(readings)
     assert (first.text, second.text) == ("The Café", "Bob")
     assert [(start, end) for _, start, end in first.places] == [(25, 30), (60, 65)]

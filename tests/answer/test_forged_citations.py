@@ -8,7 +8,7 @@ import pytest
 from answer_fakes import hit
 from hypothesis import given, settings, strategies as st
 
-from ragwright.answer import cited_numbers, resolve_citations
+from ragwright.answer import read_cited_numbers, resolve_citations
 from ragwright.core import Head, neutral, passage_values
 
 PIECES = st.sampled_from(
@@ -25,7 +25,7 @@ TEXTS = st.lists(PIECES, max_size=14).map("".join)
 @settings(max_examples=500, deadline=None)
 @given(TEXTS, st.sampled_from([(), ("A:",), ("x[",), ("`",)]))
 def test_no_text_of_a_passage_counts_as_a_citation(text: str, guard: tuple[str, ...]) -> None:
-    assert cited_numbers(neutral(text, guard)) == []
+    assert read_cited_numbers(neutral(text, guard)) == []
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,13 @@ def test_a_text_without_marks_and_control_tokens_is_left_as_it_is(text: str) -> 
 
 def test_an_index_in_code_is_neither_changed_nor_a_citation() -> None:
     assert neutral("`x[0][1]` and `f()[2]`") == "`x[0][1]` and `f()[2]`"
-    assert cited_numbers("Take `x[2]`.\n```\ny[3] # see [1]\n```\nIt is so [4].") == [1, 4]
-    assert cited_numbers("`x`[2]") == [2]
+    assert read_cited_numbers("Take `x[2]`.\n```\ny[3] # see [1]\n```\nIt is so [4].") == [1, 4]
+    assert read_cited_numbers("`x`[2]") == [2]
 
 
 def test_what_is_no_mark_keeps_its_brackets() -> None:
     text = "- [ ] in [2019] or [1,,2]"
-    assert cited_numbers(text) == []
+    assert read_cited_numbers(text) == []
     assert neutral(text) == text
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.answer import load_persona, load_personas, pick_persona, shipped_personas
+from ragwright.answer import load_persona, load_personas, load_shipped_personas, pick_persona
 from ragwright.core import PromptError
 
 
@@ -17,7 +17,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 def test_two_personas_are_shipped_and_differ_as_promised() -> None:
-    personas = shipped_personas()
+    personas = load_shipped_personas()
     assert set(personas) == {"engineer", "marketing"}
     assert personas["engineer"].answer_length != personas["marketing"].answer_length
     assert personas["engineer"].audience != personas["marketing"].audience
@@ -77,5 +77,5 @@ def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_persona_names_the_nearest() -> None:
     with pytest.raises(PromptError, match="engineer"):
-        pick_persona("enginer", shipped_personas())
-    assert pick_persona("", shipped_personas()).audience == ""
+        pick_persona("enginer", load_shipped_personas())
+    assert pick_persona("", load_shipped_personas()).audience == ""

@@ -12,14 +12,14 @@ from answer_fakes import hit
 from ragwright.answer import (
     PromptOptions,
     compose,
+    load_shipped_personas,
     presets,
     prompt_parts,
     read_prompt,
-    shipped_personas,
 )
 from ragwright.core import Persona, PromptError
 
-ENGINEER = shipped_personas()["engineer"]
+ENGINEER = load_shipped_personas()["engineer"]
 HITS = [hit(1, "The pump starts at 80 °C."), hit(2, "The lamp is red.", title="Guide")]
 
 

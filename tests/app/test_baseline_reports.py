@@ -12,7 +12,7 @@ from served import served
 from test_baseline import FACTS, compared, project, reader
 
 from ragwright import Workbench
-from ragwright.experiment import BASELINE, stored_baseline
+from ragwright.experiment import BASELINE, load_baseline
 from ragwright.flow import RunRow
 from ragwright.report import baseline_json
 from ragwright.testing import ScriptedServer
@@ -40,7 +40,7 @@ def test_a_stored_baseline_is_what_the_command_printed(measured: tuple[Path, lis
         other = project(folder.parent / "again", server)
         printed = compared(other, "--context")
     with Workbench.open(other) as bench:
-        read = baseline_json(stored_baseline(bench.project.runs, str(printed["run"])))
+        read = baseline_json(load_baseline(bench.project.runs, str(printed["run"])))
     assert json.loads(json.dumps(read)) == printed
 
 
@@ -121,7 +121,7 @@ def test_baselines_of_older_versions_are_read(measured: tuple[Path, list[str]]) 
             body = {key: value for key, value in row.body.items() if key not in new}
             store.append(older, RunRow(row.ordinal, row.id, row.state, body))
         store.finish(older, "complete")
-        found = stored_baseline(store, older)
+        found = load_baseline(store, older)
         assert found.shift.outcome == "about equal"
         assert found.sets[0].distances is not None
         assert len(found.sets[0].distances.shuffled) == len(FACTS)

@@ -15,7 +15,7 @@ from small_project import MakeProject
 from waiting import wait_until
 
 from ragwright import Workbench
-from ragwright.experiment import KnownSweep, known_sweeps, stored_trials
+from ragwright.experiment import KnownSweep, list_sweeps, load_trials
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 pytestmark = pytest.mark.slow
@@ -105,7 +105,7 @@ def test_a_running_sweep_is_seen_stopped_and_continued(
         [ended] = bench.list_sweeps()
         assert ended.state == "stopped"
         assert ended.asked_by
-        trials = {trial.number: trial.state for trial in stored_trials(bench.project, ended.id)}
+        trials = {trial.number: trial.state for trial in load_trials(bench.project, ended.id)}
         assert set(trials) == set(range(13)), "every trial is stored, run or not"
         assert "skipped" in trials.values()
         paid = Counter(answering.asked)
@@ -116,7 +116,7 @@ def test_a_running_sweep_is_seen_stopped_and_continued(
     with Workbench.open(folder) as bench:
         [whole] = bench.list_sweeps()
         assert whole.state == "complete"
-        assert {t.state for t in stored_trials(bench.project, whole.id)} == {"done"}
+        assert {t.state for t in load_trials(bench.project, whole.id)} == {"done"}
         assert whole.asked_by == "", "the request was for the earlier start"
 
 
@@ -129,7 +129,7 @@ def test_a_killed_sweep_is_not_taken_for_running(
         seen(bench, "running", least=1)
         process.kill()
         process.join()
-        [lost] = known_sweeps(bench.project, now=time.time() + 60)
+        [lost] = list_sweeps(bench.project, now=time.time() + 60)
         assert lost.state == "stopped"
         assert lost.progress is not None
         assert not lost.progress.ended

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from command_line import ragwright
 
-from ragwright.passport import known_passports
+from ragwright.passport import list_passports
 from ragwright.testing import ScriptedServer
 
 ROWS = [
@@ -141,4 +141,4 @@ def test_of_two_passports_of_one_day_the_newer_counts(tmp_path: Path) -> None:
             words = (f"{name}.jsonl", *SET[1:], "--measures", "KPrecision")
             shown = json.loads(ragwright(tmp_path, "passport", *words, "--json").stdout)
             assert shown["date"]
-        assert [passport.set for _, passport in known_passports(tmp_path)] == list(names)
+        assert [passport.set for _, passport in list_passports(tmp_path)] == list(names)

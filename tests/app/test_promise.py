@@ -18,9 +18,9 @@ from ragwright.flow import Message
 from ragwright.ledger import FileLock
 from ragwright.promise import (
     Promising,
-    again,
     certificate_in_force,
     certificates,
+    repeat_request,
     withdraw_promise,
 )
 from ragwright.retrieve import parse_filter
@@ -379,7 +379,7 @@ def test_a_measure_with_a_bound_says_what_is_right(folder: Path) -> None:
     assert promised.certificate is not None
     assert promised.certificate.rule == "Contains>=1"
     with Workbench.open(folder) as bench:
-        assert again(bench.project).measure == "Contains>=1"
+        assert repeat_request(bench.project).measure == "Contains>=1"
 
 
 @pytest.mark.parametrize(
@@ -479,7 +479,7 @@ def test_a_chat_model_is_asked_once_for_each_question_and_nothing_streams_unchec
         write("# New\n\nNothing about any thing.\n", "utf-8")
         with Workbench.open(folder) as bench:
             bench.ingest()
-            renewed = bench.promise(again(bench.project))
+            renewed = bench.promise(repeat_request(bench.project))
             assert renewed.certificate is not None
             assert len(server.requests) - calls < 40, "stored replies are used again"
             pieces: list[str] = []

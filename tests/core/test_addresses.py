@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from ragwright.core import ConfigError, filled_address, holds_secret, without_secret
+from ragwright.core import ConfigError, fill_address, hide_secret, holds_secret
 
 
 def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     written = "postgresql://u:${SHOP_PASSWORD}@h/d"
     monkeypatch.setenv("SHOP_PASSWORD", "p@ss/word")
-    assert filled_address(written) == "postgresql://u:p%40ss%2Fword@h/d"
-    assert filled_address("${SHOP_PASSWORD}") == "p@ss/word"
-    assert filled_address("sqlite:///${SHOP_PASSWORD}.db") == "sqlite:///p@ss/word.db"
+    assert fill_address(written) == "postgresql://u:p%40ss%2Fword@h/d"
+    assert fill_address("${SHOP_PASSWORD}") == "p@ss/word"
+    assert fill_address("sqlite:///${SHOP_PASSWORD}.db") == "sqlite:///p@ss/word.db"
     monkeypatch.delenv("SHOP_PASSWORD")
     with pytest.raises(ConfigError, match="SHOP_PASSWORD"):
-        filled_address(written)
+        fill_address(written)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_password_in_an_address_is_seen(address: str, secret: bool) -> None:
     ],
 )
 def test_messages_are_told_without_the_password(address: str) -> None:
-    told = without_secret(f"no route to {address}: hun@ter refused", address)
+    told = hide_secret(f"no route to {address}: hun@ter refused", address)
     assert "hun" not in told
     assert told.endswith("… refused")
-    assert without_secret("as it is", "postgresql://h/d") == "as it is"
+    assert hide_secret("as it is", "postgresql://h/d") == "as it is"

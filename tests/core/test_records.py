@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from ragwright.core import Filter, FilterError, GoldSpan, Row, plain
+from ragwright.core import Filter, FilterError, GoldSpan, Row, make_plain
 from ragwright.retrieve import parse_filter
 
 
@@ -45,7 +45,7 @@ def test_a_field_that_would_read_as_its_opposite_is_refused(name: str) -> None:
 def test_a_record_as_plain_values_is_a_copy_that_json_can_hold() -> None:
     spans = (GoldSpan("d", 0, 4, "text"),)
     row = Row("q", "What?", retrieved_spans=spans, metadata={"topics": ("a", "b"), "n": 1})
-    made = plain(row)
+    made = make_plain(row)
     assert made == asdict(row)
     assert made["retrieved_spans"][0] == {"document_id": "d", "start": 0, "end": 4, "text": "text"}
     made["retrieved_spans"][0]["text"] = ""

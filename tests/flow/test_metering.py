@@ -9,7 +9,7 @@ import pytest
 from flow_fakes import FakeChat, ask, ask_all
 
 from ragwright.core import ConfigError, Usage
-from ragwright.flow import Chat, Meter, Replies, Runner, metered
+from ragwright.flow import Chat, Meter, Replies, Runner, meter_costs
 
 PRICE = 0.05
 ONE = PRICE * 10
@@ -24,9 +24,9 @@ def test_each_call_is_noted_for_the_work_that_started_it() -> None:
     mine: list[Usage] = []
     others: list[Usage] = []
     with Runner({Chat: FakeChat(price=PRICE)}) as runner:
-        with metered(Meter(others.append)):
+        with meter_costs(Meter(others.append)):
             runner.run(ask("x"))
-        with metered(Meter(mine.append)):
+        with meter_costs(Meter(mine.append)):
             assert list(runner.map([ask_all("a", "b"), ask("c")]))
         runner.run(ask("nobody's"))
         assert runner.budget.spent == pytest.approx(5 * ONE)
@@ -41,7 +41,7 @@ def test_a_stored_reply_costs_nothing(tmp_path: Path) -> None:
     replies = Replies(tmp_path / "replies.sqlite")
     with (
         Runner({Chat: FakeChat(price=PRICE)}, replies=replies) as runner,
-        metered(Meter(noted.append)),
+        meter_costs(Meter(noted.append)),
     ):
         runner.run(ask("a"))
         runner.run(ask("a"))
@@ -54,7 +54,7 @@ def test_a_call_that_is_cut_off_counts_with_the_most_it_can_cost() -> None:
     fake = FakeChat(price=PRICE, latency=30.0)
 
     async def cut(runner: Runner) -> None:
-        with metered(Meter(noted.append)):
+        with meter_costs(Meter(noted.append)):
             task = asyncio.create_task(runner.arun(ask("a")))
         while not fake.asked:
             await asyncio.sleep(0.01)
@@ -74,7 +74,10 @@ def test_a_model_without_a_price_is_refused_where_prices_are_needed() -> None:
     fake = FakeChat()
     fake.costs = True
     with Runner({Chat: fake}) as runner:
-        with metered(Meter(noted.append, priced=True)), pytest.raises(ConfigError, match="price"):
+        with (
+            meter_costs(Meter(noted.append, priced=True)),
+            pytest.raises(ConfigError, match="price"),
+        ):
             runner.run(ask("a"))
         assert not fake.asked
         assert runner.run(ask("a")) == "re: a"

@@ -24,7 +24,7 @@ from ragwright.core import (
     RetrieveError,
     SnapshotGoneError,
     StoreError,
-    ranked,
+    rank_best,
 )
 from ragwright.index import IndexedDocument, Store, chunk_key
 from ragwright.models import Analyzer, TokenSource, is_code
@@ -112,12 +112,12 @@ def slow_keyword(
             if tf:
                 impact = tf / (tf + _K1 * (1 - _B + _B * length / average))
                 scores[key] += idf * (impact + (_CODE_BONUS if is_code(word) else 0.0))
-    return ranked([(key, score) for key, score in scores.items() if score > 0], k)
+    return rank_best([(key, score) for key, score in scores.items() if score > 0], k)
 
 
 def slow_dense(items: Sequence[IndexedDocument], query: Any, k: int) -> list[tuple[str, float]]:
     """Similarities computed one by one."""
-    return ranked(
+    return rank_best(
         [
             (chunk.id, float(np.dot(vector.astype(np.float64), query.astype(np.float64))))
             for item in items
@@ -139,7 +139,7 @@ def assert_same(
             assert score == pytest.approx(scores[key], abs=5e-5)
         else:
             assert score == pytest.approx(expected[-1][1], abs=5e-5)
-    assert list(ranking) == ranked(ranking, len(ranking))
+    assert list(ranking) == rank_best(ranking, len(ranking))
 
 
 class IndexSuite(RelaxedTests, RightsTests):

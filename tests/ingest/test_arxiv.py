@@ -8,7 +8,7 @@ import pytest
 from local_site import Answer, Site, fetch_bytes, running_site
 
 from ragwright.core import Document, MalformedSourceError
-from ragwright.ingest import ArxivReader, Failure, guarded
+from ragwright.ingest import ArxivReader, Failure, catch_failures
 
 FEED = """<?xml version="1.0" encoding="UTF-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom">
@@ -100,7 +100,7 @@ def site() -> Iterator[Site]:
 def read(site: Site, source: str) -> list[Document | Failure]:
     reader = ArxivReader(api=f"{site.base}/api/query", site=site.base)
     assert reader.accepts(source)
-    return list(guarded(reader.read(source, fetch_bytes), source, reader))
+    return list(catch_failures(reader.read(source, fetch_bytes), source, reader))
 
 
 def failure(site: Site, source: str = "arxiv:2401.01234") -> Failure:

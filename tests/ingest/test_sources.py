@@ -18,9 +18,9 @@ from ragwright.ingest import (
     Reader,
     WebReader,
     WikipediaReader,
+    catch_failures,
     default_readers,
     failure_lines,
-    guarded,
     load_reader,
     pick_reader,
 )
@@ -77,7 +77,7 @@ def test_a_source_of_no_known_form_is_refused_with_the_forms(tmp_path: Path) -> 
 
 def read(source: str) -> list[Document | Failure]:
     reader = LogReader()
-    return list(guarded(reader.read(source, offline), source, reader))
+    return list(catch_failures(reader.read(source, offline), source, reader))
 
 
 def test_a_reader_that_breaks_costs_only_its_source() -> None:

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, Document
-from ragwright.ingest import Failure, TableOptions, TableReader, files_of, guarded
+from ragwright.ingest import Failure, TableOptions, TableReader, catch_failures, files_of
 
 COLUMNS = TableOptions("body", "key", "head", ("year",))
 
@@ -32,7 +32,7 @@ def read(reader: TableReader, source: str) -> list[Document | Failure]:
     def fetch(url: str) -> Any:
         raise AssertionError(url)
 
-    return list(guarded(reader.read(source, fetch), source, reader))
+    return list(catch_failures(reader.read(source, fetch), source, reader))
 
 
 def test_parts_together_are_all_rows_in_order(tmp_path: Path) -> None:

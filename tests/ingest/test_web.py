@@ -9,7 +9,7 @@ import pytest
 from local_site import Answer, Site, fetch_bytes, running_site
 
 from ragwright.core import Document, EmptySourceError, FetchError, Interrupted
-from ragwright.ingest import Failure, Fetched, WebReader, guarded
+from ragwright.ingest import Failure, Fetched, WebReader, catch_failures
 
 PAGE = """<!doctype html><html lang="fr"><head><title>Les pompes</title>
 <meta name="author" content="A. Martin"></head><body>
@@ -32,14 +32,14 @@ def html(body: bytes | str = PAGE, charset: str = "; charset=utf-8", **headers: 
 
 def read(url: str) -> Document:
     reader = WebReader()
-    found, *_ = guarded(reader.read(url, fetch_bytes), url, reader)
+    found, *_ = catch_failures(reader.read(url, fetch_bytes), url, reader)
     assert isinstance(found, Document), found.error
     return found
 
 
 def failure(url: str) -> Failure:
     reader = WebReader()
-    found, *_ = guarded(reader.read(url, fetch_bytes), url, reader)
+    found, *_ = catch_failures(reader.read(url, fetch_bytes), url, reader)
     assert isinstance(found, Failure)
     return found
 

@@ -9,7 +9,7 @@ import pytest
 from local_site import Answer, Site, fetch_bytes, running_site
 
 from ragwright.core import Document, FetchError, MalformedSourceError
-from ragwright.ingest import Failure, WikipediaReader, guarded
+from ragwright.ingest import Failure, WikipediaReader, catch_failures
 
 EXTRACT = """A bicycle pump is a type of positive-displacement air pump made for inflating tires.
 It has a connection for use with several valve types.
@@ -69,7 +69,7 @@ def site() -> Iterator[Site]:
 
 def read(site: Site, source: str) -> Document | Failure:
     reader = WikipediaReader(base=f"{site.base}/{{language}}")
-    (found,) = guarded(reader.read(source, fetch_bytes), source, reader)
+    (found,) = catch_failures(reader.read(source, fetch_bytes), source, reader)
     return found
 
 

@@ -10,7 +10,7 @@ import pytest
 from small_project import MakeProject
 
 from ragwright import Workbench
-from ragwright.core import StoreDamagedError, Usage, erased_name, person_source
+from ragwright.core import StoreDamagedError, Usage, hash_erased_name, person_source
 from ragwright.flow import Entry
 from ragwright.ledger import ledger_tables
 
@@ -199,7 +199,7 @@ def test_no_byte_of_a_person_is_left(tmp_path: Path) -> None:
     with closing(sqlite3.connect(folder / ".ragwright/data/ledger.sqlite")) as ledger:
         kept = {table: ledger.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
     assert {table for table in tables - NOT_OF_A_PERSON.keys() if kept[table]} == {*KEPT_WITHOUT}
-    assert {row[3] for row in kept["audit_events"][:2]} == {erased_name(PERSON), "boss"}
+    assert {row[3] for row in kept["audit_events"][:2]} == {hash_erased_name(PERSON), "boss"}
 
 
 def test_a_person_can_be_forgotten_twice_on_a_day(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ragwright.flow import (
     Runner,
     SendHandler,
 )
-from ragwright.measure import plain_words
+from ragwright.measure import split_plain_words
 
 T = TypeVar("T")
 SIZE = 64
@@ -31,7 +31,7 @@ SIZE = 64
 def word_vector(text: str) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     """Counts of words, each at a place of its own (by hash)."""
     vector = np.zeros(SIZE, np.float32)
-    for word in plain_words(text):
+    for word in split_plain_words(text):
         vector[zlib.crc32(word.encode()) % SIZE] += 1
     return vector
 

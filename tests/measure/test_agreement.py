@@ -23,9 +23,9 @@ from ragwright.measure import (
     rank_agreement,
 )
 from ragwright.measure.statistics import (
+    bootstrap_statistic,
     kendall,
     ratings_of,
-    resampled,
     spearman,
 )
 
@@ -126,10 +126,12 @@ def units(*observers: str) -> list[tuple[float, ...]]:
 def test_alpha_is_krippendorffs_in_his_own_example() -> None:
     """Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", section A."""
     binary = units("0100000010", "1110010000")
-    found = resampled(krippendorff(binary), 10, 0)
+    found = bootstrap_statistic(krippendorff(binary), 10, 0)
     assert found.value == pytest.approx(0.095, abs=5e-4)
     assert inside(found, 0.095)
-    assert resampled(krippendorff([(2.0, 2.0)] * 3), 3, 0).value is None  # chance is certain
+    assert (
+        bootstrap_statistic(krippendorff([(2.0, 2.0)] * 3), 3, 0).value is None
+    )  # chance is certain
 
 
 def raters(generator: np.random.Generator, rows: int, count: int) -> NDArray[np.float64]:
@@ -267,7 +269,7 @@ def test_the_clustered_interval_of_a_correlation_covers_and_the_blind_one_does_n
         judge, human = drawn(20)
         statistic = spearman(ratings_of([[label] for label in human], judge))
         for name, clusters in (("clusters", topics), ("rows", None)):
-            covered[name] += inside(resampled(statistic, 160, 0, clusters), truth)
+            covered[name] += inside(bootstrap_statistic(statistic, 160, 0, clusters), truth)
     print(covered)
     # Three standard errors of 60 draws below 95 %, 3 * sqrt(0.95 * 0.05 / 60) = 0.084, reject the
     # blind interval, which covers 67 %.

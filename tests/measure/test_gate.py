@@ -15,9 +15,9 @@ from ragwright.measure import (
     aggregate,
     compare_rows,
     gate,
-    on_scale,
     parse_measure,
     parse_rule,
+    set_scale,
 )
 
 
@@ -114,7 +114,7 @@ def test_a_failure_is_not_hidden_by_what_is_unknown() -> None:
 
 
 def rubric_summary(*values: float) -> Summary:
-    tally = Tally(on_scale(parse_measure("Rubric(tone)"), MeasureScale(0, 2)))
+    tally = Tally(set_scale(parse_measure("Rubric(tone)"), MeasureScale(0, 2)))
     for value in values:
         tally.add(Score("Rubric(tone)", "scored", value))
     return tally.summary()

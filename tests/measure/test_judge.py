@@ -15,15 +15,15 @@ from ragwright.measure import (
     check_setup,
     flip_rate,
     judge,
+    load_shipped_rubrics,
     parse_measure,
     parse_measures,
     score_row,
-    shipped_rubrics,
 )
 from ragwright.models import Models, ModelSettings, model_handlers
 from ragwright.testing import Reply, ScriptedServer
 
-FAITHFUL = shipped_rubrics()["Faithfulness"]
+FAITHFUL = load_shipped_rubrics()["Faithfulness"]
 THREE = parse_measures("Faithfulness, AnswerRelevance, ContextRelevance")
 
 
@@ -214,13 +214,13 @@ def test_a_judge_that_declines_is_believed_and_not_pressed(format_: str, reply: 
     assert "asks for harm" in found.reason
 
 
-@pytest.mark.parametrize("name", sorted(shipped_rubrics()))
+@pytest.mark.parametrize("name", sorted(load_shipped_rubrics()))
 def test_every_rubric_tells_the_judge_how_to_decline(name: str) -> None:
     row = replace(ROW, reference_contexts=("Anna Roth built it in 1790.",))
     for format_, form in (("json", "the score is null"), ("text", "FINAL SCORE: none")):
         says = Says('{"reasoning": "No.", "score": null}')
         setup = replace(SETUP, format=format_)  # type: ignore[arg-type]
-        run(judge(row, shipped_rubrics()[name], setup), says)
+        run(judge(row, load_shipped_rubrics()[name], setup), says)
         assert form in says.seen[0].messages[0].content
         if format_ == "json":
             score = json.loads(says.seen[0].schema)["properties"]["score"]

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ragwright.core import Score
-from ragwright.measure import FIRST_ORDER, SECOND_ORDER, flip_rate, judge_spread, of_repeats
+from ragwright.measure import FIRST_ORDER, SECOND_ORDER, combine_repeats, flip_rate, judge_spread
 
 
 def row(*values: float | None) -> Score:
-    return of_repeats(
+    return combine_repeats(
         [
             Score("Faithfulness", "judge_invalid", reason="no")
             if value is None
@@ -77,7 +77,7 @@ def test_flips_of_repeats_do_not_cancel_out() -> None:
         parts = {FIRST_ORDER: first, SECOND_ORDER: second}
         return Score("Pairwise", "scored", (first + second) / 2, parts=parts)
 
-    twice = of_repeats([pair(5, 3), pair(3, 5)])
+    twice = combine_repeats([pair(5, 3), pair(3, 5)])
     assert twice.parts[FIRST_ORDER] == twice.parts[SECOND_ORDER] == 4
     rate = flip_rate([twice, pair(4, 4)])
     assert (rate.rows, rate.judgments, rate.flipped) == (2, 3, 2)
@@ -85,7 +85,7 @@ def test_flips_of_repeats_do_not_cancel_out() -> None:
     assert rate.difference == pytest.approx(4 / 3)
     assert rate.lean == 0
     invalid = Score("Pairwise", "judge_invalid", reason="no")
-    found = flip_rate([of_repeats([pair(5, 3), invalid, pair(4, 4)])])
+    found = flip_rate([combine_repeats([pair(5, 3), invalid, pair(4, 4)])])
     assert (found.judgments, found.flipped) == (2, 1)
     assert judge_spread([twice]).samples == 2  # orders are no repeats
 

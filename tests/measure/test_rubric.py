@@ -14,9 +14,9 @@ from ragwright.measure import (
     definitions,
     find_rubric,
     load_rubrics,
+    load_shipped_rubrics,
     parse_measure,
     score_row,
-    shipped_rubrics,
 )
 
 TONE = """\
@@ -100,7 +100,7 @@ def test_what_is_no_mapping_is_refused(tmp_path: Path) -> None:
 
 
 def test_shipped_rubrics_agree_with_the_catalogue() -> None:
-    shipped = shipped_rubrics()
+    shipped = load_shipped_rubrics()
     known = {definition.name: definition for definition in definitions()}
     assert {"ContextRelevance", "Faithfulness", "AnswerRelevance", "Pairwise"} <= set(shipped)
     for name in set(shipped) & set(known):
@@ -112,7 +112,7 @@ def test_shipped_rubrics_agree_with_the_catalogue() -> None:
 
 
 def test_an_edited_copy_takes_the_place_of_a_shipped_one_on_its_scale() -> None:
-    shipped = shipped_rubrics()["Faithfulness"]
+    shipped = load_shipped_rubrics()["Faithfulness"]
     edited = replace(shipped, task="Judge more mildly.")
     assert find_rubric("Faithfulness", {"Faithfulness": edited}) is edited
     assert edited.fingerprint != shipped.fingerprint

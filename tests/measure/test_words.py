@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from rouge_score.tokenizers import DefaultTokenizer
 
-from ragwright.measure import answer_words, content_words, plain_words
+from ragwright.measure import answer_words, content_words, split_plain_words
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_normalising_knows_articles_and_elisions(language: str, text: str, due: 
 
 def test_accents_are_compared_in_one_unicode_form() -> None:
     assert answer_words("e\u0301cole", "fr") == answer_words("\u00e9cole", "fr")
-    assert plain_words("e\u0301cole") == ["\u00e9cole"]
+    assert split_plain_words("e\u0301cole") == ["\u00e9cole"]
 
 
 @pytest.mark.parametrize(
@@ -45,18 +45,18 @@ def test_accents_are_compared_in_one_unicode_form() -> None:
     ],
 )
 def test_plain_words_of_every_script(text: str, due: str) -> None:
-    assert plain_words(text) == due.split()
+    assert split_plain_words(text) == due.split()
 
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_plain_words_are_those_of_rouge_score(text: str) -> None:
     theirs: list[str] = DefaultTokenizer(False).tokenize(text)
-    assert plain_words(text) == theirs
+    assert split_plain_words(text) == theirs
 
 
 @given(st.text(st.characters(max_codepoint=127), min_size=1))
 def test_a_word_of_another_script_changes_nothing_about_the_others(text: str) -> None:
-    assert plain_words(text + " é") == [*plain_words(text), "é"]
+    assert split_plain_words(text + " é") == [*split_plain_words(text), "é"]
 
 
 def test_stems_are_of_the_language() -> None:

@@ -10,7 +10,7 @@ import pytest
 from raw_server import Raw, chat_reply, events, raw_server
 
 from ragwright.flow import Chat, ChatReply, Message
-from ragwright.models import Directory, OpenAIChat, without_thought
+from ragwright.models import Directory, OpenAIChat, drop_thought
 
 ANSWER = "Every two years, says [1]."
 THOUGHT = "The user asks.\nMaybe 5 years? Passage [2] says so."
@@ -173,5 +173,5 @@ def test_a_stream_without_a_finish_reason_is_an_answer_with_a_note() -> None:
 
 
 def test_a_given_text_is_read_the_same_way() -> None:
-    assert without_thought(f"<think>{THOUGHT}</think>{ANSWER}") == ANSWER
-    assert without_thought(ANSWER) == ANSWER
+    assert drop_thought(f"<think>{THOUGHT}</think>{ANSWER}") == ANSWER
+    assert drop_thought(ANSWER) == ANSWER

@@ -15,17 +15,17 @@ from ragwright.passport import (
     PeopleSet,
     Rated,
     Verdicts,
-    checked_people,
+    check_people,
     free_passport,
     free_verdicts,
-    known_passports,
+    list_passports,
     passport_from,
     passport_json,
     passport_of,
     passport_of_judge,
     read_passport,
+    read_recorded_verdicts,
     record_passport,
-    recorded_verdicts,
 )
 
 LABELS = [1, 4, 2, 3, 4, 1, 2, 4, 3, 1, 4, 2]
@@ -56,7 +56,7 @@ def verdicts_of(values: dict[str, float], scale: MeasureScale | None = None) -> 
 
 def test_correlations_are_those_of_scipy() -> None:
     people = people_set()
-    passport = passport_from(people, recorded_verdicts(people))
+    passport = passport_from(people, read_recorded_verdicts(people))
     [judge] = passport.judges
     figures = judge.dimensions["faithfulness"]
     assert figures.spearman.value == pytest.approx(spearmanr(LABELS, VERDICTS)[0])
@@ -70,7 +70,7 @@ def test_correlations_are_those_of_scipy() -> None:
 
 def test_bias_is_in_points_of_people_and_by_group() -> None:
     people = people_set()
-    [judge] = passport_from(people, recorded_verdicts(people)).judges
+    [judge] = passport_from(people, read_recorded_verdicts(people)).judges
     figures = judge.dimensions["faithfulness"]
     mapped = [1 + 3 * verdict for verdict in VERDICTS]
     off = [ours - theirs for ours, theirs in zip(mapped, LABELS, strict=True)]
@@ -98,7 +98,7 @@ def test_kappa_only_on_peoples_points_and_auc_only_of_binary_labels() -> None:
     [judge] = passport_from(people, [verdicts_of(spread, MeasureScale(0, 1))]).judges
     assert judge.dimensions["relevance"].auc.value == 1
     assert (
-        passport_from(people_set(), recorded_verdicts(people_set()))
+        passport_from(people_set(), read_recorded_verdicts(people_set()))
         .judges[0]
         .dimensions["faithfulness"]
         .auc.value
@@ -116,10 +116,10 @@ def test_lower_is_better_is_turned() -> None:
 
 
 def test_people_have_a_ceiling_only_with_two_labels() -> None:
-    one = passport_from(people_set(1), recorded_verdicts(people_set()))
+    one = passport_from(people_set(1), read_recorded_verdicts(people_set()))
     assert one.people[0].twice == 0
     assert one.people[0].spearman.value is None
-    two = passport_from(people_set(2), recorded_verdicts(people_set()))
+    two = passport_from(people_set(2), read_recorded_verdicts(people_set()))
     assert two.people[0].spearman.value == pytest.approx(1)
     assert (two.people[0].labels, two.people[0].raters) == (24, 2)
 
@@ -193,7 +193,7 @@ def test_advice_prefers_what_is_free_unless_the_judge_is_better() -> None:
 
 def test_the_document_reads_back_and_a_gate_finds_it_by_the_judge(tmp_path: Path) -> None:
     people = people_set(2)
-    passport = passport_from(people, recorded_verdicts(people))
+    passport = passport_from(people, read_recorded_verdicts(people))
     body = json.loads(json.dumps(passport_json(passport)))
     assert passport_json(passport_of(body)) == body
     assert body["judges"]["old judge"]["faithfulness"]["spearman"].keys() == {
@@ -203,7 +203,7 @@ def test_the_document_reads_back_and_a_gate_finds_it_by_the_judge(tmp_path: Path
     }
     path = record_passport(tmp_path, passport)
     assert record_passport(tmp_path, passport) == path  # the same judges and set: one file
-    [(known, _)] = known_passports(tmp_path)
+    [(known, _)] = list_passports(tmp_path)
     assert known == path
     identity = passport.judges[0].identity
     found = passport_of_judge(tmp_path, identity)
@@ -221,15 +221,15 @@ def test_the_document_reads_back_and_a_gate_finds_it_by_the_judge(tmp_path: Path
 def test_labels_off_the_scale_are_refused(label: float, message: str) -> None:
     rated = (Rated(Row("r", "q"), {"d": {"p": label}}, "t"),)
     with pytest.raises(TestsetError, match=message):
-        checked_people(PeopleSet("s", rated, (Dimension("d", 1, 4),)))
+        check_people(PeopleSet("s", rated, (Dimension("d", 1, 4),)))
 
 
 def test_an_empty_set_and_a_double_id_are_refused() -> None:
     with pytest.raises(TestsetError, match="no label"):
-        checked_people(PeopleSet("s", (), (Dimension("d", 1, 4),)))
+        check_people(PeopleSet("s", (), (Dimension("d", 1, 4),)))
     row = Rated(Row("r", "q"), {"d": {"p": 1.0}}, "t")
     with pytest.raises(TestsetError, match="occurs twice"):
-        checked_people(PeopleSet("s", (row, row), (Dimension("d", 1, 4),)))
+        check_people(PeopleSet("s", (row, row), (Dimension("d", 1, 4),)))
 
 
 @pytest.mark.needs_data

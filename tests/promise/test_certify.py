@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 from ragwright.promise import (
     Plan,
     auc,
-    best_plan,
-    certified_steps,
+    certify_steps,
+    choose_plan,
     passing_chance,
     plan_of,
     risk_bound,
@@ -87,10 +87,8 @@ def test_the_chance_of_passing_does_not_count_the_luck_of_the_choice() -> None:
         wrong = draw.random(500) < 0.12
         scores = {f"s{n}": draw.random(500) for n in range(4)}
         tune = {name: values[:200] for name, values in scores.items()}
-        plan, _ = best_plan(tune, wrong[:200], risk=0.1, alpha=0.05, rows=300)
-        steps, _ = certified_steps(
-            plan, scores[plan.score][200:], wrong[200:], risk=0.1, alpha=0.05
-        )
+        plan, _ = choose_plan(tune, wrong[:200], risk=0.1, alpha=0.05, rows=300)
+        steps, _ = certify_steps(plan, scores[plan.score][200:], wrong[200:], risk=0.1, alpha=0.05)
         promised.append(plan.chance)
         passed.append(bool(steps))
     assert np.mean(promised) < np.mean(passed) + 0.15
@@ -109,7 +107,7 @@ def test_thresholds_go_from_strict_to_loose_and_the_better_score_is_chosen() -> 
     wrong = rng.random(400) < 0.3
     good = np.where(wrong, rng.normal(0, 1, 400), rng.normal(4, 1, 400))
     noise = rng.normal(0, 1, 400)
-    plan, candidates = best_plan(
+    plan, candidates = choose_plan(
         {"noise": noise, "good": good}, wrong, risk=0.05, alpha=0.05, rows=400
     )
     assert plan.score == "good"
@@ -126,7 +124,7 @@ def test_a_sequence_ends_at_its_first_failure() -> None:
     plan = Plan("s", (3.0, 2.0, 1.0), 1.0, 0.0)
     wrong = right.copy()
     wrong[100:120] = True  # half of the second step
-    steps, failed = certified_steps(plan, scores, wrong, risk=0.05, alpha=0.05)
+    steps, failed = certify_steps(plan, scores, wrong, risk=0.05, alpha=0.05)
     assert [step.threshold for step in steps] == [3.0]
     assert failed is not None
     assert (failed.threshold, failed.answered, failed.errors) == (2.0, 140, 20)
@@ -150,8 +148,8 @@ def test_certificates_are_wrong_as_rarely_as_stated() -> None:
     for _ in range(rounds):
         scores = rng.random(700)
         wrong = rng.random(700) < 0.4 * (1 - scores) ** 2
-        plan, _ = best_plan({"s": scores[:250]}, wrong[:250], risk=risk, alpha=alpha, rows=450)
-        steps, _ = certified_steps(plan, scores[250:], wrong[250:], risk=risk, alpha=alpha)
+        plan, _ = choose_plan({"s": scores[:250]}, wrong[:250], risk=risk, alpha=alpha, rows=450)
+        steps, _ = certify_steps(plan, scores[250:], wrong[250:], risk=risk, alpha=alpha)
         if steps:
             given_certificates += 1
             wrong_certificates += chance[grid >= steps[-1].threshold].mean() > risk

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from ragwright.core import Span, Term
 from ragwright.models import Analyzer, Tokenizer
-from ragwright.retrieve import balance, held_share, unknown_share
+from ragwright.retrieve import balance, measure_score_share, unknown_share
 
 SHARE = st.floats(0, 1)
 
@@ -74,9 +74,9 @@ def test_an_endless_word_costs_no_more_than_its_beginning() -> None:
 
 def test_what_the_best_chunk_holds_is_a_share_of_the_greatest_score() -> None:
     asked = terms(("pump", 1.0), ("manifold", 3.0))
-    assert held_share(2.0, asked) == 0.5
-    assert held_share(9.0, asked) == 1.0
-    assert held_share(2.0, ()) == 0.0
+    assert measure_score_share(2.0, asked) == 0.5
+    assert measure_score_share(9.0, asked) == 1.0
+    assert measure_score_share(2.0, ()) == 0.0
 
 
 def test_the_reason_is_for_people() -> None:

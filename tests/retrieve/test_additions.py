@@ -22,7 +22,7 @@ from ragwright.retrieve import (
 )
 from ragwright.testing import (
     StageSuite,
-    indexed_corpus,
+    index_corpus,
 )
 
 
@@ -43,7 +43,7 @@ class TestStage(StageSuite):
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Iterator[Callable[..., Retrieved]]:
-    with indexed_corpus(tmp_path) as (routes, target):
+    with index_corpus(tmp_path) as (routes, target):
 
         def search(query: str, stages: tuple[Stage, ...] = (), **options: Any) -> Retrieved:
             with Runner(routes) as runner:

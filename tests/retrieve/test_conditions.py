@@ -10,7 +10,7 @@ from ragwright.core import (
     FilterError,
     SoftFilter,
     build_options,
-    changed_options,
+    list_changed_options,
     parse_yaml,
 )
 from ragwright.retrieve import RetrieveOptions, parse_filter, parse_soft_filter
@@ -96,7 +96,7 @@ def test_a_file_says_the_same_with_a_key_more_and_what_is_kept_reads_back() -> N
         parse_filter("lang=en"),
     )
     assert read.soft == (parse_soft_filter("lang!=fr^2"), parse_soft_filter("lang=en"))
-    kept = changed_options(read)
+    kept = list_changed_options(read)
     assert [one.get("exclude") for one in kept["filters"]] == [True, True, None]
     assert build_options(RetrieveOptions, kept, parse_yaml("", "f"), ()) == read
     with pytest.raises(ConfigError, match="exclude"):

@@ -22,7 +22,7 @@ from ragwright.retrieve import (
     merge_hits,
     retrieve,
 )
-from ragwright.testing import indexed_corpus, make_document
+from ragwright.testing import index_corpus, make_document
 
 TEXT = "".join(chr(97 + n % 26) for n in range(400))
 PAGES = ((0, 1), (150, 2), (300, 3))
@@ -186,7 +186,7 @@ def test_on_a_real_index_text_and_span_agree_and_nothing_is_shown_twice(
     tmp_path: Path, by: Any, most: int
 ) -> None:
     texts = {document.id: document.text for document in map(make_document, range(40))}
-    with indexed_corpus(tmp_path) as (routes, target), Runner(routes) as runner:
+    with index_corpus(tmp_path) as (routes, target), Runner(routes) as runner:
         options = RetrieveOptions(top_k=20, search="keyword")
         plain = runner.run(retrieve("oil pressure sensor pump", target, options)).hits
         found, _ = runner.run(expand_hits(plain, target, ExpandOptions(by, 2)))

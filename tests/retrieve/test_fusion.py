@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from ragwright.core import RetrieveError, ranked
+from ragwright.core import RetrieveError, rank_best
 from ragwright.retrieve import convex, rrf
 
 IDS = st.lists(st.sampled_from([f"d{n}" for n in range(40)]), unique=True, max_size=40)
@@ -52,7 +52,7 @@ def test_equals_the_slow_reference(lists: list[list[str]], k: int, data: st.Data
 @given(LISTS)
 def test_scores_are_as_the_ranking_rule_leaves_them(lists: list[list[str]]) -> None:
     fused = rrf(lists)
-    assert ranked(fused, len(fused)) == fused
+    assert rank_best(fused, len(fused)) == fused
 
 
 @given(LISTS, st.integers(0, 50))

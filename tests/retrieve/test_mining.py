@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from ragwright.core import Document, Section, Span
 from ragwright.models import is_code
-from ragwright.retrieve import Glossary, best_long_form, load_glossary, mine_glossary
+from ragwright.retrieve import Glossary, find_long_form, load_glossary, mine_glossary
 
 
 def document(text: str, name: str = "d", **more: Any) -> Document:
@@ -202,7 +202,7 @@ def test_any_text_is_mined_and_every_span_lies_in_it(text: str) -> None:
 def test_a_long_form_spells_the_short_one(parts: list[str]) -> None:
     """The slow reference: the letters of the short form, in order, within the long form."""
     for short in ("HSP", "HP", "TB2"):
-        found = best_long_form(short, " ".join(parts))
+        found = find_long_form(short, " ".join(parts))
         if found:
             pattern = ".*".join(re.escape(letter) for letter in short.lower())
             assert re.match(pattern, found.lower())

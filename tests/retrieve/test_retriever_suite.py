@@ -9,7 +9,7 @@ import pytest
 from ragwright.core import Hit, RetrieveError
 from ragwright.flow import Flow, Runner, lookup, search_keyword
 from ragwright.retrieve import Retrieved, RetrieveOptions, Target, retrieve
-from ragwright.testing import RetrieverFunction, RetrieverSuite, indexed_corpus
+from ragwright.testing import RetrieverFunction, RetrieverSuite, index_corpus
 
 
 class TestOurs(RetrieverSuite):
@@ -58,7 +58,7 @@ def test_the_suite_refuses_a_retriever_without_the_check_of_the_query(tmp_path: 
             return careless
 
     with (
-        indexed_corpus(tmp_path) as (routes, target),
+        index_corpus(tmp_path) as (routes, target),
         Runner(routes) as runner,
         pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"),
     ):

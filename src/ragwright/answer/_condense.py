@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..core import late_pattern, render, shipped_mapping
+from ..core import compile_late, load_shipped_mapping, render
 from ..flow import Flow, Message, chat
 from ..models import NO_MODEL, Analyzer, words
 from ._window import Window, recent_turns
@@ -30,7 +30,7 @@ class Condensed:
     keywords: str = ""
 
 
-_POINTING = late_pattern(
+_POINTING = compile_late(
     r"\b(?:it|its|itself|they|them|their|theirs|he|him|his|she|her|hers|this|that|these|those"
     r"|there|one|ones|both|former|latter|such|same"
     r"|il|elle|ils|elles|lui|leur|leurs|celui|celle|ceux|celles|celui-ci|celle-ci|cela|ça|ceci"
@@ -39,12 +39,12 @@ _POINTING = late_pattern(
     r"|ello|ella|ellos|ellas|esto|eso|ese|esa|allí)\b",
     re.IGNORECASE,
 )
-_CONTINUING = late_pattern(
+_CONTINUING = compile_late(
     r"^\W*(?:and|or|but|so|also|what about|how about|what else|why(?: not)?\W*$|et|mais|ou|alors"
     r"|qu['’]en est-il|pourquoi\W*$|und|oder|aber|y|pero|e|ma)\b",
     re.IGNORECASE,
 )
-_IMPERSONAL = late_pattern(
+_IMPERSONAL = compile_late(
     r"\b(?:is it|was it|il y a|y a-t-il|il faut|faut-il|il est|est-il|existe-t-il|is there"
     r"|are there|was there|were there|this (?:document|manual|page)|en \d+|qu['’]est-ce que)\b",
     re.IGNORECASE,
@@ -74,7 +74,7 @@ def condense(
         return Condensed(question, "as asked")
     if model in {"", NO_MODEL}:
         return condense_by_rule(question, history)
-    data = shipped_mapping("answer", "prompts/condense.yaml")
+    data = load_shipped_mapping("answer", "prompts/condense.yaml")
     fixed = data.text("system") + data.text("user") + question
     turns, notes = recent_turns(history, fixed, _MAX_TOKENS, window or Window())
     values = {"history": turns, "question": question}
@@ -100,7 +100,7 @@ def condense_by_rule(question: str, history: Sequence[Message]) -> Condensed:
     questions = [turn.content for turn in history if turn.role == "user"]
     if not questions:
         return Condensed(question, "as asked")
-    keywords = weighted_words(question, history)
+    keywords = weigh_words(question, history)
     if stands_alone(question, history):
         return Condensed(question, "as asked", keywords=keywords)
     analyzer = Analyzer()
@@ -115,7 +115,7 @@ def condense_by_rule(question: str, history: Sequence[Message]) -> Condensed:
     return Condensed(f"{question} ({' '.join(terms[:8])})", "rule", keywords=keywords)
 
 
-def weighted_words(question: str, history: Sequence[Message]) -> str:
+def weigh_words(question: str, history: Sequence[Message]) -> str:
     """The words of a question and of the turns before it, each repeated by its weight.
 
     A word of the question counts 10 times. One that only earlier questions hold counts 3 times, by

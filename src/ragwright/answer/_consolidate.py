@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..core import Hit, PromptError, Usage, counted, passage_values, render, shipped_mapping
+from ..core import Hit, PromptError, Usage, count_noun, load_shipped_mapping, passage_values, render
 from ..flow import ChatReply, Flow, Message, chat, gather
 from ._options import Method
-from ._window import Window, fit_hits, named_hits, split_hit
+from ._window import Window, fit_hits, name_hits, split_hit
 
 _NOTHING = "nothing"
 
@@ -147,7 +147,7 @@ def _ask_summary(
 def _summary_prompt(
     template: str, question: str, values: Mapping[str, Any], options: ConsolidateOptions
 ) -> str:
-    data = shipped_mapping("answer", "prompts/consolidate.yaml")
+    data = load_shipped_mapping("answer", "prompts/consolidate.yaml")
     return render(data.text(template), {"question": question, "words": options.words, **values})
 
 
@@ -167,12 +167,12 @@ def _sized_parts(
         room = _tokens_left(_summary_prompt(template, question, values, options), options) - carried
         pieces = [hit] if count(hit.text) <= room else list(split_hit(hit, room, count))
         if not pieces:
-            notes.append(f"passage {named_hits([hit], number)} left out: no part of it fits")
+            notes.append(f"passage {name_hits([hit], number)} left out: no part of it fits")
         elif pieces[-1].end < hit.end and hit.text[pieces[-1].end - hit.start :].strip():
-            notes.append(f"the end of passage {named_hits([hit], number)} left out: it cannot fit")
+            notes.append(f"the end of passage {name_hits([hit], number)} left out: it cannot fit")
         if len(pieces) > 1:
             notes.append(
-                f"passage {named_hits([hit], number)} is longer than the model's window: read in "
+                f"passage {name_hits([hit], number)} is longer than the model's window: read in "
                 f"{len(pieces)} parts"
             )
         numbered += [(number, piece) for piece in pieces]
@@ -222,7 +222,7 @@ def _merge_groups(
 def _note_left_out(without: Sequence[tuple[int, Hit]]) -> tuple[str, ...]:
     if not without:
         return ()
-    names = ", ".join(named_hits([hit], number) for number, hit in without[:8])
+    names = ", ".join(name_hits([hit], number) for number, hit in without[:8])
     more = f" and {len(without) - 8} more" if len(without) > 8 else ""
     reason = "their summaries have nothing on the question"
-    return (f"{counted(len(without), 'passage')} left out, {reason}: {names}{more}",)
+    return (f"{count_noun(len(without), 'passage')} left out, {reason}: {names}{more}",)

@@ -23,13 +23,13 @@ from ..core import (
     Relaxation,
     RetrieveError,
     Usage,
-    counted,
-    late_pattern,
-    listed,
+    compile_late,
+    count_noun,
+    list_names,
+    load_shipped_mapping,
     neutral,
     passage_values,
     render,
-    shipped_mapping,
 )
 from ..flow import (
     INCOMPLETE,
@@ -41,7 +41,7 @@ from ..flow import (
     gather,
     lookup,
     send,
-    settled,
+    unpack_settled,
 )
 from ..models import Analyzer, AnalyzerOptions, words
 from ..retrieve import Target, idle_exclusions, json_object, object_schema
@@ -57,19 +57,19 @@ _ITEM = {
     "additionalProperties": False,
 }
 _SCHEMA = object_schema({"items": {"type": "array", "items": _ITEM}}, "items")
-_ARTICLES = late_pattern(
+_ARTICLES = compile_late(
     r"(?:the|an?|le|la|les|l|une?|des|du|der|die|das|den|dem|eine?|el|los|las|una|il|lo|gli)$"
 )
 _PLAIN = Analyzer(AnalyzerOptions(stem=False, stop_words=False))
 """Folds only case and accents."""
 
-_OVERVIEW = late_pattern(
+_OVERVIEW = compile_late(
     r"\b(?:summar\w+|overview|themes?|topics?|gist|main points?|arguments?|compar\w+|differ\w+|why"
     r"|how (?!many|often)|résum\w+|synth\w+|thèmes?|idées?|grandes lignes|pourquoi|comment"
     r"|zusammen\w*|überblick|themen|warum|resum\w+|temas?|por qué)\b",
     re.IGNORECASE,
 )
-_FREQUENCY = late_pattern(
+_FREQUENCY = compile_late(
     r"\b(?:most|how (?:often|many times)|le plus|combien de fois|am (?:häufigsten|meisten)|wie oft"
     r"|más|cuántas veces)\b",
     re.IGNORECASE,
@@ -186,7 +186,7 @@ def answer_from_corpus(
     ]
     answers: dict[int, Answer] = {}
     outcomes = yield from gather(flows, settle=True)
-    for places, group_answers in zip(groups.values(), map(settled, outcomes), strict=True):
+    for places, group_answers in zip(groups.values(), map(unpack_settled, outcomes), strict=True):
         for at, own in zip(places, group_answers, strict=True):
             answers[at] = replace(own, notes=(*own.notes[:1], *notes, *more, *own.notes[1:]))
     return [answers[at] for at in range(len(personas))]
@@ -197,7 +197,7 @@ def calls_of_corpus(target: Target, filters: Sequence[Filter]) -> Flow[str]:
     request = Search(target.snapshot, "all", PAGE, filters=tuple(filters))
     reply = yield from send(request, SearchReply)
     count = len(reply.candidates)
-    return f"{count} or more calls" if count == PAGE else f"{counted(count, 'call')}"
+    return f"{count} or more calls" if count == PAGE else f"{count_noun(count, 'call')}"
 
 
 def _by_model(
@@ -261,7 +261,7 @@ def _every_hit(target: Target, ids: Sequence[str]) -> Flow[tuple[list[Hit], tupl
         notes |= dict.fromkeys(reply.notes)
         if len(reply.hits) != len(page):
             raise RetrieveError(
-                f"{counted(len(page), 'chunk was', 'chunks were')} listed, {len(reply.hits)} "
+                f"{count_noun(len(page), 'chunk was', 'chunks were')} listed, {len(reply.hits)} "
                 "could be fetched",
                 where=f"snapshot {target.snapshot}",
                 hint="the index answers from two different states: refresh it",
@@ -290,7 +290,7 @@ def _chunk_findings(
             raise outcome
         if isinstance(outcome, RagwrightError):
             outcome = ChunkItems(part, fault=f"{type(outcome).__name__}: {outcome.what}")
-        readings.append(settled(outcome))
+        readings.append(unpack_settled(outcome))
     unread = [reading for reading in readings if reading.fault]
     if len(unread) == len(readings):
         raise ModelReplyError(
@@ -309,7 +309,7 @@ def _read_notes(readings: Sequence[ChunkItems]) -> tuple[str, ...]:
     if len(readings) > chunks:
         notes.append(f"chunks longer than the model's window were read in parts: {len(readings)}")
     if unread:
-        names = listed([reading.hit.chunk_id for reading in unread], 5)
+        names = list_names([reading.hit.chunk_id for reading in unread], 5)
         notes.append(f"not read: {names} ({unread[0].fault})")
     invented = sum(reading.invented for reading in readings)
     if invented:
@@ -319,7 +319,7 @@ def _read_notes(readings: Sequence[ChunkItems]) -> tuple[str, ...]:
 
 def _listed_answer(question: str, readings: Sequence[ChunkItems], setup: AnswerSetup) -> Answer:
     """The merged list and its length, each item with its places."""
-    items = merged(readings)
+    items = merge_items(readings)
     if _FREQUENCY.search(question):  # those found most often first, others in document order
         items.sort(key=lambda item: -len(item.places))
     visible = items[:_MOST_ITEMS]
@@ -385,7 +385,7 @@ def _written_answers(
             cached=cached and answer.cached,
             notes=(*read_notes, *answer.notes),
         )
-        for at, answer in enumerate(map(settled, outcomes))
+        for at, answer in enumerate(map(unpack_settled, outcomes))
     ]
 
 
@@ -437,7 +437,7 @@ def _read_chunk(question: str, hit: Hit, options: AnswerOptions) -> Flow[ChunkIt
 
 
 def _reading_prompt(question: str, hit: Hit) -> list[Message]:
-    data = shipped_mapping("answer", "prompts/corpus.yaml")
+    data = load_shipped_mapping("answer", "prompts/corpus.yaml")
     values = {"question": question, "passages": [passage_values(1, hit)]}
     return [Message(role, render(data.text(role), values)) for role in ("system", "user")]
 
@@ -474,7 +474,7 @@ def find_quote(quote: str, hit: Hit) -> tuple[int, int] | None:
     return (hit.start, hit.end) if pattern.search(neutral(hit.text)) else None
 
 
-def merged(readings: Sequence[ChunkItems]) -> list[Item]:
+def merge_items(readings: Sequence[ChunkItems]) -> list[Item]:
     """Merge the items of all chunks: equal ones once, in the order of their first place.
 
     Items are equal if their words are, ignoring case, accents, punctuation and a leading article; a

@@ -30,7 +30,7 @@ from ..flow import (
     branch,
     gather,
     send,
-    settled,
+    unpack_settled,
 )
 from ..models import NO_MODEL
 from ..retrieve import (
@@ -169,7 +169,7 @@ def ask(
     scope = "follow-up questions" if plan.history else ""
     if plan.retrieve != guard.retrieve:
         scope = "questions with filters of their own"
-    return (yield from guarded(answers, guard, target.snapshot, scope))
+    return (yield from apply_promise(answers, guard, target.snapshot, scope))
 
 
 def _answer_question(
@@ -352,7 +352,7 @@ def _answer_each(
     ]
     outcomes = iter((yield from gather(writing, settle=True)) if writing else ())
     return [
-        settled(next(outcomes)) if writes else without_model(persona)
+        unpack_settled(next(outcomes)) if writes else without_model(persona)
         for persona, writes in zip(personas, modelled, strict=True)
     ]
 
@@ -372,7 +372,7 @@ def _answer_without_documents(
 NOTHING_ASKED = "Nothing was looked up, and no chat model is set to reply."
 
 
-def guarded(
+def apply_promise(
     answers: Sequence[Answer], guard: AnswerGuard, snapshot: str, scope: str = ""
 ) -> Flow[list[Answer]]:
     """Answers with their promise; those that score below the threshold become abstentions.

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from ..core import Answer, Citation, Hit, citation_marks
 
 
-def cited_numbers(text: str) -> list[int]:
+def read_cited_numbers(text: str) -> list[int]:
     """Passage numbers that a reply cites, in order of first use: ``[1]``, ``[1, 2]``, ``[1-3]``."""
     return list(dict.fromkeys(n for mark in citation_marks(text) for n in mark.numbers))
 
@@ -29,7 +29,7 @@ def resolve_citations(
     """
     citations: list[Citation] = []
     unknown: list[int] = []
-    for number in cited_numbers(text):
+    for number in read_cited_numbers(text):
         if 1 <= number <= len(hits):
             citations.append(citation(number, hits[number - 1]))
         else:
@@ -191,7 +191,7 @@ def marks_for_hits(hits: Callable[[], Sequence[Hit]], link: Link = _no_link) -> 
         passages = hits()
         return citation(number, passages[number - 1]) if 1 <= number <= len(passages) else None
 
-    return Marks(resolve, lambda cited: quoted_text(hits(), cited), link)
+    return Marks(resolve, lambda cited: find_quoted_text(hits(), cited), link)
 
 
 def marks_of_answer(answer: Answer, link: Link = _no_link) -> Marks:
@@ -205,12 +205,12 @@ def marks_of_answer(answer: Answer, link: Link = _no_link) -> Marks:
         left_over = by_marker.get(number, [])
         return left_over.pop(0) if len(left_over) > 1 else left_over[0] if left_over else None
 
-    marks = Marks(of_passage, lambda cited: quoted_text(answer.hits, cited), link)
+    marks = Marks(of_passage, lambda cited: find_quoted_text(answer.hits, cited), link)
     marks.feed(answer.text, last=True)
     return marks
 
 
-def quoted_text(hits: Sequence[Hit], cited: Citation) -> str:
+def find_quoted_text(hits: Sequence[Hit], cited: Citation) -> str:
     """The text of a cited span, empty where its passage is not among the hits.
 
     Rows of a table and excerpts are not the text of their span: they are quoted as they are.

@@ -18,11 +18,11 @@ from ..core import (
     Mapped,
     Persona,
     PromptError,
-    near,
+    load_shipped_mapping,
     passage_values,
     read_mapping,
     render,
-    shipped_mapping,
+    suggest_name,
     text_hash,
 )
 from ..flow import Message
@@ -61,10 +61,10 @@ def load_personas(folder: str | Path) -> Mapping[str, Persona]:
     return {name: by_name[name][0] for name in sorted(by_name)}
 
 
-def shipped_personas() -> Mapping[str, Persona]:
+def load_shipped_personas() -> Mapping[str, Persona]:
     """The personas that come with the package, by name."""
     return {
-        name: _read_persona(shipped_mapping("answer", f"personas/{name}.yaml"), name)
+        name: _read_persona(load_shipped_mapping("answer", f"personas/{name}.yaml"), name)
         for name in _SHIPPED
     }
 
@@ -78,7 +78,7 @@ def pick_persona(name: str, personas: Mapping[str, Persona]) -> Persona:
     if not name:
         return Persona("")
     if name not in personas:
-        raise PromptError(f"unknown persona {name!r}", hint=near(name, personas))
+        raise PromptError(f"unknown persona {name!r}", hint=suggest_name(name, personas))
     return personas[name]
 
 
@@ -250,7 +250,8 @@ def _parts_plan(options: PromptOptions) -> _Plan:
     part_names = (*texts, "turn_markers")
     if options.preset not in presets():
         raise PromptError(
-            f"unknown prompt preset {options.preset!r}", hint=near(options.preset, presets())
+            f"unknown prompt preset {options.preset!r}",
+            hint=suggest_name(options.preset, presets()),
         )
     preset = presets()[options.preset]
     without = {*preset.get("without", ()), *options.without}
@@ -298,12 +299,12 @@ def _check_part_names(
     for name in names:
         if name not in allowed:
             raise PromptError(
-                f"unknown prompt part {name!r}", where=where, hint=near(name, allowed)
+                f"unknown prompt part {name!r}", where=where, hint=suggest_name(name, allowed)
             )
 
 
 def _shipped_prompt(name: str) -> Mapped:
-    return shipped_mapping("answer", f"prompts/{name}.yaml")
+    return load_shipped_mapping("answer", f"prompts/{name}.yaml")
 
 
 def _rendered_part(plan: _Plan, name: str, values: Mapping[str, Any]) -> str:

@@ -68,20 +68,20 @@ def fit_hits(
     if len(kept) < len(hits):
         notes.append(
             f"{len(hits) - len(kept)} of {len(hits)} passages left out, the context may have "
-            f"{budget} tokens: {named_hits(hits[len(kept) :], len(kept) + 1)}"
+            f"{budget} tokens: {name_hits(hits[len(kept) :], len(kept) + 1)}"
         )
     if used > budget and hard:
         room = budget - (used - count(kept[0].text))
         short = next(split_hit(kept[0], room, count), None)
         change = "shortened to" if short else "left out: no word of it fits"
-        notes.append(f"passage {named_hits(kept, 1)} has about {used} tokens, {change} {budget}")
+        notes.append(f"passage {name_hits(kept, 1)} has about {used} tokens, {change} {budget}")
         kept = [short] if short else []
     elif used > budget:
         notes.append(f"the first passage alone has about {used} tokens, over the {budget} allowed")
     return tuple(kept), tuple(notes)
 
 
-def named_hits(hits: Sequence[Hit], first: int) -> str:
+def name_hits(hits: Sequence[Hit], first: int) -> str:
     """Passages by number, title and page, for a note; ``first`` is the first one's number."""
     names = []
     for number, hit in enumerate(hits[:_NAMED], first):
@@ -235,7 +235,7 @@ class PromptFrame:
                 )
             if len(kept_hits) > 1:
                 notes.append(
-                    f"left out, the window is full: {named_hits(kept_hits[-1:], len(kept_hits))}"
+                    f"left out, the window is full: {name_hits(kept_hits[-1:], len(kept_hits))}"
                 )
                 kept_hits = kept_hits[:-1]
             else:

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from ..core import Addition, PluginError, added, addition
+from ..core import Addition, PluginError, addition, find_additions
 
 _BASE = {
     "init": "Write a new project into a folder.",
@@ -49,7 +49,10 @@ _MEANT = ("--testset", "--run", "--client")
 
 def commands() -> Mapping[str, str]:
     """Every command and its summary, in the order of the help page; those of packages have none."""
-    sentences = {**_BASE, **{name: new.sentence for name, new in added("commands").items()}}
+    sentences = {
+        **_BASE,
+        **{name: new.sentence for name, new in find_additions("commands").items()},
+    }
     ours = [name for names in _GROUPS.values() for name in names.split() if name in sentences]
     return {name: sentences[name] for name in dict.fromkeys((*ours, *sentences))}
 

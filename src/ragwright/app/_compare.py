@@ -11,11 +11,11 @@ from typer import Argument, BadParameter, Option
 from ..experiment import (
     BASELINE,
     KnownRun,
-    changed_settings,
     clusters_of_results,
     compare_evaluations,
     grounds,
     list_baselines,
+    list_changed_settings,
     list_runs,
     open_baselines,
     open_results,
@@ -132,7 +132,7 @@ def _show_compared(flags: Flags, a: str, b: str) -> None:
     baselines = open_baselines(project, tuple(ids)) if ids else ()
     clusters = clusters_of_results([*first.results, *second.results], flags.cluster)
     comparison = compare_evaluations(first, second, seed=seed, clusters=clusters)
-    changes = changed_settings(first, second)
+    changes = list_changed_settings(first, second)
     answers = answer_changes(first, second)
     notes = [note for side in (first, second) if side.manifest for note in side.notes]
     notes += [clusters.note] if clusters.note else []

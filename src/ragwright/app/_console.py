@@ -24,7 +24,7 @@ from ..core import (
     RagwrightError,
     SourceError,
     StoppedError,
-    counted,
+    count_noun,
     replace_text,
     replacing,
 )
@@ -404,7 +404,9 @@ def _to_nowhere(stream: Any) -> None:
 
 def _calls_text(calls: Mapping[str, int]) -> str:
     """Calls by model: ``2 calls to http://localhost:8000/v1#m``."""
-    return " and ".join(f"{counted(n, 'call')} to {name}" for name, n in sorted(calls.items()) if n)
+    return " and ".join(
+        f"{count_noun(n, 'call')} to {name}" for name, n in sorted(calls.items()) if n
+    )
 
 
 def fail(error: RagwrightError) -> int:
@@ -413,7 +415,7 @@ def fail(error: RagwrightError) -> int:
     return EXIT_UNTRUSTED if isinstance(error, StoppedError) else EXIT_ERROR
 
 
-def stopped(error: BaseException, resumes: bool = False) -> int:
+def report_stop(error: BaseException, resumes: bool = False) -> int:
     """Print in one line what is kept after a stop; returns the exit code.
 
     ``resumes`` is True for a command that continues only with ``--resume``.
@@ -431,7 +433,7 @@ def stopped(error: BaseException, resumes: bool = False) -> int:
     return ctrl_c.code
 
 
-def reported(command: Callable[P, int | None]) -> Callable[P, None]:
+def report_errors(command: Callable[P, int | None]) -> Callable[P, None]:
     """Make a command print its errors and end with an exit code; other exceptions are bugs."""
 
     @functools.wraps(command)
@@ -444,7 +446,7 @@ def reported(command: Callable[P, int | None]) -> Callable[P, None]:
         except (KeyboardInterrupt, Exception) as error:
             # a library may turn Ctrl-C into its own error
             if ctrl_c.pressed or isinstance(error, KeyboardInterrupt):
-                code = stopped(error, "resume" in kwargs)
+                code = report_stop(error, "resume" in kwargs)
             elif isinstance(error, RagwrightError):
                 code = fail(error)
             elif isinstance(error, OSError):

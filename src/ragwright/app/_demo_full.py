@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from ..core import counted
+from ..core import count_noun
 from ..experiment import (
     Confirmed,
     Confirming,
@@ -97,7 +97,7 @@ def _testset(bench: Workbench, console: Console) -> Path:
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(synthesis.made.items()))
     first = next(row for row in synthesis.rows if row.reference)
     console.result(
-        f"\n# Testset: {counted(len(synthesis.rows), 'question')} without a model ({kinds})\n\n"
+        f"\n# Testset: {count_noun(len(synthesis.rows), 'question')} without a model ({kinds})\n\n"
         f"  asked: {first.user_input}\n"
         f"  gold:  {first.reference}, in {first.reference_spans[0].document_id}"
     )

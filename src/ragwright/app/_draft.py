@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from typer import BadParameter, Option
 
-from ..core import Hit, counted
+from ..core import Hit, count_noun
 from ..drafting import DraftBatch, Drafting, DraftRequest
 from ..report import batch_json
 from ._console import EXIT_ERROR, width
@@ -145,7 +145,7 @@ def _examples_text(hits: Sequence[Hit]) -> str:
             rung = f"{hit.rung.weight:g}: {met}"
             rungs[rung] = rungs.get(rung, 0) + 1
     lines = [
-        f"examples from {counted(len(hits), 'record')}, by the total weight of the filters "
+        f"examples from {count_noun(len(hits), 'record')}, by the total weight of the filters "
         "they meet:"
     ]
     lines += [f"  {count:3d} x {rung}" for rung, count in rungs.items()]
@@ -158,7 +158,7 @@ def _ending(batch: DraftBatch) -> str:
     usage = batch.usage
     known = ", from stored replies" if batch.cached else ""
     return (
-        f"{stored}: {counted(len(batch.texts), 'text')}, {counted(usage.calls, 'call')}, "
+        f"{stored}: {count_noun(len(batch.texts), 'text')}, {count_noun(usage.calls, 'call')}, "
         f"{usage.prompt_tokens} prompt tokens, {usage.completion_tokens} completion tokens, "
         f"{cost_text(usage)}{known}"
     )

@@ -11,7 +11,7 @@ from ..models import UnderTest, open_system, read_system
 from ..project import ProjectFolder
 from ..testsets import project_testset
 from ._flags import MEASURING, Flags, takes
-from ._outcome import check_output, show_evaluation, trusted
+from ._outcome import check_output, is_trusted, show_evaluation
 from ._show import show_forecast, show_progress
 
 
@@ -70,7 +70,7 @@ def command(
         with show_progress(console, bench):
             evaluation, run = bench.evaluate(rows, measures, options, system=under_test)
     show_evaluation(flags, evaluation, run.run, rows=rows.rows)
-    return console.ended(run, trusted(evaluation))
+    return console.ended(run, is_trusted(evaluation))
 
 
 def _system(address: str, version: str, retrieval_only: bool) -> UnderTest | None:

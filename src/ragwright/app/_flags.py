@@ -15,7 +15,7 @@ from .. import operations, workbench
 from ..core import ConfigError, Filter, group_names
 from ..project import ProjectFolder, Session, load_settings
 from ..workbench import Workbench
-from ._console import Console, reported
+from ._console import Console, report_errors
 
 HERE = Path()
 """The folder a command is called in."""
@@ -227,7 +227,7 @@ def takes(shared: str = "") -> Callable[[Callable[..., int | None]], Callable[..
 
         options = [option for _, options in spread.values() for option in options]
         called.__signature__ = Signature([*own, *options])  # type: ignore[attr-defined]
-        return reported(called)
+        return report_errors(called)
 
     return decorate
 

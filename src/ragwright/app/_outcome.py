@@ -137,12 +137,12 @@ def _sliced(
 ) -> dict[str, Sequence[Summary]]:
     """Summaries of the rows that share a value of a field."""
     measures = [
-        measure.on_scale(measure.parse_measure(s.measure), s.scale) for s in evaluation.summaries
+        measure.set_scale(measure.parse_measure(s.measure), s.scale) for s in evaluation.summaries
     ]
     parts = experiment.slices(evaluation.results, rows, field, measures)
     return {part.value: part.summaries for part in parts}
 
 
-def trusted(evaluation: Evaluation) -> bool:
+def is_trusted(evaluation: Evaluation) -> bool:
     """True if at least one measure has a scored row."""
     return any(summary.n for summary in evaluation.summaries)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, BadParameter, Option
 
-from ..core import ConfigError, counted, current_user
+from ..core import ConfigError, count_noun, current_user
 from ..drafting import (
     FeedbackVerdict,
     Output,
@@ -26,7 +26,7 @@ from ..testsets import write_rows
 from ..workbench import Workbench
 from ._console import Console, table, visible, width
 from ._flags import MEASURING, Flags, takes, tenant_name
-from ._outcome import FewRows, say_price, show_evaluation, trusted
+from ._outcome import FewRows, is_trusted, say_price, show_evaluation
 from ._outputs_drift import drift_command, measure_command
 from ._show import cost_text, show_forecast, show_progress, turn_lines
 
@@ -253,11 +253,12 @@ def outputs_evaluate(
         console.make_folder_of(labels)
         write_rows(judged, labels)
         console.remark(
-            f"{counted(len(judged), 'row')} with feedback written to {labels}: ragwright passport "
-            f"{labels} --map 'metadata.accepted=label.accepted(0..1)' --verdicts {run.run}"
+            f"{count_noun(len(judged), 'row')} with feedback written to {labels}: "
+            f"ragwright passport {labels} --map 'metadata.accepted=label.accepted(0..1)' "
+            f"--verdicts {run.run}"
         )
     show_evaluation(flags, evaluation, run.run)
-    return console.ended(run, trusted(evaluation))
+    return console.ended(run, is_trusted(evaluation))
 
 
 _LABELS = {"accepted", "feedback_score"}
@@ -328,7 +329,7 @@ def _request_lines(batch: OutputBatch) -> list[str]:
     tokens = f"{batch.usage.prompt_tokens} + {batch.usage.completion_tokens} tokens"
     lines.append(f"  configuration: {batch.configuration[:12] or 'unknown'} ({served})")
     lines += [f"  scope: {batch.scope}"] if batch.scope else []
-    lines.append(f"  {counted(batch.usage.calls, 'call')}, {tokens}, {cost}")
+    lines.append(f"  {count_noun(batch.usage.calls, 'call')}, {tokens}, {cost}")
     return [*lines, *(f"  note: {note}" for note in batch.details.get("notes", ()))]
 
 

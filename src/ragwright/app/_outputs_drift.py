@@ -8,7 +8,7 @@ from typing import Any
 
 from typer import Option
 
-from ..core import ConfigError, counted
+from ..core import ConfigError, count_noun
 from ..jobs import NoticeSent
 from ..measure import Watched
 from ..monitoring import (
@@ -64,9 +64,9 @@ def _done_lines(
         return ["another process measures served answers at the moment"]
     limit = "" if budget is None else f" of {budget:g}"
     lines = [
-        f"{counted(done.drawn, 'answer')} drawn; {counted(done.scored, 'score')}, "
+        f"{count_noun(done.drawn, 'answer')} drawn; {count_noun(done.scored, 'score')}, "
         f"{done.unscored} without a value, "
-        f"{done.failed} failed; {counted(done.waiting, 'answer waits', 'answers wait')}",
+        f"{done.failed} failed; {count_noun(done.waiting, 'answer waits', 'answers wait')}",
         f"cost {done.cost:.6f}; today {done.spent_today:.6f}{limit}",
     ]
     if done.stopped:
@@ -127,7 +127,7 @@ def _lines(report: DriftReport) -> list[str]:
     for drift in report.measures:
         if silent := drift.states.get("abstained", 0):
             lines.append(
-                f"{drift.measure}: {counted(silent, 'answer')} abstained, outside n and coverage"
+                f"{drift.measure}: {count_noun(silent, 'answer')} abstained, outside n and coverage"
             )
     moves = list(dict.fromkeys(move for drift in report.measures for move in drift.moves))
     if moves:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from ..core import counted
+from ..core import count_noun
 from ..drafting import RefreshOptions
 from ..project import IngestProgress
 from ..records import RefreshProgress, TableName
@@ -157,4 +157,4 @@ def export(
     if flags.as_json:
         console.json({"table": table, "file": str(output), "rows": count})
     else:
-        console.remark(f"{counted(count, 'row')} written to {output}")
+        console.remark(f"{count_noun(count, 'row')} written to {output}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from ..core import ConfigError, counted, replace_text
+from ..core import ConfigError, count_noun, replace_text
 from ..passport import passport_json, read_passport
 from ..report import (
     Report,
@@ -98,5 +98,7 @@ def _write(console: Console, report: Report, path: Path) -> None:
     console.remark(report.headline.text)
     left_out = sum(report.packed.left_out.values())
     if left_out:
-        console.remark(f"{counted(left_out, 'row is', 'rows are')} included with their scores only")
+        console.remark(
+            f"{count_noun(left_out, 'row is', 'rows are')} included with their scores only"
+        )
     console.remark(f"written to {path} ({len(text.encode()) / 1e6:.1f} MB)")

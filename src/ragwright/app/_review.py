@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from ..core import ConfigError, StoreError, counted
+from ..core import ConfigError, StoreError, count_noun
 from ..experiment import write_blind_sheet
 from ._flags import Flags, takes, tenant_name
 from ._review_testset import only_testset, review_testset
@@ -55,7 +55,7 @@ def command(
     written, secret = write_blind_sheet(flags.project, names, measures, output, seed=flags.seed)
     if missing:
         console.remark(f"created folder {output.parent}")
-    console.result(f"{counted(len(written.items), 'answer')} on {output}")
+    console.result(f"{count_noun(len(written.items), 'answer')} on {output}")
     console.remark(f"key to the systems: {secret} (do not show it to the reviewers)")
     console.remark("how many rows a margin needs: ragwright gate --plan")
     console.remark(f"then: ragwright passport review:{output} --verdicts RUN")

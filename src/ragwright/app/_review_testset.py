@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..core import ConfigError, Row, TestsetError, counted, current_user
+from ..core import ConfigError, Row, TestsetError, count_noun, current_user
 from ..testsets import (
     TestsetReview,
     feedback_note,
@@ -58,7 +58,7 @@ def review_testset(
     review = TestsetReview(path, by or current_user())
     if sheet is not None:
         write_review_sheet(review.rows, sheet)
-        console.result(f"{counted(len(review.rows), 'row')} on {sheet}")
+        console.result(f"{count_noun(len(review.rows), 'row')} on {sheet}")
         console.remark(f"fill in `review`, then: ragwright review {path} --read {sheet}")
         return 0
     if filled is not None:

@@ -16,7 +16,7 @@ from ..project import ProjectFolder, settings_without_file
 from ..testsets import read_qrels, read_run
 from ._console import EXIT_UNTRUSTED
 from ._flags import MEASURING, Flags, takes
-from ._outcome import FewRows, check_output, say_price, show_evaluation, trusted
+from ._outcome import FewRows, check_output, is_trusted, say_price, show_evaluation
 from ._show import show_forecast, show_progress
 
 _ALONE = ("embed", "models", "judge.embedder", "judge.token_model")
@@ -51,7 +51,7 @@ def command(
     else:
         return _without_project(flags, rows)
     show_evaluation(flags, evaluation, "")
-    return 0 if trusted(evaluation) else EXIT_UNTRUSTED
+    return 0 if is_trusted(evaluation) else EXIT_UNTRUSTED
 
 
 def _without_project(flags: Flags, rows: str) -> int:
@@ -70,7 +70,7 @@ def _without_project(flags: Flags, rows: str) -> int:
         rows, flags.measures, setup, models=models, seed=flags.seed, each=few.each(flags)
     )
     show_evaluation(flags, evaluation, "", few=few.rows)
-    return 0 if trusted(evaluation) else EXIT_UNTRUSTED
+    return 0 if is_trusted(evaluation) else EXIT_UNTRUSTED
 
 
 def _offline(flags: Flags, *, ranking: bool = False) -> None:
@@ -119,4 +119,4 @@ def _in_project(flags: Flags, rows: str) -> int:
                 each=few.each(flags),
             )
     show_evaluation(flags, evaluation, run.run, few=few.rows)
-    return console.ended(run, trusted(evaluation))
+    return console.ended(run, is_trusted(evaluation))

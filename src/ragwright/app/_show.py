@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from .. import flow, models
 from ..answer import NO_MODEL_LINE, marks_of_answer
-from ..core import Answer, Citation, Hit, Snippet, Usage, counted
+from ..core import Answer, Citation, Hit, Snippet, Usage, count_noun
 from ..experiment import SweepForecast
 from ..flow import Forecast, Progress, Range, TraceEntry
 from ..ingest import failure_lines
@@ -81,7 +81,7 @@ def _search_text(retrieved: Retrieved, why: Explanation) -> str:
     for met, weight, count in why.ladder:
         lines.append(
             f"relaxation level {weight:g} ({', '.join(met) or 'no filter met'}): "
-            f"{counted(count, 'chunk')}"
+            f"{count_noun(count, 'chunk')}"
         )
     return "\n".join(lines)
 
@@ -193,7 +193,7 @@ def trace_text(trace: Sequence[TraceEntry]) -> str:
         blocks.append("total: no call to a model server; nothing was paid for")
     else:
         blocks.append(
-            f"total: {counted(usage.calls, 'call')}, {usage.prompt_tokens} prompt tokens, "
+            f"total: {count_noun(usage.calls, 'call')}, {usage.prompt_tokens} prompt tokens, "
             f"{usage.completion_tokens} completion tokens, {cost_text(usage)}"
         )
     return "\n\n".join(blocks)
@@ -229,10 +229,10 @@ def _detail(entry: TraceEntry) -> str:
         lines += list(request.chunk_ids)
     elif isinstance(request, flow.Embed):
         lines.append(
-            f"model: {request.model}   {counted(len(request.texts), 'text')}, {request.role}"
+            f"model: {request.model}   {count_noun(len(request.texts), 'text')}, {request.role}"
         )
     elif isinstance(request, flow.Rerank):
-        lines.append(f"model: {request.model}   {counted(len(request.passages), 'passage')}")
+        lines.append(f"model: {request.model}   {count_noun(len(request.passages), 'passage')}")
     elif isinstance(request, flow.Fetch):
         lines.append(request.url)
     if entry.error is not None:
@@ -298,7 +298,7 @@ def ingest_forecast_json(forecast: IngestForecast) -> dict[str, Any]:
 def ingest_forecast_text(forecast: IngestForecast) -> str:
     """A dry run of an ingest as text."""
     lines = [
-        f"documents to write: {forecast.documents} ({counted(forecast.chunks, 'chunk')}), "
+        f"documents to write: {forecast.documents} ({count_noun(forecast.chunks, 'chunk')}), "
         f"unchanged: {forecast.unchanged}, cannot be read: {len(forecast.failures)}"
         + (f", skipped: {len(forecast.skipped)}" if forecast.skipped else ""),
         f"texts to embed: {forecast.texts}",
@@ -314,7 +314,7 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
     The total of the chunks is known once all sources are read; until then it is the count so far.
     """
     seconds = max(1e-9, progress.seconds)
-    counts = f"{counted(progress.read, 'document')} read, "
+    counts = f"{count_noun(progress.read, 'document')} read, "
     done, total = progress.bytes_done / 1e6, progress.bytes_total / 1e6 or None
     done = done if total is None else min(done, total)
     unit, rate, known = "MB", done / seconds, ""
@@ -329,7 +329,7 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
     scans = progress.scans
     if scans.pages:
         pace = f", {scans.seconds / scans.pages:.1f} s per page"
-        counts += f"{counted(scans.pages, 'page')} by OCR{pace}, "
+        counts += f"{count_noun(scans.pages, 'page')} by OCR{pace}, "
     name = scans.current or progress.current
     # the end of a path identifies the file better than its beginning
     current = f"{'…' if len(name) > 36 else ''}{name[-36:]}, " if name else ""
@@ -342,7 +342,7 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
         cost=runner.cost,
         before=_wait_text(runner),
         after=f"{known}{current}{counts}{progress.unchanged:,} unchanged, "
-        f"{progress.failed:,} failed, {counted(progress.chunks, 'chunk')} indexed",
+        f"{progress.failed:,} failed, {count_noun(progress.chunks, 'chunk')} indexed",
     )
 
 
@@ -381,7 +381,7 @@ def runner_step(progress: Progress) -> Step:
         progress.unit,
         cost=progress.cost,
         before=before,
-        after=f"{counted(progress.calls, 'call')}, {counts}",
+        after=f"{count_noun(progress.calls, 'call')}, {counts}",
     )
 
 
@@ -410,7 +410,7 @@ def forecast_text(forecast: Forecast) -> str:
             else f"{_range(forecast.seconds, 1)} s"
         ),
     ]
-    lines += [f"  {name}: {counted(calls, 'call')}" for name, calls in forecast.models.items()]
+    lines += [f"  {name}: {count_noun(calls, 'call')}" for name, calls in forecast.models.items()]
     if forecast.uncertain:
         lines.append(
             f"{forecast.uncertain} flows could not be followed to their end: at least this many "
@@ -451,7 +451,7 @@ def _range(value: Range, digits: int = 0) -> str:
 
 def show_sweep_forecast(console: Console, forecast: SweepForecast) -> None:
     """Print the calls and the cost of a sweep, as text or as JSON."""
-    head = f"trials: {forecast.trials} on {counted(forecast.rows, 'row')}"
+    head = f"trials: {forecast.trials} on {count_noun(forecast.rows, 'row')}"
     if forecast.invalid:
         head += f"; {forecast.invalid} combinations of values are invalid"
     notes = [f"note: {note}" for note in forecast.notes]

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping
 
-from ..core import counted
+from ..core import count_noun
 from ..records import CheckReport, PatternFacts
 from ._console import table, width
 
@@ -35,16 +35,16 @@ def _escaped(control: re.Match[str]) -> str:
 
 def _head(report: CheckReport) -> str:
     count = len(report.faults)
-    verdict = counted(count, "fault") if count else "no faults"
+    verdict = count_noun(count, "fault") if count else "no faults"
     if report.notes:
-        verdict += f", {counted(len(report.notes), 'note')}"
+        verdict += f", {count_noun(len(report.notes), 'note')}"
     if not report.source:
         return verdict
     if not report.scanned:
         return f"{verdict}; {report.source} gave no rows"
     if report.stopped:
         return f"{verdict}; reading {report.source} stopped at the first rows: a column is missing"
-    read = counted(report.scanned, "row") + ("" if report.whole else ", there are more")
+    read = count_noun(report.scanned, "row") + ("" if report.whole else ", there are more")
     usable = "" if report.usable == report.scanned else f", {report.usable:,} of them usable"
     tried = "all" if report.rows == report.usable else f"a sample of {report.rows:,}"
     return f"{verdict}; read {report.source}: {read}{usable}; tried on {tried}"
@@ -116,7 +116,7 @@ def _left_out(report: CheckReport) -> Iterator[str]:
 
 def _records(report: CheckReport) -> Iterator[str]:
     gold = report.gold
-    of = counted(report.rows, "row")
+    of = count_noun(report.rows, "row")
     lines = [f"records: {gold:,} of {of}", f"length: {_shares(report.lengths)}"]
     others = {name: count for name, count in report.fields.items() if name != "length"}
     lines.append(f"with a value: {_shares(others, gold)}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 from typer import Argument, Option
 
-from ..core import ConfigError, counted
+from ..core import ConfigError, count_noun
 from ..experiment import capability_curves
 from ..report import curves_json, curves_table
 from ..testsets import SuiteOptions, Testset, write_rows
@@ -71,7 +71,7 @@ def _write_suite(flags: Flags, suite_rows: Testset, output: Path) -> None:
     write_rows(suite_rows.rows, output)
     for note in suite_rows.notes:
         console.remark(f"note: {note}")
-    console.remark(f"{counted(len(suite_rows.rows), 'row')} written to {output}")
+    console.remark(f"{count_noun(len(suite_rows.rows), 'row')} written to {output}")
     console.remark(f"answer and measure them: ragwright eval --testset {output}")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from typer import Option
 
-from ..core import ConfigError, counted
+from ..core import ConfigError, count_noun
 from ..flow import RunSummary
 from ..testsets import (
     Synthesis,
@@ -139,8 +139,8 @@ def _document(
 
 
 def _text(synthesis: Synthesis, output: Path, splits: dict[str, int]) -> str:
-    questions = counted(synthesis.questions, "question")
-    lines = [f"{questions}, {counted(len(synthesis.rows), 'row')} on {output}", "", "made"]
+    questions = count_noun(synthesis.questions, "question")
+    lines = [f"{questions}, {count_noun(len(synthesis.rows), 'row')} on {output}", "", "made"]
     lines += [f"  {count:5}  {kind}" for kind, count in synthesis.made.items()]
     lines += ["rejected" if synthesis.rejected else "rejected: none"]
     lines += [f"  {count:5}  {reason}" for reason, count in synthesis.rejected.items()]

@@ -9,20 +9,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..core import ConfigError, Document, counted, near, replace_text, shipped_mapping
-from ..experiment import RunOptions, judging, named_run
+from ..core import (
+    ConfigError,
+    Document,
+    count_noun,
+    load_shipped_mapping,
+    replace_text,
+    suggest_name,
+)
+from ..experiment import RunOptions, judging, run_named
 from ..flow import Flow, Forecast, Job, Run, Runs, RunSummary
 from ..measure import (
     Declined,
     JudgeCall,
     MeasureSetup,
     ReplyForm,
-    asked,
+    ask_judge,
     read_object,
     schema_text,
     text_of,
 )
-from ..project import Project, at_work
+from ..project import Project, refuse_forget
 from ..retrieve import RetrieveOptions, Target, mine_glossary, retrieve
 from ..testsets import project_testset
 from ._codes import Codes
@@ -79,7 +86,7 @@ def read_rules(text: str) -> tuple[AuditGate, ...]:
             raise ConfigError(
                 f"unknown kind of finding {match['kind']!r}",
                 where="--gate",
-                hint=near(match["kind"], (*KINDS, "findings")),
+                hint=suggest_name(match["kind"], (*KINDS, "findings")),
             )
         rules.append(AuditGate(match["kind"], int(match["count"]) - (match["sign"] == "<")))
     return tuple(rules)
@@ -112,7 +119,7 @@ def check_audit(audit: Audit, rules: Sequence[AuditGate]) -> tuple[str, ...]:
     for rule in rules:
         if counts[rule.kind] > rule.most:
             head = "" if rule.kind == "findings" else f"{rule.kind}: "
-            count = counted(counts[rule.kind], "finding")
+            count = count_noun(counts[rule.kind], "finding")
             failed.append(f"{head}{count}, at most {rule.most} allowed ({rule})")
     return tuple(failed)
 
@@ -171,9 +178,9 @@ def out_of_reach(
                 "unreached chunk",
                 "medium" if len(missed) == total else "low",
                 tuple(corpus.place(number, c.start, c.end) for c in missed[:_SHOWN]),
-                f"{len(missed)} of {counted(total, 'chunk')} of {corpus.briefs[number].source} "
+                f"{len(missed)} of {count_noun(total, 'chunk')} of {corpus.briefs[number].source} "
                 f"{'is' if len(missed) == 1 else 'are'} not among the first {depth} hits of any of "
-                f"{counted(questions, 'question')}.",
+                f"{count_noun(questions, 'question')}.",
                 "Give the passage a heading and words of its own, leave out copies that outrank "
                 "it, or ask about it in the test set.",
                 marks={"chunks": len(missed), "of": total},
@@ -258,10 +265,10 @@ def judge_finding(finding: Finding, setup: MeasureSetup) -> Flow[Finding]:
         stand_in=("contradiction", ""),
         values={},
         sources=tuple(dict.fromkeys(place.document_id for place in finding.places)),
-        data=shipped_mapping("audit", "prompts/contradiction.yaml"),
+        data=load_shipped_mapping("audit", "prompts/contradiction.yaml"),
         advice="These pairs are not judged. Name another judge.model.",
     )
-    judged = yield from asked(call, setup)
+    judged = yield from ask_judge(call, setup)
     if judged.value is None:
         return replace(finding, verdict=f"not judged: {judged.why}")
     verdict, reason = judged.value
@@ -322,7 +329,7 @@ class _AuditWork:
     items: Sequence[tuple[str, Callable[[], Flow[Finding]]]]
 
 
-@at_work(KIND)
+@refuse_forget(KIND)
 def run_audit(project: Project, options: AuditPlan) -> tuple[Audit, RunSummary]:
     """Read the documents of the index, gather what is wrong with them, and store it as a run.
 
@@ -342,7 +349,7 @@ def run_audit(project: Project, options: AuditPlan) -> tuple[Audit, RunSummary]:
         encode=finding_body,
         sources=lambda finding: tuple({place.document_id for place in finding.places}),
     )
-    summary = named_run(project.runner, project.runs, job, options)
+    summary = run_named(project.runner, project.runs, job, options)
     audit = replace(work.audit, run=summary.run)
     findings, errors = _stored_findings(project.runs, summary.run)
     if errors:
@@ -543,7 +550,7 @@ def _earlier(runs: Runs, name: str) -> Run:
     raise ConfigError(
         f"there is no audit of {name!r}",
         where="--since",
-        hint=f"{counted(len(ended), 'audit')}, of the snapshots {listed}"
+        hint=f"{count_noun(len(ended), 'audit')}, of the snapshots {listed}"
         if ended
         else "run `ragwright audit` before the change, then again with --since latest",
     )

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from ..core import Document, counted, text_hash
+from ..core import Document, count_noun, text_hash
 from ..ingest import guess_language
 from ..models import words
 from ._records import Finding, Place
@@ -95,7 +95,7 @@ class Damage:
                 "page without text",
                 "medium",
                 places,
-                f"{counted(len(empty), 'page')} of {len(document.pages)} in {brief.source} "
+                f"{count_noun(len(empty), 'page')} of {len(document.pages)} in {brief.source} "
                 f"{'has' if len(empty) == 1 else 'have'} no text: {numbers}.",
                 "Look at the pages: if they are scans, read them by OCR; if they are blank, "
                 "dismiss this finding.",
@@ -121,7 +121,7 @@ class Damage:
                 "mojibake",
                 "medium",
                 (self._corpus.place(brief.number, start, end, document.text[start:end]),),
-                f"{brief.source} has {counted(count, 'character')} that were read in the wrong "
+                f"{brief.source} has {count_noun(count, 'character')} that were read in the wrong "
                 f"encoding, such as «{first[0]}».",
                 "Save the source in UTF-8, or read it again with the right encoding.",
                 marks={"count": count, "example": first[0]},
@@ -212,7 +212,8 @@ class Damage:
                 "hyphenation",
                 "low",
                 tuple(self._corpus.place(number, a, b) for a, b, _ in hits[:5]),
-                f"{brief.source} has {counted(len(hits), 'word')} with the hyphen of a line end, "
+                f"{brief.source} has {count_noun(len(hits), 'word')} with the hyphen of a line "
+                "end, "
                 f"such as {word!r}: a search for the word does not find them.",
                 "Read the source again without line ends, or join the words.",
                 marks={"count": len(hits), "words": [word for _, _, word in hits[:12]]},

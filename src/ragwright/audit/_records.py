@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from ..core import ConfigError, near, option, value_hash
+from ..core import ConfigError, option, suggest_name, value_hash
 
 Severity: TypeAlias = Literal["high", "medium", "low"]
 """How much a reader may be misled."""
@@ -169,5 +169,5 @@ def check_kinds(names: tuple[str, ...], where: str) -> None:
             raise ConfigError(
                 f"unknown kind of finding {name!r}",
                 where=where,
-                hint=f"{near(name, KINDS)} (kinds: {', '.join(KINDS)})",
+                hint=f"{suggest_name(name, KINDS)} (kinds: {', '.join(KINDS)})",
             )

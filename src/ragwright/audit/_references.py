@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from ..core import Document, counted
+from ..core import Document, count_noun
 from ._records import Finding
 from ._text import LINK, AuditCorpus, Brief, DocumentLine
 
@@ -187,7 +187,7 @@ class References:
                 self.dead.add((link.document, link.start, link.end))
         for (name, why, sure), links in dead.items():
             places = [self._corpus.place(k.document, k.start, k.end) for k in links[:_PLACES]]
-            others = f" {counted(len(links), 'link leads', 'links lead')} there."
+            others = f" {count_noun(len(links), 'link leads', 'links lead')} there."
             yield Finding(
                 "references",
                 name,

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import quote, unquote, unquote_plus, urlsplit
 
 from ._errors import ConfigError
-from ._text import late_pattern
+from ._text import compile_late
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """An environment variable in an address."""
@@ -37,13 +37,13 @@ _SETTING = re.compile(r"([^=;]+)=(\{[^}]*\}|[^;]*)")
 """A setting of a connection string of ODBC."""
 
 
-_USER_PASSWORD = late_pattern(r"^[a-z0-9+.-]+://[^/@?\s]*?:(?P<secret>[^/@?\s]+)@", re.IGNORECASE)
-_SECRET_KEY = late_pattern(
+_USER_PASSWORD = compile_late(r"^[a-z0-9+.-]+://[^/@?\s]*?:(?P<secret>[^/@?\s]+)@", re.IGNORECASE)
+_SECRET_KEY = compile_late(
     r"[?&](?:pass|password|token|secret|api_?key|key|auth)=(?P<secret>[^&\s]+)", re.IGNORECASE
 )
 
 
-def filled_address(address: str, where: str | None = None) -> str:
+def fill_address(address: str, where: str | None = None) -> str:
     """An address with its environment variables replaced by their values, quoted within a URL.
 
     Args:
@@ -76,7 +76,7 @@ def holds_secret(address: str) -> bool:
     return any(_passwords_of(bare)) or any(value.strip("{}") for value in _secret_parameters(bare))
 
 
-def without_secret(text: str, address: str) -> str:
+def hide_secret(text: str, address: str) -> str:
     """A message without the secrets of a filled address, which drivers may repeat."""
     for secret in sorted(_secrets_of(address), key=len, reverse=True):
         text = text.replace(secret, "…")

@@ -174,7 +174,7 @@ def overlaid(base: Any, path: tuple[str, ...], value: Any) -> dict[str, Any]:
     return copy
 
 
-def described_options(
+def describe_options(
     kind: type[Any], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, str, Any, str]]:
     """(key, when, default, sentence) of every option, nested records included."""
@@ -182,7 +182,7 @@ def described_options(
     for field in dataclasses.fields(kind):
         nested, key = hints[field.name], (*path, field.name)
         if _is_record(nested):
-            yield from described_options(nested, key)
+            yield from describe_options(nested, key)
             continue
         doc = field.metadata.get("doc", "")
         allowed = [value for value in _allowed(nested) if value]
@@ -191,13 +191,13 @@ def described_options(
         yield ".".join(key), field.metadata.get("when", "query"), _default(field), doc
 
 
-def changed_options(record: Any) -> dict[str, Any]:
+def list_changed_options(record: Any) -> dict[str, Any]:
     """An option record as plain values: only those that differ from the defaults."""
     changes: dict[str, Any] = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
         if dataclasses.is_dataclass(value):
-            if inner := changed_options(value):
+            if inner := list_changed_options(value):
                 changes[field.name] = inner
         elif value != _default(field):
             changes[field.name] = _plain_list(value) if isinstance(value, tuple) else value
@@ -206,7 +206,7 @@ def changed_options(record: Any) -> dict[str, Any]:
 
 def _plain_list(values: tuple[Any, ...]) -> list[Any]:
     """A tuple as a list; records in it hold only values that differ from their defaults."""
-    return [changed_options(v) if dataclasses.is_dataclass(v) else v for v in values]
+    return [list_changed_options(v) if dataclasses.is_dataclass(v) else v for v in values]
 
 
 def _is_record(hint: Any) -> bool:

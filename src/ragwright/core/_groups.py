@@ -149,11 +149,11 @@ def current_user() -> str:
         return "unknown"
 
 
-def erased_name(name: str) -> str:
+def hash_erased_name(name: str) -> str:
     """The hash that stands for an erased name where a fact is kept and the name must not be."""
     return f"sha256:{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def person_source(name: str) -> str:
     """The source of replies to what a person asked, under which they are forgotten."""
-    return f"ragwright:person:{erased_name(name)}"
+    return f"ragwright:person:{hash_erased_name(name)}"

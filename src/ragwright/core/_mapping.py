@@ -44,7 +44,9 @@ class Mapped:
         for key in self.values:
             if key not in allowed:
                 raise PromptError(
-                    f"unknown key {key!r} in {what}", where=self.place(key), hint=near(key, allowed)
+                    f"unknown key {key!r} in {what}",
+                    where=self.place(key),
+                    hint=suggest_name(key, allowed),
                 )
 
     def text(self, key: str) -> str:
@@ -63,14 +65,14 @@ class Mapped:
         return value.strip()
 
 
-def near(key: str, known: Iterable[str]) -> str:
+def suggest_name(key: str, known: Iterable[str]) -> str:
     """A hint with the nearest known key, or with all of them."""
     names = sorted(known)
     close = difflib.get_close_matches(key, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
 
 
-def listed(names: Sequence[str], most: int) -> str:
+def list_names(names: Sequence[str], most: int) -> str:
     """The first names of a list, and how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
@@ -98,7 +100,7 @@ def _parse_mapping(text: str, where: str) -> Mapped:
 
 
 @cache
-def shipped_mapping(room: str, path: str) -> Mapped:
+def load_shipped_mapping(room: str, path: str) -> Mapped:
     """The mapping in a YAML file that is shipped in a room's folder ``data``."""
     from importlib.resources import files
 

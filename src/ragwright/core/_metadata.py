@@ -40,7 +40,7 @@ _ATOMS = frozenset({str, int, float, bool, type(None)})
 _NAMES: dict[type, tuple[str, ...]] = {}
 
 
-def plain(value: Any) -> Any:
+def make_plain(value: Any) -> Any:
     """Convert a record as :func:`dataclasses.asdict` does, in a tenth of the time: texts are not
     copied.
     """
@@ -48,11 +48,11 @@ def plain(value: Any) -> Any:
     if kind in _ATOMS:
         return value
     if kind is tuple or kind is list:
-        return kind([plain(item) for item in value])
+        return kind([make_plain(item) for item in value])
     if kind is dict:
-        return {key: plain(item) for key, item in value.items()}
+        return {key: make_plain(item) for key, item in value.items()}
     names = _NAMES.get(kind)
     if names is None:
         names = () if not is_dataclass(kind) else tuple(field.name for field in fields(kind))
         _NAMES[kind] = names
-    return {name: plain(getattr(value, name)) for name in names} if names else deepcopy(value)
+    return {name: make_plain(getattr(value, name)) for name in names} if names else deepcopy(value)

@@ -50,7 +50,7 @@ def frame_of(records: Sequence[Mapping[str, Any]]) -> Any:
     return pandas.DataFrame(list(records))
 
 
-def shortened(text: str, most: int = 60) -> str:
+def shorten_text(text: str, most: int = 60) -> str:
     """A text in one line of at most so many characters."""
     flat = " ".join(text.split())
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"

@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any, Literal, TypeAlias, get_args
 
 from ._errors import MissingExtraError, PluginError
-from ._mapping import near
+from ._mapping import suggest_name
 
 _SAFE = "PYTHONSAFEPATH"
 _CALLER_FRAMES = 20
@@ -266,7 +266,7 @@ class Addition:
         return load_object(self.address, where=where, installed=True)
 
 
-def added(kind: PartKind) -> Mapping[str, Addition]:
+def find_additions(kind: PartKind) -> Mapping[str, Addition]:
     """Everything of a kind that is installed, by name: ragwright's own first, then by package.
 
     Where two packages use one name, the first one counts; see :func:`addition_faults`.
@@ -284,7 +284,7 @@ def addition(kind: PartKind, name: str) -> Addition | None:
         for own in _additions(point):
             if (own.kind, own.name) == (kind, name):
                 return own
-    return added(kind).get(name)
+    return find_additions(kind).get(name)
 
 
 def load_addition(kind: PartKind, name: str, *, where: str) -> Any:
@@ -302,8 +302,8 @@ def load_addition(kind: PartKind, name: str, *, where: str) -> Any:
         return load_object(name, where=where)
     known = addition(kind, name)
     if known is None:
-        names = added(kind)
-        known_names = near(name, names) if names else "none is installed"
+        names = find_additions(kind)
+        known_names = suggest_name(name, names) if names else "none is installed"
         raise PluginError(
             f"no installed package has the {kind.removesuffix('s')} {name!r}",
             where=where,
@@ -312,7 +312,7 @@ def load_addition(kind: PartKind, name: str, *, where: str) -> Any:
     return known.load()
 
 
-def own_additions(kind: PartKind) -> tuple[Addition, ...]:
+def list_own_additions(kind: PartKind) -> tuple[Addition, ...]:
     """Everything of a kind that ragwright itself adds, without a look at other packages."""
     points = (new for point in _own_points() for new in _additions(point))
     return tuple(new for new in points if new.kind == kind)

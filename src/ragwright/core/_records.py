@@ -9,7 +9,7 @@ from html import escape
 from typing import TypeAlias
 
 from ._errors import FilterError
-from ._notebook import html_table, shortened
+from ._notebook import html_table, shorten_text
 from ._text import value_hash
 
 MetaValue: TypeAlias = str | int | float | bool | tuple[str, ...]
@@ -372,7 +372,7 @@ class Hit:
     def __repr__(self) -> str:
         """Rank, place, score, and how its text begins."""
         place = f"{self.source} {self.start}-{self.end}"
-        return f"<Hit {self.rank} {place} score={self.score:.4g} {shortened(self.text)!r}>"
+        return f"<Hit {self.rank} {place} score={self.score:.4g} {shorten_text(self.text)!r}>"
 
     def page_at(self, position: int) -> int | None:
         """Page of a character of its document; None without pages or outside of the hit."""
@@ -547,7 +547,7 @@ class Answer:
     def __repr__(self) -> str:
         """The beginning of the text, the persona, and the number of citations."""
         return (
-            f"<Answer {shortened(self.text)!r}"
+            f"<Answer {shorten_text(self.text)!r}"
             f"{f' persona={self.persona!r}' if self.persona else ''}"
             f" citations={len(self.citations)}{' abstained' if self.abstained else ''}>"
         )
@@ -559,7 +559,7 @@ class Answer:
         return f"<p>{escape(self.text)}</p>" + (html_table(head, lines) if self.citations else "")
 
 
-def ranked(pairs: Iterable[tuple[str, float]], k: int) -> list[tuple[str, float]]:
+def rank_best(pairs: Iterable[tuple[str, float]], k: int) -> list[tuple[str, float]]:
     """The k best of (id, score), scores rounded to 6 digits, ties by id.
 
     The only ranking rule of the program: equal on every machine and in every run.

@@ -15,7 +15,7 @@ from typing import Any
 
 from ._errors import PromptError
 from ._records import Hit
-from ._text import without_marks
+from ._text import bracket_marks
 
 
 def render(template: str, values: Mapping[str, Any], *, strip: bool = True) -> str:
@@ -121,15 +121,15 @@ def neutral(text: str, guard: Sequence[str] = ()) -> str:
 def _neutral_cached(text: str, guard: tuple[str, ...]) -> str:
     """The same passages come up for many questions, and for every trial of a sweep."""
     # Last: a word joiner or a control token that is broken up may change what is code.
-    return without_marks(guarded(text, guard))
+    return bracket_marks(guard_text(text, guard))
 
 
-def guarded(text: str, guard: Sequence[str] = ()) -> str:
+def guard_text(text: str, guard: Sequence[str] = ()) -> str:
     """Remove control tokens, and these marks at the start of lines.
 
     A word joiner (U+2060) separates the first character of such a mark from the rest.
     """
-    text = without_control(text)
+    text = break_control(text)
     for mark in guard:
         text = re.sub(
             rf"^([ \t]*)({re.escape(mark[0])})({re.escape(mark[1:])})",
@@ -140,6 +140,6 @@ def guarded(text: str, guard: Sequence[str] = ()) -> str:
     return text
 
 
-def without_control(text: str) -> str:
+def break_control(text: str) -> str:
     """Break up chat control tokens (``<|…|>``, ``[INST]``, ``<think>``) in a text."""
     return _CONTROL.sub(lambda m: f"({next(g for g in m.groups() if g)})", text)

@@ -67,7 +67,7 @@ def well_formed(text: str) -> str:
     return text
 
 
-def counted(count: int, singular: str, plural: str = "") -> str:
+def count_noun(count: int, singular: str, plural: str = "") -> str:
     """A number with its noun: ``1 row``, ``2 rows``, ``1,200 rows``.
 
     Args:
@@ -90,7 +90,7 @@ class _Pattern:
         return method
 
 
-def late_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+def compile_late(text: str, flags: int = 0) -> re.Pattern[str]:
     """A regular expression that is compiled when one of its methods is first called.
 
     For patterns that most commands never use: compiling one takes 0.1 to 5 ms. It has the
@@ -103,14 +103,14 @@ def late_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     return cast("re.Pattern[str]", _Pattern(text, flags))
 
 
-_MARK = late_pattern(
+_MARK = compile_late(
     r"[\[【]\s*+(\d{1,3}(?:\s*(?:,|;|&|and|et|[-–—])\s*\d{1,3})*+)\s*+(?:†[^\[\]【】]{0,40}+)?[\]】]"
 )
 """One to three digits: a year in brackets is not a citation."""
 
-_PART = late_pattern(r"(\d{1,3})\s*(?:[-–—]\s*(\d{1,3}))?")
-_CODE = late_pattern(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
-_BEFORE_AN_INDEX = late_pattern(r"[\w\])\u2060]")
+_PART = compile_late(r"(\d{1,3})\s*(?:[-–—]\s*(\d{1,3}))?")
+_CODE = compile_late(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
+_BEFORE_AN_INDEX = compile_late(r"[\w\])\u2060]")
 _FARTHEST = 50
 
 
@@ -140,7 +140,7 @@ def citation_marks(text: str) -> Iterator[CitationMark]:
         at += len(part)
 
 
-def without_marks(text: str) -> str:
+def bracket_marks(text: str) -> str:
     """Put citation marks in round brackets, ``(2)``, so that they no longer count."""
     while marks := list(citation_marks(text)):
         pieces: list[str] = []

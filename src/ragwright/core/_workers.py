@@ -235,7 +235,7 @@ def address_space() -> int:
 
 
 @contextmanager
-def bounded_work(most: int, seconds: float, waiting: float = 0.0) -> Iterator[None]:
+def limit_work(most: int, seconds: float, waiting: float = 0.0) -> Iterator[None]:
     """A block that may take ``most`` bytes of address space, if not 0, and ``seconds`` of CPU.
 
     More memory is a MemoryError; more time ends the process by ``SIGPROF``. With ``waiting``, more

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import records
-from ..project import ProjectFolder, Settings, promoted_settings
+from ..project import ProjectFolder, Settings, read_promoted_settings
 from ..records import RecordsSpec
 
 _RECORDS = "records"
@@ -54,7 +54,7 @@ def _declared(folder: ProjectFolder, settings: Settings) -> tuple[str, str]:
     if folder.frozen is None:
         options = settings.part(_RECORDS, records.RecordsOptions)
     else:
-        options = records.RecordsOptions(**(promoted_settings(folder).get(_RECORDS) or {}))
+        options = records.RecordsOptions(**(read_promoted_settings(folder).get(_RECORDS) or {}))
     return options.folder, options.format
 
 

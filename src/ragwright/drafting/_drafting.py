@@ -8,9 +8,9 @@ from functools import partial
 
 from .. import answer, models
 from ..answer import DraftOptions
-from ..core import RagwrightError, counted, rights_first
+from ..core import RagwrightError, count_noun, rights_first
 from ..flow import Flow, Forecast
-from ..project import Project, Settings, at_work
+from ..project import Project, Settings, refuse_forget
 from ._declarations import draft_declarations
 from ._draft import Underway, draft, no_model
 from ._find import DraftPlan
@@ -20,7 +20,7 @@ from ._saving import origin_of, project_outputs, save_drafts
 from .outputs import Origin
 
 
-@at_work("draft")
+@refuse_forget("draft")
 def run_drafts(project: Project, request: DraftRequest, options: Drafting) -> DraftBatch:
     """Draft the texts of a request, and store them in the table of outputs under a number.
 
@@ -85,13 +85,13 @@ def _store_partial(
     try:
         number = save_drafts(project, batch, options.scope, origin)
         outcome = (
-            f"{counted(len(batch.texts), 'text is', 'texts are')} stored as batch "
+            f"{count_noun(len(batch.texts), 'text is', 'texts are')} stored as batch "
             f"{number}, marked partial: "
             f"ragwright outputs show {number}"
         )
     except RagwrightError as error:
         outcome = (
-            f"{counted(len(batch.texts), 'text is', 'texts are')} not stored as outputs: "
+            f"{count_noun(len(batch.texts), 'text is', 'texts are')} not stored as outputs: "
             f"{error.what}"
         )
     if isinstance(stop, RagwrightError):

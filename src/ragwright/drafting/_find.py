@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..answer import DraftOptions, Window
-from ..core import Filter, FilterError, Hit, Mapped, PromptError, RetrieveError, counted, listed
+from ..core import (
+    Filter,
+    FilterError,
+    Hit,
+    Mapped,
+    PromptError,
+    RetrieveError,
+    count_noun,
+    list_names,
+)
 from ..flow import Flow, Lookup, LookupReply, Vector, send
 from ..records import Rollups, Rules, TextFormat
 from ..retrieve import (
@@ -119,7 +128,8 @@ def settle_request(request: DraftRequest, plan: DraftPlan) -> DraftRequest:
         )
     if request.count > MOST_TEXTS:
         raise PromptError(
-            f"{counted(request.count, 'text')} in one request", hint=f"request at most {MOST_TEXTS}"
+            f"{count_noun(request.count, 'text')} in one request",
+            hint=f"request at most {MOST_TEXTS}",
         )
     return replace(
         request,
@@ -159,7 +169,7 @@ def check_biography(
     client = typed or request.client
     near = [name for name in plan.rollups.nearest(client, known) if name in known]
     file = "the file given in records/rollups.yaml under `biographies`"
-    hint = f"nearest: {', '.join(near)}" if near else f"there is one for: {listed(known, 5)}"
+    hint = f"nearest: {', '.join(near)}" if near else f"there is one for: {list_names(known, 5)}"
     raise PromptError(
         f"no biography of {client!r}" if client else "--bio needs --client",
         where="--bio",
@@ -409,7 +419,7 @@ def _too_few_error(count: int, search: RetrieveOptions, plan: DraftPlan) -> Prom
     if not count and not ways:
         ways.append("no record shares a word with the request: search by vectors too")
     return PromptError(
-        f"{counted(count, 'record')} found{bound} under {hard_filters}{met}, but "
+        f"{count_noun(count, 'record')} found{bound} under {hard_filters}{met}, but "
         f"{options.examples} examples are "
         "needed",
         where="answer.draft.examples",

@@ -10,7 +10,7 @@ from functools import partial
 from ..answer import CONVERSATION
 from ..core import person_source
 from ..index import forget_sheets
-from ..ledger import Ledger, forget, kept_of_person, one_to_forget
+from ..ledger import Ledger, count_kept_of_person, forget, one_to_forget
 from ..project import (
     Project,
     clear_spools,
@@ -147,7 +147,7 @@ def count_kept(project: Project, person: str) -> Mapping[str, int]:
         asked = project_outputs(project).of_person(person)
         rows = sum(_question_rows(ledger, asked, dry_run=True) for ledger in ledgers)
         for ledger in ledgers:
-            for name, number in kept_of_person(ledger.database, person).items():
+            for name, number in count_kept_of_person(ledger.database, person).items():
                 counts[name] = counts.get(name, 0) + number
     outputs = [text[0] for text in asked]
     candidates = forget_feedback(project.folder.testsets, outputs=outputs, dry_run=True)

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..answer import Window
-from ..core import Mapped, PromptError, guarded, near, read_mapping, render, shipped_mapping
+from ..core import (
+    Mapped,
+    PromptError,
+    guard_text,
+    load_shipped_mapping,
+    read_mapping,
+    render,
+    suggest_name,
+)
 from ..flow import Message
 from ..retrieve import dissimilar
 from ._find import DraftPlan, Example, Pool, biography_of, write_request_text
@@ -79,7 +87,7 @@ def form_of(model: str, plan: DraftPlan) -> Form:
 def _form_by_name(name: str, stop: tuple[str, ...]) -> Form:
     if name == CHAT:
         return Form(CHAT, stop=stop)
-    shipped = shipped_mapping("answer", f"prompts/{_FORMS}.yaml")
+    shipped = load_shipped_mapping("answer", f"prompts/{_FORMS}.yaml")
     if name in shipped.values:
         return _form_from_values(name, shipped.values[name], shipped, stop)
     file = Path(name)
@@ -87,7 +95,7 @@ def _form_by_name(name: str, stop: tuple[str, ...]) -> Form:
         raise PromptError(
             f"unknown prompt form {name!r}, and no file of that name",
             where="answer.draft.format",
-            hint=near(name, (CHAT, *shipped.values)),
+            hint=suggest_name(name, (CHAT, *shipped.values)),
         )
     if file.suffix in {".yaml", ".yml"}:
         custom = read_mapping(file)
@@ -208,7 +216,7 @@ class Frame:
             ) from error
 
     def _guarded_text(self, text: str) -> str:
-        return guarded(text.strip(), self.form.guard)
+        return guard_text(text.strip(), self.form.guard)
 
     def _length_text(self, group: str) -> str:
         return length_words(group, self.plan)

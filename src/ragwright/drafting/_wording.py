@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..core import Mapped, PromptError, read_mapping, render, shipped_mapping
+from ..core import Mapped, PromptError, load_shipped_mapping, read_mapping, render
 
 _KEYS = ("system", "example", "request", "under", "between", "from")
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -19,7 +19,7 @@ def read_wording(file: str = "") -> Mapped:
     Raises:
         PromptError: The file is wrong, with file and line.
     """
-    shipped = shipped_mapping("answer", "prompts/draft.yaml")
+    shipped = load_shipped_mapping("answer", "prompts/draft.yaml")
     if not file:
         return shipped
     data = read_mapping(Path(file))

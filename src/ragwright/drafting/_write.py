@@ -23,7 +23,7 @@ from ..flow import (
     gather,
     run_in_pool,
     send,
-    sorted_params,
+    sort_params,
 )
 from ._copies import normalise_case, shares_before
 from ._find import MOST_TEXTS, ONE_PER_CALL, DraftPlan, Pool
@@ -415,7 +415,7 @@ class _DraftWriter:
 
     def _model_request(self, composed: SentPrompt, count: int, sample: int) -> Chat | Complete:
         options = self.job.plan.options
-        params = sorted_params(
+        params = sort_params(
             {
                 "max_tokens": options.max_tokens,
                 "temperature": options.temperature,

@@ -1,6 +1,6 @@
 """Engines: where a batch of work runs, threads of this process or workers of a Ray cluster."""
 
-from ._options import EngineName, EngineOptions, LocalEngine, open_engine, settled_engine
+from ._options import EngineName, EngineOptions, LocalEngine, choose_engine, open_engine
 from ._ray import RayEngine, check_storage, node_name, quiet
 from ._seams import Engine, Result, Task, Work
 
@@ -14,8 +14,8 @@ __all__ = [
     "Task",
     "Work",
     "check_storage",
+    "choose_engine",
     "node_name",
     "open_engine",
     "quiet",
-    "settled_engine",
 ]

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from ..core import ConfigError, near, option
+from ..core import ConfigError, option, suggest_name
 from ._ray import RayEngine
 from ._seams import Engine, R, T, Work
 
@@ -68,7 +68,7 @@ class EngineOptions:
     )
 
 
-def settled_engine(options: EngineOptions, name: str = "") -> EngineName:
+def choose_engine(options: EngineOptions, name: str = "") -> EngineName:
     """The engine of a name, of the options if it is empty.
 
     Raises:
@@ -78,7 +78,7 @@ def settled_engine(options: EngineOptions, name: str = "") -> EngineName:
         if known == (name or options.engine):
             engine: EngineName = known
             return engine
-    raise ConfigError(f"unknown engine {name!r}", hint=near(name, get_args(EngineName)))
+    raise ConfigError(f"unknown engine {name!r}", hint=suggest_name(name, get_args(EngineName)))
 
 
 def open_engine(options: EngineOptions, name: str = "", section: str = "records") -> Engine:
@@ -93,6 +93,6 @@ def open_engine(options: EngineOptions, name: str = "", section: str = "records"
         ConfigError: Unknown name, or no cluster can be reached.
         MissingExtraError: Ray is not installed.
     """
-    if settled_engine(options, name) == "ray":
+    if choose_engine(options, name) == "ray":
         return RayEngine(options.address, options.workers, section)
     return LocalEngine(options.workers)

@@ -36,7 +36,7 @@ from ._requests import (
 from ._runner import Runner
 from ._runs import Run, RunRow, Runs
 from ._shared_work import SharedWork
-from ._spending import Budget, Meter, Spending, metered
+from ._spending import Budget, Meter, Spending, meter_costs
 from ._verbs import (
     Branch,
     Flow,
@@ -58,9 +58,9 @@ from ._verbs import (
     search_dense,
     search_keyword,
     send,
-    settled,
-    sorted_params,
+    sort_params,
     sql,
+    unpack_settled,
 )
 
 __all__ = [
@@ -129,7 +129,7 @@ __all__ = [
     "fetch",
     "gather",
     "lookup",
-    "metered",
+    "meter_costs",
     "reading",
     "rerank",
     "run_in_pool",
@@ -137,7 +137,7 @@ __all__ = [
     "search_dense",
     "search_keyword",
     "send",
-    "settled",
-    "sorted_params",
+    "sort_params",
     "sql",
+    "unpack_settled",
 ]

@@ -26,16 +26,16 @@ from ._codec import (
     conditional,
     decode,
     encode,
+    is_unchanged,
+    price_reply,
     request_text,
     reusable,
     sources_of,
-    unchanged,
     usage_of,
-    with_usage,
 )
 from ._context import RunnerOptions, Stopping
-from ._handlers import AnyHandler, SendHandler, streamed
-from ._lanes import Lane, RetryPolicy, pushed_back
+from ._handlers import AnyHandler, SendHandler, may_stream
+from ._lanes import Lane, RetryPolicy, is_pushback
 from ._progress import Progress
 from ._replies import Claim, Entry, LaneFacts, Replies
 from ._requests import AskSystem, Chat, Complete, Embed, Reply, Request, Rerank
@@ -251,7 +251,7 @@ class Caller:
         lane = self.lane(handler, request)
         sent = conditional(request, call.known)
         reply, seconds = await self._attempts(handler, sent, lane, call)
-        if unchanged(reply):
+        if is_unchanged(reply):
             self.progress.reused += 1
             return call.known
         await self._commit(key, request, lane.name, reply, seconds)
@@ -315,7 +315,7 @@ class Caller:
                 if not isinstance(error, ModelReplyError | ModelTimeoutError):
                     spent = 0.0
                 # before the place is passed on, or one request too many would go out
-                if pushed_back(error):
+                if is_pushback(error):
                     slow = isinstance(error, ModelTimeoutError)
                     lane.overloaded(self.retry.held_back(error), started, slow=slow)
                 raise
@@ -350,7 +350,7 @@ class Caller:
         try:
             async with asyncio.timeout(seconds):
                 reply: Reply = await handler.send(
-                    request, call.delta if streamed(request) else None
+                    request, call.delta if may_stream(request) else None
                 )
                 return reply
         except TimeoutError as error:
@@ -402,7 +402,7 @@ class Caller:
         self.progress.completion_tokens += usage.completion_tokens
         if isinstance(request, AskSystem):
             price = handler.price(request, Usage(1))
-            return with_usage(reply, Usage(1, cost=price, seconds=round(seconds, 3)))
+            return price_reply(reply, Usage(1, cost=price, seconds=round(seconds, 3)))
         if not isinstance(request, Chat | Complete | Embed | Rerank):
             return reply
         cost: float | None = 0.0
@@ -410,7 +410,7 @@ class Caller:
             counted = usage.prompt_tokens or usage.completion_tokens
             cost = handler.price(request, usage) if counted else None
         tokens = (usage.prompt_tokens, usage.completion_tokens)
-        return with_usage(reply, Usage(1, *tokens, cost, round(seconds, 3)))
+        return price_reply(reply, Usage(1, *tokens, cost, round(seconds, 3)))
 
     async def _claim(self, key: str, request: Request, lane: Lane) -> Claim:
         """The right to call, or the reply of another process that made the call."""

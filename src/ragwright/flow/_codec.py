@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import StoreDamagedError, Usage, canonical_json, plain, text_hash
+from ..core import StoreDamagedError, Usage, canonical_json, make_plain, text_hash
 from ._requests import (
     INCOMPLETE,
     AskSystem,
@@ -65,13 +65,13 @@ def encode(reply: Reply) -> bytes:
     """Stored form of a durable reply."""
     if isinstance(reply, EmbedReply):
         vectors = np.ascontiguousarray(reply.vectors, dtype=np.float32)
-        head = {"shape": vectors.shape, "usage": plain(reply.usage)}
+        head = {"shape": vectors.shape, "usage": make_plain(reply.usage)}
         return json.dumps(head).encode() + b"\n" + vectors.tobytes()
     if isinstance(reply, FetchReply):
         page = {"url": reply.url, "status": reply.status, "headers": dict(reply.headers)}
         return json.dumps(page).encode() + b"\n" + reply.body
     if isinstance(reply, ChatReply | CompleteReply | RerankReply | SystemReply):
-        return json.dumps(plain(reply), ensure_ascii=False).encode("utf-8", "surrogatepass")
+        return json.dumps(make_plain(reply), ensure_ascii=False).encode("utf-8", "surrogatepass")
     raise TypeError(f"{type(reply).__name__} is never stored")
 
 
@@ -133,7 +133,7 @@ def conditional(request: Request, known: Reply) -> Request:
     return replace(request, headers=request.headers + added)
 
 
-def unchanged(reply: Reply) -> bool:
+def is_unchanged(reply: Reply) -> bool:
     """True if the server says that the stored reply is still valid."""
     return isinstance(reply, FetchReply) and reply.status == 304
 
@@ -143,7 +143,7 @@ def usage_of(reply: Reply) -> Usage:
     return getattr(reply, "usage", Usage())
 
 
-def with_usage(reply: Reply, usage: Usage) -> Reply:
+def price_reply(reply: Reply, usage: Usage) -> Reply:
     """The same reply with its usage priced."""
     if isinstance(reply, ChatReply | CompleteReply | EmbedReply | RerankReply | SystemReply):
         return replace(reply, usage=usage)
@@ -170,6 +170,6 @@ def sources_of(request: Request) -> tuple[str, ...]:
     return tuple(getattr(request, "sources", ()))
 
 
-def cached(reply: Reply) -> bool:
+def is_cached(reply: Reply) -> bool:
     """True where a reply came from the reply store."""
     return bool(getattr(reply, "cached", False))

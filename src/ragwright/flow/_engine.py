@@ -19,9 +19,9 @@ from ..core import (
     UnhandledRequestError,
 )
 from ._calls import Call, Caller, Key, Listener
-from ._codec import cached, decode, reply_key
+from ._codec import decode, is_cached, reply_key
 from ._context import Context, RunnerOptions, Stopping, TraceEntry
-from ._handlers import AnyHandler, Batcher, BatchHandler, Handler, Route, durable, streamed
+from ._handlers import AnyHandler, Batcher, BatchHandler, Handler, Route, durable, may_stream
 from ._lanes import RetryPolicy
 from ._replies import Replies
 from ._requests import ChatReply, Fetch, Reply, Request, Search
@@ -202,7 +202,7 @@ class Engine:
         except RagwrightError as error:
             trace.append(TraceEntry(request, None, error, loop.time() - started, False))
             raise
-        trace.append(TraceEntry(request, reply, None, loop.time() - started, cached(reply)))
+        trace.append(TraceEntry(request, reply, None, loop.time() - started, is_cached(reply)))
         return reply
 
     # -- requests --------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class Engine:
                 del self._memo[next(iter(self._memo))]
             self._memo[memo_key] = reply
             return reply
-        if streamed(request) and context.sink is not None:
+        if may_stream(request) and context.sink is not None:
             if context.streamed:
                 raise FlowError(
                     "a second request of one flow is marked stream",
@@ -252,7 +252,7 @@ class Engine:
                 self._count_reuse(context)
                 if context.scenario is None:
                     self.caller.note_sources(key, request, context.sources)
-                if streamed(request) and context.sink is not None:
+                if may_stream(request) and context.sink is not None:
                     context.sink(_text(known))  # a known reply replays as one delta
                 return known
         scenario = context.scenario
@@ -334,7 +334,7 @@ class Engine:
         else:
             self.caller.progress.merged += 1
         listener = None
-        if streamed(request) and context.sink is not None:
+        if may_stream(request) and context.sink is not None:
             listener = Listener(context.sink)
             call.listen(listener)
         call.waiters += 1

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any, Generic, TypeVar
 
-from ..core import FlowError, RagwrightError, Usage, counted
+from ..core import FlowError, RagwrightError, Usage, count_noun
 from ._requests import AskSystem, Chat, Complete, Embed, Fetch, Request, Rerank
 
 RequestT = TypeVar("RequestT")
@@ -171,7 +171,7 @@ class Batcher:
         if failure is None and len(replies) != len(batch):
             failure = FlowError(
                 f"{type(self._handler).__name__} returned {len(replies)} replies "
-                f"for {counted(len(batch), 'request')}"
+                f"for {count_noun(len(batch), 'request')}"
             )
         results = replies if failure is None else [failure] * len(batch)
         for (_, future), reply in zip(batch, results, strict=True):
@@ -223,6 +223,6 @@ def durable(request: Request) -> bool:
     return isinstance(request, Chat | Complete | Embed | Rerank | Fetch | AskSystem)
 
 
-def streamed(request: Request) -> bool:
+def may_stream(request: Request) -> bool:
     """True where deltas may be shown: marked so, and not still to be validated (rule 6)."""
     return isinstance(request, Chat) and request.stream and not request.schema

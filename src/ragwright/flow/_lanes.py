@@ -67,7 +67,7 @@ def retryable(error: RagwrightError) -> bool:
     )
 
 
-def pushed_back(error: RagwrightError) -> bool:
+def is_pushback(error: RagwrightError) -> bool:
     """True where a server could not keep up: a model's 429, 5xx or timeout, another's 429, 503."""
     return isinstance(error, ModelUnavailableError | ModelTimeoutError) or getattr(
         error, "status", 0

@@ -34,7 +34,7 @@ _METER: ContextVar[Meter | None] = ContextVar("ragwright_meter", default=None)
 
 
 @contextmanager
-def metered(meter: Meter) -> Iterator[None]:
+def meter_costs(meter: Meter) -> Iterator[None]:
     """Note what the calls cost that work started inside the block makes, whatever drives it.
 
     It follows tasks and ``asyncio.to_thread``, as context variables do. A call that several flows

@@ -88,7 +88,7 @@ def _expect(kind: type[ReplyT], reply: Any) -> ReplyT:
     return reply
 
 
-def sorted_params(params: Mapping[str, Any]) -> Params:
+def sort_params(params: Mapping[str, Any]) -> Params:
     """Parameters as the sorted, hashable pairs a request holds; lists become tuples.
 
     None means "not set" and is left out.
@@ -122,7 +122,7 @@ def chat(
     request = Chat(
         model,
         tuple(messages),
-        sorted_params(params or {}),
+        sort_params(params or {}),
         schema,
         sample,
         stream=stream,
@@ -142,7 +142,7 @@ def complete(
 ) -> Flow[CompleteReply]:
     """A completion of a raw prompt by ``model``."""
     request = Complete(
-        model, prompt, sorted_params(params or {}), logprobs, sample, sources=tuple(sources)
+        model, prompt, sort_params(params or {}), logprobs, sample, sources=tuple(sources)
     )
     return _expect(CompleteReply, (yield request))
 
@@ -242,7 +242,7 @@ def run_in_pool(work: Callable[[], T]) -> Flow[T]:
     return cast("T", (yield PoolCall(work)))
 
 
-def settled(outcome: T | Exception) -> T:
+def unpack_settled(outcome: T | Exception) -> T:
     """The result of a child that a gather settled, or the error it failed with, raised."""
     if isinstance(outcome, Exception):
         raise outcome

@@ -4,7 +4,7 @@ from ._handlers import LookupHandler, SearchHandler
 from ._lance import LanceStore
 from ._options import LanceSizes, StoreOptions
 from ._postings import AnalyzerFactory, default_analyzer
-from ._prepare import chunk_key, embedded_text, packed_terms
+from ._prepare import chunk_key, pack_chunk_terms, write_embedded_text
 from ._rank import Ladder, RungRate, rung_rates, rungs_of
 from ._sheets import forget_sheets, keep_sheets, unique
 from ._sqlite import SqliteStore, open_store
@@ -46,12 +46,12 @@ __all__ = [
     "WriteCounts",
     "chunk_key",
     "default_analyzer",
-    "embedded_text",
     "forget_sheets",
     "keep_sheets",
     "open_store",
-    "packed_terms",
+    "pack_chunk_terms",
     "rung_rates",
     "rungs_of",
     "unique",
+    "write_embedded_text",
 ]

@@ -169,7 +169,7 @@ def open_fields(arrays: Arrays) -> dict[str, FieldIndex]:
     return fields
 
 
-def in_range(values: list[str], low: Any, high: Any) -> list[int]:
+def find_in_range(values: list[str], low: Any, high: Any) -> list[int]:
     """Indexes of the values within inclusive bounds (None: open).
 
     Bounds that are numbers hold numbers, and dates hold dates, of a field that has any; what is

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Filter, FilterError, listed
-from ._fields import ALWAYS, Rows, comparison_keys, in_range, spelling
+from ..core import Filter, FilterError, list_names
+from ._fields import ALWAYS, Rows, comparison_keys, find_in_range, spelling
 from ._segment import Segment
 
 Mask = NDArray[np.bool_]
@@ -136,14 +136,15 @@ def _holding_rows(segment: Segment, condition: Filter) -> Rows:
         return index.rows
     else:
         lists = [
-            index.rows_at(at) for at in in_range(index.spellings(), condition.low, condition.high)
+            index.rows_at(at)
+            for at in find_in_range(index.spellings(), condition.low, condition.high)
         ]
     if len(lists) == 1:
         return lists[0]
     return np.concatenate(lists) if lists else np.empty(0, np.int32)
 
 
-def left_out_of_range(
+def count_left_out(
     segments: Sequence[Segment], masks: Sequence[Mask], condition: Filter
 ) -> tuple[int, str]:
     """Count the documents among rows without a value that can be compared with the bounds.
@@ -182,7 +183,7 @@ def unknown_field(name: str, known: Collection[str]) -> FilterError:
     near = get_close_matches(name, fields, n=3, cutoff=0.5)
     return FilterError(
         f"no chunk has the field {name!r}",
-        hint=f"did you mean {', '.join(near)}?" if near else f"one of {listed(fields, 20)}",
+        hint=f"did you mean {', '.join(near)}?" if near else f"one of {list_names(fields, 20)}",
         field=name,
     )
 
@@ -217,7 +218,7 @@ def value_error(condition: Filter, values: Collection[str]) -> FilterError:
             for match in get_close_matches(value.casefold(), folded, n=3, cutoff=0.5)
         )
     )
-    hint = f"nearest: {', '.join(near)}" if near else f"it has: {listed(sorted(values), 10)}"
+    hint = f"nearest: {', '.join(near)}" if near else f"it has: {list_names(sorted(values), 10)}"
     return FilterError(
         f"no chunk has {condition.field} = {' or '.join(repr(v) for v in texts)}",
         hint=hint if values else None,

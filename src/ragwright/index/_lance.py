@@ -151,7 +151,7 @@ class LanceStore(Store):
         self._totals: dict[str, tuple[int, Totals]] = {}
         self._values = KnownValues(self._where)
         self._merges = 0
-        with lance.typed_errors(self._where):
+        with lance.type_lance_errors(self._where):
             if not self._remote:
                 self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db = lance.connect(self._where, self._options.cache_mb)
@@ -183,17 +183,20 @@ class LanceStore(Store):
 
     def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
         """Map each document id under the pair to its stored content hash."""
-        return {lance.from_string(row["name"]): row["hash"] for row in self._all_rows(pair, "hash")}
+        return {
+            lance.unescape_surrogates(row["name"]): row["hash"]
+            for row in self._all_rows(pair, "hash")
+        }
 
     def sources(self, pair: IndexSpec) -> Mapping[str, str]:
         """Map each document id to the root it was ingested from, for pruning."""
         return {
-            lance.from_string(row["name"]): lance.from_string(row["root"])
+            lance.unescape_surrogates(row["name"]): lance.unescape_surrogates(row["root"])
             for row in self._all_rows(pair, "root")
         }
 
     def _all_rows(self, pair: IndexSpec, column: str) -> list[dict[str, Any]]:
-        with lance.typed_errors(self._where):
+        with lance.type_lance_errors(self._where):
             table = self._documents_table(pair)
             if table is None:
                 return []
@@ -206,7 +209,7 @@ class LanceStore(Store):
             missing = [hash_ for hash_ in dict.fromkeys(hashes) if hash_ not in vectors_by_key]
             if pair.embedder != embedder or not pair.dimensions or not missing:
                 continue
-            with lance.typed_errors(self._where):
+            with lance.type_lance_errors(self._where):
                 table = self._chunks_table(pair)
                 for condition in lance.one_of("vector_key", missing):
                     rows = lance.select(table, ["vector_key", "vector"], condition)
@@ -228,14 +231,14 @@ class LanceStore(Store):
         check_batch(batch)
         analyzer = self._analyzer(pair.analyzer)
         keys = [text_hash(item.document.id) for item in batch]
-        with lance.typed_errors(self._where):
+        with lance.type_lance_errors(self._where):
             documents, chunks = self._make_tables(pair)
             stored = self._entries_of(documents, keys)
             differs: list[tuple[IndexedDocument, str]] = []
             for key, item in zip(keys, batch, strict=True):
                 content = {
                     "hash": item.content_hash(),
-                    "source": lance.as_string(item.document.source),
+                    "source": lance.escape_surrogates(item.document.source),
                 }
                 if stored.get(key, {}).items() >= content.items():
                     continue
@@ -284,7 +287,7 @@ class LanceStore(Store):
 
     def _change_root(self, documents: Any, entries: Mapping[str, Any], root: str) -> None:
         """Remember another root for documents that are otherwise unchanged."""
-        value = lance.as_string(root)
+        value = lance.escape_surrogates(root)
         moved = [key for key, entry in entries.items() if entry["root"] != value]
         for condition in lance.one_of("key", moved):
             lance.retry_conflicts(
@@ -305,7 +308,7 @@ class LanceStore(Store):
         """
         counts = WriteCounts()
         keys = [text_hash(name) for name in dict.fromkeys(document_ids)]
-        with lance.typed_errors(self._where):
+        with lance.type_lance_errors(self._where):
             for target in self._known_pairs() if pair is None else [pair]:
                 documents, chunks = self._documents_table(target), self._chunks_table(target)
                 if documents is None or chunks is None:
@@ -338,7 +341,7 @@ class LanceStore(Store):
 
     def snapshot(self, pair: IndexSpec) -> str:
         """Name of the pair's present state; equal content has the same name in any store."""
-        with lance.typed_errors(self._where):
+        with lance.type_lance_errors(self._where):
             return snapshot_name(pair, self._present_totals(pair).digest, self._options)
 
     def _present_totals(self, pair: IndexSpec) -> Totals:
@@ -356,7 +359,7 @@ class LanceStore(Store):
 
     def view(self, pair: IndexSpec, snapshot: str | None = None) -> View:
         """A view of the present state, or of the named one while its versions are kept."""
-        with lance.typed_errors(self._where):
+        with lance.type_lance_errors(self._where):
             if self._documents_table(pair) is None:
                 self._make_tables(pair)
             return LanceView(
@@ -396,7 +399,7 @@ class LanceStore(Store):
 
         Chunks that a crashed writer left more than an hour ago are removed.
         """
-        with lance.typed_errors(self._where):
+        with lance.type_lance_errors(self._where):
             documents, chunks = self._documents_table(pair), self._chunks_table(pair)
             if documents is None or chunks is None or not documents.count_rows():
                 return
@@ -418,7 +421,7 @@ class LanceStore(Store):
     @contextmanager
     def reading(self, pair: IndexSpec) -> Iterator[StoredState]:
         """The stored rows of the present state; only their stamps are kept in memory."""
-        with lance.typed_errors(self._where):
+        with lance.type_lance_errors(self._where):
             documents, chunks = self._documents_table(pair), self._chunks_table(pair)
             stamps = np.sort(stamps_of(documents)) if documents else np.empty(0, np.int64)
             yield StoredState(
@@ -436,7 +439,7 @@ class LanceStore(Store):
         names = sorted(self.content_hashes(pair))
         for start in range(0, len(names), 20):
             keys = [text_hash(name) for name in names[start : start + 20]]
-            with lance.typed_errors(self._where):
+            with lance.type_lance_errors(self._where):
                 rows = rows_of(
                     self._documents_table(pair), COLUMNS, next(lance.one_of("key", keys))
                 )
@@ -447,14 +450,14 @@ class LanceStore(Store):
         condition = next(lance.one_of("key", [text_hash(document_id)]))
         rows: list[dict[str, Any]] = []
         for pair in self.pairs():
-            with lance.typed_errors(self._where):
+            with lance.type_lance_errors(self._where):
                 rows += rows_of(self._documents_table(pair), ["written", *COLUMNS], condition)
         newest = max(rows, key=lambda row: int(row["written"]), default=None)
         return document_of(newest) if newest else None
 
     def pairs(self) -> Sequence[IndexSpec]:
         """Every pair that holds at least one document."""
-        with lance.typed_errors(self._where):
+        with lance.type_lance_errors(self._where):
             pairs = self._known_pairs()
             return [
                 p for p in pairs if (t := self._documents_table(p)) is not None and t.count_rows()

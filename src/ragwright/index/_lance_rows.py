@@ -22,7 +22,7 @@ from ._prepare import (
     structure_of,
     unpack_standing,
 )
-from ._store import IndexSpec, StoredChunk, StoredDocument, as_metadata, pages_from
+from ._store import IndexSpec, StoredChunk, StoredDocument, pages_from, read_metadata
 
 LONGEST = 256
 """Characters up to which a value is stored whole in ``facets``."""
@@ -49,7 +49,7 @@ def facet(field: str, value: str = "") -> str:
     return f"{name}={value}"
 
 
-def in_own_column(field: str, value: str) -> bool:
+def has_own_column(field: str, value: str) -> bool:
     """True if a value is in the field's own column; numbers in place of dates are not."""
     return field in lance.OWN_COLUMNS and not (field in _DATES and number_of(value) is not None)
 
@@ -57,10 +57,10 @@ def in_own_column(field: str, value: str) -> bool:
 def facet_values(facets: Iterable[str]) -> set[tuple[str, str]]:
     """The (field, value) pairs of stored facets, as they are stored."""
     pairs = set()
-    for text in map(lance.from_string, facets):
+    for text in map(lance.unescape_surrogates, facets):
         name, _, value = text.partition("=")
         name = name.replace("%3D", "=").replace("%25", "%")
-        pairs.add((lance.as_string(name), lance.as_string(value)))
+        pairs.add((lance.escape_surrogates(name), lance.escape_surrogates(value)))
     return pairs
 
 
@@ -85,13 +85,15 @@ def document_rows(prepared: Sequence[ReadyDocument], stamps: Sequence[int], root
             "digest": digest,
             "chunks": len(item.chunks),
             "length": sum(int(unpack_terms(chunk.terms)[1].sum()) for chunk in item.chunks),
-            "root": lance.as_string(root),
-            "name": lance.as_string(document.id),
+            "root": lance.escape_surrogates(root),
+            "name": lance.escape_surrogates(document.id),
             "structure": structure_of(document),
             "metadata": json.dumps(dict(document.metadata)),
         }
         for name, values in columns.items():
-            values.append(row[name] if name in row else lance.as_string(getattr(document, name)))
+            values.append(
+                row[name] if name in row else lance.escape_surrogates(getattr(document, name))
+            )
     return lance.arrow_table(columns, lance.documents_schema())
 
 
@@ -108,8 +110,8 @@ def chunk_rows(
             row: dict[str, Any] = {
                 "stamp": stamp,
                 "written": written,
-                "id": lance.as_string(chunk.id),
-                "text": lance.as_string(item.document.text[chunk.start : chunk.end]),
+                "id": lance.escape_surrogates(chunk.id),
+                "text": lance.escape_surrogates(item.document.text[chunk.start : chunk.end]),
                 "length": int(counts.sum()),
                 "words": words_of(numbers.tolist(), counts.tolist()),
                 "terms": numbers.astype(np.int64, casting="unsafe"),
@@ -118,7 +120,7 @@ def chunk_rows(
             }
             fields = chunk_fields(
                 item.document,
-                as_metadata(json.loads(chunk.metadata)),
+                read_metadata(json.loads(chunk.metadata)),
                 unpack_standing(chunk.headings)[0],
                 chunk.page,
             )
@@ -136,14 +138,14 @@ def _facets_of(
 ) -> Iterator[str]:
     """Facets of a chunk; what has a column of its own goes there."""
     for name, values in fields.items():
-        pairs.add((lance.as_string(name), ""))
-        if len(values) == 1 and in_own_column(name, values[0]):
-            row[lance.OWN_COLUMNS[name]] = lance.as_string(values[0])
+        pairs.add((lance.escape_surrogates(name), ""))
+        if len(values) == 1 and has_own_column(name, values[0]):
+            row[lance.OWN_COLUMNS[name]] = lance.escape_surrogates(values[0])
             continue
-        yield lance.as_string(facet(name))
+        yield lance.escape_surrogates(facet(name))
         for value in values:
-            yield lance.as_string(facet(name, value))
-            pairs.add((lance.as_string(name), lance.as_string(value)))
+            yield lance.escape_surrogates(facet(name, value))
+            pairs.add((lance.escape_surrogates(name), lance.escape_surrogates(value)))
 
 
 def rows_of(table: Any, columns: Sequence[str], where: str) -> list[dict[str, Any]]:
@@ -161,18 +163,18 @@ def rows_of(table: Any, columns: Sequence[str], where: str) -> list[dict[str, An
 
 def matrix(column: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
     """A column of vectors as a matrix."""
-    flat = as_array(column).flatten().to_numpy(zero_copy_only=False)
+    flat = join_column(column).flatten().to_numpy(zero_copy_only=False)
     return np.asarray(flat, np.float32).reshape(-1, column.type.list_size)
 
 
-def as_array(column: Any) -> Any:
+def join_column(column: Any) -> Any:
     """A column of a table or of a batch as one Arrow array."""
     return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
 def document_of(row: Mapping[str, Any]) -> Document:
     """A document from its row."""
-    return document_from([lance.from_string(row[column]) for column in COLUMNS])
+    return document_from([lance.unescape_surrogates(row[column]) for column in COLUMNS])
 
 
 def documents_with_chunks(
@@ -198,7 +200,7 @@ def documents_with_chunks(
         pieces: dict[int, list[tuple[int, StoredChunk]]] = {}
         names = [name for name in chunks.schema.names if name not in _SEARCHED]
         for row in rows_of(chunks, names, condition):
-            pieces.setdefault(row["stamp"], []).append((row["ordinal"], stored_chunk(row)))
+            pieces.setdefault(row["stamp"], []).append((row["ordinal"], read_chunk_row(row)))
         for stamp in block:
             chunks_of = sorted(pieces.get(stamp, ()), key=lambda piece: piece[0])
             if len(chunks_of) != heads[stamp]["chunks"]:
@@ -218,17 +220,17 @@ def documents_with_chunks(
             )
 
 
-def stored_chunk(row: Mapping[str, Any]) -> StoredChunk:
+def read_chunk_row(row: Mapping[str, Any]) -> StoredChunk:
     """A chunk from its row."""
     headings, head = unpack_standing(row["headings"])
     return StoredChunk(
-        id=lance.from_string(row["id"]),
+        id=lance.unescape_surrogates(row["id"]),
         start=row["start"],
         end=row["end"],
         page=row["page"],
         pages=pages_from(row["pages"]),
         headings=headings,
-        metadata=as_metadata(json.loads(row["metadata"])),
+        metadata=read_metadata(json.loads(row["metadata"])),
         terms=pack_numbers(np.array(row["terms"], np.int64), np.array(row["counts"], np.uint32)),
         vector=row.get("vector"),
         head=head,

@@ -22,11 +22,19 @@ from numpy.typing import NDArray
 from ..core import Relaxation, Term
 from ..flow import SearchReply
 from . import _lance_tables as lance
-from ._lance_rows import as_array, matrix
+from ._lance_rows import join_column, matrix
 from ._lance_state import Pinned
 from ._lance_where import Conditions, Where, soft_columns
 from ._postings import bonus, length_norms, token_numbers, weigh_tokens, words_of
-from ._rank import ROUNDING, Ladder, ScoredChunks, Scores, join_chunks, relaxed_reply, round_scores
+from ._rank import (
+    ROUNDING,
+    Ladder,
+    ScoredChunks,
+    Scores,
+    join_chunks,
+    make_relaxed_reply,
+    round_scores,
+)
 
 LANCE_K1, LANCE_B = 1.2, 0.75
 """BM25's settings of Lance's inverted index; its scores are (k1 + 1) times ours."""
@@ -113,7 +121,7 @@ class DenseScoring(Scoring):
 
     def _scored_batch(self, batch: Any, soft: Sequence[str]) -> ScoredChunks:
         scores = np.vecdot(matrix(batch["vector"]).astype(np.float64), self._wide)
-        return found_in(batch, scores, soft)
+        return read_scored_chunks(batch, scores, soft)
 
     def best(self, where: Where, k: int, soft: Sequence[str] = ()) -> ScoredChunks:
         """The k best; where search is exact, all that may be among them."""
@@ -297,7 +305,7 @@ class KeywordScoring(Scoring):
         """BM25 as :mod:`ragwright.index._postings` computes it, impacts in float32."""
         terms, counts = _flat_values(batch["terms"]), _flat_values(batch["counts"])
         lengths = batch["length"].to_numpy()
-        sizes = as_array(batch["terms"]).value_lengths().to_numpy(zero_copy_only=False)
+        sizes = join_column(batch["terms"]).value_lengths().to_numpy(zero_copy_only=False)
         rows = np.repeat(np.arange(len(lengths)), sizes)
         at = np.minimum(np.searchsorted(self._sorted, terms), len(self._sorted) - 1)
         hit = np.flatnonzero(self._sorted[at] == terms)
@@ -309,7 +317,7 @@ class KeywordScoring(Scoring):
         tokens = self._order[at[hit]]
         gained = (impacts + self._bonus[tokens]) * self._factors[tokens]
         scores = np.asarray(np.bincount(rows[hit], gained, len(lengths)), np.float64)
-        found = found_in(batch, scores, soft)
+        found = read_scored_chunks(batch, scores, soft)
         return found.select(found.scores > 0.0)
 
 
@@ -334,18 +342,18 @@ def scores_agree(state: Pinned) -> bool:
     return True
 
 
-def found_in(batch: Any, scores: Scores, soft: Sequence[str]) -> ScoredChunks:
+def read_scored_chunks(batch: Any, scores: Scores, soft: Sequence[str]) -> ScoredChunks:
     """The chunks of a batch with their scores and the soft conditions that they meet."""
     steps = np.zeros(len(scores), np.int64)
     for place in range(len(soft)):
-        met = as_array(batch[f"c{place}"]).fill_null(False).to_numpy(zero_copy_only=False)
+        met = join_column(batch[f"c{place}"]).fill_null(False).to_numpy(zero_copy_only=False)
         steps |= met.astype(np.int64) << place
-    ids = [lance.from_string(text) for text in batch["id"].to_pylist()]
+    ids = [lance.unescape_surrogates(text) for text in batch["id"].to_pylist()]
     return ScoredChunks(ids, round_scores(scores), steps)
 
 
 def _flat_values(column: Any) -> NDArray[Any]:
-    return np.asarray(as_array(column).flatten().to_numpy(zero_copy_only=False))
+    return np.asarray(join_column(column).flatten().to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +410,7 @@ def climb(
         have += len(scored.ids)
         if 0 < k <= have:
             break
-    return relaxed_reply(join_chunks(parts), counts, ladder, k)
+    return make_relaxed_reply(join_chunks(parts), counts, ladder, k)
 
 
 def _weight_classes(

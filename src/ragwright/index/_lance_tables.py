@@ -158,7 +158,7 @@ def arrow_table(columns: Mapping[str, Sequence[Any]], schema: Any) -> Any:
     return _pyarrow().Table.from_pydict(dict(columns), schema=schema)
 
 
-def as_string(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """A text that UTF-8 can encode: lone surrogates are escaped, the rest stays as it is."""
     try:
         text.encode("utf-8")
@@ -167,8 +167,8 @@ def as_string(text: str) -> str:
     return _ESCAPED + json.dumps(text) if text.startswith(_ESCAPED) else text
 
 
-def from_string(text: str) -> str:
-    """The text that :func:`as_string` encoded."""
+def unescape_surrogates(text: str) -> str:
+    """The text that :func:`escape_surrogates` encoded."""
     return str(json.loads(text[len(_ESCAPED) :])) if text.startswith(_ESCAPED) else text
 
 
@@ -176,7 +176,7 @@ def literal(value: int | str) -> str:
     """A value as SQL."""
     if isinstance(value, int):
         return str(value)
-    return "'" + as_string(value).replace("'", "''") + "'"
+    return "'" + escape_surrogates(value).replace("'", "''") + "'"
 
 
 def one_of(column: str, values: Iterable[int | str], size: int = 1000) -> Iterator[str]:
@@ -187,7 +187,7 @@ def one_of(column: str, values: Iterable[int | str], size: int = 1000) -> Iterat
         yield f"{column} IN ({', '.join(map(literal, block))})"
 
 
-def streamed(tables: Iterator[Any], schema: Any) -> Any:
+def stream_tables(tables: Iterator[Any], schema: Any) -> Any:
     """The rows of Arrow tables as a reader, a few in memory at a time."""
     batches_of = (
         batch.cast(schema) for table in tables for batch in table.to_batches(max_chunksize=500)
@@ -262,7 +262,7 @@ _CONFLICT = "conflict|concurrent|contention"
 
 
 @contextmanager
-def typed_errors(where: str, *, pinned: bool = False) -> Iterator[None]:
+def type_lance_errors(where: str, *, pinned: bool = False) -> Iterator[None]:
     """Turn LanceDB's errors, which are of many kinds, into ours.
 
     Args:

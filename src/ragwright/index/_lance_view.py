@@ -28,8 +28,16 @@ from ._lance_where import Conditions, Where
 from ._options import LanceSizes, StoreOptions
 from ._prepare import unpack_standing
 from ._rank import Ladder
-from ._store import IndexSpec, Matrix, View, ViewStatistics, as_metadata, pages_from, shown_parts
-from ._view import checked_queries, checked_query
+from ._store import (
+    IndexSpec,
+    Matrix,
+    View,
+    ViewStatistics,
+    pages_from,
+    read_metadata,
+    show_metadata_parts,
+)
+from ._view import check_query_vector, check_query_vectors
 
 _HEADS = ("name", "source", "title", "language", "created", "modified", "metadata")
 _PIECE = ("id", "stamp", "text", "start", "end", "page", "pages", "headings", "metadata")
@@ -103,10 +111,10 @@ def on_open_state(
     @wraps(method)
     def call(view: LanceView, /, *arguments: P.args, **named: P.kwargs) -> T:
         try:
-            with lance.typed_errors(view.where, pinned=True):
+            with lance.type_lance_errors(view.where, pinned=True):
                 return method(view, view.open_state(), *arguments, **named)
         except SnapshotGoneError:
-            with lance.typed_errors(view.where, pinned=True):
+            with lance.type_lance_errors(view.where, pinned=True):
                 return method(view, view.open_state(again=True), *arguments, **named)
 
     return call
@@ -204,7 +212,7 @@ class LanceView(View):
         self, state: _OpenState, vectors: Matrix, k: int, filters: Sequence[Filter] = ()
     ) -> tuple[tuple[tuple[str, float], ...], ...]:
         """For each query vector up to k (chunk id, similarity), best first, ties by id."""
-        queries = checked_queries(vectors, self.pair, self.snapshot)
+        queries = check_query_vectors(vectors, self.pair, self.snapshot)
         where = state.conditions.hard(filters)
         if k < 1 or not where.rows:
             return tuple(() for _ in queries)
@@ -238,7 +246,7 @@ class LanceView(View):
         if isinstance(query, str):
             scoring = self._keyword_scoring(state, query, where)
         else:
-            vector = checked_query(query, self.pair, self.snapshot)
+            vector = check_query_vector(query, self.pair, self.snapshot)
             scoring = _dense_scoring(state, vector, k, where, self._sizes.exact)
         if not state.corpus.rows:
             return SearchReply(())
@@ -270,7 +278,7 @@ class LanceView(View):
         for batch in lance.batches(state.pinned.chunks, columns, sql):
             rows = zip(*(batch[name].to_pylist() for name in columns), strict=True)
             first = heapq.nsmallest(k, [*first, *(row for row in rows if row[:2] > start)])
-        return tuple(lance.from_string(name) for _, _, name in first)
+        return tuple(lance.unescape_surrogates(name) for _, _, name in first)
 
     @on_open_state
     def count(self, state: _OpenState, filters: Sequence[Filter] = ()) -> int:
@@ -285,7 +293,7 @@ class LanceView(View):
         where = state.conditions.hard(filters)
         self._ordered_rows(state, chunk_ids, [])
         met = self._rows_by_id(state, chunk_ids, ["id"], where.sql)
-        return tuple(lance.as_string(chunk_id) in met for chunk_id in chunk_ids)
+        return tuple(lance.escape_surrogates(chunk_id) in met for chunk_id in chunk_ids)
 
     @on_open_state
     def around(self, state: _OpenState, chunk_id: str, reach: int) -> tuple[Hit, ...]:
@@ -293,9 +301,9 @@ class LanceView(View):
         stamp = self._ordered_rows(state, [chunk_id], ["stamp"])[0]["stamp"]
         rows = rows_of(state.pinned.chunks, ["id", "ordinal"], f"stamp = {stamp}")
         names = [row["id"] for row in sorted(rows, key=lambda row: int(row["ordinal"]))]
-        at = names.index(lance.as_string(chunk_id))
+        at = names.index(lance.escape_surrogates(chunk_id))
         near = names[max(0, at - reach) : at + reach + 1]
-        return self._hits_of(state, list(map(lance.from_string, near)))
+        return self._hits_of(state, list(map(lance.unescape_surrogates, near)))
 
     @on_open_state
     def vectors(self, state: _OpenState, chunk_ids: Sequence[str]) -> Matrix | None:
@@ -331,13 +339,13 @@ class LanceView(View):
         """
         by_id = self._rows_by_id(state, chunk_ids, ["id", *(c for c in columns if c != "id")], "")
         for chunk_id in chunk_ids:
-            if lance.as_string(chunk_id) not in by_id:
+            if lance.escape_surrogates(chunk_id) not in by_id:
                 raise RetrieveError(
                     f"no chunk has the id {chunk_id!r}",
                     where=f"snapshot {self.snapshot}",
                     hint="search and look up in one snapshot",
                 )
-        return [by_id[lance.as_string(chunk_id)] for chunk_id in chunk_ids]
+        return [by_id[lance.escape_surrogates(chunk_id)] for chunk_id in chunk_ids]
 
     def _rows_by_id(
         self, state: _OpenState, chunk_ids: Sequence[str], columns: Sequence[str], where: str
@@ -384,22 +392,22 @@ def _dense_scoring(state: _OpenState, query: Any, k: int, where: Where, exact: i
 
 def _hit_of(row: Mapping[str, Any], head: Mapping[str, Any]) -> Hit:
     """The chunk of a row, with rank and score 0."""
-    texts = {name: lance.from_string(head[name]) for name in _HEADS}
+    texts = {name: lance.unescape_surrogates(head[name]) for name in _HEADS}
     headings, own_head = unpack_standing(row["headings"])
-    metadata = shown_parts(as_metadata(json.loads(texts["metadata"])), texts)
+    metadata = show_metadata_parts(read_metadata(json.loads(texts["metadata"])), texts)
     return Hit(
         rank=0,
         score=0.0,
         document_id=texts["name"],
-        chunk_id=lance.from_string(row["id"]),
+        chunk_id=lance.unescape_surrogates(row["id"]),
         source=texts["source"],
         title=texts["title"],
         page=row["page"] or None,
         start=row["start"],
         end=row["end"],
-        text=lance.from_string(row["text"]),
+        text=lance.unescape_surrogates(row["text"]),
         headings=headings,
-        metadata=metadata | as_metadata(json.loads(row["metadata"])),
+        metadata=metadata | read_metadata(json.loads(row["metadata"])),
         pages=pages_from(row["pages"]),
         head=own_head,
     )

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..core import Filter, FilterError
 from . import _lance_tables as lance
-from ._fields import ALWAYS, in_range, number_of, spelling
+from ._fields import ALWAYS, find_in_range, number_of, spelling
 from ._filters import needs_rows, unknown_field, value_error
-from ._lance_rows import facet, in_own_column
+from ._lance_rows import facet, has_own_column
 
 MOST_VALUES = 10_000
 """Most values of one condition: a range over more is refused."""
@@ -52,7 +52,7 @@ class Conditions:
     def names(self) -> Sequence[str]:
         """Fields that the chunks have or have had."""
         names = lance.select(self._values, ["field"], "value = ''")["field"].to_pylist()
-        return sorted(set(map(lance.from_string, names)))
+        return sorted(set(map(lance.unescape_surrogates, names)))
 
     def count(self, sql: str) -> int:
         """Number of chunks that meet a condition."""
@@ -140,7 +140,7 @@ class Conditions:
         if condition.low is None and condition.high is None:
             return self.having(name)
         values = self.known_values(name)
-        chosen = [values[at] for at in in_range(values, condition.low, condition.high)]
+        chosen = [values[at] for at in find_in_range(values, condition.low, condition.high)]
         parts = [self._any_value_sql(name, chosen, own=False)] if chosen else []
         if name in lance.OWN_COLUMNS:
             parts.append(_range_sql(lance.OWN_COLUMNS[name], condition))
@@ -157,7 +157,7 @@ class Conditions:
         nonempty = [value for value in values if value]
         parts: list[str] = []
         if own and name in lance.OWN_COLUMNS:
-            own_values = [value for value in nonempty if in_own_column(name, value)]
+            own_values = [value for value in nonempty if has_own_column(name, value)]
             parts += (
                 lance.one_of(lance.OWN_COLUMNS[name], own_values, MOST_VALUES) if own_values else []
             )
@@ -178,7 +178,7 @@ class Conditions:
         if name not in self._spelled:
             where = f"field = {lance.literal(name)} AND value != ''"
             values = lance.select(self._values, ["value"], where)["value"].to_pylist()
-            self._spelled[name] = sorted(map(lance.from_string, dict.fromkeys(values)))
+            self._spelled[name] = sorted(map(lance.unescape_surrogates, dict.fromkeys(values)))
         return self._spelled[name]
 
     def _unknown_value(self, condition: Filter, rest: Sequence[Filter]) -> FilterError:
@@ -186,7 +186,7 @@ class Conditions:
         sql = lance.both(self.live.sql, *(self.sql(other) for other in rest))
         name = condition.field
         column = lance.OWN_COLUMNS.get(name)
-        start = f"{lance.as_string(facet(name))}="
+        start = f"{lance.escape_surrogates(facet(name))}="
         values: set[str] = set()
         columns = ["facets", *([column] if column else [])]
         for batch in lance.batches(self._table, columns, sql, _READ):
@@ -194,7 +194,7 @@ class Conditions:
             values.update(text[len(start) :] for text in facets if text.startswith(start))
             if column:
                 values.update(value for value in batch[column].unique().to_pylist() if value)
-        return value_error(condition, {lance.from_string(value) for value in values})
+        return value_error(condition, {lance.unescape_surrogates(value) for value in values})
 
 
 def _has_facet(value: str) -> str:

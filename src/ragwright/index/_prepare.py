@@ -19,12 +19,12 @@ from ..core import (
     Section,
     Span,
     StoreError,
-    counted,
+    count_noun,
     text_hash,
 )
 from ..models import TokenSource
 from ._postings import ChunkTokens, pack_terms
-from ._store import IndexedDocument, IndexSpec, Matrix, as_metadata
+from ._store import IndexedDocument, IndexSpec, Matrix, read_metadata
 
 DIGEST_MODULUS = 2**128
 
@@ -58,10 +58,10 @@ class ReadyDocument:
 
 def chunk_key(chunk: Chunk, title: str = "") -> str:
     """Hash of the text that is embedded for a chunk; the key of its vector."""
-    return text_hash(embedded_text(chunk, title))
+    return text_hash(write_embedded_text(chunk, title))
 
 
-def embedded_text(chunk: Chunk, title: str = "") -> str:
+def write_embedded_text(chunk: Chunk, title: str = "") -> str:
     """The text of a chunk that is embedded: its head, then its text.
 
     A title or heading with which the text begins anyway is left out. Without a head of its own, a
@@ -129,7 +129,7 @@ def prepare_documents(
     ]
 
 
-def packed_terms(analyzer: TokenSource, item: IndexedDocument) -> tuple[bytes, ...]:
+def pack_chunk_terms(analyzer: TokenSource, item: IndexedDocument) -> tuple[bytes, ...]:
     """Terms of a document's chunks as they are stored: made on a worker, away from the store."""
     return _chunk_terms(
         analyzer, item, iter(analyzer.tokens_of([chunk.text for chunk in item.chunks]))
@@ -192,7 +192,7 @@ def _checked_vectors(pair: IndexSpec, item: IndexedDocument) -> Matrix | None:
     vectors = np.ascontiguousarray(item.vectors, dtype=np.float32)
     if vectors.shape != (len(item.chunks), pair.dimensions):
         raise StoreError(
-            f"vectors of shape {vectors.shape} for {counted(len(item.chunks), 'chunk')} "
+            f"vectors of shape {vectors.shape} for {count_noun(len(item.chunks), 'chunk')} "
             f"of {pair.dimensions} dimensions",
             where=where,
         )
@@ -206,7 +206,7 @@ def _checked_vectors(pair: IndexSpec, item: IndexedDocument) -> Matrix | None:
     return vectors
 
 
-def as_bytes(pair: IndexSpec, vector: Matrix) -> bytes:
+def pack_vector(pair: IndexSpec, vector: Matrix) -> bytes:
     """A vector as it is stored.
 
     Raises:
@@ -241,17 +241,17 @@ def document_from(row: Sequence[Any]) -> Document:
     name, source, title, language, created, modified, media_type, structure, metadata, text = row
     pages, sections = json.loads(structure) if structure else ((), ())
     return Document(
-        id=as_text(name),
-        source=as_text(source),
-        text=as_text(text),
-        title=as_text(title),
+        id=decode_text(name),
+        source=decode_text(source),
+        text=decode_text(text),
+        title=decode_text(title),
         language=language,
         created=created,
         modified=modified,
         media_type=media_type,
         pages=tuple(Page(n, Span(start, end), label) for n, start, end, label in pages),
         sections=tuple(Section(t, level, Span(start, end)) for t, level, start, end in sections),
-        metadata=as_metadata(json.loads(metadata)),
+        metadata=read_metadata(json.loads(metadata)),
     )
 
 
@@ -270,7 +270,7 @@ COLUMNS = (
 """Columns of a document, in the order :func:`document_from` reads them."""
 
 
-def as_value(text: str) -> str | bytes:
+def encode_text(text: str) -> str | bytes:
     """A text as stored: bytes if UTF-8 cannot encode it."""
     if text.isascii():
         return text
@@ -281,6 +281,6 @@ def as_value(text: str) -> str | bytes:
     return text
 
 
-def as_text(value: str | bytes) -> str:
-    """The text that :func:`as_value` stored."""
+def decode_text(value: str | bytes) -> str:
+    """The text that :func:`encode_text` stored."""
     return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value

@@ -278,7 +278,7 @@ def rung_rates(
     return tuple(RungRate(fields, searched[fields], empty.get(fields, 0)) for fields in order)
 
 
-def relaxed_reply(
+def make_relaxed_reply(
     chunks: ScoredChunks, counts: Mapping[int, int], ladder: Ladder, k: int
 ) -> SearchReply:
     """The reply: candidates in order, their rungs, and the ladder down to the last candidate.
@@ -385,6 +385,6 @@ def climb(parts: Sequence[RelaxedPart], ladder: Ladder, k: int, relax: Relaxatio
         at = np.concatenate([np.flatnonzero(levels < last), border]) if k > 0 else border[:0]
         scores = round_scores(part.scores.exact(rows[at]))
         chunks.append(ScoredChunks(part.segment.ids_of(rows[at]), scores, steps[at]))
-    return relaxed_reply(
+    return make_relaxed_reply(
         join_chunks(chunks), dict(zip(sets.tolist(), counts.tolist(), strict=True)), ladder, k
     )

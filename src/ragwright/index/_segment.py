@@ -21,7 +21,7 @@ from ..core import Head, Hit
 from ._arrays import Array, Arrays, Blob, Packer, unpack
 from ._fields import FieldIndex, FieldsBuilder, chunk_fields, open_fields
 from ._postings import Postings, PostingsBuilder, unpack_terms
-from ._store import StoredDocument, as_metadata, shown_metadata
+from ._store import StoredDocument, read_metadata, show_metadata
 
 FORMAT = 3
 """Version of the layout; a saved segment of another version is built anew."""
@@ -143,7 +143,7 @@ def _id_order(packed: Blob) -> dict[str, Array]:
 
 def _head_json(document: StoredDocument) -> bytes:
     """The parts of a document that hits show, as JSON."""
-    metadata = shown_metadata(document)
+    metadata = show_metadata(document)
     return json.dumps([document.id, document.source, document.title, metadata]).encode()
 
 
@@ -219,7 +219,7 @@ class Segment:
             end=int(self.arrays["end"][row]),
             text=self._texts[row].decode("utf-8", "surrogatepass"),
             headings=tuple(headings),
-            metadata=as_metadata(metadata),
+            metadata=read_metadata(metadata),
             pages=tuple((position, number) for position, number in pages),
             head=Head.unpacked(head[0]) if head else None,
         )

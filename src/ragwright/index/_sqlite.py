@@ -15,7 +15,7 @@ from ..core import (
     Document,
     StoreBusyError,
     StoreDamagedError,
-    counted,
+    count_noun,
 )
 from . import _sqlite_rows as rows
 from ._catalog import Catalog
@@ -25,11 +25,11 @@ from ._options import StoreOptions
 from ._postings import AnalyzerFactory, default_analyzer
 from ._prepare import (
     COLUMNS,
-    as_bytes,
-    as_text,
-    as_value,
     check_batch,
+    decode_text,
     document_from,
+    encode_text,
+    pack_vector,
     prepare_documents,
     total_digest,
 )
@@ -88,7 +88,7 @@ class SqliteStore(Store):
                 "WHERE e.pair = (SELECT id FROM pairs WHERE key = ?)",
                 (pair.key,),
             )
-            return {as_text(name): hash_ for name, hash_ in cursor}
+            return {decode_text(name): hash_ for name, hash_ in cursor}
 
     def sources(self, pair: IndexSpec) -> Mapping[str, str]:
         """Map each document id to the root it was ingested from, for pruning."""
@@ -97,7 +97,7 @@ class SqliteStore(Store):
                 "SELECT name, root FROM entries WHERE pair = (SELECT id FROM pairs WHERE key = ?)",
                 (pair.key,),
             )
-            return {as_text(name): as_text(root) for name, root in cursor}
+            return {decode_text(name): decode_text(root) for name, root in cursor}
 
     def stored_vectors(self, embedder: str, hashes: Sequence[str]) -> Mapping[str, Matrix]:
         """Vectors already stored under (embedder, chunk key): one row each, for those known."""
@@ -149,7 +149,7 @@ class SqliteStore(Store):
 
     def replace_vectors(self, pair: IndexSpec, vectors: Mapping[str, Matrix]) -> None:
         """Replace stored vectors; documents and texts stay."""
-        data = {bytes.fromhex(key): as_bytes(pair, row) for key, row in vectors.items()}
+        data = {bytes.fromhex(key): pack_vector(pair, row) for key, row in vectors.items()}
         with self._connections.writing() as db:
             pairs = [p for p in self._stored_pairs(db) if p.embedder == pair.embedder]
             rows.drop_spare_vectors(db, 0)  # they would stay those of the former model
@@ -186,8 +186,8 @@ class SqliteStore(Store):
         in_use = self._catalog.purge(live)
         if in_use or not emptied:
             raise StoreBusyError(
-                f"{counted(counts.removed, 'document')} and "
-                f"{counted(counts.chunks_removed, 'chunk')} removed, "
+                f"{count_noun(counts.removed, 'document')} and "
+                f"{count_noun(counts.chunks_removed, 'chunk')} removed, "
                 "but their bytes stay on disk while another process or thread reads them",
                 where=str(in_use[0] if in_use else self._path),
                 hint="end other work on this project, then forget again",
@@ -260,7 +260,7 @@ class SqliteStore(Store):
                 f"SELECT {', '.join(COLUMNS)} FROM documents d WHERE name = ? "  # noqa: S608
                 "AND EXISTS (SELECT 1 FROM entries WHERE document = d.id) "
                 "ORDER BY id DESC LIMIT 1",
-                (as_value(document_id),),
+                (encode_text(document_id),),
             ).fetchone()
             return document_from(row) if row else None
 

@@ -19,8 +19,8 @@ from ._prepare import (
     DIGEST_MODULUS,
     ReadyChunk,
     ReadyDocument,
-    as_text,
-    as_value,
+    decode_text,
+    encode_text,
     entry_digest,
     structure_of,
     total_digest,
@@ -31,8 +31,8 @@ from ._store import (
     StoredChunk,
     StoredDocument,
     WriteCounts,
-    as_metadata,
     pages_from,
+    read_metadata,
 )
 
 _BLOCK = 400
@@ -76,7 +76,7 @@ def stamps(db: sqlite3.Connection, pair: IndexSpec) -> NDArray[np.int64]:
 def entries(db: sqlite3.Connection, pair: IndexSpec, names: Sequence[str]) -> Mapping[str, Entry]:
     """The entries of those documents that the pair holds, by document id."""
     by_id: dict[str, Entry] = {}
-    for block in _value_blocks(map(as_value, names)):
+    for block in _value_blocks(map(encode_text, names)):
         rows = db.execute(
             "SELECT e.id, e.document, e.name, d.hash, d.source, e.root "  # noqa: S608
             "FROM entries e JOIN documents d ON d.id = e.document "
@@ -85,8 +85,8 @@ def entries(db: sqlite3.Connection, pair: IndexSpec, names: Sequence[str]) -> Ma
             (pair.key, *block),
         )
         for stamp, document, name, hash_, source, root in rows:
-            key = as_text(name)
-            by_id[key] = Entry(stamp, document, key, hash_, as_text(source), as_text(root))
+            key = decode_text(name)
+            by_id[key] = Entry(stamp, document, key, hash_, decode_text(source), decode_text(root))
     return by_id
 
 
@@ -99,7 +99,7 @@ def vectors(
             "SELECT hash, data FROM vectors "  # noqa: S608
             "WHERE embedder = (SELECT id FROM embedders WHERE identity = ?) "
             f"AND hash IN ({_placeholders(block)})",
-            (as_value(embedder), *block),
+            (encode_text(embedder), *block),
         )
 
 
@@ -118,7 +118,7 @@ def replace_vectors(
     db.executemany(
         "UPDATE vectors SET data = ? "
         "WHERE embedder = (SELECT id FROM embedders WHERE identity = ?) AND hash = ?",
-        ((new, as_value(name), key) for new, name, key in differ),
+        ((new, encode_text(name), key) for new, name, key in differ),
     )
     # A digest covers names and texts; a change of vectors is added to it for good.
     added = entry_digest("vectors", blake2b(b"".join(new for new, *_ in differ)).hexdigest(), "")
@@ -145,14 +145,14 @@ def documents_with_chunks(
         for stamp, name, source, title, language, created, modified, metadata, text in rows:
             yield StoredDocument(
                 stamp=stamp,
-                id=as_text(name),
-                source=as_text(source),
-                title=as_text(title),
+                id=decode_text(name),
+                source=decode_text(source),
+                title=decode_text(title),
                 language=language,
                 created=created,
                 modified=modified,
-                metadata=as_metadata(json.loads(metadata)),
-                text=as_text(text),
+                metadata=read_metadata(json.loads(metadata)),
+                text=decode_text(text),
                 chunks=_chunks_of(db, stamp),
             )
 
@@ -166,13 +166,13 @@ def _chunks_of(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
     )
     return [
         StoredChunk(
-            id=as_text(name),
+            id=decode_text(name),
             start=start,
             end=end,
             page=page,
             pages=pages_from(pages),
             headings=standing[0],
-            metadata=as_metadata(json.loads(metadata)) if metadata != "{}" else {},
+            metadata=read_metadata(json.loads(metadata)) if metadata != "{}" else {},
             terms=terms,
             vector=None if data is None else np.frombuffer(data, np.float32),
             head=standing[1],
@@ -219,7 +219,7 @@ class Writer:
             "AND NOT EXISTS (SELECT 1 FROM entries WHERE pair = pairs.id)",
             (json.dumps(asdict(pair)), self._pair),
         )
-        embedder = (as_value(pair.embedder),)
+        embedder = (encode_text(pair.embedder),)
         db.execute("INSERT OR IGNORE INTO embedders (identity) VALUES (?)", embedder)
         query = "SELECT id FROM embedders WHERE identity = ?"
         self._embedder = int(db.execute(query, embedder).fetchone()[0])
@@ -230,7 +230,7 @@ class Writer:
         """Count an unchanged document; if its root changed, store the new one."""
         if entry.root != root:
             self._db.execute(
-                "UPDATE entries SET root = ? WHERE id = ?", (as_value(root), entry.stamp)
+                "UPDATE entries SET root = ? WHERE id = ?", (encode_text(root), entry.stamp)
             )
         self._counts["unchanged"] += 1
 
@@ -238,10 +238,10 @@ class Writer:
         """Write a new document, or a changed one that replaces the old."""
         if old is not None:
             self._delete_entry(old)
-        name = as_value(item.document.id)
+        name = encode_text(item.document.id)
         cursor = self._db.execute(
             "INSERT INTO entries (pair, document, name, root) VALUES (?, ?, ?, ?)",
-            (self._pair, self._put_document(item), name, as_value(root)),
+            (self._pair, self._put_document(item), name, encode_text(root)),
         )
         self._put_chunks(int(cursor.lastrowid or 0), item.chunks)
         self._digest += entry_digest(item.document.id, item.hash, item.document.source)
@@ -268,7 +268,7 @@ class Writer:
     def _put_document(self, item: ReadyDocument) -> int:
         """Number of the document's row, which another pair may have written already."""
         document = item.document
-        content = (as_value(document.id), item.hash, as_value(document.source))
+        content = (encode_text(document.id), item.hash, encode_text(document.source))
         query = "SELECT id FROM documents WHERE name = ? AND hash = ? AND source = ?"
         stored = self._db.execute(query, content).fetchone()
         if stored is not None:
@@ -278,14 +278,14 @@ class Writer:
             "media_type, structure, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *content,
-                as_value(document.title),
+                encode_text(document.title),
                 document.language,
                 document.created,
                 document.modified,
                 document.media_type,
                 structure_of(document),
                 json.dumps(dict(document.metadata)),
-                as_value(document.text),
+                encode_text(document.text),
             ),
         )
         return int(cursor.lastrowid or 0)
@@ -304,7 +304,7 @@ class Writer:
                 (
                     stamp,
                     c.ordinal,
-                    as_value(c.id),
+                    encode_text(c.id),
                     c.start,
                     c.end,
                     c.page,

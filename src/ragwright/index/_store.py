@@ -92,13 +92,13 @@ class StoredState:
     fits: bool = True
 
 
-def shown_metadata(document: StoredDocument) -> dict[str, MetaValue]:
+def show_metadata(document: StoredDocument) -> dict[str, MetaValue]:
     """Metadata of the document that a hit shows."""
     names = ("language", "created", "modified")
-    return shown_parts(document.metadata, {name: getattr(document, name) for name in names})
+    return show_metadata_parts(document.metadata, {name: getattr(document, name) for name in names})
 
 
-def shown_parts(metadata: Metadata, head: Mapping[str, str]) -> dict[str, MetaValue]:
+def show_metadata_parts(metadata: Metadata, head: Mapping[str, str]) -> dict[str, MetaValue]:
     """The same, from a document's metadata and its own fields by name."""
     parts = dict(metadata)
     for name in ("language", "created", "modified"):
@@ -114,7 +114,7 @@ def pages_from(stored: str) -> tuple[tuple[int, int], ...]:
     return tuple((position, number) for position, number in json.loads(stored))
 
 
-def as_metadata(loaded: Mapping[str, Any]) -> dict[str, MetaValue]:
+def read_metadata(loaded: Mapping[str, Any]) -> dict[str, MetaValue]:
     """Metadata from JSON, its lists as tuples again."""
     return {k: tuple(v) if isinstance(v, list) else v for k, v in loaded.items()}
 

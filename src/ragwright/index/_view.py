@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Filter, Hit, Relaxation, RetrieveError, counted
+from ..core import Filter, Hit, Relaxation, RetrieveError, count_noun
 from ..flow import SearchReply
 from ..models import TokenSource
 from ._arrays import Arrays
@@ -19,10 +19,10 @@ from ._fields import Rows
 from ._filters import (
     Mask,
     any_row_meets,
+    count_left_out,
     field_counts,
     fields_under,
     filter_masks,
-    left_out_of_range,
     needs_rows,
     positions_of,
     unknown_value,
@@ -121,10 +121,10 @@ class ViewState:
             if condition.values or condition.exclude or not bounded:
                 continue
             rest = [other for other in filters if other is not condition]
-            count, kind = left_out_of_range(self.segments, self.masks(rest), condition)
+            count, kind = count_left_out(self.segments, self.masks(rest), condition)
             if count and kind:
                 notes.append(
-                    f"{counted(count, 'document')} without a {kind} in {condition.field!r} "
+                    f"{count_noun(count, 'document')} without a {kind} in {condition.field!r} "
                     f"left out by {condition}"
                 )
         return tuple(notes)
@@ -220,7 +220,7 @@ class SegmentView(View):
         float64, so that a result does not depend on other queries of the batch.
         """
         state = self._live_state()
-        queries = checked_queries(vectors, self.pair, self.snapshot)
+        queries = check_query_vectors(vectors, self.pair, self.snapshot)
         masks = state.masks(filters)
         if k < 1:
             return tuple(() for _ in queries)
@@ -245,7 +245,7 @@ class SegmentView(View):
         if isinstance(query, str):
             ranked = self._keyword_scores(state, query, masks if filters else None)
         else:
-            query = checked_query(query, self.pair, self.snapshot)
+            query = check_query_vector(query, self.pair, self.snapshot)
         if not state.counts.chunks:
             return SearchReply(())
         positions = state.positions(ladder, masks, filters)
@@ -339,7 +339,7 @@ class SegmentView(View):
         self._state = None
 
 
-def checked_queries(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
+def check_query_vectors(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
     """Query vectors as float32 of shape (queries, dimensions).
 
     Raises:
@@ -367,13 +367,13 @@ def checked_queries(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
     return queries
 
 
-def checked_query(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
+def check_query_vector(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
     """The one query vector, float32 of shape (dimensions,).
 
     Raises:
-        RetrieveError: There are several; else as :func:`checked_queries`.
+        RetrieveError: There are several; else as :func:`check_query_vectors`.
     """
-    queries = checked_queries(vectors, pair, snapshot)
+    queries = check_query_vectors(vectors, pair, snapshot)
     if len(queries) != 1:
         raise RetrieveError(
             f"{len(queries)} query vectors, but one is needed",

@@ -34,7 +34,7 @@ from ._seams import (
     check_spans,
     failure_lines,
 )
-from ._sources import default_readers, files_of, guarded, load_reader, pick_reader
+from ._sources import catch_failures, default_readers, files_of, load_reader, pick_reader
 from ._walk import read_bytes
 from ._web import ArxivReader, WebReader, WikipediaReader
 from .ocr import ScanProgress, engine_name
@@ -75,6 +75,7 @@ __all__ = [
     "TableReader",
     "WebReader",
     "WikipediaReader",
+    "catch_failures",
     "check_parser_name",
     "check_spans",
     "clean_metadata",
@@ -84,7 +85,6 @@ __all__ = [
     "extract_bytes",
     "failure_lines",
     "files_of",
-    "guarded",
     "guess_language",
     "iso_date",
     "load_reader",

@@ -19,8 +19,8 @@ from ..core import (
     WorkerEndedError,
     address_space,
     ask_worker,
-    bounded_work,
     import_plugins_from,
+    limit_work,
     plugin_folder,
     serve_requests,
 )
@@ -175,7 +175,7 @@ def serve(plugins: str = "") -> None:
         waiting = _WAITS * options.max_seconds if parser is not None else 0.0
         result: Extract | RagwrightError
         try:
-            with bounded_work(before and before + room, options.max_seconds, waiting):
+            with limit_work(before and before + room, options.max_seconds, waiting):
                 result = parse_file(task.where, task.kind, task.data, options, task.scans)
         except RagwrightError as error:
             result = error

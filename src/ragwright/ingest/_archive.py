@@ -78,7 +78,7 @@ class Archive:
             ) from error
 
 
-def safe_xml(data: bytes, where: str) -> bytes:
+def check_xml(data: bytes, where: str) -> bytes:
     """Check that bytes are XML without entity declarations, and return them.
 
     Raises:
@@ -104,6 +104,6 @@ def safe_xml(data: bytes, where: str) -> bytes:
     return data
 
 
-def safe_tree(data: bytes, where: str) -> ElementTree.Element:
-    """Parse an XML document to its root; raises as :func:`safe_xml`."""
-    return ElementTree.fromstring(safe_xml(data, where))  # noqa: S314 - entities refused
+def parse_xml(data: bytes, where: str) -> ElementTree.Element:
+    """Parse an XML document to its root; raises as :func:`check_xml`."""
+    return ElementTree.fromstring(check_xml(data, where))  # noqa: S314 - entities refused

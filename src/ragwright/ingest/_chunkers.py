@@ -22,7 +22,7 @@ from ..core import (
 )
 from ..models import Tokenizer
 from ._options import KINDS, ChunkOptions, HeadOptions
-from ._seams import Chunker, first_character, make_chunks
+from ._seams import Chunker, find_first_character, make_chunks
 from ._token_map import TokenMap, paragraph_borders, sentence_borders
 
 _LETTERS_PER_TOKEN = 20
@@ -213,7 +213,7 @@ class HeadedChunker(Chunker):
     ) -> Chunk:
         table = ""
         if tables:
-            begins = first_character(chunk.text, chunk.span.start)
+            begins = find_first_character(chunk.text, chunk.span.start)
             at = bisect_right(starts, begins) - 1
             if at >= 0 and starts[at] < begins < tables[at][0].end:
                 table = tables[at][1]

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from ..core import EncryptedSourceError, MalformedSourceError
-from ._archive import Archive, safe_tree
+from ._archive import Archive, parse_xml
 from ._extract import Extract, TextBuilder
 from ._html import decode_html, parse_html
 from ._options import SourceOptions
@@ -32,7 +32,7 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
     archive = Archive(data, where, options)
     _refuse_locked(archive, where)
     opf = _package_path(archive, where)
-    package = safe_tree(archive.read(opf), where)
+    package = parse_xml(archive.read(opf), where)
     builder = TextBuilder()
     for path in _spine(package, opf):
         if path in archive:
@@ -61,7 +61,7 @@ def _refuse_locked(archive: Archive, where: str) -> None:
     name = "META-INF/encryption.xml"
     if name not in archive:
         return
-    for element in safe_tree(archive.read(name), where).iter():
+    for element in parse_xml(archive.read(name), where).iter():
         algorithm = element.get("Algorithm") or ""
         if element.tag.endswith("}EncryptionMethod") and algorithm not in _FONTS:
             raise EncryptedSourceError(
@@ -72,7 +72,7 @@ def _refuse_locked(archive: Archive, where: str) -> None:
 
 
 def _package_path(archive: Archive, where: str) -> str:
-    for element in safe_tree(archive.read(_CONTAINER), where).iter():
+    for element in parse_xml(archive.read(_CONTAINER), where).iter():
         if element.tag.endswith("}rootfile") and element.get("full-path"):
             return unquote(element.get("full-path") or "")
     raise MalformedSourceError("the book names no package file", where=where, hint="save it again")

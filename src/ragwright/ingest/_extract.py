@@ -16,7 +16,7 @@ from ..core import (
     Section,
     Span,
     UnsupportedSourceError,
-    counted,
+    count_noun,
 )
 from ._language import guess_language
 from ._normalise import clean_metadata, iso_date, normalise
@@ -151,7 +151,7 @@ class TextBuilder:
     def faults(self) -> tuple[RagwrightError, ...]:
         """Return one warning for each cause that was counted."""
         return tuple(
-            UnsupportedSourceError(f"{counted(count, noun)}: {why}", hint=hint)
+            UnsupportedSourceError(f"{count_noun(count, noun)}: {why}", hint=hint)
             for (noun, why, hint), count in self._missed.items()
             if count
         )
@@ -255,11 +255,11 @@ def markdown_headings(text: str) -> list[tuple[str, int, int]]:
                 closed = title.rstrip("#")
                 title = closed.strip() if closed != title and closed[-1:] in " \t" else title
                 if title:
-                    headings.append((plain_inline(title), level, at))
+                    headings.append((strip_inline(title), level, at))
         elif (
             before and len(bare) > 1 and bare[0] in "=-" and not bare.strip(bare[0]) and indent < 4
         ):
-            headings.append((plain_inline(before), 1 if bare[0] == "=" else 2, before_at))
+            headings.append((strip_inline(before), 1 if bare[0] == "=" else 2, before_at))
         plain = bare[:1] not in tuple("#>|-*+=`~<") and bare.strip("-=")
         before = bare if plain and len(bare) < 200 and not fence else ""
         before_at = at
@@ -267,7 +267,7 @@ def markdown_headings(text: str) -> list[tuple[str, int, int]]:
     return headings
 
 
-def plain_inline(text: str) -> str:
+def strip_inline(text: str) -> str:
     """Remove Markdown's inline marks from a heading: emphasis, code, links."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"(\*\*|__|`)(.+?)\1", r"\2", text)

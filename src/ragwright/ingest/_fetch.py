@@ -210,13 +210,13 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             self._transport = None
 
     async def _follow(self, request: Fetch) -> FetchReply:
-        url = checked_url(request.url)
+        url = check_url(request.url)
         headers = {k: v for k, v in request.headers if k.lower() not in _OWN}
         for _ in range(_MOST_REDIRECTS + 1):
             reply = await self._hop(url, headers, request)
             if isinstance(reply, FetchReply):
                 return reply
-            target = checked_url(reply, base=str(url))
+            target = check_url(reply, base=str(url))
             if (target.scheme, target.host, target.port) != (url.scheme, url.host, url.port):
                 headers = {k: v for k, v in headers.items() if k.lower() not in _SECRET}
             url = target
@@ -311,7 +311,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
         return self._transport
 
 
-def checked_url(text: str, base: str = "") -> httpx2.URL:
+def check_url(text: str, base: str = "") -> httpx2.URL:
     """Check that an address names a host over http or https and no user; returns no fragment.
 
     Args:

@@ -11,7 +11,7 @@ from ..core import (
     MalformedSourceError,
     RagwrightError,
     UnsupportedSourceError,
-    counted,
+    count_noun,
 )
 from ._eml import read_eml, read_mbox
 from ._epub import read_epub
@@ -103,7 +103,7 @@ def parse_file(
     files = extract.text.count(LEFT_OUT) if "data:" in extract.text else 0
     if files:
         fault = UnsupportedSourceError(
-            f"{counted(files, 'file')} in data: addresses left out",
+            f"{count_noun(files, 'file')} in data: addresses left out",
             where=name,
             hint="save what they hold as files if its text matters",
         )

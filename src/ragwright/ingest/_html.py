@@ -13,7 +13,7 @@ from ..core import (
     MalformedSourceError,
     RagwrightError,
     UnsupportedSourceError,
-    counted,
+    count_noun,
     require,
 )
 from ._encoding import Decoded, decode
@@ -178,7 +178,7 @@ def _drop_unseen(root: Any, where: str) -> list[RagwrightError]:
     for node in reversed(root.css("sup, sub")):
         node.replace_with(_spelled(node))
     fault = UnsupportedSourceError(
-        f"{counted(len(frames), 'frame')} of the page (other pages, films, plug-ins) not read",
+        f"{count_noun(len(frames), 'frame')} of the page (other pages, films, plug-ins) not read",
         where=where or None,
         hint="give what they show as a source of its own",
     )

@@ -29,7 +29,7 @@ _KEPT = ('"', "\\")
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def plain_json(text: str, *, by_line: bool) -> str:
+def unescape_json(text: str, *, by_line: bool) -> str:
     r"""Return JSON with the characters of its ``\u`` codes, line ends and tabs.
 
     Quotes and backslashes of a string stay escaped, so it can be seen where the string ends.

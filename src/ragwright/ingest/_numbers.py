@@ -29,13 +29,13 @@ _FIRST_DAYS = tuple(map(datetime.datetime.fromisoformat, ("1899-12-30", "1904-01
 _TEN_THOUSAND_YEARS = 2_958_466
 
 
-def built_in_format(number: int) -> str:
+def find_built_in_format(number: int) -> str:
     """Return the format that a number below 164 stands for; empty for the general one."""
     day = 27 <= number <= 36 or 50 <= number <= 58  # dates of East Asian versions
     return "yyyy-mm-dd" if day else _BUILT_IN.get(number, "")
 
 
-def plain_number(value: float) -> str:
+def write_number(value: float) -> str:
     """Return a number with all of its 15 digits and without an exponent, unless it is huge."""
     text = f"{value:.15g}"
     if "e" in text and 1e-15 < abs(value) < 1e21:
@@ -55,7 +55,7 @@ def show_number(value: float, code: str, *, exact: bool = False, from_1904: bool
     if not abs(value) < 1e300:
         return str(value)
     if not code:
-        return plain_number(value)
+        return write_number(value)
     sections = _sections(code)
     section = sections[0]
     if value < 0 and len(sections) > 1:
@@ -64,11 +64,11 @@ def show_number(value: float, code: str, *, exact: bool = False, from_1904: bool
         section = sections[2]
     kinds = {kind for kind, _ in section}
     if "d" in kinds or "t" in kinds:
-        return _moment(value, section, from_1904) or plain_number(value)
+        return _moment(value, section, from_1904) or write_number(value)
     if "E" in kinds or "/" in kinds or "0" not in kinds:
         literal = "".join(text for kind, text in section if kind == "l").strip()
         shown = literal if kinds == {"l"} else ""
-        return shown or plain_number(value)
+        return shown or write_number(value)
     return _digits(value, section, exact)
 
 
@@ -159,7 +159,7 @@ def _moment(value: float, section: list[tuple[str, str]], from_1904: bool) -> st
 
 def _digits(value: float, section: list[tuple[str, str]], exact: bool) -> str:
     """Return a number with the digits, zeros and units of a format."""
-    number = abs(Decimal(plain_number(value)))
+    number = abs(Decimal(write_number(value)))
     number *= 100 ** sum(kind == "%" for kind, _ in section)
     point = next((at for at, (kind, _) in enumerate(section) if kind == "."), len(section))
     places = [at for at, (kind, _) in enumerate(section) if kind == "0"]
@@ -172,7 +172,7 @@ def _digits(value: float, section: list[tuple[str, str]], exact: bool) -> str:
         try:
             number = number.quantize(with_digits, ROUND_HALF_UP)
         except InvalidOperation:  # more digits than a decimal holds
-            return plain_number(value)
+            return write_number(value)
     integer, _, fraction = f"{number:f}".partition(".")
     fraction = fraction.rstrip("0").ljust(wanted.count("0"), "0")
     least = sum(section[at][1].count("0") for at in whole)

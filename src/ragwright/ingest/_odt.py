@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree
 
 from ..core import EncryptedSourceError
-from ._archive import Archive, safe_tree
+from ._archive import Archive, parse_xml
 from ._extract import IMAGES_LEFT_OUT, Extract, Grid, TextBuilder
-from ._numbers import plain_number
+from ._numbers import write_number
 from ._options import SourceOptions
 
 Element = ElementTree.Element
@@ -41,7 +41,7 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
     archive, root = _content(data, where, options)
     roots = [root]
     if "styles.xml" in archive:
-        roots.append(safe_tree(archive.read("styles.xml"), where))
+        roots.append(parse_xml(archive.read("styles.xml"), where))
     body = root.find(f"{_OFFICE}body")
     builder = TextBuilder()
     _count_left_out(root, builder)
@@ -86,7 +86,7 @@ def _content(data: bytes, where: str, options: SourceOptions) -> tuple[Archive, 
             where=where,
             hint="save a copy without the password",
         )
-    return archive, safe_tree(archive.read("content.xml"), where)
+    return archive, parse_xml(archive.read("content.xml"), where)
 
 
 class _Walk:
@@ -177,7 +177,7 @@ class _Walk:
         text = " ".join(part for part in parts if part)
         if not value or (kind == "float" and text.startswith("0") and text.isdecimal()):
             return text  # with leading zeros
-        number = plain_number(float(value) * (100 if kind == "percentage" else 1))
+        number = write_number(float(value) * (100 if kind == "percentage" else 1))
         unit = {"percentage": "%", "currency": f" {cell.get(f'{_OFFICE}currency') or ''}"}
         return f"{number}{unit.get(kind, '')}".rstrip()
 
@@ -230,7 +230,7 @@ def _titles(roots: list[Element]) -> dict[str, int]:
 def _meta(archive: Archive, where: str) -> dict[str, str]:
     if "meta.xml" not in archive:
         return {}
-    root = safe_tree(archive.read("meta.xml"), where)
+    root = parse_xml(archive.read("meta.xml"), where)
     names = {
         f"{_DC}title": "title", f"{_DC}creator": "author", f"{_DC}date": "modified",
         f"{_DC}language": "language", f"{_DC}subject": "subject",

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from ..core import (
     GROUPS,
     ConfigError,
-    added,
     addition,
+    find_additions,
     group_names,
     meta_value,
     misspelt_groups,
-    near,
     option,
+    suggest_name,
 )
 from ..engines import EngineOptions
 
@@ -42,7 +42,8 @@ def check_parser_name(name: str, key: str) -> None:
     if name not in ("", OURS) and ":" not in name and not addition("parsers", name):
         raise ConfigError(
             f"{key}: {name!r} is not a parser",
-            hint=near(name, (OURS, *added("parsers"))) + "; or write module:object",
+            hint=suggest_name(name, (OURS, *find_additions("parsers")))
+            + "; or write module:object",
         )
 
 
@@ -333,7 +334,7 @@ class ChunkOptions:
     def __post_init__(self) -> None:
         """Check values that depend on each other."""
         if self.by not in KINDS and ":" not in self.by and not addition("chunkers", self.by):
-            kinds = ", ".join((*KINDS, *added("chunkers")))
+            kinds = ", ".join((*KINDS, *find_additions("chunkers")))
             raise ConfigError(
                 f"chunk.by: {self.by!r} is not a chunking method",
                 hint=f"use one of {kinds}, or module:object",

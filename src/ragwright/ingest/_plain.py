@@ -10,7 +10,7 @@ from dataclasses import replace
 from ..core import Page, Span
 from ._encoding import decode
 from ._extract import Extract, sections_of
-from ._json import JSON, RECORDS, plain_json
+from ._json import JSON, RECORDS, unescape_json
 from ._language import guess_language
 from ._normalise import clean_metadata, normalise
 from ._options import SourceOptions
@@ -111,7 +111,7 @@ def read_plain(data: bytes, where: str, options: SourceOptions, suffix: str = ""
     suffix = suffix or suffix_of(where)
     decoded = decode(data, where, options.encoding)
     if suffix in JSON:
-        decoded = replace(decoded, text=plain_json(decoded.text, by_line=suffix in RECORDS))
+        decoded = replace(decoded, text=unescape_json(decoded.text, by_line=suffix in RECORDS))
     code = CODE.get(suffix, "")
     pieces = [normalise(piece) for piece in decoded.text.split("\f")]
     if not code:

@@ -47,7 +47,7 @@ def check_spans(document: Document, spans: Sequence[Span]) -> None:
         )
 
 
-def first_character(text: str, start: int) -> int:
+def find_first_character(text: str, start: int) -> int:
     """Find a piece's first character that is not white space; a position in the document."""
     return start + len(text) - len(text.lstrip()) if text.strip() else start
 
@@ -71,7 +71,7 @@ def make_chunks(
     check_spans(document, spans)
     pages = [page for page in document.pages if page.span.length]
     starts = [page.span.start for page in pages]
-    anchors = [first_character(document.text[s.start : s.end], s.start) for s in spans]
+    anchors = [find_first_character(document.text[s.start : s.end], s.start) for s in spans]
     chunks: list[Chunk] = []
     for span, count, anchor, titles in zip(
         spans, tokens, anchors, _headings(document, spans, anchors), strict=True

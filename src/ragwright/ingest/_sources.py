@@ -12,7 +12,7 @@ from ..core import (
     SourceError,
     StoppedError,
     UnsupportedSourceError,
-    added,
+    find_additions,
     load_addition,
 )
 from ._beir import BeirReader
@@ -57,7 +57,7 @@ def default_readers(
     """
     if options is not None:
         check_parser(options)
-    installed = tuple(load_reader(name) for name in added("readers"))
+    installed = tuple(load_reader(name) for name in find_additions("readers"))
     by_suffix = {
         suffix: reader
         for reader in installed
@@ -129,10 +129,12 @@ def files_of(reader: Reader, source: str) -> Iterator[SourceFile | Failure] | No
     except Exception as error:
         known = error if isinstance(error, RagwrightError) else _broken(reader, source, error)
         return iter([Failure(source, known)])
-    return None if files is None else guarded(files, source, reader)
+    return None if files is None else catch_failures(files, source, reader)
 
 
-def guarded(items: Iterator[T | Failure], source: str, reader: Reader) -> Iterator[T | Failure]:
+def catch_failures(
+    items: Iterator[T | Failure], source: str, reader: Reader
+) -> Iterator[T | Failure]:
     """Read a reader's documents; an error becomes a failure, so other sources are still read."""
     try:
         yield from items

@@ -187,16 +187,14 @@ def read_bytes(path: Path, where: str, options: SourceOptions) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_dev in _system():
             raise UnsupportedSourceError(_SPECIAL, where=where, hint=_LEAVE_OUT)
-        large = status.st_size > options.max_bytes
-        data = b"" if large else file.read(options.max_bytes + 1)
-    if large or len(data) > options.max_bytes:
-        size = f"{status.st_size:,}" if large else "more"
-        raise UnsupportedSourceError(
-            f"the file has {size} bytes, more than `max_bytes` ({options.max_bytes:,})",
-            where=where,
-            hint="split it, or raise `max_bytes`",
-        )
-    return data
+        if status.st_size > options.max_bytes:
+            raise UnsupportedSourceError(
+                f"the file has {status.st_size:,} bytes, more than `max_bytes` "
+                f"({options.max_bytes:,})",
+                where=where,
+                hint="split it, or raise `max_bytes`",
+            )
+        return file.read(status.st_size)
 
 
 def printable(name: str) -> str:

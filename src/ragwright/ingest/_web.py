@@ -21,14 +21,14 @@ from ..core import (
     StoppedError,
 )
 from ._apart import extract_bytes, main_part
-from ._archive import safe_tree
+from ._archive import parse_xml
 from ._encoding import decodes
 from ._extract import Extract, TextBuilder
 from ._html import decode_html
 from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Fetched, Reader
 from ._sniff import sniff
-from .ocr import with_text
+from .ocr import require_text
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _SUFFIX = {
@@ -96,7 +96,7 @@ def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
     if text and charset and not options.encoding and decodes(fetched.body, charset):
         options = replace(options, encoding=charset)
     name = _name(fetched.url, kind)
-    return with_text(extract_bytes(name, fetched.body, options), name)
+    return require_text(extract_bytes(name, fetched.body, options), name)
 
 
 def _name(url: str, kind: str) -> str:
@@ -356,7 +356,7 @@ class ArxivReader(Reader):
                 hint="it may ask for a pause: try again later, with fewer papers",
             )
         file = f"{self.site}/pdf/{name}.pdf"
-        extract = with_text(extract_bytes(file, fetched.body, self.options), file)
+        extract = require_text(extract_bytes(file, fetched.body, self.options), file)
         authors = (_text(author, "a:name") for author in paper.findall("a:author", _NAMES))
         terms = (c.get("term", "") for c in paper.findall("a:category", _NAMES))
         metadata = {
@@ -410,7 +410,7 @@ def _question(source: str) -> tuple[dict[str, str], str]:
 
 def _papers(feed: bytes, source: str) -> list[Entry]:
     """Parse the entries of a feed; those without a paper (errors, unknown ids) raise."""
-    root = safe_tree(feed, source)
+    root = parse_xml(feed, source)
     if root.tag != f"{{{_NAMES['a']}}}feed":
         raise MalformedSourceError(
             "the reply does not come from arXiv's API",

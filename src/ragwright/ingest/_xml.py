@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ..core import MalformedSourceError, UnsupportedSourceError
-from ._archive import safe_xml
+from ._archive import check_xml
 from ._encoding import decode
 from ._extract import Extract, TextBuilder
 from ._html import parse_html, read_html
@@ -77,7 +77,7 @@ def _parse(data: bytes, where: str) -> Element:
         MalformedSourceError: Entities are declared; or not well formed, with the parser's
             error as the cause.
     """
-    safe_xml(data, where)
+    check_xml(data, where)
     parser = ElementTree.XMLParser()  # noqa: S314 - entities of the file's own are refused
     parser.entity.update(entitydefs)  # HTML's, which a file with an outside DTD may use
     try:

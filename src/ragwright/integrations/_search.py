@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core import Hit, plain
+from ..core import Hit, make_plain
 from ..retrieve import parse_filter
 from ..workbench import AskOptions, Workbench
 
@@ -28,7 +28,7 @@ async def ahits_for(
 def metadata(hit: Hit) -> dict[str, Any]:
     """The place of a passage, its score, and the metadata of its document."""
     return {
-        **plain(hit.metadata),
+        **make_plain(hit.metadata),
         "score": hit.score,
         "source": hit.source,
         "title": hit.title,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..core import counted
+from ..core import count_noun
 from ..drafting import OpenDrift, project_outputs
 from ..measure import Watched
 from ..monitoring import DriftReport, MeasureDrift, compare_served, measure_options
@@ -77,4 +77,4 @@ def _interval(watched: Watched) -> str:
         return "no score"
     interval = f"{watched.low:.3f} .. {watched.high:.3f}"
     interval = "moved within the period" if watched.moved else interval
-    return f"{watched.mean:.3f} ({interval}), {counted(watched.n, 'answer')}"
+    return f"{watched.mean:.3f} ({interval}), {count_noun(watched.n, 'answer')}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ..core import ConfigError, JobError, MissingExtraError, counted, near
+from ..core import ConfigError, JobError, MissingExtraError, count_noun, suggest_name
 from ..ledger import FileLock, LockHolder
 from ..project import ProjectFolder, load_settings
 from ._history import JobRun, NoticeSent
@@ -91,7 +91,7 @@ class Jobs:
             raise JobError(
                 f"unknown job {name!r}",
                 where=str(self._project.file),
-                hint=near(name, self.planned),
+                hint=suggest_name(name, self.planned),
             )
         job = self.planned[name]
         for error in job_faults(job, self._check_line, self._notices):
@@ -139,7 +139,9 @@ class Jobs:
             raise JobError(
                 f"unknown job {name!r}",
                 where=str(self._project.file),
-                hint=near(name, self.planned) if self.planned else "this project has no jobs",
+                hint=suggest_name(name, self.planned)
+                if self.planned
+                else "this project has no jobs",
             )
         return runs
 
@@ -308,7 +310,7 @@ def job_findings(
 
 def _planned(job: ProjectJob, clock: Clock) -> str:
     options = job.options
-    steps = counted(len(options.steps), "step")
+    steps = count_noun(len(options.steps), "step")
     at = next_run(job, clock.now())
     if at is None:
         return f"{steps}, by hand only"

@@ -13,10 +13,10 @@ from ..core import (
     NamedOptions,
     Placed,
     build_options,
-    late_pattern,
-    near,
+    compile_late,
     notice_address_faults,
     option,
+    suggest_name,
 )
 from ..project import Settings
 
@@ -125,7 +125,7 @@ class ProjectJob:
                 raise ConfigError(
                     f"the job {self.name!r} has no flag {name!r}",
                     where="--flag",
-                    hint=near(name, flags) if flags else "it has no flags",
+                    hint=suggest_name(name, flags) if flags else "it has no flags",
                 )
             if sign and value.lower() not in _TRUTH:
                 raise ConfigError(
@@ -138,9 +138,9 @@ class ProjectJob:
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True}
 _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
 
-_NAME = late_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_NAME = compile_late(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
-_NAME = late_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_NAME = compile_late(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def read_jobs(value: Any, placed: Placed) -> dict[str, ProjectJob]:
@@ -228,7 +228,7 @@ def _step_faults(
         yield "a step cannot be a job", path, "list the steps of that job here"
     name = step.when.removeprefix("not ").strip()
     if name and name not in flags:
-        known = near(name, flags) if flags else f"declare it: flags: {{{name}: false}}"
+        known = suggest_name(name, flags) if flags else f"declare it: flags: {{{name}: false}}"
         yield f"unknown flag in `when`: {name!r}", (*path, "when"), known
 
 

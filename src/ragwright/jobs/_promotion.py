@@ -13,8 +13,8 @@ from ..experiment import (
     compare_evaluations,
     find_run,
     grounds,
+    load_evaluation,
     read_results,
-    stored_evaluation,
 )
 from ..measure import GateOptions, GateOutcome, JudgeCheck, gate, parse_measure
 from ..passport import judge_checks
@@ -23,7 +23,7 @@ from ..project import (
     Configuration,
     Project,
     Served,
-    changed_files,
+    list_changed_files,
     load_settings,
     not_reproducible,
     run_configuration,
@@ -205,7 +205,7 @@ def _reproducible(project: Project, run: str) -> Configuration:
             hint="finish it with --resume, then promote it",
         )
     configuration = run_configuration(project.runs, run)
-    wrong = changed_files(project.folder.parts, configuration)
+    wrong = list_changed_files(project.folder.parts, configuration)
     if wrong:
         raise not_reproducible(run, wrong)
     # a configuration that this version cannot read is reported
@@ -235,7 +235,7 @@ def _baseline(
 
 
 def _results(project: Project, run: str) -> Evaluation:
-    return stored_evaluation(project.runs, run, project.session.seed)
+    return load_evaluation(project.runs, run, project.session.seed)
 
 
 def _rules(

@@ -5,8 +5,8 @@ from ._database import (
     Database,
     Place,
     SharedPlace,
+    count_kept_of_person,
     forget,
-    kept_of_person,
     one_to_forget,
 )
 from ._kept_files import Erasures, copy_database, discard, file_error, reading_connection, writable
@@ -43,11 +43,11 @@ __all__ = [
     "WorkLock",
     "Writer",
     "copy_database",
+    "count_kept_of_person",
     "discard",
     "file_error",
     "folder_locked",
     "forget",
-    "kept_of_person",
     "ledger_tables",
     "one_to_forget",
     "open_cache",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from ..core import StoreError, erased_name
+from ..core import StoreError, hash_erased_name
 from ._tables import Forgets, Tables
 
 
@@ -202,7 +202,7 @@ def forget(
     return counts
 
 
-def kept_of_person(database: Database, person: str) -> Mapping[str, int]:
+def count_kept_of_person(database: Database, person: str) -> Mapping[str, int]:
     """Count what :func:`forget` would purge of a person; nothing is changed.
 
     Raises:
@@ -233,5 +233,5 @@ def _rules(
 def _filled(statement: str, name: str) -> tuple[str, list[str]]:
     """A statement with ``?`` in place of its marks, and their values."""
     marks = _MARKS.findall(statement)
-    values = [erased_name(name) if mark == ":erased" else name for mark in marks]
+    values = [hash_erased_name(name) if mark == ":erased" else name for mark in marks]
     return _MARKS.sub("?", statement), values

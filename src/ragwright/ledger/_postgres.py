@@ -17,10 +17,10 @@ from ..core import (
     StoreError,
     StoreFullError,
     StoreUnreachableError,
-    filled_address,
+    fill_address,
+    hide_secret,
     require,
     text_hash,
-    without_secret,
 )
 from ._database import Connection, Database, SharedPlace
 from ._tables import Tables
@@ -127,7 +127,7 @@ class PostgresDatabase(Database):
         self._away_since: float | None = None
         self._silent_until = 0.0  # callers that queued while it was tried do not try it too
         self._psycopg: Any = require("psycopg", "pg", "a shared PostgreSQL database")
-        self._address = filled_address(place.address, "shared.address")
+        self._address = fill_address(place.address, "shared.address")
         self._turn = int(text_hash(self.schema)[:15], 16)
         self._idle: list[Any] = []
         self._lock = threading.Lock()
@@ -266,7 +266,7 @@ class PostgresDatabase(Database):
             raise self._error(error) from None  # the driver's error may hold the address
 
     def _error(self, error: Any) -> StoreError:
-        reason = without_secret(_first_line(error), self._address)
+        reason = hide_secret(_first_line(error), self._address)
         code = error.sqlstate or ""
         for codes, kind, what, hint in _CAUSES:
             if any(code.startswith(prefix) for prefix in codes):

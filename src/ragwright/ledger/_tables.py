@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from ..core import own_additions
+from ..core import list_own_additions
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +412,7 @@ _OWN = Tables(
 @cache
 def ledger_tables() -> Tables:
     """All that a project keeps in the ledger, with the tables of the parts of ragwright."""
-    parts: list[Tables] = [part.load() for part in own_additions("tables")]
+    parts: list[Tables] = [part.load() for part in list_own_additions("tables")]
     return replace(
         _OWN,
         statements=(

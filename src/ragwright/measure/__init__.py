@@ -18,40 +18,40 @@ from ._gate import (
     gate,
     parse_rule,
 )
-from ._gold import GOLD, gold_given, lacks_gold, marked, paired_by_question
+from ._gold import GOLD, gold_given, lacks_gold, pair_by_question, read_mark
 from ._judge import judge
-from ._judge_call import JudgeCall, Judged, asked, object_schema, schema_text
-from ._judged import on_rubric_scales, rubric_names, rubrics_of
+from ._judge_call import JudgeCall, Judged, ask_judge, object_schema, schema_text
+from ._judged import rubric_names, rubrics_of, set_rubric_scales
 from ._knowledge import SHORT_WORDS
-from ._measure import Measure, on_scale, parse_measure, parse_measures, unknown_measure
-from ._own_judge import Judge, Verdict, opened_judge
+from ._measure import Measure, parse_measure, parse_measures, set_scale, unknown_measure
+from ._own_judge import Judge, Verdict, open_judge
 from ._ragas import name_in_ragas
-from ._reply import Declined, ReplyForm, ordered, read_object, read_verdict, text_of
+from ._reply import Declined, ReplyForm, read_object, read_verdict, require_keys, text_of
 from ._retrieval import no_relevant_note, retrieval_scores
-from ._rubric import Rubric, find_rubric, load_rubrics, prompts_fingerprint, shipped_rubrics
-from ._score import check_setup, counted_in, is_refusal, model_fields, score_row, score_rows
-from ._selection import Selection, best_of
+from ._rubric import Rubric, find_rubric, load_rubrics, load_shipped_rubrics, prompts_fingerprint
+from ._score import check_setup, choose_counted, is_refusal, model_fields, score_row, score_rows
+from ._selection import Selection, choose_best
 from ._setup import MeasureSetup
-from ._silence import counted_as_worst
+from ._silence import count_as_worst
 from ._spread import (
     FIRST_ORDER,
     SECOND_ORDER,
     FlipRate,
     JudgeSpread,
+    combine_repeats,
     flip_rate,
     judge_spread,
-    of_repeats,
     row_stability,
 )
-from ._statistics import Summary, Tally, aggregate, known_measure, known_scale
+from ._statistics import Summary, Tally, aggregate, find_measure, find_scale
 from ._text import references_of, stands_in
-from ._words import answer_words, content_words, plain_words
+from ._words import answer_words, content_words, split_plain_words
 from .agreement import (
     Agreement,
     LabelsNeeded,
     judge_difference,
     labels_needed,
-    on_label_scale,
+    map_to_label_scale,
     people_agreement,
     rank_agreement,
 )
@@ -65,6 +65,7 @@ from .statistics import (
     ScoreSpread,
     Values,
     Watched,
+    bootstrap_statistic,
     clopper_pearson,
     confidence_sequence,
     drift,
@@ -75,7 +76,6 @@ from .statistics import (
     p_text,
     period_alpha,
     permutation_p,
-    resampled,
     score_spread,
     smallest_difference,
     standard_error,
@@ -128,23 +128,27 @@ __all__ = [
     "Watched",
     "aggregate",
     "answer_words",
-    "asked",
-    "best_of",
+    "ask_judge",
+    "bootstrap_statistic",
     "check_setup",
+    "choose_best",
+    "choose_counted",
     "clopper_pearson",
+    "combine_repeats",
     "common_subsequence",
     "compare_rows",
     "confidence_sequence",
     "content_words",
-    "counted_as_worst",
-    "counted_in",
+    "count_as_worst",
     "custom_measure",
     "default_measures",
     "definitions",
     "distances_of_vectors",
     "drift",
     "edit_distance",
+    "find_measure",
     "find_rubric",
+    "find_scale",
     "flip_rate",
     "gate",
     "gold_given",
@@ -154,14 +158,13 @@ __all__ = [
     "judge",
     "judge_difference",
     "judge_spread",
-    "known_measure",
-    "known_scale",
     "krippendorff",
     "labels_needed",
     "lacks_gold",
     "least_rows",
     "load_rubrics",
-    "marked",
+    "load_shipped_rubrics",
+    "map_to_label_scale",
     "mean_interval",
     "model_fields",
     "most_lost",
@@ -169,29 +172,24 @@ __all__ = [
     "name_in_ragas",
     "no_relevant_note",
     "object_schema",
-    "of_repeats",
-    "on_label_scale",
-    "on_rubric_scales",
-    "on_scale",
-    "opened_judge",
-    "ordered",
+    "open_judge",
     "p_text",
-    "paired_by_question",
+    "pair_by_question",
     "parse_measure",
     "parse_measures",
     "parse_rule",
     "people_agreement",
     "period_alpha",
     "permutation_p",
-    "plain_words",
     "prompts_fingerprint",
     "qa_distances",
     "rank_agreement",
     "ranking_measures",
+    "read_mark",
     "read_object",
     "read_verdict",
     "references_of",
-    "resampled",
+    "require_keys",
     "retrieval_scores",
     "row_stability",
     "rubric_names",
@@ -200,8 +198,10 @@ __all__ = [
     "score_row",
     "score_rows",
     "score_spread",
-    "shipped_rubrics",
+    "set_rubric_scales",
+    "set_scale",
     "smallest_difference",
+    "split_plain_words",
     "standard_error",
     "stands_in",
     "student_quantile",

@@ -15,10 +15,10 @@ from ..core import (
     RagwrightError,
     Row,
     Score,
-    added,
     addition,
+    find_additions,
     load_addition,
-    near,
+    suggest_name,
 )
 from ..flow import Flow
 from ._define_models import EMBEDDING, JUDGED, LOGPROB
@@ -54,7 +54,7 @@ def definitions() -> tuple[Definition, ...]:
     One of a package that cannot be loaded is left out.
     """
     installed = []
-    for name in added("measures"):
+    for name in find_additions("measures"):
         with suppress(RagwrightError):
             installed.append(_installed(name))
     every = (*_DEFINITIONS, *(definition for definition in installed if definition))
@@ -108,7 +108,9 @@ def custom_measure(
     known = {field.name for field in fields(Row)}
     unknown = [name for name in needs if name not in known]
     if unknown:
-        raise MeasureError(f"a row has no field {unknown[0]!r}", hint=near(unknown[0], known))
+        raise MeasureError(
+            f"a row has no field {unknown[0]!r}", hint=suggest_name(unknown[0], known)
+        )
     scale = _checked_scale("the measure", low, high, higher_is_better)
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -130,7 +132,7 @@ def custom_measure(
     return declare
 
 
-def declared_definition(definition: Definition) -> Definition:
+def read_declared_definition(definition: Definition) -> Definition:
     """The definition that a custom measure declares, for one known by its address alone."""
     if definition.kind != "custom":
         return definition

@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import PromptTooLongError, Row, Score
-from ..flow import Flow, gather, settled
+from ..flow import Flow, gather, unpack_settled
 from ._judge_call import (
     JudgeCall,
     Judged,
     Texts,
-    asked,
+    ask_judge,
+    explain_over_window,
     object_schema,
-    over_window,
     schema_text,
     sources_of,
     texts_of,
 )
 from ._measure import Measure
-from ._reply import ReplyForm, answered, ordered, read_object, text_of
+from ._reply import ReplyForm, read_object, require_answer, require_keys, text_of
 from ._setup import MeasureSetup
 
 _CLAIMS = schema_text({"claims": {"type": ["array", "null"], "items": {"type": "string"}}})
@@ -41,7 +41,7 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
     Claims and verdicts are in ``detail``, one per line, with ``+`` before supported ones. If the
     passages are judged one by one, a claim supported by one of them is supported.
     """
-    verdicts = yield from checked_claims(row, setup, sample)
+    verdicts = yield from check_claims(row, setup, sample)
     if isinstance(verdicts, Score):
         return replace(verdicts, measure=str(measure))
     if not verdicts:
@@ -51,7 +51,7 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
     return share_score(str(measure), verdicts)
 
 
-def checked_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[Checked] | Score]:
+def check_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[Checked] | Score]:
     """Every claim of the response and whether the passages support it, or why that is not known.
 
     Without claims nothing is checked.
@@ -86,7 +86,7 @@ def checked_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[
     ]
 
 
-def judged_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
+def judge_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     """The share of the information needed for a question that is in the passages; one call.
 
     The judge names the pieces from the question; they are in ``detail``. Passages that do not fit
@@ -127,12 +127,12 @@ def completeness(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -
 def fitting(calls: Sequence[JudgeCall[Any]], setup: MeasureSetup) -> Flow[list[Judged[Any]] | str]:
     """Return the replies to parallel calls, or why one of them does not fit the judge's window."""
     for call in calls:
-        too_long = over_window(call, setup)
+        too_long = explain_over_window(call, setup)
         if too_long:
             return too_long
     try:
-        outcomes = yield from gather([asked(call, setup) for call in calls], settle=True)
-        return [settled(outcome) for outcome in outcomes]
+        outcomes = yield from gather([ask_judge(call, setup) for call in calls], settle=True)
+        return [unpack_settled(outcome) for outcome in outcomes]
     except PromptTooLongError as error:
         return error.what
 
@@ -175,7 +175,7 @@ def _best_verdict(verdicts: Sequence[Checked]) -> Checked:
 
 
 def _read_claims(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
-    entries = answered(read_object(text, ("claims",), finish)["claims"])
+    entries = require_answer(read_object(text, ("claims",), finish)["claims"])
     if not isinstance(entries, list):
         raise ValueError('"claims" must be a list of texts')
     texts = tuple(" ".join(text_of(claim, "a claim").split()) for claim in entries)
@@ -185,14 +185,14 @@ def _read_claims(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
 
 
 def _read_verdicts(text: str, finish: str, claims_listed: Sequence[str]) -> tuple[Checked, ...]:
-    entries = answered(read_object(text, ("verdicts",), finish)["verdicts"])
+    entries = require_answer(read_object(text, ("verdicts",), finish)["verdicts"])
     if not isinstance(entries, list) or len(entries) != len(claims_listed):
         raise ValueError(
             f'"verdicts" must be a list of {len(claims_listed)} entries, one for each claim'
         )
     verdicts = []
     for number, (claim, entry) in enumerate(zip(claims_listed, entries, strict=True), 1):
-        entry = ordered(entry, ("claim", "reasoning", "supported"))
+        entry = require_keys(entry, ("claim", "reasoning", "supported"))
         if type(entry["claim"]) is not int or entry["claim"] != number:
             raise ValueError(f"entry {number} must be about claim {number}")
         verdicts.append(_checked_entry(claim, entry, "supported"))
@@ -200,18 +200,18 @@ def _read_verdicts(text: str, finish: str, claims_listed: Sequence[str]) -> tupl
 
 
 def _read_needed(text: str, form: ReplyForm, finish: str) -> tuple[Checked, ...]:
-    entries = answered(read_object(text, ("needed",), finish)["needed"])
+    entries = require_answer(read_object(text, ("needed",), finish)["needed"])
     if not isinstance(entries, list) or not entries:
         raise ValueError('"needed" must be a list of at least one entry')
     verdicts = []
     for entry in entries:
-        entry = ordered(entry, ("piece", "reasoning", "held"))
+        entry = require_keys(entry, ("piece", "reasoning", "held"))
         verdicts.append(_checked_entry(text_of(entry["piece"], "a piece"), entry, "held"))
     return tuple(verdicts)
 
 
 def _checked_entry(text: str, entry: dict[str, Any], key: str) -> Checked:
-    if not isinstance(answered(entry[key]), bool):
+    if not isinstance(require_answer(entry[key]), bool):
         raise ValueError(f'"{key}" must be true or false')
     return Checked(text, text_of(entry["reasoning"], "a reasoning"), entry[key])
 

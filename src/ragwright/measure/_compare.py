@@ -9,11 +9,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ..core import MeasureError, Score, counted, frame_of, html_table
+from ..core import MeasureError, Score, count_noun, frame_of, html_table
 from ._definition import MeasureScale
-from ._gold import all_counted, counted_apart
-from ._silence import counted_as_worst
-from ._statistics import known_scale
+from ._gold import all_counted, explain_counted_apart
+from ._silence import count_as_worst
+from ._statistics import find_scale
 from .statistics import (
     FEW_SEEN,
     LEVEL,
@@ -21,7 +21,7 @@ from .statistics import (
     Values,
     difference_interval,
     holm,
-    numbered,
+    number_clusters,
     p_text,
     permutation_p,
     standard_error,
@@ -224,9 +224,9 @@ class Comparison:
         evidence = f"{decider.difference:+.4f}"
         if decider.low is not None and decider.high is not None:
             evidence += f" (95 % interval {decider.low:+.4f} to {decider.high:+.4f})"
-        evidence += f" on {counted(decider.n, 'row')}"
+        evidence += f" on {count_noun(decider.n, 'row')}"
         if decider.clusters is not None:
-            evidence += f" in {counted(decider.clusters, 'cluster')}"
+            evidence += f" in {count_noun(decider.clusters, 'cluster')}"
         if decider.p_holm is not None:
             evidence += f", {p_text(decider.p_holm)}"
         verdict = "no verdict" if decider._no_conclusion else decider.worded
@@ -237,7 +237,7 @@ class Comparison:
         """The rule by which abstentions are counted, in brackets; empty if there are none."""
         if self.with_abstained is None or self.scale is None:
             return ""
-        rows = counted(self.missed, "abstained row counts", "abstained rows count")
+        rows = count_noun(self.missed, "abstained row counts", "abstained rows count")
         answered = "no row was answered by both"
         if self.difference is not None:
             answered = f"{self.difference:+.4f} on the {self.n} that both answered"
@@ -354,7 +354,7 @@ def compare_rows(
     check_clusters(ids, clusters)
     answered, counted_all = [], []
     for name in shared:
-        scale = (scales or {}).get(name) or known_scale(name)
+        scale = (scales or {}).get(name) or find_scale(name)
         sides = tables[0][name], tables[1][name]
         bare = Comparison(name, seed=seed, scale=scale, missed=_missed_count(*sides))
         bare = replace(bare, incomparable=(incomparable or {}).get(name, ""), questions=questions)
@@ -383,7 +383,7 @@ def check_clusters(ids: Iterable[str], clusters: Mapping[str, Hashable] | None) 
         )
 
 
-def paired(a: Mapping[str, Score], b: Mapping[str, Score]) -> list[tuple[str, float, float]]:
+def pair_values(a: Mapping[str, Score], b: Mapping[str, Score]) -> list[tuple[str, float, float]]:
     """(row id, value in a, value in b) of the rows scored in both, in a's order."""
     pairs = []
     for key, score in a.items():
@@ -407,7 +407,7 @@ def _scores_by_measure(scored: Scored) -> dict[str, dict[str, Score]]:
     return tables
 
 
-def moved_rows(a: Mapping[str, Score], b: Mapping[str, Score]) -> dict[str, tuple[str, ...]]:
+def find_moved_rows(a: Mapping[str, Score], b: Mapping[str, Score]) -> dict[str, tuple[str, ...]]:
     """``state in a -> state in b`` and the rows of both with this change, in a's order."""
     moves: dict[str, tuple[str, ...]] = {}
     for key, score in a.items():
@@ -421,7 +421,7 @@ def moved_rows(a: Mapping[str, Score], b: Mapping[str, Score]) -> dict[str, tupl
 def _with_counted(bare: Comparison, a: Mapping[str, Score], b: Mapping[str, Score]) -> Comparison:
     """The comparison with the gold that was counted; no verdict where the two differ in it."""
     counts = [(score.counted, b[key].counted) for key, score in a.items() if key in b]
-    reason = bare.incomparable or counted_apart(counts)
+    reason = bare.incomparable or explain_counted_apart(counts)
     return replace(bare, counted=all_counted(counts), incomparable=reason)
 
 
@@ -432,7 +432,7 @@ def _compared_measure(
     clusters: Mapping[str, Hashable] | None,
 ) -> Comparison:
     """One measure, without the corrections for several measures."""
-    pairs = paired(*sides)
+    pairs = pair_values(*sides)
     n = len(pairs)
     row_scores = [[side[key] for side in sides if key in side] for key in ids]
     # A row that lacks gold on one side but is scored on the other has gold after all.
@@ -444,7 +444,7 @@ def _compared_measure(
         coverage=n / (len(ids) - lacking - excused) if n else 0.0,
         only_a=sum(score.value is not None for score in sides[0].values()) - n,
         only_b=sum(score.value is not None for score in sides[1].values()) - n,
-        moved=moved_rows(*sides),
+        moved=find_moved_rows(*sides),
         no_gold=lacking,
         unanswerable=excused,
     )
@@ -454,7 +454,7 @@ def _compared_measure(
     values = np.array([(round(y - x, 6), x, y) for _, x, y in pairs], dtype=np.float64)
     differences: Values = values[:, 0]
     upward = template.scale is None or template.scale.higher_is_better
-    groups = None if clusters is None else numbered([clusters[key] for key, _, _ in pairs])
+    groups = None if clusters is None else number_clusters([clusters[key] for key, _, _ in pairs])
     width = None if template.scale is None else template.scale.width
     ends = difference_interval(differences, template.seed, reach=width, clusters=groups)
     low, high = ends or (None, None)
@@ -527,7 +527,7 @@ def _with_lost_rows(
 
 
 def _at_worst(side: Mapping[str, Score], scale: MeasureScale) -> dict[str, Score]:
-    return {key: counted_as_worst(score, scale) for key, score in side.items()}
+    return {key: count_as_worst(score, scale) for key, score in side.items()}
 
 
 def _missed_count(a: Mapping[str, Score], b: Mapping[str, Score]) -> int:
@@ -584,7 +584,7 @@ def _doubt_of(comparison: Comparison) -> str:
         return "it is unknown whether higher is better: the measure has no known scale"
     if not comparison.lost:
         return ""
-    rows = f"{counted(comparison.lost, 'row lacks', 'rows lack')} a score in one of the two runs"
+    rows = f"{count_noun(comparison.lost, 'row lacks', 'rows lack')} a score in one of the two runs"
     if comparison.lowest is None or comparison.highest is None:
         return f"{rows}, and on an unbounded scale they could reverse it"
     ahead = comparison.lowest if (comparison.difference or 0.0) > 0 else -comparison.highest

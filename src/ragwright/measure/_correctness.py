@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..core import MeasureError, Row, Score
-from ..flow import Flow, embed, gather, settled
-from ._claims import Checked, checked_claims
+from ..flow import Flow, embed, gather, unpack_settled
+from ._claims import Checked, check_claims
 from ._measure import Measure
 from ._setup import MeasureSetup
 
@@ -31,8 +31,8 @@ def answer_correctness(row: Row, measure: Measure, setup: MeasureSetup, sample: 
     name, response, gold = str(measure), row.response or "", row.reference or ""
     outcomes: list[Any] = yield from gather(
         [
-            checked_claims(replace(row, retrieved_contexts=(gold,)), setup, sample),
-            checked_claims(
+            check_claims(replace(row, retrieved_contexts=(gold,)), setup, sample),
+            check_claims(
                 replace(row, response=gold, retrieved_contexts=(response,)), setup, sample
             ),
         ],
@@ -40,7 +40,7 @@ def answer_correctness(row: Row, measure: Measure, setup: MeasureSetup, sample: 
     )
     lists: list[Sequence[Checked]] = []
     for outcome in outcomes:
-        claims_checked: Sequence[Checked] | Score = settled(outcome)
+        claims_checked: Sequence[Checked] | Score = unpack_settled(outcome)
         if isinstance(claims_checked, Score):
             return replace(claims_checked, measure=name)
         lists.append(claims_checked)

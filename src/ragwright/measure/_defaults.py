@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from ..core import MeasureError, Row
-from ._gold import marked
-from ._judged import on_rubric_scales
+from ._gold import read_mark
+from ._judged import set_rubric_scales
 from ._knowledge import SHORT_WORDS
 from ._measure import Measure, parse_measure, parse_measures
 from ._score import missing_fields
@@ -64,7 +64,7 @@ def ranking_measures(named: str | Sequence[Measure] = "") -> tuple[Measure, ...]
     Raises:
         MeasureError: A name is wrong.
     """
-    return on_rubric_scales(parse_measures(named or RANKING), {})
+    return set_rubric_scales(parse_measures(named or RANKING), {})
 
 
 def default_measures(
@@ -127,7 +127,7 @@ def _row_facts(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureS
     retriever, marks = True, set[bool | None]()
     for row in rows:
         with suppress(MeasureError):  # of a mark that cannot be read; the row's scores say so
-            marks.add(marked(row, "answerable"))
+            marks.add(read_mark(row, "answerable"))
         retriever = retriever and row.response is None
         for measure in measures:
             best = least.get(str(measure))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import MeasureError, Row, Score, counted
+from ..core import MeasureError, Row, Score, count_noun
 from ..flow import Flow, embed, gather, rerank
 from ._measure import Measure, parse_measure
 from ._setup import MeasureSetup
@@ -23,7 +23,7 @@ _MOST = 1000
 """Most rows for null baselines: more would add cost, but no information."""
 
 
-def kept_chunk_score(row: Row) -> float | None:
+def read_chunk_score(row: Row) -> float | None:
     """The mean similarity of the retrieved passages stored with a row, if any."""
     stored = row.metadata.get("chunk_score")
     return (
@@ -33,7 +33,7 @@ def kept_chunk_score(row: Row) -> float | None:
 
 def chunk_score(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
     """Mean cosine of the question to the retrieved passages, -1 to 1."""
-    stored = kept_chunk_score(row)
+    stored = read_chunk_score(row)
     if stored is not None:
         return Score(str(measure), "scored", stored)
     (question,) = _unit_rows((yield from embed(setup.embedder, [row.user_input], "query")))
@@ -131,7 +131,7 @@ def qa_distances(
     used = [row for row in rows if row.user_input.strip() and row.response_text]
     if len(used) < 2:
         raise MeasureError(
-            f"{counted(len(used), 'row has', 'rows have')} a question and a response; "
+            f"{count_noun(len(used), 'row has', 'rows have')} a question and a response; "
             "baselines need at least two",
             hint="score single rows by the measure QADistance",
         )

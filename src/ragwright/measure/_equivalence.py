@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import Score
 from ._definition import MeasureScale
-from .statistics import TAIL, difference_interval, numbered, unseen_interval
+from .statistics import TAIL, difference_interval, number_clusters, unseen_interval
 
 
 def most_lost(
@@ -52,7 +52,7 @@ def most_lost(
             losses.append(loss)
             keys.append(row if clusters is None else clusters[row])
     values = np.array(losses, dtype=np.float64)
-    groups = None if clusters is None else numbered(keys)
+    groups = None if clusters is None else number_clusters(keys)
     ends = difference_interval(values, seed, reach=reach, clusters=groups)
     if ends is None:
         return None

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from ..core import MeasureError, counted, option
+from ..core import MeasureError, count_noun, option
 from ._compare import Comparison, Comparisons
 from ._definition import MeasureScale
 from ._equivalence import least_rows
-from ._measure import Measure, on_scale, parse_measure
+from ._measure import Measure, parse_measure, set_scale
 from ._statistics import Summary
-from .agreement import shifted_mean
+from .agreement import subtract_bias
 from .statistics import Estimate
 
 GateState: TypeAlias = Literal["passed", "failed", "untrusted"]
@@ -176,7 +176,7 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
             hint="write Measure>=number or Measure>=baseline-margin, for example nDCG@10>=0.7",
         )
     measure, upward = parse_measure(match["measure"]), match["sign"] == ">="
-    measure = on_scale(measure, (scales or {}).get(str(measure)))
+    measure = set_scale(measure, (scales or {}).get(str(measure)))
     if upward != measure.definition.higher_is_better and not _has_open_direction(measure):
         raise MeasureError(
             f"{text.strip()!r} would pass when {measure} gets worse",
@@ -284,7 +284,7 @@ def _judge_doubt(judge: JudgeCheck, options: GateOptions) -> str:
     reached = "unknown" if kappa is None else f"{kappa:.2f}"
     end = "the lower end of its kappa with people" if options.sure else "its kappa with people"
     return (
-        f"{end} is {reached} on {counted(judge.n, 'row')}; at least {options.min_kappa:g} is "
+        f"{end} is {reached} on {count_noun(judge.n, 'row')}; at least {options.min_kappa:g} is "
         "required"
     )
 
@@ -323,10 +323,10 @@ def _threshold_check(
         return _check_of(rule, "untrusted", "no row has a score")
     estimate, label = Estimate(*summary.deciding), "mean"
     if options.corrected and judge is not None:
-        estimate = shifted_mean(estimate, judge.bias, summary.scale)
+        estimate = subtract_bias(estimate, judge.bias, summary.scale)
         label = (
             f"mean minus the judge's bias ({judge.bias.value or 0:+.4f} on "
-            f"{counted(judge.n, 'row')})"
+            f"{count_noun(judge.n, 'row')})"
         )
     if estimate.value is None:
         return _check_of(rule, "untrusted", "the judge's bias is unknown", summary.mean)
@@ -380,7 +380,7 @@ def _abstention_reason(summary: Summary) -> str:
     if not summary.missed or summary.mean_with_abstained is None or summary.scale is None:
         return ""
     answered = "no row" if summary.mean is None else f"{summary.mean:.4f} on the {summary.n}"
-    rows = counted(summary.missed, "abstention counts", "abstentions count")
+    rows = count_noun(summary.missed, "abstention counts", "abstentions count")
     return f"; {rows} as {summary.scale.worst:g}: {answered} answered"
 
 
@@ -392,7 +392,7 @@ def _mean_check(
     reached = _meets_bound(mean, rule)
     end = estimate.low if rule.upward else estimate.high
     rows = summary.n + (summary.missed if summary.mean_with_abstained is not None else 0)
-    reason = f"{label} {mean:.4f} on {counted(rows, 'row')}"
+    reason = f"{label} {mean:.4f} on {count_noun(rows, 'row')}"
     if estimate.low is not None and estimate.high is not None:
         reason += f" ({estimate.low:.4f} to {estimate.high:.4f})"
     reason += _abstention_reason(summary)
@@ -431,7 +431,7 @@ def _reversible_check(
 
 
 def _lost_rows_text(rows: int) -> str:
-    return f"{counted(rows, 'row lacks', 'rows lack')} a score"
+    return f"{count_noun(rows, 'row lacks', 'rows lack')} a score"
 
 
 def _baseline_check(rule: GateRule, against: Comparisons | None, options: GateOptions) -> GateCheck:
@@ -455,7 +455,7 @@ def _baseline_check(rule: GateRule, against: Comparisons | None, options: GateOp
         return _check_of(rule, "untrusted", comparison.incomparable, comparison.difference)
     due = max(_FEWEST, options.least)
     if comparison.units < due:
-        units = counted(comparison.units, "row")
+        units = count_noun(comparison.units, "row")
         reason = f"{units} or clusters prove nothing; at least {due} are required"
         return _check_of(rule, "untrusted", reason, comparison.difference)
     ends = comparison.furthest

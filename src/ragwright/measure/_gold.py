@@ -25,7 +25,7 @@ class NoGold(str):
 _MARKS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def marked(row: Row, name: str) -> bool | None:
+def read_mark(row: Row, name: str) -> bool | None:
     """A mark in a row's metadata, None if it is not set.
 
     Tables contain it as a word or a number: true, yes, 1, false, no, 0.
@@ -87,7 +87,7 @@ def all_counted(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(sorted({kind for pair in pairs for kind in pair if kind}, reverse=True))
 
 
-def counted_apart(pairs: Sequence[tuple[str, str]]) -> str:
+def explain_counted_apart(pairs: Sequence[tuple[str, str]]) -> str:
     """The reason why scores cannot be compared, from the gold that two runs counted; empty if they
     can.
     """
@@ -105,7 +105,7 @@ def counted_apart(pairs: Sequence[tuple[str, str]]) -> str:
     return f"{difference} in {rows}: measure again the run that counted documents"
 
 
-def paired_by_question(
+def pair_by_question(
     first: Iterable[tuple[str, str]], second: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
     """Ids for the rows of a first run: those of the rows of a second one with the same question.

@@ -10,25 +10,25 @@ from statistics import fmean
 from typing import Any
 
 from ..core import PromptTooLongError, Row, Score
-from ..flow import Flow, gather, settled
+from ..flow import Flow, gather, unpack_settled
 from ._gold import gold_missing
 from ._judge_call import (
     JudgeCall,
     Judged,
-    asked,
+    ask_judge,
     blocks,
-    over_window,
+    explain_over_window,
     schema_text,
     sources_of,
     system_turn,
     texts_of,
 )
-from ._own_judge import own_verdict
+from ._own_judge import ask_own_judge
 from ._reply import CUE, Declined, JudgeReply, ReplyForm, read_verdict
-from ._rubric import Example, Rubric, shipped_rubrics
+from ._rubric import Example, Rubric, load_shipped_rubrics
 from ._setup import MeasureSetup
 from ._silence import NOTHING, withheld
-from ._spread import FIRST_ORDER, SECOND_ORDER, of_repeats
+from ._spread import FIRST_ORDER, SECOND_ORDER, combine_repeats
 
 
 def judge(row: Row, rubric: Rubric, setup: MeasureSetup) -> Flow[Score]:
@@ -43,15 +43,15 @@ def judge(row: Row, rubric: Rubric, setup: MeasureSetup) -> Flow[Score]:
     Raises:
         ModelError: The judge's server fails; :func:`score_row` turns that into ``errored``.
     """
-    name = rubric.name if rubric.name in shipped_rubrics() else f"Rubric({rubric.name})"
+    name = rubric.name if rubric.name in load_shipped_rubrics() else f"Rubric({rubric.name})"
     if not setup.model and not setup.by:
         return Score(name, "not_applicable", reason="no model is set for it (`model`)")
-    flows = [by_rubric(row, rubric, setup, sample) for sample in range(setup.repeat)]
+    flows = [judge_by_rubric(row, rubric, setup, sample) for sample in range(setup.repeat)]
     outcomes = yield from gather(flows, settle=True)
-    return of_repeats([replace(settled(outcome), measure=name) for outcome in outcomes])
+    return combine_repeats([replace(unpack_settled(outcome), measure=name) for outcome in outcomes])
 
 
-def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) -> Flow[Score]:
+def judge_by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) -> Flow[Score]:
     """One independent judgment of a row by a rubric."""
     lacking = [field for field in rubric.needs if not _has_text(row, field)]
     if lacking:
@@ -64,9 +64,9 @@ def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) ->
         if not row.response_text:
             return _of_nothing(rubric)
     if setup.by:
-        return (yield from own_verdict(row, rubric, setup.by, sample))
+        return (yield from ask_own_judge(row, rubric, setup.by, sample))
     calls = _rubric_calls(row, rubric, sample)
-    too_long = over_window(calls[0], setup)
+    too_long = explain_over_window(calls[0], setup)
     if not too_long:
         try:
             verdicts = yield from _judge_all(calls, setup)
@@ -92,7 +92,7 @@ def _by_passages(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> 
     rows = [replace(row, retrieved_contexts=(text,)) for text in row.retrieved_contexts]
     calls_by_passage = [_rubric_calls(part, rubric, sample) for part in rows]
     for number, calls in enumerate(calls_by_passage, 1):
-        too_long = over_window(calls[0], setup)
+        too_long = explain_over_window(calls[0], setup)
         if too_long:
             reason = f"passage {number} by itself: {too_long}"
             return Score(rubric.name, "not_applicable", reason=reason)
@@ -155,8 +155,8 @@ def _order_summary(
 def _judge_all(
     calls: Sequence[JudgeCall[JudgeReply]], setup: MeasureSetup
 ) -> Flow[list[Judged[JudgeReply]]]:
-    outcomes = yield from gather([asked(call, setup) for call in calls], settle=True)
-    return [settled(outcome) for outcome in outcomes]
+    outcomes = yield from gather([ask_judge(call, setup) for call in calls], settle=True)
+    return [unpack_settled(outcome) for outcome in outcomes]
 
 
 def _rubric_calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[JudgeReply]]:

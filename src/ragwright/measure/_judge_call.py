@@ -16,9 +16,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from ..core import Mapped, Row, canonical_json, render, shipped_mapping, text_hash, without_control
+from ..core import (
+    Mapped,
+    Row,
+    break_control,
+    canonical_json,
+    load_shipped_mapping,
+    render,
+    text_hash,
+)
 from ..flow import ChatReply, Flow, Message, branch, chat, reading
-from ._reply import Declined, ReplyForm, strings_in, unfenced
+from ._reply import Declined, ReplyForm, strings_in, strip_fence
 from ._setup import MeasureSetup
 
 T = TypeVar("T")
@@ -85,7 +93,7 @@ class JudgeCall(Generic[T]):
     @property
     def file(self) -> Mapped:
         """The prompt file."""
-        return self.data or shipped_mapping("measure", f"prompts/{self.prompt}.yaml")
+        return self.data or load_shipped_mapping("measure", f"prompts/{self.prompt}.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +110,7 @@ class Judged(Generic[T]):
     cached: bool = False
 
 
-def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
+def ask_judge(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     """The value of the judge's reply; one retry shows the judge its own reply and the fault.
 
     A judge that declines in the valid form is not asked again: pressing it would bias the reply.
@@ -121,7 +129,7 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     if first.value is not None:
         return first
     if first.declined:
-        reason = f"{first.why}: {quoted(reply.text)}"
+        reason = f"{first.why}: {quote_reply(reply.text)}"
         return Judged(None, reason, declined=True, cached=reply.cached)
     unstructured = any(name.startswith("response_format") for name in reply.dropped)
     if call.text_form and unstructured and setup.format == "auto":
@@ -141,8 +149,8 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
         return second
     return Judged(
         None,
-        f"no usable judgment in two replies. First: {first.why}: {quoted(reply.text)} "
-        f"Second: {second.why}: {quoted(later.text)}",
+        f"no usable judgment in two replies. First: {first.why}: {quote_reply(reply.text)} "
+        f"Second: {second.why}: {quote_reply(later.text)}",
         cached=reply.cached and later.cached,
     )
 
@@ -189,15 +197,15 @@ def messages(call: JudgeCall[Any], form: ReplyForm) -> tuple[Message, Message]:
 
 def system_turn(prompt: str, form: ReplyForm, values: Mapping[str, Any]) -> str:
     """The system turn of a prompt, without any judged text."""
-    return _system_turn(shipped_mapping("measure", f"prompts/{prompt}.yaml"), form, values)
+    return _system_turn(load_shipped_mapping("measure", f"prompts/{prompt}.yaml"), form, values)
 
 
 def _system_turn(data: Mapped, form: ReplyForm, values: Mapping[str, Any]) -> str:
-    safety = shipped_mapping("measure", "prompts/rubric.yaml").text("safety")
+    safety = load_shipped_mapping("measure", "prompts/rubric.yaml").text("safety")
     return render(data.text("system"), {"form": form, "safety": safety, **values})
 
 
-def over_window(call: JudgeCall[Any], setup: MeasureSetup) -> str:
+def explain_over_window(call: JudgeCall[Any], setup: MeasureSetup) -> str:
     """The reason why a call does not fit the judge's window; empty if it fits or the window is
     unknown.
 
@@ -231,7 +239,7 @@ def schema_text(properties: Mapping[str, Mapping[str, Any]]) -> str:
     return json.dumps({"title": "judgment", **object_schema(properties)})
 
 
-def quoted(text: str) -> str:
+def quote_reply(text: str) -> str:
     """A reply as quoted in a reason: on one line, with the middle left out if it is long."""
     line = " ".join(text.split())
     if len(line) > _QUOTED:
@@ -242,7 +250,7 @@ def quoted(text: str) -> str:
 
 @lru_cache(_REMEMBERED)
 def _without_cues(text: str) -> str:
-    return _CUE.sub("\\1\u2060\\2", without_control(text.strip()))
+    return _CUE.sub("\\1\u2060\\2", break_control(text.strip()))
 
 
 def _first_form(call: JudgeCall[Any], setup: MeasureSetup) -> tuple[ReplyForm, str]:
@@ -258,7 +266,7 @@ def _read_and_count(
     """The value of a reply; counts usable replies, to notice a judge that gives none."""
     result = _read_reply(call, reply, form)
     is_usable = result.value is not None or result.declined
-    problem = "" if is_usable else f"{result.why}: {quoted(reply.text)} {call.advice}"
+    problem = "" if is_usable else f"{result.why}: {quote_reply(reply.text)} {call.advice}"
     yield from reading(setup.model, problem)
     return result
 
@@ -269,7 +277,7 @@ def _read_reply(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> Judged
         value = call.read(reply.text, form, reply.finish)
     except ValueError as error:
         return Judged(None, str(error), declined=isinstance(error, Declined))
-    answer = unfenced(reply.text)
+    answer = strip_fence(reply.text)
     json_value = _json_value(answer)
     # A judge that repeats its input was manipulated, or has not judged.
     variants = [

@@ -8,17 +8,17 @@ from statistics import fmean
 from typing import TypeAlias
 
 from ..core import Row, Score
-from ..flow import Flow, gather, settled
+from ..flow import Flow, gather, unpack_settled
 from ._catalogue import custom_scale
-from ._claims import claims, completeness, judged_recall
+from ._claims import claims, completeness, judge_recall
 from ._correctness import answer_correctness
 from ._definition import MeasureScale
-from ._judge import by_rubric
-from ._measure import Measure, on_scale
+from ._judge import judge_by_rubric
+from ._measure import Measure, set_scale
 from ._questions import q2, question_similarity
-from ._rubric import Rubric, find_rubric, shipped_rubrics
+from ._rubric import Rubric, find_rubric, load_shipped_rubrics
 from ._setup import MeasureSetup
-from ._spread import of_repeats
+from ._spread import combine_repeats
 
 Sampling: TypeAlias = Callable[[Row, Measure, MeasureSetup, int], Flow[Score]]
 """One independent judgment of a row, by the number of the sample."""
@@ -33,7 +33,7 @@ _NO_RUBRIC = frozenset(
 _BY_PASSAGE = ("JudgedPrecision", "JudgedAveragePrecision")
 
 
-def judged(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
+def judge_measure(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
     """The score of a judged measure: the mean of its repeats.
 
     Raises:
@@ -43,8 +43,8 @@ def judged(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
     sampling = _FLOWS.get(measure.name, _rubric_flow)
     flows = [sampling(row, measure, setup, sample) for sample in range(setup.repeat)]
     outcomes = yield from gather(flows, settle=True)
-    scores = [replace(settled(outcome), measure=str(measure)) for outcome in outcomes]
-    return of_repeats(scores)
+    scores = [replace(unpack_settled(outcome), measure=str(measure)) for outcome in outcomes]
+    return combine_repeats(scores)
 
 
 def check_rubric(measure: Measure, setup: MeasureSetup) -> None:
@@ -59,7 +59,7 @@ def check_rubric(measure: Measure, setup: MeasureSetup) -> None:
             find_rubric(name, setup.rubrics)
 
 
-def on_rubric_scales(
+def set_rubric_scales(
     measures: Sequence[Measure], rubrics: Mapping[str, Rubric]
 ) -> tuple[Measure, ...]:
     """Measures with the scales of their rubric files and functions.
@@ -70,11 +70,11 @@ def on_rubric_scales(
         PluginError: There is no such ``module:function``.
         MeasureError: The attributes of a function are not a scale.
     """
-    rubrics_known = {**shipped_rubrics(), **rubrics}
+    rubrics_known = {**load_shipped_rubrics(), **rubrics}
     return tuple(
-        on_scale(measure, _rubric_scale(rubrics_known[measure.parameter]))
+        set_scale(measure, _rubric_scale(rubrics_known[measure.parameter]))
         if measure.name == "Rubric" and measure.parameter in rubrics_known
-        else on_scale(measure, custom_scale(measure.name))
+        else set_scale(measure, custom_scale(measure.name))
         if measure.definition.kind == "custom"
         else measure
         for measure in measures
@@ -109,7 +109,7 @@ def rubric_names(measure: Measure) -> tuple[str, ...]:
 
 def _rubric_flow(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     (name,) = rubric_names(measure)
-    return (yield from by_rubric(row, find_rubric(name, setup.rubrics), setup, sample))
+    return (yield from judge_by_rubric(row, find_rubric(name, setup.rubrics), setup, sample))
 
 
 def _comprehensive_flow(
@@ -120,9 +120,11 @@ def _comprehensive_flow(
     Together with these measures themselves it costs nothing: equal requests are one call.
     """
     names = rubric_names(measure)
-    flows = [by_rubric(row, find_rubric(name, setup.rubrics), setup, sample) for name in names]
+    flows = [
+        judge_by_rubric(row, find_rubric(name, setup.rubrics), setup, sample) for name in names
+    ]
     outcomes = yield from gather(flows, settle=True)
-    scores = [settled(outcome) for outcome in outcomes]
+    scores = [unpack_settled(outcome) for outcome in outcomes]
     parts = {}
     for name, score in zip(names, scores, strict=True):
         if score.value is None:
@@ -140,7 +142,7 @@ def _precision_flow(row: Row, measure: Measure, setup: MeasureSetup, sample: int
     outcomes = yield from gather(
         [_judge_passage(part, rubric, setup, sample) for part in single_rows], settle=True
     )
-    scores = [settled(outcome) for outcome in outcomes]
+    scores = [unpack_settled(outcome) for outcome in outcomes]
     for number, score in enumerate(scores, 1):
         if score.value is None:
             return Score(str(measure), score.state, reason=f"passage {number}: {score.reason}")
@@ -160,7 +162,7 @@ def _average_precision(verdicts: Sequence[float]) -> float:
 def _judge_passage(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
     if not row.retrieved_contexts[0].strip():
         return Score(rubric.name, "scored", 0.0, detail="the passage is empty")
-    return (yield from by_rubric(row, rubric, setup, sample))
+    return (yield from judge_by_rubric(row, rubric, setup, sample))
 
 
 _FLOWS: Mapping[str, Sampling] = {
@@ -170,7 +172,7 @@ _FLOWS: Mapping[str, Sampling] = {
     "Comprehensive": _comprehensive_flow,
     "JudgedAveragePrecision": _precision_flow,
     "JudgedPrecision": _precision_flow,
-    "JudgedRecall": judged_recall,
+    "JudgedRecall": judge_recall,
     "Q2": q2,
     "QuestionSimilarity": question_similarity,
 }

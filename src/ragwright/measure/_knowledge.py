@@ -13,7 +13,13 @@ from typing import TypeAlias, TypeVar
 from ..core import Row
 from ._measure import Measure
 from ._rouge import f1
-from ._words import answer_words, content_words, plain_words, raw_words, words_with_articles
+from ._words import (
+    answer_words,
+    content_words,
+    split_plain_words,
+    split_raw_words,
+    words_with_articles,
+)
 
 Found: TypeAlias = float | str
 """A value, or the reason why there is none."""
@@ -55,7 +61,7 @@ def _content_and_bigrams(response: str, contexts: Sequence[str], language: str) 
     content words (`Me too.`) is scored by all of its words instead; one with a single word has no
     bigram, and is scored by the word alone.
     """
-    words = plain_words(response)
+    words = split_plain_words(response)
     passage_words = [_words_of(text, language, _plain_cut) for text in contexts]
     if not any(passage_words):
         return _NOTHING_KNOWN
@@ -84,7 +90,7 @@ def _piece_counts(texts: Iterable[Iterable[T]]) -> Counter[T]:
 
 
 def _plain_cut(text: str, language: str) -> list[str]:
-    return plain_words(text)
+    return split_plain_words(text)
 
 
 def _words_of(passage: str, language: str, cut: Cut) -> Sequence[str]:
@@ -116,7 +122,8 @@ def answer_recall(row: Row, measure: Measure, references: Sequence[str], languag
     if measure.parameter == "dpr":
         return max(_in_sequence(text, passages, (dpr_words,)) for text in references)
     cuts = tuple(
-        partial(cut, language=language) for cut in (answer_words, words_with_articles, raw_words)
+        partial(cut, language=language)
+        for cut in (answer_words, words_with_articles, split_raw_words)
     )
     return max(
         _in_sequence(text, passages, cuts)

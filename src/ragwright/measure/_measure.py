@@ -27,7 +27,7 @@ class Measure:
 
     ``str(measure)`` parses back to an equal measure; a parameter that is the default is
     dropped, so that one measure has one text. ``scale`` is that of a rubric file or of a custom
-    function, which the text does not contain; see :func:`on_scale`.
+    function, which the text does not contain; see :func:`set_scale`.
 
     Raises:
         MeasureError: No such measure, parameter or cutoff.
@@ -85,7 +85,7 @@ class Measure:
         return self.definition.scale
 
 
-def on_scale(measure: Measure, scale: MeasureScale | None) -> Measure:
+def set_scale(measure: Measure, scale: MeasureScale | None) -> Measure:
     """The measure with the scale of its file or function; other measures are unchanged."""
     if scale is None or measure.definition.states_scale:
         return measure

@@ -43,7 +43,7 @@ class Judge(ABC):
 
 
 @cache
-def opened_judge(name: str) -> Judge:
+def open_judge(name: str) -> Judge:
     """The judge of a name, made once: it may load a model.
 
     Raises:
@@ -58,7 +58,7 @@ def opened_judge(name: str) -> Judge:
     return judge
 
 
-def own_verdict(row: Row, rubric: Rubric, judge: str, sample: int) -> Flow[Score]:
+def ask_own_judge(row: Row, rubric: Rubric, judge: str, sample: int) -> Flow[Score]:
     """The score of a row by the judge of a plug-in.
 
     Returns:
@@ -68,7 +68,7 @@ def own_verdict(row: Row, rubric: Rubric, judge: str, sample: int) -> Flow[Score
         PluginError: It cannot be loaded, fails, or is not a judge.
     """
     try:
-        verdict = yield from opened_judge(judge).judge(row, rubric, sample)
+        verdict = yield from open_judge(judge).judge(row, rubric, sample)
     except RagwrightError:
         raise
     except Exception as error:

@@ -8,11 +8,11 @@ from statistics import fmean
 import numpy as np
 
 from ..core import MeasureError, Row, Score
-from ..flow import Flow, embed, gather, settled
+from ..flow import Flow, embed, gather, unpack_settled
 from ._claims import fitting
 from ._judge_call import JudgeCall, object_schema, schema_text, sources_of, texts_of
 from ._measure import Measure
-from ._reply import ReplyForm, answered, ordered, read_object, text_of
+from ._reply import ReplyForm, read_object, require_answer, require_keys, text_of
 from ._setup import MeasureSetup
 from ._text import language_of, token_f1
 from ._words import answer_words
@@ -45,7 +45,7 @@ def question_similarity(
     name, count = str(measure), setup.questions
 
     def read(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
-        entries = answered(read_object(text, ("questions",), finish)["questions"])
+        entries = require_answer(read_object(text, ("questions",), finish)["questions"])
         if not isinstance(entries, list) or len(entries) != count:
             raise ValueError(f'"questions" must be a list of {count} texts')
         questions_read = tuple(text_of(question, "a question") for question in entries)
@@ -118,7 +118,7 @@ def q2(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Sco
     outcomes = yield from gather(
         [_check_span(row, span, question, setup, sample) for span, question in spans], settle=True
     )
-    results = [settled(outcome) for outcome in outcomes]
+    results = [unpack_settled(outcome) for outcome in outcomes]
     for result in results:
         if isinstance(result, Score):
             return Score(name, result.state, reason=result.reason)
@@ -166,12 +166,12 @@ def _spans_call(
     count = _MOST_SPANS
 
     def read(text: str, form: ReplyForm, finish: str) -> tuple[tuple[str, str], ...]:
-        entries = answered(read_object(text, ("spans",), finish)["spans"])
+        entries = require_answer(read_object(text, ("spans",), finish)["spans"])
         if not isinstance(entries, list) or len(entries) > count:
             raise ValueError(f'"spans" must be a list of at most {count} entries')
         pairs = []
         for entry in entries:
-            entry = ordered(entry, ("span", "question"))
+            entry = require_keys(entry, ("span", "question"))
             span = text_of(entry["span"], "a span")
             if span not in row.response_text:
                 raise ValueError(f"the span {span[:60]!r} is not in the answer")
@@ -195,7 +195,9 @@ def _spans_call(
 def _lookup_call(row: Row, question: str, sample: int) -> JudgeCall[str]:
     def read(text: str, form: ReplyForm, finish: str) -> str:
         reply = read_object(text, ("found", "answer"), finish)
-        if not isinstance(answered(reply["found"]), bool) or not isinstance(reply["answer"], str):
+        if not isinstance(require_answer(reply["found"]), bool) or not isinstance(
+            reply["answer"], str
+        ):
             raise ValueError('"found" must be true or false and "answer" a text')
         if reply["found"] != bool(reply["answer"].strip()):
             raise ValueError('"answer" must be empty where "found" is false, and only there')
@@ -218,7 +220,7 @@ def _entailment_call(
 ) -> JudgeCall[str]:
     def read(text: str, form: ReplyForm, finish: str) -> str:
         reply = read_object(text, ("reasoning", "relation"), finish)
-        relation = answered(reply["relation"])
+        relation = require_answer(reply["relation"])
         text_of(reply["reasoning"], "reasoning")
         if relation not in _RELATIONS:
             raise ValueError(f'"relation" must be one of {", ".join(_RELATIONS)}')

@@ -89,22 +89,22 @@ def read_object(text: str, keys: Sequence[str], finish: str = "") -> dict[str, A
     Raises:
         ValueError: It is something else; the message, which the judge reads, says why.
     """
-    body = unfenced(_whole(text, finish))
+    body = strip_fence(_whole(text, finish))
     try:
         value = json.loads(body, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not one JSON object: {str(error)[:80]}") from error
-    return ordered(value, keys)
+    return require_keys(value, keys)
 
 
-def unfenced(text: str) -> str:
+def strip_fence(text: str) -> str:
     """A text without surrounding space and code fence."""
     body = text.strip()
     fenced = _FENCE.fullmatch(body)
     return fenced["inner"].strip() if fenced else body
 
 
-def ordered(value: Any, keys: Sequence[str]) -> dict[str, Any]:
+def require_keys(value: Any, keys: Sequence[str]) -> dict[str, Any]:
     """An object with exactly these keys in this order.
 
     Raises:
@@ -127,7 +127,7 @@ def text_of(value: Any, what: str) -> str:
     return value.strip().encode("utf-8", "replace").decode("utf-8")
 
 
-def answered(value: Any) -> Any:
+def require_answer(value: Any) -> Any:
     """A value that the judge must decide.
 
     Raises:
@@ -188,7 +188,7 @@ def _text_reply(text: str, scale: tuple[int, int]) -> JudgeReply:
 
 def _json_reply(text: str, scale: tuple[int, int], finish: str) -> JudgeReply:
     value = read_object(text, ("reasoning", "score"), finish)
-    score = answered(value["score"])
+    score = require_answer(value["score"])
     reasoning = text_of(value["reasoning"], "reasoning")
     if not isinstance(score, int) or isinstance(score, bool):
         raise ValueError(f"the score {json.dumps(score)[:40]} is not a whole number")

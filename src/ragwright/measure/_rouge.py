@@ -59,7 +59,7 @@ def subsequence(response: Words, reference: Words) -> Overlap:
     return common_subsequence(response, reference), len(response), len(reference)
 
 
-def weighted(response: Words, reference: Words, power: float = RUN_POWER) -> Overlap:
+def rouge_w_overlap(response: Words, reference: Words, power: float = RUN_POWER) -> Overlap:
     """ROUGE-W: longest common subsequence that favours runs of words.
 
     O(words x words) in numpy, one row of the table (one word of the response) at a time.
@@ -169,7 +169,7 @@ def _skip_pairs(words: Sequence[int], first: int, rows: int, size: int) -> NDArr
 
 _KINDS: dict[str, Callable[[Words, Words], Overlap]] = {
     "L": subsequence,
-    "W": weighted,
+    "W": rouge_w_overlap,
     "S": skips,
     "SU": lambda response, reference: skips(response, reference, words=True),
 }

@@ -17,9 +17,9 @@ from ..core import (
     Placed,
     build_options,
     canonical_json,
-    near,
     parse_yaml,
     read_yaml,
+    suggest_name,
     text_hash,
 )
 
@@ -105,7 +105,7 @@ def load_rubrics(folder: Path) -> dict[str, Rubric]:
 
 
 @cache
-def shipped_rubrics() -> Mapping[str, Rubric]:
+def load_shipped_rubrics() -> Mapping[str, Rubric]:
     """The rubrics that ship, by name."""
     rubrics = {}
     folder = files("ragwright.measure") / "data" / _FOLDER
@@ -130,13 +130,13 @@ def find_rubric(name: str, own: Mapping[str, Rubric]) -> Rubric:
         MeasureError: There is neither, or the project's has the name of a shipped one but another
             scale or direction, which tables and intervals rely on.
     """
-    shipped = shipped_rubrics().get(name)
+    shipped = load_shipped_rubrics().get(name)
     rubric = own.get(name, shipped)
     if rubric is None:
         raise MeasureError(
             f"unknown rubric {name!r}",
             where=f"{_FOLDER}/{name}.yaml",
-            hint=near(name, {**shipped_rubrics(), **own}),
+            hint=suggest_name(name, {**load_shipped_rubrics(), **own}),
         )
     for path, fault in () if rubric is shipped else _rubric_faults(rubric, name):
         raise MeasureError(fault, where=f"{_FOLDER}/{name}.yaml: {'.'.join(path)}")

@@ -23,27 +23,27 @@ from ._catalogue import (
     custom_function,
     custom_score,
     custom_value,
-    declared_definition,
+    read_declared_definition,
 )
 from ._definition import Definition
-from ._embedded import chunk_score, kept_chunk_score, qa_distance, token_similarity
-from ._gold import NoGold, lacks_gold, marked
-from ._judged import check_rubric, judged, rubric_names
+from ._embedded import chunk_score, qa_distance, read_chunk_score, token_similarity
+from ._gold import NoGold, lacks_gold, read_mark
+from ._judged import check_rubric, judge_measure, rubric_names
 from ._knowledge import Found
 from ._measure import Measure
-from ._own_judge import opened_judge
+from ._own_judge import open_judge
 from ._retrieval import retrieval_scores
 from ._setup import MeasureSetup
-from ._silence import empty_answer, withheld
+from ._silence import score_empty_answer, withheld
 from ._spans import span_value
 from ._text import contains, language_of, references_of, text_value
-from ._words import plain_words
+from ._words import split_plain_words
 
 
-def recognised(response: str, cues: Sequence[str]) -> bool:
+def holds_cue(response: str, cues: Sequence[str]) -> bool:
     """True if the words of at least one cue occur in the response in sequence."""
     pattern = _cue_pattern(tuple(cues))
-    return pattern is not None and pattern.search(" ".join(plain_words(response))) is not None
+    return pattern is not None and pattern.search(" ".join(split_plain_words(response))) is not None
 
 
 @lru_cache(maxsize=16)
@@ -57,7 +57,7 @@ def _cue_words(cue: str) -> str:
     """The pattern of one cue, word by word; empty if it has no words."""
     words = []
     for word in cue.removeprefix("=").split():
-        alternatives = [re.escape(" ".join(plain_words(text))) for text in word.split("|")]
+        alternatives = [re.escape(" ".join(split_plain_words(text))) for text in word.split("|")]
         if nonempty := [text for text in alternatives if text]:
             words.append(nonempty[0] if len(nonempty) == 1 else f"(?:{'|'.join(nonempty)})")
     is_whole = cue.startswith("=") and words
@@ -75,10 +75,10 @@ def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     if measure.name == "AskBackRate":
         if row.metadata.get("answerability") != "underspecified":
             return NoGold("the row is not marked `answerability: underspecified`")
-        return float(recognised(row.response_text, setup.ask_back_cues))
-    if marked(row, "falsified") is not True:
+        return float(holds_cue(row.response_text, setup.ask_back_cues))
+    if read_mark(row, "falsified") is not True:
         return NoGold("the row is not marked `falsified: true`")
-    detected = recognised(row.response_text, setup.error_cues)
+    detected = holds_cue(row.response_text, setup.error_cues)
     if measure.name == "ErrorDetection":
         return float(detected)
     if not detected and measure.parameter != "all":
@@ -90,7 +90,7 @@ def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
 
 
 def _rejection_value(row: Row, setup: MeasureSetup, answerable: bool) -> Found:
-    if marked(row, "answerable") is not answerable:
+    if read_mark(row, "answerable") is not answerable:
         return NoGold(f"the row is not marked `answerable: {str(answerable).lower()}`")
     return float(is_refusal(row, setup))
 
@@ -98,7 +98,7 @@ def _rejection_value(row: Row, setup: MeasureSetup, answerable: bool) -> Found:
 def is_refusal(row: Row, setup: MeasureSetup | None = None) -> bool:
     """True if a row's system declined to answer: it is marked ``abstained``, or says so."""
     refusals = (setup or MeasureSetup()).refusals
-    return bool(marked(row, "abstained")) or recognised(row.response_text, refusals)
+    return bool(read_mark(row, "abstained")) or holds_cue(row.response_text, refusals)
 
 
 _ANSWERABLE = {"FalseRejectionRate": True, "RejectionRate": False}
@@ -229,7 +229,7 @@ def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Iterable
             raise MeasureError(f"{measure}: {lacking}", hint="set it, or leave the measure out")
         check_rubric(measure, setup)
         if _by_own_judge(definition, setup, measure):
-            opened_judge(setup.by)
+            open_judge(setup.by)
         if definition.extra:
             require(_EXTRA_MODULES[definition.extra], definition.extra, str(measure))
 
@@ -277,11 +277,11 @@ def _computed(row: Row, measure: Measure, setup: MeasureSetup) -> Score:
         no_gold = isinstance(value, NoGold)
         return Score(str(measure), "not_applicable", reason=str(value), no_gold=no_gold)
     return _finite(
-        Score(str(measure), "scored", value, counted=counted_in(row, measure.definition))
+        Score(str(measure), "scored", value, counted=choose_counted(row, measure.definition))
     )
 
 
-def counted_in(row: Row, definition: Definition) -> Counted:
+def choose_counted(row: Row, definition: Definition) -> Counted:
     """What a measure of retrieval counts in a row: gold spans where it has some, else documents.
 
     Empty for measures of other kinds.
@@ -315,12 +315,12 @@ def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
     no_model = _no_model(definition, setup, measure)
     if no_model and not _kept(row, measure):
         return Score(str(measure), "not_applicable", reason=no_model)
-    return empty_answer(row, measure)
+    return score_empty_answer(row, measure)
 
 
 def _kept(row: Row, measure: Measure) -> bool:
     """True if a row contains the value of a measure that otherwise needs a model."""
-    return measure.name == "ChunkScore" and kept_chunk_score(row) is not None
+    return measure.name == "ChunkScore" and read_chunk_score(row) is not None
 
 
 def _by_own_judge(definition: Definition, setup: MeasureSetup, measure: Measure) -> bool:
@@ -357,7 +357,7 @@ def _present(row: Row, name: str, definition: Definition) -> bool:
 def _definition(measure: Measure) -> Definition:
     """The definition; of a custom measure that which its function declares, if it can be loaded."""
     try:
-        return declared_definition(measure.definition)
+        return read_declared_definition(measure.definition)
     except RagwrightError:
         return measure.definition
 
@@ -379,7 +379,7 @@ def _finite(score: Score) -> Score:
 
 
 def _ranking(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
-    if counted_in(row, measure.definition) == "spans":
+    if choose_counted(row, measure.definition) == "spans":
         return span_value(row, measure)
     known = row.metadata.get("ranked_documents")
     ranking = known if isinstance(known, tuple) else row.retrieved_context_ids
@@ -415,7 +415,7 @@ COMPUTED: Mapping[str, Callable[[Row, Measure, MeasureSetup], Found]] = {
 
 ASKED: Mapping[str, JudgedScorer] = {
     "custom": _custom_flow,
-    "judged": judged,
+    "judged": judge_measure,
     "BERTScore": token_similarity,
     "ChunkScore": chunk_score,
     "MoverScore": token_similarity,

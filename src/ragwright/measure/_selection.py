@@ -9,8 +9,8 @@ import numpy as np
 
 from ..core import MeasureError, Score
 from ._definition import MeasureScale
-from ._statistics import known_scale
-from .statistics import Values, numbered
+from ._statistics import find_scale
+from .statistics import Values, number_clusters
 
 _FLIPS = 10_000
 _RESAMPLES = 2_000
@@ -57,7 +57,7 @@ class Selection:
         return self.difference - self.optimism
 
 
-def best_of(
+def choose_best(
     incumbent: Mapping[str, Score],
     candidates: Mapping[str, Mapping[str, Score]],
     *,
@@ -147,7 +147,7 @@ def _worst_value(
 ) -> float | None:
     """The worst possible value, None if the scale is unbounded there or unknown."""
     if scale is None:
-        scale = known_scale(next(iter(scores.values())).measure)
+        scale = find_scale(next(iter(scores.values())).measure)
     if scale is None:
         return None
     return scale.low if higher_is_better else scale.high
@@ -179,7 +179,7 @@ def _cluster_sums(
     filled = np.where(is_known, differences, 0.0)
     if clusters is None:
         return filled, is_known.astype(float)
-    places = numbered([clusters.get(row, ("row", row)) for row in rows])
+    places = number_clusters([clusters.get(row, ("row", row)) for row in rows])
     width = int(places.max()) + 1
     member = np.zeros((len(rows), width))
     member[np.arange(len(rows)), places] = 1.0

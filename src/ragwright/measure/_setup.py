@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeAlias
 
-from ..core import option, shipped_mapping
+from ..core import load_shipped_mapping, option
 from ._rubric import Rubric
 
 JudgeFormat: TypeAlias = Literal["auto", "json", "text"]
@@ -113,11 +113,11 @@ class MeasureSetup:
     @property
     def refusals(self) -> tuple[str, ...]:
         """The cues by which a refusal is recognised."""
-        return (*(self.rejection_cues or shipped_refusals()), *self.further_rejection_cues)
+        return (*(self.rejection_cues or load_shipped_refusals()), *self.further_rejection_cues)
 
 
 @cache
-def shipped_refusals() -> tuple[str, ...]:
+def load_shipped_refusals() -> tuple[str, ...]:
     """The shipped cues of refusals, of all languages."""
-    by_language = shipped_mapping("measure", "cues/rejections.yaml").values
+    by_language = load_shipped_mapping("measure", "cues/rejections.yaml").values
     return tuple(cue for language in by_language for cue in by_language[language])

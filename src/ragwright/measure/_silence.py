@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ..core import Row, Score
 from ._definition import MeasureScale
-from ._gold import GOLD, gold_given, marked
+from ._gold import GOLD, gold_given, read_mark
 from ._measure import Measure
 
 NOTHING = "the response is empty"
@@ -39,9 +39,9 @@ def withheld(row: Row, measure: str) -> Score | None:
     Raises:
         MeasureError: One of the two marks is neither true nor false.
     """
-    if not marked(row, "abstained"):
+    if not read_mark(row, "abstained"):
         return None
-    answerable = marked(row, "answerable")
+    answerable = read_mark(row, "answerable")
     gold = answerable or gold_given({name: getattr(row, name) for name in GOLD})
     return Score(
         measure,
@@ -52,13 +52,13 @@ def withheld(row: Row, measure: str) -> Score | None:
     )
 
 
-def counted_as_worst(score: Score, scale: MeasureScale | None) -> Score:
+def count_as_worst(score: Score, scale: MeasureScale | None) -> Score:
     """A score in which a missed answer has the worst value of the scale, if there is one."""
     worst = scale.worst if score.missed and scale is not None else None
     return score if worst is None else Score(score.measure, "scored", worst)
 
 
-def empty_answer(row: Row, measure: Measure) -> Score | None:
+def score_empty_answer(row: Row, measure: Measure) -> Score | None:
     """The score of an empty answer; None if the measure must be computed."""
     value_or_reason = None if row.response_text else _SAYS.get(measure.name)
     if value_or_reason is None:

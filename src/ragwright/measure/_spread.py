@@ -142,7 +142,7 @@ def row_stability(score: Score, scale: MeasureScale | None) -> str:
     return "stable wrong" if not right else "stable right" if right == len(values) else "flaky"
 
 
-def of_repeats(samples: Sequence[Score]) -> Score:
+def combine_repeats(samples: Sequence[Score]) -> Score:
     """One score of several independent judgments of one row: the mean of the valid ones.
 
     More than half of them must be valid; else the row has the state of the first that is not.

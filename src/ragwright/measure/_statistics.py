@@ -11,11 +11,11 @@ from typing import get_args
 
 import numpy as np
 
-from ..core import MeasureError, Score, ScoreState, counted
+from ..core import MeasureError, Score, ScoreState, count_noun
 from ._definition import MeasureScale
 from ._measure import Measure, parse_measure
 from ._spread import row_stability, samples_of
-from .statistics import Method, Values, mean_interval, numbered
+from .statistics import Method, Values, mean_interval, number_clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class Tally:
         total = sum(states.values()) - self._no_gold - self._unanswerable
         values: Values = np.array(self._values, dtype=np.float64)
         n = len(values)
-        measure_known = self._known or known_measure(self.measure)
+        measure_known = self._known or find_measure(self.measure)
         scale = None if measure_known is None else measure_known.known_scale
         bare = Summary(
             self.measure,
@@ -205,7 +205,7 @@ class Tally:
         )
         if not n:
             return bare  # no mean of nothing: abstentions alone are no measurement
-        clusters = numbered(self._clusters) if self._clusters else None
+        clusters = number_clusters(self._clusters) if self._clusters else None
         ends, method = mean_interval(
             values, seed, scale=None if scale is None else scale.ends, clusters=clusters
         )
@@ -238,7 +238,7 @@ class Tally:
                 return summary
             values = np.append(values, np.full(self._missed, scale.worst))
             keys = [*self._clusters, *self._missed_clusters]
-            groups = numbered(keys) if keys else None
+            groups = number_clusters(keys) if keys else None
             ends, _ = mean_interval(values, summary.seed, scale=scale.ends, clusters=groups)
             mean, (low, high) = math.fsum(values) / len(values), ends or (None, None)
         return replace(
@@ -269,7 +269,7 @@ def aggregate(
     scores = list(scores)
     if len(scores) != len(clusters):
         raise MeasureError(
-            f"{len(clusters)} clusters for {counted(len(scores), 'score')}",
+            f"{len(clusters)} clusters for {count_noun(len(scores), 'score')}",
             hint="give one cluster per score",
         )
     for score, cluster in zip(scores, clusters, strict=True):
@@ -277,7 +277,7 @@ def aggregate(
     return tally.summary(seed)
 
 
-def known_measure(text: str) -> Measure | None:
+def find_measure(text: str) -> Measure | None:
     """The measure of a text, None if it is unknown."""
     try:
         return parse_measure(text)
@@ -285,12 +285,12 @@ def known_measure(text: str) -> Measure | None:
         return None
 
 
-def known_scale(text: str, measures: Iterable[Measure] = ()) -> MeasureScale | None:
+def find_scale(text: str, measures: Iterable[Measure] = ()) -> MeasureScale | None:
     """Range and direction of the measure of a text, None if unknown.
 
     ``measures`` adds what texts do not contain: the scales of rubric files.
     """
-    measure = next((m for m in measures if str(m) == text), None) or known_measure(text)
+    measure = next((m for m in measures if str(m) == text), None) or find_measure(text)
     return None if measure is None else measure.known_scale
 
 

@@ -15,7 +15,13 @@ from ._measure import Measure
 from ._rouge import f1, rouge
 from ._setup import MeasureSetup
 from ._spans import citation_value
-from ._words import answer_words, plain_words, raw_words, squad_words, words_with_articles
+from ._words import (
+    answer_words,
+    split_plain_words,
+    split_raw_words,
+    squad_words,
+    words_with_articles,
+)
 
 _CHARACTERS = frozenset({"ja", "ko", "th", "lo", "km", "my"})
 
@@ -86,7 +92,7 @@ def _normalised_words(
     """Words of both texts; if normalising leaves nothing of the reference, a weaker one is used."""
     if parameter == "squad":
         return squad_words(response), squad_words(reference)
-    for cut in (answer_words, words_with_articles, raw_words):
+    for cut in (answer_words, words_with_articles, split_raw_words):
         if reference_words := cut(reference, language):
             return cut(response, language), reference_words
     return [], []  # a blank reference, which references_of leaves out
@@ -124,7 +130,7 @@ def _bleu_metric(order: int, language: str) -> Any:
 
 
 def _rouge_of(response: str, reference: str, parameter: str, language: str) -> Found:
-    return rouge(parameter, plain_words(response), plain_words(reference))
+    return rouge(parameter, split_plain_words(response), split_plain_words(reference))
 
 
 _KNOWLEDGE = frozenset({"KPrecision", "KF1"})

@@ -1,9 +1,9 @@
 """Cut a text into the words that a lexical measure compares, by language.
 
 Four ways, all without a download: :func:`answer_words` (SQuAD's normalising, with the
-signs of numbers and of code kept), :func:`squad_words` (SQuAD's own), :func:`plain_words` (what
-rouge-score cuts, for every script) and :func:`content_words` (the keyword analyzer: stems of the
-language itself, stop words left out).
+signs of numbers and of code kept), :func:`squad_words` (SQuAD's own), :func:`split_plain_words`
+(what rouge-score cuts, for every script) and :func:`content_words` (the keyword analyzer: stems of
+the language itself, stop words left out).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def answer_words(text: str, language: str = "en") -> list[str]:
     return [word for word in words_with_articles(text, language) if word not in articles]
 
 
-def raw_words(text: str, language: str = "en") -> list[str]:
+def split_raw_words(text: str, language: str = "en") -> list[str]:
     """Words separated by white space, in lower case, with punctuation."""
     return unicodedata.normalize("NFC", text).lower().split()
 
@@ -111,7 +111,7 @@ def words_with_articles(text: str, language: str = "en") -> list[str]:
     return text.split()
 
 
-def plain_words(text: str) -> list[str]:
+def split_plain_words(text: str) -> list[str]:
     """Runs of letters and digits in lower case; single characters where a script has no spaces.
 
     On ASCII text exactly the tokens of rouge-score without its English-only stemmer.

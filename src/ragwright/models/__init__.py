@@ -20,7 +20,7 @@ from ._embedding import (
 from ._folder import transformer_folder
 from ._handlers import model_handlers
 from ._hf_tokenizer import HFTokenizer
-from ._hub import Hub, cached_models
+from ._hub import Hub, list_cached_models
 from ._language import sentence_spans, stop_words
 from ._names import NO_MODEL, PROVIDERS, Directory, ModelName, Provider, Target
 from ._onnx import OnnxEmbedder
@@ -41,7 +41,7 @@ from ._st import (
     open_trainable_reranker,
     save_trained,
 )
-from ._thought import no_text_error, without_thought
+from ._thought import drop_thought, no_text_error
 from ._transport import Connections
 from .systems import (
     SystemHandler,
@@ -93,16 +93,17 @@ __all__ = [
     "UnderTest",
     "VectorRule",
     "WordTokenizer",
-    "cached_models",
     "card_head",
     "check_model",
     "detect_language",
+    "drop_thought",
     "embed_texts",
     "export_onnx",
     "family_prefixes",
     "fold",
     "folder_hash",
     "is_code",
+    "list_cached_models",
     "make_analyzer",
     "measure_model",
     "model_handlers",
@@ -117,6 +118,5 @@ __all__ = [
     "sentence_spans",
     "stop_words",
     "transformer_folder",
-    "without_thought",
     "words",
 ]

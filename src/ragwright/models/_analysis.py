@@ -25,7 +25,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Span, canonical_json, late_pattern
+from ..core import Span, canonical_json, compile_late
 from ._language import LANGUAGES, stop_words
 from ._options import AnalyzerOptions
 from ._seams import Tokenizer
@@ -63,22 +63,22 @@ _SUFFIX = r"\+\+|\#(?!\w)"
 
 _LETTER = f"[\\w{_MARKS}]"
 _JOINT = rf"(?:[{_JOINTS}:]|::|(?<=\d),(?=\d))(?!(?:https?|ftp)://{_URL_REST})"
-_WORD = late_pattern(f"{_URL}|(?:{_LEAD})?{_LETTER}+(?:{_JOINT}{_LETTER}+)*(?:{_SUFFIX})?")
-_CJK_RUN = late_pattern(f"([{_CJK}]+)")
+_WORD = compile_late(f"{_URL}|(?:{_LEAD})?{_LETTER}+(?:{_JOINT}{_LETTER}+)*(?:{_SUFFIX})?")
+_CJK_RUN = compile_late(f"([{_CJK}]+)")
 
-_ELISION = late_pattern(
+_ELISION = compile_late(
     r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|gl|dell|dall|nell|sull|all|coll|quest|quell"
     r"|sant|anch|com|dov)['’](?=\w)",
     re.IGNORECASE,
 )
-_POSSESSIVE = late_pattern(r"['’]s?$", re.IGNORECASE)
-_ACRONYM = late_pattern(r"[^\W\d_](?:\.[^\W\d_])+")
-_GROUPED = late_pattern(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_NUMBER = late_pattern(r"\d+(?:[.,]\d+)*")
-_MEASURE = late_pattern(r"(\d+(?:[.,]\d+)*)[-]?([^\W\d_]+\d?)")
-_VERSION = late_pattern(r"v(\d+(?:\.\d+)+)", re.IGNORECASE)
-_SPLIT = late_pattern(r"[^\w]+|_+")
-_CASE = late_pattern(
+_POSSESSIVE = compile_late(r"['’]s?$", re.IGNORECASE)
+_ACRONYM = compile_late(r"[^\W\d_](?:\.[^\W\d_])+")
+_GROUPED = compile_late(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_NUMBER = compile_late(r"\d+(?:[.,]\d+)*")
+_MEASURE = compile_late(r"(\d+(?:[.,]\d+)*)[-]?([^\W\d_]+\d?)")
+_VERSION = compile_late(r"v(\d+(?:\.\d+)+)", re.IGNORECASE)
+_SPLIT = compile_late(r"[^\w]+|_+")
+_CASE = compile_late(
     r"[A-ZÀ-ÖØ-Þ]+(?![a-zß-öø-ÿ])|[A-ZÀ-ÖØ-Þ]?[a-zß-öø-ÿ]+|[^\W\d_A-Za-zÀ-ÖØ-öø-ÿß]+|\d+"
 )
 
@@ -94,7 +94,7 @@ _ONE_SPELLING = {
 """Arabic letter -> the one that stands for its forms; vowel marks go; digits become ASCII."""
 
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
-_EXPONENT = late_pattern(r"(?<=\d)[⁺⁻⁰¹²³⁴-⁹]+")
+_EXPONENT = compile_late(r"(?<=\d)[⁺⁻⁰¹²³⁴-⁹]+")
 
 _CACHE_LIMIT = 400_000
 """Words whose tokens one analyzer keeps."""
@@ -311,9 +311,9 @@ def _is_written_code(word: str) -> bool:
     return letter and bool("_" in word or "::" in word or _CAMEL.search(word))
 
 
-_LED_BY_ZERO = late_pattern(r"0\d{3,}")  # a count has no leading zero
-_COUNTED = late_pattern(r"\d+(?:[.,]\d+)?[^\W\d_]{1,3}|\d+-[^\W\d_]+")
-_CAMEL = late_pattern(r"[a-z][A-Z]")
+_LED_BY_ZERO = compile_late(r"0\d{3,}")  # a count has no leading zero
+_COUNTED = compile_late(r"\d+(?:[.,]\d+)?[^\W\d_]{1,3}|\d+-[^\W\d_]+")
+_CAMEL = compile_late(r"[a-z][A-Z]")
 _DIGITS = frozenset("0123456789")
 _CODE_MARKS = frozenset("_:/@.")
 

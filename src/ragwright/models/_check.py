@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core import ModelError, ModelRefusedError, RagwrightError, listed, spawning
+from ..core import ModelError, ModelRefusedError, RagwrightError, list_names, spawning
 from ._options import EmbedOptions, ModelSettings
 from ._registry import Models
 from ._seams import Embedder
@@ -68,7 +68,7 @@ async def _check_server(models: Models, name: str, timeout: float) -> Finding:
     return Finding(
         name,
         "warning",
-        f"{target.base} answers, but does not list {model!r} (it lists {listed(names, 5)})",
+        f"{target.base} answers, but does not list {model!r} (it lists {list_names(names, 5)})",
     )
 
 

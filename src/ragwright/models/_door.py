@@ -37,7 +37,7 @@ class TooLargeError(Exception):
     """A reply is larger than the limit; the rest of it was not read."""
 
 
-def bounded(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
+def limit_response(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
     """A hook of the HTTP client: reading a response raises :class:`TooLargeError` past the limit.
 
     The bytes are counted as they are decompressed, a piece at a time.
@@ -120,7 +120,7 @@ class CleanStream:
         return text[: len(text) - pending]
 
 
-def masked(message: str, key: str) -> str:
+def mask_key(message: str, key: str) -> str:
     """A message that may quote a server, with the key masked.
 
     A key of less than eight characters is masked as a whole; of a longer one also its first half

@@ -18,14 +18,14 @@ from ..core import (
     ModelUnavailableError,
     PromptTooLongError,
     RateLimitedError,
-    late_pattern,
+    compile_late,
     retry_after,
 )
 from ._door import read_json
 
 _LONGEST = 400
 
-_UNSUPPORTED = late_pattern(
+_UNSUPPORTED = compile_late(
     r"unsupported|not supported|isn't supported|does not support|doesn't support|unrecogni[sz]ed"
     r"|unknown|unexpected|extra inputs|extra_forbidden|not permitted|not allowed|not a valid"
     r"|must be one of|not recogni[sz]ed|not implemented"
@@ -33,22 +33,22 @@ _UNSUPPORTED = late_pattern(
     re.IGNORECASE,
 )
 
-_TOO_LONG = late_pattern(r"context[_ ](?:length|window)|too (?:large|long)", re.IGNORECASE)
+_TOO_LONG = compile_late(r"context[_ ](?:length|window)|too (?:large|long)", re.IGNORECASE)
 
-_NO_SYSTEM = late_pattern(
+_NO_SYSTEM = compile_late(
     r"(?:system|developer)\W{0,3} ?(?:role|message|prompt|turn|instruction)s?\W.{0,40}"
     r"(?:not|n't|un)|(?:not|n't|un)\w* (?:support|allow|accept|enabl|permit)\w*.{0,20}\bsystem\b"
     r"|only user (?:and|or) assistant roles|roles must alternate",
     re.IGNORECASE,
 )
 
-_BATCH = late_pattern(
+_BATCH = compile_late(
     r"batch|too many|array too long|(?:inputs?|texts?|documents?|items?)\b.{0,40}"
     r"(?:at most|maximum|limit|exceed|more than)"
     r"|(?:at most|maximum|limit|exceed|more than)\b.{0,40}(?:inputs?|texts?|documents?|items?)\b",
     re.IGNORECASE,
 )
-_OF_ONE_TEXT = late_pattern(
+_OF_ONE_TEXT = compile_late(
     r"token|context|physical|characters|too large to process", re.IGNORECASE
 )
 

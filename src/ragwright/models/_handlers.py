@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..core import ModelRefusedError, PluginError, RagwrightError, Usage, counted
+from ..core import ModelRefusedError, PluginError, RagwrightError, Usage, count_noun
 from ..flow import (
     AnyHandler,
     BatchHandler,
@@ -24,12 +24,12 @@ from ..flow import (
     SendHandler,
 )
 from ._embedding import RoughTokenizer, VectorRule, embed_texts, plan_windows
-from ._limits import Heard, watched
+from ._limits import Heard, watch_silence
 from ._openai import OpenAIChat, OpenAIEmbeddings
 from ._registry import Models
 from ._rerank import LexicalReranker, ServerReranker
 from ._seams import ChatModel
-from ._thought import ReplyReader, thought_notes
+from ._thought import ReplyReader, note_thought
 from ._transport import Connections
 
 _CONCURRENCY = 16
@@ -153,8 +153,8 @@ class LocalRerankHandler(ByModel, BatchHandler[Rerank, RerankReply]):
             scores = tuple(float(s) for s in reranker.score(request.query, request.passages))
             if len(scores) != len(request.passages):
                 raise PluginError(
-                    f"{counted(len(scores), 'score')} for "
-                    f"{counted(len(request.passages), 'passage')}",
+                    f"{count_noun(len(scores), 'score')} for "
+                    f"{count_noun(len(request.passages), 'passage')}",
                     where=request.model,
                 )
         except RagwrightError as error:
@@ -233,7 +233,7 @@ class ChatHandler(RemoteHandler, SendHandler[Chat | Complete, ChatReply | Comple
             return await model.complete(request)
         limits = self.models.limits.merged(self.models.settings_of(request.model))
         try:
-            async with watched(request.model, "", limits) as heard:
+            async with watch_silence(request.model, "", limits) as heard:
                 if isinstance(request, Chat):
                     return await _chat_read(model, request, on_delta, heard)
                 return await model.complete(request)
@@ -260,7 +260,7 @@ async def _chat_read(
         reader.feed(reply.text)
     delta("", last=True)
     finish = "length" if reader.unclosed else reply.finish
-    notes = (*reply.notes, *thought_notes(reader))
+    notes = (*reply.notes, *note_thought(reader))
     return replace(reply, text=reader.text, finish=finish, notes=notes)
 
 

@@ -164,7 +164,7 @@ class Hub:
             )
 
 
-def cached_models() -> list[tuple[str, int]]:
+def list_cached_models() -> list[tuple[str, int]]:
     """Names and bytes of the models in the hub's cache; empty where there is no cache."""
     if not _are_installed("huggingface_hub"):
         return []

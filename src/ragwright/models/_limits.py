@@ -45,7 +45,7 @@ class Queue:
 
 
 @asynccontextmanager
-async def watched(
+async def watch_silence(
     model: str,
     where: str,
     limits: TimeLimits,

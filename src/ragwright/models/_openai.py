@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import ModelRefusedError, Usage, counted
+from ..core import ModelRefusedError, Usage, count_noun
 from ..flow import Chat, ChatReply, Complete, CompleteReply, OnDelta
 from ._door import CleanStream, clean_text, token_usage
 from ._embedding import vector_fault
 from ._limits import Heard
 from ._names import Target
 from ._seams import ChatModel, Matrix
-from ._thought import ReplyReader, thought_notes, without_thought
+from ._thought import ReplyReader, drop_thought, note_thought
 from ._transport import Connections, OpenAIServer, server_identity, stream_events
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class OpenAIChat(ChatModel):
         prompt_length = sum(len(m.content) for m in request.messages)
         written = len(_content_text(message.get("content")))
         usage, note = token_usage(data.get("usage"), prompt_length, written)
-        notes = [note, *thought_notes(reader)]
+        notes = [note, *note_thought(reader)]
         if finish == "unknown":
             finish = "stop"
             notes.append("the stream ended without a finish reason")
@@ -157,7 +157,7 @@ class OpenAIChat(ChatModel):
         except (TypeError, ValueError, OverflowError) as error:
             raise self._server.bad_reply(f"sent invalid log-probabilities: {error}") from None
         if request.logprobs is None:
-            text = without_thought(text)
+            text = drop_thought(text)
         return CompleteReply(
             text,
             usage=token_usage(data.get("usage"), len(request.prompt), len(text))[0],
@@ -329,10 +329,10 @@ class OpenAIEmbeddings:
         listed_entries = entries if isinstance(entries, list) else []
         if len(listed_entries) != len(texts):
             raise self._server.bad_reply(
-                f"sent {len(listed_entries)} vectors for {counted(len(texts), 'text')}"
+                f"sent {len(listed_entries)} vectors for {count_noun(len(texts), 'text')}"
             )
         try:
-            rows = in_order(listed_entries, len(texts))
+            rows = order_entries(listed_entries, len(texts))
             vectors = np.stack([_vector_of(entry["embedding"]) for entry in rows])
         except (KeyError, TypeError, ValueError) as error:
             raise self._server.bad_reply(f"sent vectors that cannot be read: {error}") from None
@@ -352,7 +352,7 @@ def _note_delta(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
         message[field] = delta.get(field) or message.get(field)
 
 
-def in_order(entries: Sequence[Any], count: int) -> list[Mapping[str, Any]]:
+def order_entries(entries: Sequence[Any], count: int) -> list[Mapping[str, Any]]:
     """Entries of a reply by their ``index``, each from 0 to count - 1 once.
 
     If none has an index, their order is used.

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from ..core import ModelRefusedError, Usage, counted
+from ..core import ModelRefusedError, Usage, count_noun
 from ._analysis import Analyzer
 from ._door import token_usage
 from ._embedding import plan_windows
 from ._language import sentence_spans
 from ._names import Target
-from ._openai import in_order
+from ._openai import order_entries
 from ._seams import Reranker, Tokenizer
 from ._transport import Connections, OpenAIServer, server_identity
 
@@ -186,10 +186,10 @@ def _passage_scores(results: Any, passages: Sequence[str]) -> tuple[float, ...]:
     entries = results if isinstance(results, list) else []
     if len(entries) != len(passages):
         raise ValueError(
-            f"{counted(len(entries), 'score')} for {counted(len(passages), 'passage')}"
+            f"{count_noun(len(entries), 'score')} for {count_noun(len(passages), 'passage')}"
         )
     scores = []
-    for entry, passage in zip(in_order(entries, len(passages)), passages, strict=True):
+    for entry, passage in zip(order_entries(entries, len(passages)), passages, strict=True):
         score: Any = entry.get("relevance_score", entry.get("score"))
         if type(score) not in (int, float) or not abs(score) <= sys.float_info.max:
             raise ValueError("a score is not a finite number")

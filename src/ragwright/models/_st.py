@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import ConfigError, RagwrightError, counted, require, text_hash
+from ..core import ConfigError, RagwrightError, count_noun, require, text_hash
 from ._embedding import Prefixes, RuledEmbedder, VectorRule, file_hash, settle_rule
 from ._folder import POOLING, folder_names
 from ._hf_tokenizer import HFTokenizer
@@ -178,7 +178,7 @@ def open_cross_encoder(source: str | Path, device: str = "cpu", *, new_head: boo
         )
     if model.num_labels != 1:
         raise ConfigError(
-            f"the model gives {counted(model.num_labels, 'label')}, reranking needs one score",
+            f"the model gives {count_noun(model.num_labels, 'label')}, reranking needs one score",
             where=str(source),
         )
     return model

@@ -185,7 +185,7 @@ def no_text_error(reply: ChatReply, model: str) -> ModelReplyError:
     return ModelReplyError("; ".join((f"{model} {problem}", *reply.notes)), hint=hint)
 
 
-def thought_notes(reader: ReplyReader) -> list[str]:
+def note_thought(reader: ReplyReader) -> list[str]:
     """What a user should know of the thought of a reply that was read to its end."""
     if reader.unclosed:
         return ["the reply ended within the model's thought"]
@@ -201,7 +201,7 @@ def _may_muse(start: str) -> bool:
     return any(musing.startswith(start) or start.startswith(musing) for musing in _MUSINGS)
 
 
-def without_thought(text: str) -> str:
+def drop_thought(text: str) -> str:
     """A reply without the thought of a reasoning model, empty if nothing follows the thought."""
     reader = ReplyReader()
     reader.feed(text, last=True)

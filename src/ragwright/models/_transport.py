@@ -26,9 +26,9 @@ from ..core import (
     ModelUnreachableError,
     canonical_json,
 )
-from ._door import LARGEST_REPLY, TooLargeError, bounded, masked, read_json
+from ._door import LARGEST_REPLY, TooLargeError, limit_response, mask_key, read_json
 from ._failures import Complaint, batch_limit, failure
-from ._limits import Heard, Queue, watched
+from ._limits import Heard, Queue, watch_silence
 from ._names import Target, is_on_this_machine
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _open_client(base: str, key: str, connect: float, limit: int) -> httpx2.Asyn
         trust_env=not is_on_this_machine(base),
         # A redirect would send the prompt, and perhaps the key, to an unconfigured address.
         follow_redirects=False,
-        event_hooks={"response": [bounded(limit)]},
+        event_hooks={"response": [limit_response(limit)]},
     )
     # Organization and project are OpenAI's: the SDK would send them to every server.
     others = None if "api.openai.com" in base else ""
@@ -198,7 +198,7 @@ class OpenAIServer:
                 content = _ENCODER.encode(body).encode() if body else None
                 method = "POST" if body else "GET"
                 async with (
-                    watched(*watch) as heard,
+                    watch_silence(*watch) as heard,
                     client.stream(method, url, content=content) as response,
                 ):
                     if not response.is_success:
@@ -397,7 +397,7 @@ class OpenAIServer:
 
     def masked(self, message: str) -> str:
         """A message that may quote the server, without the key that was sent to it."""
-        return masked(message, self.target.key())
+        return mask_key(message, self.target.key())
 
     def bad_reply(self, problem: str, hint: str = "") -> ModelReplyError:
         """The error for a reply that breaks the protocol."""

@@ -20,9 +20,9 @@ from ..measure import (
     Watched,
     confidence_sequence,
     drift,
-    on_rubric_scales,
     parse_measures,
     period_alpha,
+    set_rubric_scales,
 )
 from ..project import Project
 from ._moves import DayShift, moves_of
@@ -158,7 +158,7 @@ def compare_served(project: Project, scope: str | None = None) -> DriftReport:
     options = measure_options(project.settings)
     outputs = project_outputs(project)
     rubrics = judging(project).rubrics
-    measures = on_rubric_scales(parse_measures(options.measures), rubrics)
+    measures = set_rubric_scales(parse_measures(options.measures), rubrics)
     by_measure: dict[str, list[ServedScore]] = {}
     for score in outputs.scores.all(scope):
         by_measure.setdefault(score.measure, []).append(score)

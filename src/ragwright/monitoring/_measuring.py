@@ -13,21 +13,21 @@ from ..core import (
     MetaValue,
     Row,
     Score,
-    changed_options,
+    list_changed_options,
     value_hash,
 )
 from ..drafting import JudgedBy, Outputs, WaitingAnswer, output_row, project_outputs
-from ..experiment import check_models, chosen_measures, judging
+from ..experiment import check_models, choose_measures, judging
 from ..flow import Flow
 from ..ledger import FileLock
 from ..measure import (
     Measure,
     MeasureSetup,
     check_setup,
+    load_shipped_rubrics,
     model_fields,
     prompts_fingerprint,
     score_row,
-    shipped_rubrics,
 )
 from ..project import Project
 from ._options import MeasureServedOptions, measure_options
@@ -110,7 +110,7 @@ def read_served_measures(project: Project) -> tuple[tuple[Measure, ...], Measure
     settings = measure_options(project.settings)
     setup = judging(project, ",".join(settings.measures))
     names = ",".join(settings.measures)
-    measures = chosen_measures(names, (), setup).measures
+    measures = choose_measures(names, (), setup).measures
     for measure in measures:
         needed = {field for field in measure.definition.needs if field.startswith("reference")}
         other = measure.definition.instead
@@ -286,9 +286,9 @@ def _judge_of_measure(measure: Measure, setup: MeasureSetup) -> JudgedBy:
     models = _models_of_measure(measure, setup)
     if not models:
         return JudgedBy()
-    rubrics = {**shipped_rubrics(), **setup.rubrics}
+    rubrics = {**load_shipped_rubrics(), **setup.rubrics}
     rules = {name: rubric.fingerprint for name, rubric in sorted(rubrics.items())}
-    settings = changed_options(replace(setup, rubrics={}, window=None))
+    settings = list_changed_options(replace(setup, rubrics={}, window=None))
     for name in ("model", "embedder", "completer", "token_model"):
         settings.pop(name, None)
     return JudgedBy(", ".join(models), value_hash([settings, prompts_fingerprint(), rules])[:12])

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core import RagwrightError, StoreError, erased_name, option, require
+from ..core import RagwrightError, StoreError, hash_erased_name, option, require
 from ..ledger import Connection, Ledger, Place
 from ..project import Project, ProjectFolder, Settings
 from ._audit_tables import EVENT_COLUMNS
@@ -284,7 +284,7 @@ def _event(row: Sequence[Any]) -> Event:
 def _condition(query: EventQuery) -> tuple[str, list[Any]]:
     tests = {
         "kind = ?": (query.kind,),
-        "who IN (?, ?)": (query.who, erased_name(query.who)) if query.who else ("",),
+        "who IN (?, ?)": (query.who, hash_erased_name(query.who)) if query.who else ("",),
         "request = ?": (query.request,),
         "at >= ?": (query.since,),
         "at < ?": (query.until,),
@@ -349,7 +349,7 @@ def record_event(
 
 def record_erasure(project: Project, action: str, name: str) -> AbstractContextManager[None]:
     """:func:`record_event` for an erasure; the events hold a hash in place of the name."""
-    return record_event(project, "erased", action, erased_name(name))
+    return record_event(project, "erased", action, hash_erased_name(name))
 
 
 def record_done(project: Project, kind: EventKind, action: str, subject: str = "") -> None:

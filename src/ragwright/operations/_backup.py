@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from .. import __version__
-from ..core import ConfigError, StoreDamagedError, counted, listed, replacing
+from ..core import ConfigError, StoreDamagedError, count_noun, list_names, replacing
 from ..ledger import SharedPlace, WorkLock, copy_database, file_error
 from ..project import ProjectFolder, Settings
 from ._events import utc_now
@@ -100,8 +100,8 @@ def check_backup(file: Path) -> dict[str, Any]:
         ) from error
     if wrong:
         raise StoreDamagedError(
-            f"{counted(len(wrong), 'file')} of the backup damaged, missing or added: "
-            f"{listed(sorted(wrong), 3)}",
+            f"{count_noun(len(wrong), 'file')} of the backup damaged, missing or added: "
+            f"{list_names(sorted(wrong), 3)}",
             where=str(file),
             hint="use another backup",
         )

@@ -2,7 +2,7 @@
 
 from ._checks import (
     judge_checks,
-    known_passports,
+    list_passports,
     passport_line,
     passport_of_judge,
     read_passport,
@@ -14,7 +14,7 @@ from ._making import (
     calls_a_model,
     forecast_passport,
     free_passport,
-    judged_passport,
+    make_judged_passport,
 )
 from ._passport import (
     FreeDifference,
@@ -28,9 +28,9 @@ from ._passport import (
     passport_json,
     passport_of,
 )
-from ._people import Adapter, Dimension, PeopleSet, Rated, checked_people
-from ._verdicts import FREE, Verdicts, free_verdicts, recorded_verdicts, verdicts_in
-from .sets import MappedColumn, SetFiles, known_sets, open_people, read_column_map
+from ._people import Adapter, Dimension, PeopleSet, Rated, check_people
+from ._verdicts import FREE, Verdicts, free_verdicts, read_recorded_verdicts, verdicts_in
+from .sets import MappedColumn, SetFiles, list_sets, open_people, read_column_map
 
 __all__ = [
     "FREE",
@@ -51,15 +51,15 @@ __all__ = [
     "SetFiles",
     "Verdicts",
     "calls_a_model",
-    "checked_people",
+    "check_people",
     "dimension_about",
     "forecast_passport",
     "free_passport",
     "free_verdicts",
     "judge_checks",
-    "judged_passport",
-    "known_passports",
-    "known_sets",
+    "list_passports",
+    "list_sets",
+    "make_judged_passport",
     "measures_about",
     "open_people",
     "passport_from",
@@ -69,7 +69,7 @@ __all__ = [
     "passport_of_judge",
     "read_column_map",
     "read_passport",
+    "read_recorded_verdicts",
     "record_passport",
-    "recorded_verdicts",
     "verdicts_in",
 ]

@@ -34,7 +34,7 @@ def record_passport(root: Path, passport: Passport) -> Path:
     return path
 
 
-def known_passports(root: Path) -> Iterator[tuple[Path, Passport]]:
+def list_passports(root: Path) -> Iterator[tuple[Path, Passport]]:
     """Every passport of a project with its file, the newest last.
 
     Raises:
@@ -82,7 +82,7 @@ def passport_of_judge(
     if not identity:
         return None
     wanted, newest = value_hash(dict(identity)), None
-    for path, passport in known_passports(root):
+    for path, passport in list_passports(root):
         for judge in passport.judges:
             if judge.dimension in judge.dimensions and value_hash(dict(judge.identity)) == wanted:
                 newest = path, passport, judge
@@ -159,7 +159,7 @@ def _unchecked_reason(root: Path, identity: Mapping[str, Any]) -> str:
     """Explain that this judge was not checked, and name similar judges that were."""
     others = dict.fromkeys(
         ", ".join(differing(identity, judge.identity))
-        for _, passport in known_passports(root)
+        for _, passport in list_passports(root)
         for judge in passport.judges
         if judge.identity.get("measure") == identity["measure"] and judge.dimensions
     )

@@ -21,8 +21,8 @@ from ..measure import (
     judge_difference,
     judge_spread,
     labels_needed,
+    map_to_label_scale,
     mean_interval,
-    on_label_scale,
     people_agreement,
     rank_agreement,
 )
@@ -35,11 +35,11 @@ from ._passport import (
     Passport,
     PeopleFigures,
 )
-from ._people import Dimension, PeopleSet, divided, labels_of
+from ._people import Dimension, PeopleSet, labels_of, threshold_label
 from ._verdicts import Verdicts
 
 
-def advised(figures: JudgeFigures, name: str, dimension: str, best: str) -> JudgeFigures:
+def add_advice(figures: JudgeFigures, name: str, dimension: str, best: str) -> JudgeFigures:
     """Add the advice, and whether the judge may be trusted.
 
     Args:
@@ -185,7 +185,9 @@ class _Frame:
         if self.dimension.of and scale is None:
             own = self._undivided(values)
             if own:
-                values = {key: divided(value, self.dimension) for key, value in values.items()}
+                values = {
+                    key: threshold_label(value, self.dimension) for key, value in values.items()
+                }
                 scale = self.scale
         return values, scale
 
@@ -318,7 +320,7 @@ def _dimension_figures(frame: _Frame, verdicts: Sequence[Verdicts]) -> dict[str,
         others = [name for name in free if name != judge.name]
         others = [name for name in others if judge.kind != "free" or name == best]
         versus = _differences(frame, _turned(values, scale), {name: free[name] for name in others})
-        figures[judge.name] = advised(
+        figures[judge.name] = add_advice(
             replace(figures[judge.name], versus=versus), judge.name, frame.dimension.name, best
         )
     return figures
@@ -386,7 +388,9 @@ def _mapped_values(
     frame: _Frame, values: Mapping[str, float], scale: MeasureScale | None
 ) -> dict[str, float]:
     """Verdicts on the people's scale; none if their own scale is unknown or open."""
-    moved = on_label_scale(np.array(list(values.values()), dtype=np.float64), scale, frame.scale)
+    moved = map_to_label_scale(
+        np.array(list(values.values()), dtype=np.float64), scale, frame.scale
+    )
     return {} if moved is None else dict(zip(values, moved.tolist(), strict=True))
 
 

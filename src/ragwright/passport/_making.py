@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..core import ConfigError, Row, counted
+from ..core import ConfigError, Row, count_noun
 from ..experiment import (
     Evaluating,
     OnForecast,
@@ -24,11 +24,11 @@ from ..measure import (
     default_measures,
     definitions,
     model_fields,
-    on_rubric_scales,
     parse_measure,
     parse_measures,
+    set_rubric_scales,
 )
-from ..project import Project, at_work
+from ..project import Project, refuse_forget
 from ..testsets import Testset
 from ._compute import measures_about, passport_from
 from ._passport import Passport
@@ -37,9 +37,9 @@ from ._verdicts import (
     Verdicts,
     free_verdicts,
     is_run,
-    of_pairs,
-    recorded_verdicts,
+    read_recorded_verdicts,
     scale_of,
+    score_pairs,
     verdicts_in,
 )
 from .sets import MappedColumn, open_people, read_column_map
@@ -102,8 +102,8 @@ def free_passport(
     return _checked_passport(people, verdicts, options, notes)
 
 
-@at_work("passport")
-def judged_passport(
+@refuse_forget("passport")
+def make_judged_passport(
     project: Project,
     text: str,
     options: PassportOptions | None = None,
@@ -158,7 +158,7 @@ def _recorded_part(
     columns: Sequence[MappedColumn] = read_column_map(options.columns)
     of_people = [m for m in options.columns if not (options.verdicts and m.endswith("=verdict"))]
     people = open_people(text, of_people, root=root, runs=options.runs)
-    verdicts, notes = recorded_verdicts(people), list[str]()
+    verdicts, notes = read_recorded_verdicts(people), list[str]()
     for name in (*options.verdicts, *people.runs):
         further, remarks = verdicts_in(name, people, columns, root)
         known = {judge.name for judge in verdicts}
@@ -183,7 +183,7 @@ def _checked_passport(
             reason = next((score.reason for score in first.scores.values() if score.reason), "")
             why = f"{first.name} scored none of them" + (f" ({reason})" if reason else "")
         raise ConfigError(
-            f"nothing can judge the {counted(len(people.rated), 'row')} of {people.name}: {why}",
+            f"nothing can judge the {count_noun(len(people.rated), 'row')} of {people.name}: {why}",
             where=people.source,
             hint="name a judge (--judge MODEL), measures (--measures) or recorded verdicts "
             "(--verdicts FILE); --map gives columns of a file their role",
@@ -197,7 +197,7 @@ def _measures_for(
 ) -> tuple[tuple[Measure, ...], tuple[Measure, ...]]:
     """Measures without a model and with one: those named, or those about the dimensions."""
     if options.measures:
-        named = on_rubric_scales(parse_measures(options.measures), setup.rubrics)
+        named = set_rubric_scales(parse_measures(options.measures), setup.rubrics)
         free = tuple(measure for measure in named if measure.definition.model == "none")
         return free, tuple(measure for measure in named if measure not in free)
     if not setup.model and not setup.by:
@@ -216,7 +216,7 @@ def _measures_for(
         for measure in default_measures(_rows_of_set(people), setup).measures
         if measure.definition.kind == "judged"
     ]
-    return (), on_rubric_scales([parse_measure(text) for text in texts], setup.rubrics)
+    return (), set_rubric_scales([parse_measure(text) for text in texts], setup.rubrics)
 
 
 def _usual_measure(dimension: str, people: PeopleSet, setup: MeasureSetup) -> str:
@@ -278,7 +278,7 @@ def _model_verdicts(
     return Verdicts(
         f"{measure} by {model}",
         "model",
-        of_pairs(people, scores),
+        score_pairs(people, scores),
         scale_of(people, measure.known_scale),
         str(measure),
         model,

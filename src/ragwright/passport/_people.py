@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ..core import Row, TestsetError, counted, near
+from ..core import Row, TestsetError, count_noun, suggest_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ Adapter: TypeAlias = Callable[..., PeopleSet]
 """Function that reads a set from its files: ``read(files: SetFiles) -> PeopleSet``."""
 
 
-def checked_people(people: PeopleSet) -> PeopleSet:
+def check_people(people: PeopleSet) -> PeopleSet:
     """Return a set whose rows, ids and labels can be used.
 
     Raises:
@@ -115,7 +115,7 @@ def checked_people(people: PeopleSet) -> PeopleSet:
                 raise TestsetError(
                     f"row {item.row.id!r} has labels of {name!r}, which the set does not declare",
                     where=people.source,
-                    hint=near(name, known),
+                    hint=suggest_name(name, known),
                 )
             for label in by_rater.values():
                 _check_label(label, known[name], item.row.id, people.source)
@@ -145,16 +145,16 @@ def labels_of(people: PeopleSet, dimension: Dimension) -> dict[str, dict[str, fl
         labels = item.labels.get(name)
         if labels:
             labels_by_row[item.row.id] = {
-                rater: divided(label, dimension) for rater, label in labels.items()
+                rater: threshold_label(label, dimension) for rater, label in labels.items()
             }
     return labels_by_row
 
 
-def divided(label: float, dimension: Dimension) -> float:
+def threshold_label(label: float, dimension: Dimension) -> float:
     """A label on the scale of a dimension: of a divided one 1 from the threshold on, else 0."""
     return float(label >= dimension.threshold) if dimension.of else label
 
 
-def left_out(count: int, what: str, why: str = "") -> tuple[str, ...]:
+def note_left_out(count: int, what: str, why: str = "") -> tuple[str, ...]:
     """A note on rows that are not used; none if there are none."""
-    return (f"left out: {counted(count, what)}{why}",) if count else ()
+    return (f"left out: {count_noun(count, what)}{why}",) if count else ()

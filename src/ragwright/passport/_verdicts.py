@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..core import Score, TestsetError, counted, value_hash
+from ..core import Score, TestsetError, count_noun, value_hash
 from ..experiment import Evaluation, judge_identity, open_results
 from ..measure import (
     Measure,
@@ -20,7 +20,7 @@ from ..measure import (
 from ..testsets import open_bytes, records_of
 from ._passport import JudgeKind
 from ._people import PeopleSet
-from .sets import MappedColumn, graded_rows
+from .sets import MappedColumn, read_graded_rows
 
 FREE = (
     "KPrecision(content+bigrams)",
@@ -92,7 +92,7 @@ def free_verdicts(
     }
     verdicts = []
     for at, measure in enumerate(chosen):
-        scores = of_pairs(people, {key: scores[at] for key, scores in by_row.items()})
+        scores = score_pairs(people, {key: scores[at] for key, scores in by_row.items()})
         scored = sum(score.value is not None for score in scores.values())
         differ = len({score.value for score in scores.values()}) > 1
         if not measures and (scored < _LEAST * len(scores) or not differ):
@@ -111,7 +111,7 @@ def free_verdicts(
     return verdicts
 
 
-def of_pairs(people: PeopleSet, scores: Mapping[str, Score]) -> dict[str, Score]:
+def score_pairs(people: PeopleSet, scores: Mapping[str, Score]) -> dict[str, Score]:
     """Row id -> score; of a pair the difference, if both answers have a value."""
     combined = {}
     for item in people.rated:
@@ -140,7 +140,7 @@ def scale_of(people: PeopleSet, scale: MeasureScale | None) -> MeasureScale | No
     return None if width is None else MeasureScale(-width, width, scale.higher_is_better)
 
 
-def recorded_verdicts(people: PeopleSet) -> list[Verdicts]:
+def read_recorded_verdicts(people: PeopleSet) -> list[Verdicts]:
     """The verdicts of other judges that the set itself holds, in the order of their names."""
     names = dict.fromkeys(name for item in people.rated for name in item.verdicts)
     return [
@@ -178,7 +178,7 @@ def verdicts_in(
     """
     path = Path(text)
     if people.name == "qrels":
-        values = {key: float(grade) for key, (_, grade) in graded_rows(text).items()}
+        values = {key: float(grade) for key, (_, grade) in read_graded_rows(text).items()}
         verdicts = [_recorded(path.stem, values, None)]
     elif is_run(text):
         (evaluation,) = open_results(root, (text,))
@@ -191,16 +191,18 @@ def verdicts_in(
     if not used:
         examples = sorted(foreign)[:2], sorted(known)[:2]
         raise TestsetError(
-            f"none of the {counted(len(foreign), 'id')} of the verdicts is in the set",
+            f"none of the {count_noun(len(foreign), 'id')} of the verdicts is in the set",
             where=text,
             hint=f"ids of the file: {', '.join(examples[0]) or 'none'}; of the set: "
             f"{', '.join(examples[1])}",
         )
     notes = []
     if foreign:
-        notes.append(f"{text}: {counted(len(foreign), 'verdict')} of rows that the set lacks")
+        notes.append(f"{text}: {count_noun(len(foreign), 'verdict')} of rows that the set lacks")
     if len(used) < len(known):
-        notes.append(f"{text}: no verdict for {counted(len(known) - len(used), 'row')} of the set")
+        notes.append(
+            f"{text}: no verdict for {count_noun(len(known) - len(used), 'row')} of the set"
+        )
     return verdicts, tuple(notes)
 
 
@@ -254,7 +256,7 @@ def _of_evaluation(evaluation: Evaluation, people: PeopleSet) -> list[Verdicts]:
                 if model
                 else f"{summary.measure} in {evaluation.name}",
                 "recorded",
-                of_pairs(people, scores),
+                score_pairs(people, scores),
                 scale_of(people, summary.scale),
                 summary.measure,
                 model,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ..answer import compose
-from ..core import ConfigError, Persona, RagwrightError, counted, listed
+from ..core import ConfigError, Persona, RagwrightError, count_noun, list_names
 from ..ledger import writable
 from ..models import NO_MODEL, check_model
 from ..retrieve import find_pattern
@@ -112,12 +112,12 @@ def _database_checks(project: Project) -> Iterator[Check]:
                 "database", "fault", f"{name}: {database.problem}", "see retrieve.databases"
             )
         elif project.settings.answer.model == NO_MODEL:
-            tables = counted(len(database.tables), "table")
+            tables = count_noun(len(database.tables), "table")
             text = f"{name}: {tables}, but no chat model to write statements"
             yield Check("database", "note", text, "set answer.model and retrieve.route.method")
         else:
             yield Check(
-                "database", "ok", f"{name}: {counted(len(database.tables), 'table')}, read-only"
+                "database", "ok", f"{name}: {count_noun(len(database.tables), 'table')}, read-only"
             )
 
 
@@ -145,13 +145,15 @@ def _index_checks(project: Project) -> Iterator[Check]:
         yield Check(
             "index",
             "ok",
-            f"{counted(size.documents, 'document')}, {counted(size.chunks, 'chunk')}, "
-            f"{counted(size.tokens, 'token')}; the view takes {size.bytes / 1e6:.1f} MB",
+            f"{count_noun(size.documents, 'document')}, {count_noun(size.chunks, 'chunk')}, "
+            f"{count_noun(size.tokens, 'token')}; the view takes {size.bytes / 1e6:.1f} MB",
         )
         if size.approximate:
             yield Check("index", "note", size.approximate)
         pieces = project.settings.chunk.head.pieces
-        shown = f"searched under {listed(pieces, 9)}" if pieces else "searched by their text alone"
+        shown = (
+            f"searched under {list_names(pieces, 9)}" if pieces else "searched by their text alone"
+        )
         yield Check("heads", "ok", shown, "" if pieces else "chunk.head adds title and headings")
         yield from _entry_pattern_check(project)
     for note in project.partial_note():
@@ -159,7 +161,7 @@ def _index_checks(project: Project) -> Iterator[Check]:
     for other in pairs:
         if other.key != pair.key:
             documents_kept = len(project.store.content_hashes(other))
-            under = counted(documents_kept, "document")
+            under = count_noun(documents_kept, "document")
             yield Check("index", "note", f"also built under other settings: {under}")
 
 
@@ -174,8 +176,8 @@ def _entry_pattern_check(project: Project) -> Iterator[Check]:
         yield Check(
             "chunks",
             "note",
-            f"{counted(codes.entries, 'code')} such as {codes.example} have entries in "
-            f"{counted(codes.documents, 'document')}, which are cut by {chunk.by}",
+            f"{count_noun(codes.entries, 'code')} such as {codes.example} have entries in "
+            f"{count_noun(codes.documents, 'document')}, which are cut by {chunk.by}",
             f"for a chunk per entry, write in ragwright.yaml: "
             f"chunk: {{by: entries, pattern: '{yaml_pattern}'}}  (then: ragwright ingest)",
         )

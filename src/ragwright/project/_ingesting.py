@@ -19,10 +19,10 @@ from ..core import (
     SourceError,
     StoreError,
     common_groups,
-    counted,
+    count_noun,
     plugin_folder,
 )
-from ..engines import open_engine, settled_engine
+from ..engines import choose_engine, open_engine
 from ..index import IndexSpec, Store
 from ..ingest import Failure, FetchBytes, Fetched, Reader, ScanProgress, SourceOptions
 from ..ledger import Ledger, WorkLock
@@ -88,7 +88,7 @@ R = TypeVar("R")
 B = TypeVar("B", bound=Working)
 
 
-def at_work(
+def refuse_forget(
     what: str,
 ) -> Callable[[Callable[Concatenate[B, P], R]], Callable[Concatenate[B, P], R]]:
     """Decorator for work on a project, its first argument: ``forget`` is refused meanwhile.
@@ -108,7 +108,7 @@ def at_work(
     return decorate
 
 
-@at_work("ingest")
+@refuse_forget("ingest")
 def ingest_sources(
     project: Project,
     sources: Sequence[str | Path] = (),
@@ -135,7 +135,7 @@ def ingest_sources(
         EngineError: The cluster fails; what was written before stays.
         ModelError: The embedding model fails; what was written before stays.
     """
-    used = settled_engine(project.settings.ingest, engine)
+    used = choose_engine(project.settings.ingest, engine)
     scans = ScanProgress()
     feeds, reading_key = feeds_of(project, sources, scans)
     if project.settled_spec().embedder:
@@ -163,7 +163,7 @@ def ingest_sources(
     report = replace(report, notes=notes, engine=used)
     others = len(project.store.pairs()) - 1
     if report.counts.added and others > 0:
-        note = counted(others, "index of other settings stays", "indexes of other settings stay")
+        note = count_noun(others, "index of other settings stays", "indexes of other settings stay")
         report = replace(report, notes=(*report.notes, note))
     _keep_report(project.folder, report)
     return report
@@ -225,7 +225,7 @@ def _keep_report(folder: ProjectFolder, report: IngestReport) -> None:
         ledger.write(lambda connection: connection.execute(insert, (text,)).rowcount)
 
 
-def last_ingest(folder: ProjectFolder) -> Mapping[str, Any] | None:
+def read_last_ingest(folder: ProjectFolder) -> Mapping[str, Any] | None:
     """The report of the last ingest, as ``ingest --json`` prints it, with its time ``at``.
 
     None if there is none, or it cannot be read.
@@ -419,12 +419,12 @@ def build_like(project: Project, other: Project) -> IngestReport | None:
         return None
     reader = StoredDocuments(other.store, other.pair)
     feeds = [Feed(source, (reader,)) for source in reader.sources]
-    report = make_ingest(project, Ingest).run(feeds, unfetched, prune=True)
+    report = make_ingest(project, Ingest).run(feeds, refuse_fetch, prune=True)
     if report.failures:
         raise report.failures[0].error
     return report
 
 
-def unfetched(address: str) -> Fetched:
+def refuse_fetch(address: str) -> Fetched:
     """Raises: stored documents are not fetched."""
     raise SourceError("a stored document is not fetched", where=address)

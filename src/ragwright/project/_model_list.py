@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..core import RagwrightError
-from ..models import NO_MODEL, LexicalReranker, Speed, cached_models, measure_model
+from ..models import NO_MODEL, LexicalReranker, Speed, list_cached_models, measure_model
 from ..retrieve import EMBED_PREFIX
 from ._project import Project
 from ._settings import project_keys
@@ -45,7 +45,7 @@ def list_models(project: Project, *, measure: bool = True) -> list[ListedModel]:
         used.setdefault(name.removeprefix(EMBED_PREFIX), []).append(key)
     rows = [_model_row(project, name, tuple(keys), measure) for name, keys in used.items()]
     known = {name.removeprefix("hf:").partition("@")[0] for name in used}
-    for repo, size in cached_models():
+    for repo, size in list_cached_models():
         if repo not in known:
             text = f"in the cache, {size / 1e6:,.0f} MB"
             rows.append(ListedModel(f"hf:{repo}", (), "local", "ready", text))

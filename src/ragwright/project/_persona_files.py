@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ..answer import load_persona, shipped_personas
+from ..answer import load_persona, load_shipped_personas
 from ..core import Persona, PromptError, replace_text
 from ._folder import ProjectFolder
 
@@ -54,7 +54,7 @@ def persona_change(folder: ProjectFolder, name: str, model: str) -> PersonaChang
     """
     path = _file_of(folder, name)
     if path is None:
-        shipped = shipped_personas().get(name)
+        shipped = load_shipped_personas().get(name)
         if shipped is None:
             raise PromptError(f"unknown persona {name!r}", where=str(folder.personas))
         target = folder.personas / f"{name}.yaml"

@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 from .. import answer, flow, index, ingest, ledger, models, retrieve
 from ..answer import AskPlan
-from ..core import Document, Persona, StoreDamagedError, load_addition, own_additions
+from ..core import Document, Persona, StoreDamagedError, list_own_additions, load_addition
 from ..flow import Budget, Message, Replies, Route, Runner, Runs, SharedWork
 from ..index import IndexSpec, Store, Views
 from ..ingest import Chunker
@@ -22,9 +22,9 @@ from ..models import Analyzer, Models, Tokenizer
 from ..retrieve import Databases, Target
 from . import building
 from ._folder import ProjectFolder
-from ._served import served_project
+from ._served import open_served_project
 from ._session import AnswersUnderWay, Session
-from ._settings import Settings, load_settings, rooted
+from ._settings import Settings, load_settings, resolve_paths
 
 
 class Closing(Protocol):
@@ -61,7 +61,7 @@ class Project:
     ) -> None:
         self.folder = folder
         self.session = session or Session()
-        own = rooted(settings, folder.parts)
+        own = resolve_paths(settings, folder.parts)
         narrows = self.session.filters or self.session.soft
         self.settings = self.session.narrowed(own) if narrows else own
         self._base: Project = self
@@ -81,7 +81,7 @@ class Project:
         options = session or Session()
         sections = None
         if options.served:
-            project, sections = served_project(project)
+            project, sections = open_served_project(project)
         settings = load_settings(project.settings, options.overrides, served=sections)
         return cls(project, settings, options)
 
@@ -394,7 +394,7 @@ class Project:
         """Personas by name: the shipped ones, overridden by the project's own."""
         if self._base is not self:
             return self._base.personas
-        return {**answer.shipped_personas(), **self.own_personas}
+        return {**answer.load_shipped_personas(), **self.own_personas}
 
     @cached_property
     def own_personas(self) -> Mapping[str, Persona]:
@@ -444,7 +444,7 @@ class Project:
                 pair,
                 self.store.pairs(),
                 self.settings.embed.model,
-                building.known_embedders(self.folder.ledger),
+                building.list_embedders(self.folder.ledger),
                 self.folder.file,
                 self.filled_by,
             )
@@ -549,7 +549,7 @@ class Routes(dict[type[Any], Route]):
         elif kind is flow.Sql:
             self[kind] = retrieve.SqlHandler(project.databases)
         else:
-            handlers = {known.name: known for known in own_additions("handlers")}
+            handlers = {known.name: known for known in list_own_additions("handlers")}
             self[kind] = handlers[kind.__name__].load()(project)
         return self[kind]
 

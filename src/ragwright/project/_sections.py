@@ -18,9 +18,9 @@ from ..core import (
     NamedOptions,
     Placed,
     PluginError,
-    added,
     addition,
     build_options,
+    find_additions,
     holds_secret,
     load_object,
     option,
@@ -154,7 +154,7 @@ class PartSections(Mapping[str, Any]):
         return len({**self._read, **self._unread})
 
 
-def installed_sections() -> Iterator[tuple[str, SectionKind]]:
+def list_sections() -> Iterator[tuple[str, SectionKind]]:
     """Sections of all installed parts and stages; what cannot be imported is left out."""
     for name in section_names():
         try:
@@ -167,7 +167,7 @@ def installed_sections() -> Iterator[tuple[str, SectionKind]]:
 
 def section_names() -> list[str]:
     """Names that sections of installed packages can have."""
-    return [*added("sections"), *added("stages")]
+    return [*find_additions("sections"), *find_additions("stages")]
 
 
 def read_section(kind: SectionKind, value: Any, placed: Placed, name: str) -> Any:

@@ -20,9 +20,9 @@ from typing import Any, Literal, TypeAlias
 from ..core import (
     ConfigError,
     StoreError,
-    added,
-    changed_options,
     current_user,
+    find_additions,
+    list_changed_options,
     read_yaml,
     replace_text,
     text_hash,
@@ -31,7 +31,7 @@ from ..core import (
 from ..flow import Runs
 from ..ledger import Connection, FileLock, Ledger
 from ._folder import ProjectFolder
-from ._settings import Settings, served_sections
+from ._settings import Settings, list_served_sections
 
 Action: TypeAlias = Literal["promote", "back"]
 
@@ -72,7 +72,7 @@ class Configuration:
     @property
     def sections(self) -> dict[str, Any]:
         """Its sections, as in a project file."""
-        names = served_sections(self.settings.get("retrieve"))
+        names = list_served_sections(self.settings.get("retrieve"))
         return {name: self.settings.get(name) or {} for name in names}
 
     def body(self) -> dict[str, Any]:
@@ -96,16 +96,16 @@ def configuration_of(folder: ProjectFolder, settings: Settings) -> Configuration
         folder: The project; under the served configuration its frozen copy.
         settings: Its settings, as opened.
     """
-    names = [name for name in served_sections(settings.retrieve) if name != "models"]
-    plain = {name: _yaml_ready(changed_options(settings.section(name))) for name in names}
+    names = [name for name in list_served_sections(settings.retrieve) if name != "models"]
+    plain = {name: _yaml_ready(list_changed_options(settings.section(name))) for name in names}
     models = {
-        name: _yaml_ready(changed_options(settings_of_model))
+        name: _yaml_ready(list_changed_options(settings_of_model))
         for name, settings_of_model in settings.models.items()
     }
     values = {name: value for name, value in {**plain, "models": models}.items() if value}
     relative = _relative_paths(values, folder.parts)
     files: set[str] = set()
-    for key, promoted in added("promoted").items():
+    for key, promoted in find_additions("promoted").items():
         values_of_part, paths = promoted.load()(folder, settings)
         files.update(paths)
         if values_of_part:
@@ -113,7 +113,7 @@ def configuration_of(folder: ProjectFolder, settings: Settings) -> Configuration
     return Configuration(relative, dict(_included_files(folder.parts, relative, files)))
 
 
-def promoted_settings(folder: ProjectFolder) -> Mapping[str, Any]:
+def read_promoted_settings(folder: ProjectFolder) -> Mapping[str, Any]:
     """The settings of the promoted configuration of a frozen folder, as they were promoted."""
     assert folder.frozen is not None
     settings: Mapping[str, Any] = read_yaml(folder.frozen / _SETTINGS).value["settings"] or {}
@@ -149,7 +149,7 @@ def run_configuration(runs: Runs, run: str) -> Configuration:
     )
 
 
-def changed_files(root: Path, configuration: Configuration) -> list[str]:
+def list_changed_files(root: Path, configuration: Configuration) -> list[str]:
     """The changed files of a configuration, by path."""
     changes = []
     for name, known in sorted(configuration.files.items()):
@@ -251,7 +251,7 @@ class Served:
             )
         values = read_yaml(path).value
         configuration = Configuration(values["settings"] or {}, values["files"] or {})
-        wrong = changed_files(folder, configuration)
+        wrong = list_changed_files(folder, configuration)
         if configuration.hash != promoted[0].configuration:
             wrong.append("settings.yaml has changed")
         if wrong:
@@ -320,7 +320,7 @@ class Changing:
             copy = draft / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(self._file_bytes(name))
-        wrong = changed_files(draft, configuration)
+        wrong = list_changed_files(draft, configuration)
         if wrong:
             shutil.rmtree(draft, ignore_errors=True)
             raise not_reproducible(change.run, wrong)
@@ -386,7 +386,7 @@ def not_reproducible(run: str, wrong: Sequence[str]) -> ConfigError:
     )
 
 
-def served_project(folder: ProjectFolder) -> tuple[ProjectFolder, Mapping[str, Any]]:
+def open_served_project(folder: ProjectFolder) -> tuple[ProjectFolder, Mapping[str, Any]]:
     """A project with the served prompts, personas and sections.
 
     Raises:

@@ -14,8 +14,8 @@ from ..core import (
     NamedOptions,
     Placed,
     build_options,
-    changed_options,
-    described_options,
+    describe_options,
+    list_changed_options,
     option,
     overlaid,
     read_yaml,
@@ -41,8 +41,8 @@ from ._sections import (
     PartSections,
     SharedOptions,
     default_section,
-    installed_sections,
     is_of_a_part,
+    list_sections,
     read_section,
     section_kind,
     section_names,
@@ -350,12 +350,12 @@ def project_sections(settings: Settings | None = None) -> Mapping[str, type[Any]
     Sections of installed packages are included, and those of stages and channels that
     ``settings`` name by address.
     """
-    kinds = {**dict(installed_sections()), **stage_sections(settings and settings.retrieve)}
+    kinds = {**dict(list_sections()), **stage_sections(settings and settings.retrieve)}
     records = {name: kind for name, kind in kinds.items() if not isinstance(kind, NamedOptions)}
     return {**records, **SECTIONS}
 
 
-def served_sections(retrieve: Any) -> tuple[str, ...]:
+def list_served_sections(retrieve: Any) -> tuple[str, ...]:
     """Sections that determine results, under the stages and channels that ``retrieve`` names.
 
     Args:
@@ -367,25 +367,25 @@ def served_sections(retrieve: Any) -> tuple[str, ...]:
 def project_keys() -> Iterator[tuple[str, str, Any, str]]:
     """(key, when, default, sentence) of every key of a project file."""
     named_options: dict[str, NamedOptions] = {}
-    for name, kind in (*SECTIONS.items(), *installed_sections()):
+    for name, kind in (*SECTIONS.items(), *list_sections()):
         if isinstance(kind, NamedOptions):
             named_options[name] = kind
         else:
-            yield from described_options(kind, (name,))
-    yield from described_options(ModelSettings, ("models", "NAME"))
-    yield from described_options(SourceOptions, ("sources", "[]"))
-    yield from described_options(LoaderOptions, ("sources", "[]"))
-    yield from described_options(TableOptions, ("sources", "[]"))
+            yield from describe_options(kind, (name,))
+    yield from describe_options(ModelSettings, ("models", "NAME"))
+    yield from describe_options(SourceOptions, ("sources", "[]"))
+    yield from describe_options(LoaderOptions, ("sources", "[]"))
+    yield from describe_options(TableOptions, ("sources", "[]"))
     for name, names in named_options.items():
-        yield from described_options(names.options, (name, "NAME"))
+        yield from describe_options(names.options, (name, "NAME"))
 
 
 def index_settings(settings: Settings) -> dict[str, dict[str, Any]]:
     """Section -> key -> value of what an index is built by, where it differs from the default."""
     indexed: dict[str, dict[str, Any]] = {}
     for section in _INDEXED:
-        changed = changed_options(getattr(settings, section))
-        built = {key for key, when, _, _ in described_options(SECTIONS[section]) if when == "index"}
+        changed = list_changed_options(getattr(settings, section))
+        built = {key for key, when, _, _ in describe_options(SECTIONS[section]) if when == "index"}
         indexed[section] = {key: value for key, value in changed.items() if key in built}
     return indexed
 
@@ -449,7 +449,7 @@ def _read_model_settings(value: Any, placed: Placed) -> dict[str, ModelSettings]
     }
 
 
-def rooted(settings: Settings, root: Path) -> Settings:
+def resolve_paths(settings: Settings, root: Path) -> Settings:
     """Settings with relative paths resolved from the project folder."""
     prompt, answer = settings.prompt, settings.answer
     if prompt.template:

@@ -6,17 +6,17 @@ from ._certify import (
     Plan,
     Step,
     auc,
-    best_plan,
-    certified_steps,
+    certify_steps,
+    choose_plan,
     passing_chance,
     plan_of,
     risk_bound,
     risk_p,
     rows_needed,
 )
-from ._guard import changes_since, guard_of, promised_parts, suspending_changes
-from ._making import Promised, Promising, again, forecast_promise, make_promise
-from ._scores import SCORES, GradedRows, RightRule, graded, parse_right_rule
+from ._guard import changes_since, guard_of, hash_promised_parts, suspending_changes
+from ._making import Promised, Promising, forecast_promise, make_promise, repeat_request
+from ._scores import SCORES, GradedRows, RightRule, grade_rows, parse_right_rule
 
 __all__ = [
     "SCORES",
@@ -28,21 +28,21 @@ __all__ = [
     "Promising",
     "RightRule",
     "Step",
-    "again",
     "auc",
-    "best_plan",
     "certificate_in_force",
     "certificates",
-    "certified_steps",
+    "certify_steps",
     "changes_since",
+    "choose_plan",
     "forecast_promise",
-    "graded",
+    "grade_rows",
     "guard_of",
+    "hash_promised_parts",
     "make_promise",
     "parse_right_rule",
     "passing_chance",
     "plan_of",
-    "promised_parts",
+    "repeat_request",
     "risk_bound",
     "risk_p",
     "rows_needed",

@@ -269,7 +269,7 @@ def _counts(scores: Numbers, wrong: Flags) -> tuple[Numbers, Numbers, Numbers]:
     return values[last], (last + 1).astype(np.float64), errors[last]
 
 
-def best_plan(
+def choose_plan(
     scores: Mapping[str, Numbers], wrong: Flags, *, risk: float, alpha: float, rows: int
 ) -> tuple[Plan, tuple[Candidate, ...]]:
     """The score that is expected to answer most, and every candidate; from tune rows alone.
@@ -323,7 +323,7 @@ def _honest_rate(
     return errors / answered if answered else 1.0
 
 
-def certified_steps(
+def certify_steps(
     plan: Plan, scores: Numbers, wrong: Flags, *, risk: float, alpha: float
 ) -> tuple[tuple[Step, ...], Step | None]:
     """The thresholds certified on confirm rows, strict to loose, and the one that failed.

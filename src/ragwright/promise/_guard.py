@@ -11,7 +11,7 @@ from ..core import value_hash
 from ..experiment import judging
 from ..project import Project, Settings, configuration_of
 from ._certificate import Certificate, certificate_in_force
-from ._scores import answer_score, shown_score
+from ._scores import answer_score, name_score
 
 
 def guard_of(project: Project) -> AnswerGuard | None:
@@ -23,10 +23,10 @@ def guard_of(project: Project) -> AnswerGuard | None:
     certificate = certificate_in_force(project.folder)
     if certificate is None:
         return None
-    changed = changes_since(certificate.parts, promised_parts(project))
+    changed = changes_since(certificate.parts, hash_promised_parts(project))
     return AnswerGuard(
         certificate=certificate.number,
-        score=shown_score(certificate.score),
+        score=name_score(certificate.score),
         threshold=certificate.threshold,
         score_of=partial(answer_score, certificate.score, setup=judging(project)),
         line=certificate.line,
@@ -47,7 +47,7 @@ def answering_settings_of(settings: Settings) -> Settings:
     return replace(settings, answer=answer)
 
 
-def promised_parts(project: Project) -> Mapping[str, str]:
+def hash_promised_parts(project: Project) -> Mapping[str, str]:
     """Part -> hash, of all that determines answers except the index.
 
     ``model`` is the model that answers; the other parts are sections of the project file, and
@@ -77,7 +77,7 @@ def changes_since(then: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 def suspending_changes(project: Project, certificate: Certificate) -> str:
     """What changed since a certificate was made, documents included; empty if nothing did."""
-    changes = [changes_since(certificate.parts, promised_parts(project))]
+    changes = [changes_since(certificate.parts, hash_promised_parts(project))]
     pair = project.pair
     held = project.store.holds(pair) and project.store.snapshot(pair) == certificate.snapshot
     changes += [] if held else ["the documents changed"]

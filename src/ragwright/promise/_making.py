@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..core import ConfigError, StoreError, TestsetError, counted, plain
+from ..core import ConfigError, StoreError, TestsetError, count_noun, make_plain
 from ..experiment import Evaluating, Evaluation, evaluate_testset, forecast_testset
 from ..flow import Forecast, RunRow
 from ..measure import Measure, parse_measures
-from ..project import Project, at_work
+from ..project import Project, refuse_forget
 from ..testsets import Openings, Testset, project_testset, split_clusters
 from ._certificate import (
     Certificate,
@@ -28,13 +28,13 @@ from ._certify import (
     Candidate,
     Plan,
     Step,
-    best_plan,
-    certified_steps,
+    certify_steps,
+    choose_plan,
     risk_bound,
     rows_needed,
 )
-from ._guard import answering_settings_of, promised_parts
-from ._scores import SCORES, GradedRows, RightRule, graded, parse_right_rule, score_measures
+from ._guard import answering_settings_of, hash_promised_parts
+from ._scores import SCORES, GradedRows, RightRule, grade_rows, parse_right_rule, score_measures
 
 _REALISTIC = 20_000
 """Held-out questions above which nobody will write them."""
@@ -104,7 +104,7 @@ class Promised:
     notes: tuple[str, ...] = ()
 
 
-@at_work("promise")
+@refuse_forget("promise")
 def make_promise(
     project: Project, options: Promising, told: Callable[[str], None] | None = None
 ) -> Promised:
@@ -126,7 +126,7 @@ def make_promise(
         return _Making(project, options).run(told)
 
 
-def again(project: Project) -> Promising:
+def repeat_request(project: Project) -> Promising:
     """What the promise in force asked for, to make it again after a change.
 
     Raises:
@@ -178,7 +178,7 @@ class _Making:
         # an evaluation wants at least one measure
         self._measures: Sequence[Measure] = measures or parse_measures(SCORES[-1])
         self._open_settings = project.variant(answering_settings_of(project.settings))
-        self._parts = promised_parts(project)
+        self._parts = hash_promised_parts(project)
 
     def split(self, name: str, *, dry_run: bool = False) -> Testset:
         """Load a split; opening the confirm split is logged unless it is a dry run."""
@@ -198,7 +198,8 @@ class _Making:
         least = rows_needed(options.risk, 1 - options.confidence)
         if least is not None and len(closed.rows) < least:
             raise TestsetError(
-                f"the confirm split has {counted(len(closed.rows), 'row')}: too few to certify a "
+                f"the confirm split has {count_noun(len(closed.rows), 'row')}: too few to certify "
+                "a "
                 f"risk of {percent(options.risk)} with confidence {percent(options.confidence)}",
                 where=options.testset,
                 hint=f"{least} answered held-out questions without a single error are needed; the "
@@ -238,7 +239,7 @@ class _Making:
         begun = [find(KIND, manifest) for find in (project.runs.complete, project.runs.unfinished)]
         opened = len(Openings.touching(project.folder.openings, closed.name, closed.opened))
         choosing = self._graded(self._evaluated(tune))
-        plan, candidates = best_plan(
+        plan, candidates = choose_plan(
             choosing.scores,
             choosing.wrong,
             risk=self._options.risk,
@@ -264,7 +265,7 @@ class _Making:
         )
         alpha = self._level(opening)
         rows = self._graded(self._evaluated(confirm))
-        steps, failed = certified_steps(
+        steps, failed = certify_steps(
             plan, rows.scores[plan.score], rows.wrong, risk=self._options.risk, alpha=alpha
         )
         place = str(project.folder.openings)  # differs by machine; certificates are shared
@@ -292,7 +293,7 @@ class _Making:
             body: dict[str, Any] = {"certificate": asdict(certificate)}
         else:
             outcome = self._refusal(plan, outcome)
-            body = {"failed": plain(failed), "notes": list(outcome.notes)}
+            body = {"failed": make_plain(failed), "notes": list(outcome.notes)}
         project.runs.append(run, RunRow(0, KIND, "done", body))
         project.runs.finish(run, "complete")
         return outcome
@@ -409,7 +410,7 @@ class _Making:
         Raises:
             TestsetError: No row says what is right.
         """
-        rows = graded(evaluation.results, self._options.scores, self._rule)
+        rows = grade_rows(evaluation.results, self._options.scores, self._rule)
         if not len(rows.wrong):
             raise TestsetError(
                 "no row says whether its answer is right",
@@ -449,7 +450,7 @@ def _ungraded_note(rows: GradedRows, split: str) -> tuple[str, ...]:
     if not rows.ungraded:
         return ()
     return (
-        f"{counted(rows.ungraded, 'answered row')} of the {split} split left out: no gold says "
+        f"{count_noun(rows.ungraded, 'answered row')} of the {split} split left out: no gold says "
         "whether the answer is right",
     )
 
@@ -460,6 +461,6 @@ def _dependence_note(confirm: Testset) -> tuple[str, ...]:
     if 2 * groups >= len(confirm.rows):
         return ()
     return (
-        f"the {len(confirm.rows)} held-out questions are about {counted(groups, 'document')}: the "
-        "certificate holds for more questions about these, not for other documents",
+        f"the {len(confirm.rows)} held-out questions are about {count_noun(groups, 'document')}: "
+        "the certificate holds for more questions about these, not for other documents",
     )

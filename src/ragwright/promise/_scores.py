@@ -7,10 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core import Answer, ConfigError, MeasureError, Row, Score, near
-from ..experiment import RIGHT_ANSWER, RowResult, answered_by, is_right
+from ..core import Answer, ConfigError, MeasureError, Row, Score, suggest_name
+from ..experiment import RIGHT_ANSWER, RowResult, add_answer, is_right
 from ..flow import Flow
-from ..measure import GateRule, Measure, MeasureSetup, marked, parse_measure, parse_rule, score_row
+from ..measure import (
+    GateRule,
+    Measure,
+    MeasureSetup,
+    parse_measure,
+    parse_rule,
+    read_mark,
+    score_row,
+)
 from ._certify import Flags, Numbers
 
 HIT, MARGIN, SNIPPET = "hit", "margin", "snippet"
@@ -54,7 +62,7 @@ class RightRule:
         row = result.row
         if row is None:
             return None
-        if marked(row, "answerable") is False:
+        if read_mark(row, "answerable") is False:
             return True
         if self.rule is None:
             right = is_right(row, row.response or "", self.language)
@@ -93,7 +101,7 @@ def parse_right_rule(text: str, language: str = "en") -> RightRule:
     return RightRule(rule, language)
 
 
-def shown_score(name: str) -> str:
+def name_score(name: str) -> str:
     """The name of a score in sentences."""
     return _SHOWN.get(name, name)
 
@@ -127,7 +135,8 @@ def _score_measure(name: str) -> Measure:
         raise ConfigError(
             f"{name!r} is neither a score nor a measure",
             where="--scores",
-            hint=f"{near(name, _SHOWN)}; or a measure of answer and passages, such as {SCORES[-1]}",
+            hint=f"{suggest_name(name, _SHOWN)}; or a measure of answer and passages, "
+            f"such as {SCORES[-1]}",
         ) from error
 
 
@@ -149,7 +158,7 @@ def answer_score(name: str, answer: Answer, setup: MeasureSetup) -> Flow[float |
     if name == SNIPPET:
         return answer.snippets[0].score if answer.snippets else None
     [measure] = score_measures([name])
-    row = answered_by(Row("answer", answer.question), answer)
+    row = add_answer(Row("answer", answer.question), answer)
     [score] = yield from score_row(row, [measure], setup)
     return _signed(measure, score)
 
@@ -191,7 +200,7 @@ class GradedRows:
     unanswerable: int = 0
 
 
-def graded(results: Sequence[RowResult], names: Sequence[str], rule: RightRule) -> GradedRows:
+def grade_rows(results: Sequence[RowResult], names: Sequence[str], rule: RightRule) -> GradedRows:
     """Grade the rows of a run.
 
     Rows that failed count as not answered: an error is shown to a user, not an answer.
@@ -201,8 +210,8 @@ def graded(results: Sequence[RowResult], names: Sequence[str], rule: RightRule) 
     ungraded = unanswerable = 0
     for result in results:
         row = result.row
-        unanswerable += row is not None and marked(row, "answerable") is False
-        silent = row is None or row.response is None or marked(row, "abstained") is True
+        unanswerable += row is not None and read_mark(row, "answerable") is False
+        silent = row is None or row.response is None or read_mark(row, "abstained") is True
         bad = False if silent else rule.wrong(result)
         if bad is None:
             ungraded += 1

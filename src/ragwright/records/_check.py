@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import ConfigError, RagwrightError, counted, holds_secret, require, without_secret
+from ..core import ConfigError, RagwrightError, count_noun, hide_secret, holds_secret, require
 from . import checking, declared, sources, stages
 from ._seams import (
     DUPLICATE,
@@ -131,7 +131,7 @@ def check_records(
     trial = _Trial(spec, folder, [*faults, *sample.faults], notes)
     if sample.rows is not None and sample.rows.num_rows:
         trial.run(sample.rows, options.examples)
-    return trial.report(sample, without_secret(spec.source.source, spec.source.source))
+    return trial.report(sample, hide_secret(spec.source.source, spec.source.source))
 
 
 class _Trial:
@@ -302,7 +302,7 @@ class _Trial:
         ]
         if broken:
             name = self._spec.format.name
-            count = counted(len(broken), "record begins", "records begin")
+            count = count_noun(len(broken), "record begins", "records begin")
             sentence = f"{count} with a blank or a comma when assembled, such as {broken[0]!r}"
             first = self._spec.format.variables[0]
             hint = f"put a variable first that every record has, instead of {first!r}"

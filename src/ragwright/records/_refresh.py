@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import counted, require, value_hash, without_secret
+from ..core import count_noun, hide_secret, require, value_hash
 from ..engines import Engine
 from . import stages
 from ._engine import StepWork
@@ -215,13 +215,13 @@ class _Refresh:
     def _note_origin(self) -> None:
         """Note if rows of another source than before are added, or replace some."""
         spec = self._spec.source
-        now = [without_secret(spec.source, spec.source), value_hash(spec.query)]
+        now = [hide_secret(spec.source, spec.source), value_hash(spec.query)]
         self._lineage["from"] = now
         if self._came_from in (None, now):
             return
         changed_part = "source" if self._came_from[0] != now[0] else "query"
         over = self._counts["bronze", "updated"]
-        rows = counted(over, "row that was there has", "rows that were there have")
+        rows = count_noun(over, "row that was there has", "rows that were there have")
         self._notes.append(
             f"another {changed_part} than the last refresh read ({self._came_from[0]}): "
             f"its rows are added to the earlier ones, and {rows} been replaced by one with the "

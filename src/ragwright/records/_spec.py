@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from ..core import RagwrightError, RecordsError, near
+from ..core import RagwrightError, RecordsError, suggest_name
 from . import declared
 from ._seams import FIELDS, TEXT
 
@@ -232,7 +232,7 @@ def _read_format(
         RecordsError(
             f"unknown text format {name!r}",
             where=f"{folder.name}/{_FORMATS}/{name}.yaml",
-            hint=near(name, there),
+            hint=suggest_name(name, there),
         )
     )
     return declared.TextFormat(name, ())

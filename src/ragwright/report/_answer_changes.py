@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any, Literal, TypeAlias
 
-from ..core import GoldSpan, counted
+from ..core import GoldSpan, count_noun
 from ..experiment import Evaluation, RowResult
 from ._data import make_json
 from ._text import WIDTH, text_table
@@ -135,5 +135,5 @@ def answer_changes_text(
     ]
     lines = [head, text_table(rows, width=width)]
     if len(changes) > _SHOWN:
-        lines.append(f"{counted(len(changes) - _SHOWN, 'more row')}: --json shows all")
+        lines.append(f"{count_noun(len(changes) - _SHOWN, 'more row')}: --json shows all")
     return "\n".join(lines)

@@ -6,7 +6,7 @@ from textwrap import fill
 from typing import Any
 
 from ..audit import Audit, Finding, Place
-from ..core import counted
+from ..core import count_noun
 from ._text import WIDTH, text_table
 
 _SHOWN = 5
@@ -91,9 +91,9 @@ def audit_verdict(audit: Audit) -> str:
     """One or two sentences: how many findings, of how many documents, and what is not shown."""
     what = "new finding" if audit.since else "finding"
     severe = sum(finding.severity == "high" for finding in audit.findings)
-    text = f"{counted(len(audit.findings), what)}"
+    text = f"{count_noun(len(audit.findings), what)}"
     if audit.documents:
-        text += f" in {counted(audit.documents, 'document')}"
+        text += f" in {count_noun(audit.documents, 'document')}"
     if severe:
         text += f", {severe:,} of them severe"
     rest = [

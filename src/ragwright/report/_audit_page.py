@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..audit import Audit, Finding, cut_place
-from ..core import counted
+from ..core import count_noun
 from ._audit import audit_verdict, place_text
 from ._page import stylesheet
 
@@ -54,7 +54,7 @@ def audit_page(audit: Audit) -> str:
         names=_NAMES,
         counts=counts,
         style=stylesheet() + _own_style(),
-        counted=counted,
+        counted=count_noun,
         policy="default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
         "form-action 'none'",
     )

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from ..core import counted
+from ..core import count_noun
 from ..experiment import BaselineResult, DistanceSet, DistanceShift
 from ._data import fields_of, make_json
 from ._text import WIDTH, number, text_table
@@ -98,7 +98,9 @@ def shift_text(shift: DistanceShift, *, pairs: bool = True) -> str:
         text += f" {_READ[shift.outcome][0].upper()}{_READ[shift.outcome][1:]}."
     if shift.difference is None:
         return f"{text} No question has an answer in both."
-    text += f" On {counted(shift.n, 'pair')} the mean distance changes by {shift.difference:+.3f}"
+    text += (
+        f" On {count_noun(shift.n, 'pair')} the mean distance changes by {shift.difference:+.3f}"
+    )
     if shift.low is not None and shift.high is not None:
         text += f" (95 % interval {shift.low:+.3f} to {shift.high:+.3f})"
     text += f"; up to {shift.margin:.3f} counts as equal."

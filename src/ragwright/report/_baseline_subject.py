@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from ..core import counted
+from ..core import count_noun
 from ..experiment import (
     BaselineResult,
     DistanceSet,
     RowResult,
     baseline_runs,
-    stored_baseline,
-    stored_baselines,
+    load_baseline,
+    load_baselines,
 )
 from ..flow import Run, Runs
 from ._baseline import SET_NAMES
@@ -29,7 +29,7 @@ def baseline_subject(runs: Runs, chosen: Sequence[Run]) -> Subject:
     Raises:
         StoreError: The pairs of one of them were forgotten.
     """
-    about = [stored_baseline(runs, name) for name in dict.fromkeys(run.id for run in chosen)]
+    about = [load_baseline(runs, name) for name in dict.fromkeys(run.id for run in chosen)]
     first = about[0]
     if len(about) == 1:
         entries = [_entry(first, side, SET_NAMES[side.name]) for side in first.sets if side.pairs]
@@ -57,13 +57,14 @@ def baseline_subject(runs: Runs, chosen: Sequence[Run]) -> Subject:
 
 
 def _others(runs: Runs, shown: Sequence[str]) -> Iterable[BaselineResult]:
-    return [result for result in stored_baselines(runs, _MOST) if result.run not in shown]
+    return [result for result in load_baselines(runs, _MOST) if result.run not in shown]
 
 
 def _left_out(runs: Runs) -> Iterable[str]:
     count = len(baseline_runs(runs)) - _MOST
     if count > 0:
-        yield f"the board shows the newest {_MOST} experiments; {counted(count, 'older one')} not"
+        older = count_noun(count, "older one")
+        yield f"the board shows the newest {_MOST} experiments; {older} not"
 
 
 def _entry(result: BaselineResult, side: DistanceSet, label: str) -> Entry:

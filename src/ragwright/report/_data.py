@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..core import csv_lines, plain
+from ..core import csv_lines, make_plain
 from ..experiment import AnswerCounts
 from ..measure import Comparisons, GateOutcome, Summary
 
 
 def make_json(value: Any) -> Any:
     """Return a record as JSON values: its fields by name, lists in place of tuples."""
-    return _listed(plain(value))
+    return _listed(make_plain(value))
 
 
 def _listed(value: Any) -> Any:

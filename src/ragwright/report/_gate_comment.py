@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ..core import counted
+from ..core import count_noun
 from ..experiment import Evaluation
 from ..measure import GateOutcome
 from ._weak import ROW_HEAD, SLICE_HEAD, failing, row_line, slice_line
@@ -40,7 +40,7 @@ def gate_markdown(evaluation: Evaluation, outcome: GateOutcome) -> str:
         parts.append(_folded("Weak slices", _table(SLICE_HEAD, map(slice_line, slices))))
     if rows:
         parts.append(
-            _folded(counted(len(rows), "failing row"), _table(ROW_HEAD, map(row_line, rows)))
+            _folded(count_noun(len(rows), "failing row"), _table(ROW_HEAD, map(row_line, rows)))
         )
     parts.append(_footer(evaluation))
     text = "\n\n".join(parts)
@@ -53,7 +53,7 @@ def _footer(evaluation: Evaluation) -> str:
     costs = (result.made.usage.cost for result in evaluation.results if result.made is not None)
     paid = sum(cost for cost in costs if cost is not None)
     cost = f", answers cost {paid:.4f}" if paid else ""
-    rows = counted(len(evaluation.results), "row")
+    rows = count_noun(len(evaluation.results), "row")
     return f"Run {_escaped(evaluation.name)}: {rows}{cost}."
 
 

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..core import MeasureError, counted
+from ..core import MeasureError, count_noun
 from ..experiment import StudyVerdict
-from ..measure import Comparison, Comparisons, Summary, compare_rows, known_measure, p_text
+from ..measure import Comparison, Comparisons, Summary, compare_rows, find_measure, p_text
 from ._baseline import shift_text
 from ._relations import value_text
 from ._subject import FACT_NAMES, Entry, Subject
@@ -133,7 +133,7 @@ def _study(subject: Subject) -> Headline:
             "open",
             (
                 f"The current settings score {_mean(best, goal.name)}; "
-                f"{counted(rest, 'trial scores', 'trials score')} less{beside}.",
+                f"{count_noun(rest, 'trial scores', 'trials score')} less{beside}.",
             ),
         )
     verdict = subject.verdict
@@ -254,7 +254,7 @@ def _runs(subject: Subject) -> Headline:
 
 def _sees_references(measure: str) -> bool:
     """True for a measure of answers against their references."""
-    known = known_measure(measure)
+    known = find_measure(measure)
     needs = () if known is None else known.definition.needs
     return {"response", "reference"} <= {*needs}
 
@@ -295,7 +295,7 @@ def _mean(entry: Entry, name: str) -> str:
     ends = f" ({low:.4f} to {high:.4f})" if low is not None else ""
     lost = summary.lost
     if not lost:
-        return f"{mean:.4f}{ends} on {counted(summary.n, 'row')}"
+        return f"{mean:.4f}{ends} on {count_noun(summary.n, 'row')}"
     total, failed = summary.n + sum(lost.values()), lost.pop("judge_invalid", 0)
     others = [_counts(lost)] if lost else []
     others += [judge_failed_text(failed, summary.judge_range)] if failed else []

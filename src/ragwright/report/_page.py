@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from ..core import counted
+from ..core import count_noun
 from ._charts import DARK, LIGHT, Chart, theme_data
 from ._headline import Headline, values_of
 from ._pack import STATES, Packed
@@ -111,7 +111,7 @@ def page_template(name: str) -> Template:
     environment.filters.update(row_line=row_line, slice_line=slice_line)
     environment.globals.update(
         between=format_interval,
-        counted=counted,
+        counted=count_noun,
         number=number,
         value_text=value_text,
         shown=_SHOWN,
@@ -312,7 +312,8 @@ def _left_out(subject: Subject, left_out: Mapping[str, int]) -> str:
     some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     more = f"--trial {names[0]}" if subject.kind == "study" else "--size 60"
     return (
-        f"To keep this file small, {counted(sum(left_out.values()), 'row')} of {some} are included "
+        f"To keep this file small, {count_noun(sum(left_out.values()), 'row')} of {some} are "
+        "included "
         "with scores only, without answers, passages and prompts. "
         f"Get them with `ragwright report {subject.facts.get('run', 'RUN')} {more}`."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..core import counted
+from ..core import count_noun
 from ..measure import Estimate
 from ..passport import JudgeFigures, JudgePassport, Passport, PeopleFigures
 from ._charts import Chart, Spec, intervals, kind, whisker
@@ -358,7 +358,7 @@ def _figure_text(estimate: Estimate, sign: str = "") -> str:
 def _facts(passport: Passport) -> list[tuple[str, str]]:
     labels = sum(people.labels for people in passport.people)
     raters = max((people.raters for people in passport.people), default=0)
-    people = counted(raters, "person", "people") if raters > 1 else "people not named"
+    people = count_noun(raters, "person", "people") if raters > 1 else "people not named"
     return [
         ("set", passport.source),
         ("labels", f"{labels:,} by {people}"),

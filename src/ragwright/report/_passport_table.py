@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..core import counted
+from ..core import count_noun
 from ..measure import Estimate
 from ..passport import JudgePassport, Passport, PeopleFigures
 from ._text import WIDTH, text_table
@@ -17,7 +17,8 @@ _WHOLE_ZERO = re.compile(r"(?<!\d)0\.")
 def passport_table(passport: Passport, width: int = WIDTH) -> str:
     """A passport as text: per dimension one line for people and one for each judge."""
     head = (
-        f"{passport.set}: {counted(passport.rows, 'row')} of {counted(passport.tasks, 'task')} "
+        f"{passport.set}: {count_noun(passport.rows, 'row')} of "
+        f"{count_noun(passport.tasks, 'task')} "
         "judged by people; 95 % intervals resample tasks"
     )
     blocks = [head]

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..core import Score, ScoreState, StoreError, TestsetError, Usage, counted, value_hash
+from ..core import Score, ScoreState, StoreError, TestsetError, Usage, count_noun, value_hash
 from ..experiment import (
     BASELINE,
     Curve,
@@ -22,25 +22,25 @@ from ..experiment import (
     StudyVerdict,
     TrialResult,
     capability_curves,
-    changed_settings,
     clusters_of_results,
-    diagnosed_of,
     diagnosis_of,
     evaluation_of,
     find_run,
     grounds,
     has_result,
     leaderboard,
+    list_changed_settings,
+    load_ablation,
+    load_evaluation,
+    load_verdict,
     objective_scores,
     objectives_of,
     pareto_front,
     promise_note,
     questions_of,
+    read_diagnosed_row,
     result_of,
     selection_of,
-    stored_ablation,
-    stored_evaluation,
-    stored_verdict,
     trial_of,
 )
 from ..flow import Run, RunRow, Runs
@@ -140,7 +140,7 @@ class _Reader:
                 return {run.id: run for run in known}[find_run(self.runs, name)]
         lines = "".join(f"\n  {run.id} {run.kind} {run.name}" for run in reversed(listed[-6:]))
         raise StoreError(
-            f"{counted(len(exact), 'run has', 'runs have')} the name {name!r}"
+            f"{count_noun(len(exact), 'run has', 'runs have')} the name {name!r}"
             if exact
             else f"unknown run {name!r}",
             hint=f"the newest:{lines}"
@@ -199,7 +199,7 @@ class _Reader:
             if best is None:
                 raise StoreError(f"no trial of the sweep {run.id} has a result")
             return replace(best, id=f"{best.id}-of-{run.id}", label=f"{best.id} of {run.id}")
-        evaluation = stored_evaluation(self.runs, run.id, self.options.seed)
+        evaluation = load_evaluation(self.runs, run.id, self.options.seed)
         return Entry(
             run.id,
             evaluation.summaries,
@@ -246,7 +246,8 @@ class _Reader:
         ordered = ", ".join(objective.name for objective in objectives)
         rows = [] if incumbent is None else list(self._rows(incumbent.run, True))
         return Subject(
-            f"Study {name}: {counted(len(trials), 'trial')} on {run.manifest.get('testset', '')}",
+            f"Study {name}: {count_noun(len(trials), 'trial')} on "
+            f"{run.manifest.get('testset', '')}",
             "study",
             (*entries, *(self._evaluated(other) for other in others)),
             tuple(boards),
@@ -310,7 +311,7 @@ class _Reader:
             if self.confirmed not in ("", confirm.id):
                 continue
             if confirm.manifest.get("sweep") == run.id and confirm.state == "complete":
-                verdict = stored_verdict(self.runs, confirm.id, selection)
+                verdict = load_verdict(self.runs, confirm.id, selection)
                 if verdict.confirmations:
                     return verdict
         return StudyVerdict(selection)
@@ -337,7 +338,9 @@ class _Reader:
         """Return a diagnosis: its answered rows, and the points recovered by each oracle."""
         measures = parse_measures(run.manifest["measures"])
         stages, seed = run.manifest.get("stages", ()), self.options.seed
-        rows = [diagnosed_of(row.body) for row in self.runs.rows(run.id) if row.state == "done"]
+        rows = [
+            read_diagnosed_row(row.body) for row in self.runs.rows(run.id) if row.state == "done"
+        ]
         diagnosis = diagnosis_of(rows, measures, stages, name=run.id, seed=seed)
         plain = [row.plain for row in rows]
         entry = Entry(
@@ -364,7 +367,7 @@ class _Reader:
 
     def ablation(self, run: Run) -> Subject:
         """Return an ablation: the effect of each part, and the variants of the prompt."""
-        ablation = stored_ablation(self.runs, run.id)
+        ablation = load_ablation(self.runs, run.id)
         sweep = {known.id: known for known in self.runs.list(SWEEP)}.get(
             str(run.manifest.get("sweep", ""))
         )
@@ -386,7 +389,7 @@ class _Reader:
 
     def beside_ablation(self, study: Subject, run: Run) -> Subject:
         """Add an ablation to a study, as a further part of its report."""
-        ablation = stored_ablation(self.runs, run.id)
+        ablation = load_ablation(self.runs, run.id)
         notes = (*study.notes, *(f"ablation: {note}" for note in ablation.notes))
         facts = {**study.facts, "ablation": run.id}
         return replace(study, facts=facts, ablation=ablation, notes=notes, beside=True)
@@ -472,7 +475,7 @@ def _facts(run: Run, rows: int) -> dict[str, str]:
 def _changed(pair: Sequence[Run]) -> dict[str, str]:
     """The settings on which two runs differ, in words; empty if none does."""
     sides = [Evaluation(run.id, (), (), manifest=run.manifest) for run in pair[:2]]
-    texts = [change.text for change in changed_settings(*sides)]
+    texts = [change.text for change in list_changed_settings(*sides)]
     return {"settings that differ": ", ".join(texts)} if texts else {}
 
 

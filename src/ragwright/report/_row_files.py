@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..core import ConfigError, counted, csv_lines, require
+from ..core import ConfigError, count_noun, csv_lines, require
 
 Record = Mapping[str, Any]
 
@@ -105,7 +105,7 @@ def _xlsx(records: Sequence[Record]) -> RowFile:
     writer = require("xlsxwriter", "docs", "writing Excel files")
     if len(records) > _MOST_ROWS:
         raise ConfigError(
-            f"{counted(len(records), 'row')}, and a sheet of Excel holds {_MOST_ROWS:,}",
+            f"{count_noun(len(records), 'row')}, and a sheet of Excel holds {_MOST_ROWS:,}",
             hint="write .parquet, .jsonl or .csv",
         )
     out, cut = io.BytesIO(), 0

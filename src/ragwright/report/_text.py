@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from ..core import Score, counted
+from ..core import Score, count_noun
 from ..experiment import AnswerCounts, RowResult
 from ..measure import (
     LEAST_P,
@@ -156,7 +156,7 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
         yield f"without gold, not counted: {s.no_gold} of {sum(s.states.values())} rows"
     if s.missed and s.scale is not None and s.scale.worst is not None:
         yield (
-            f"{counted(s.missed, 'abstention counts', 'abstentions count')} as "
+            f"{count_noun(s.missed, 'abstention counts', 'abstentions count')} as "
             f"{s.scale.worst:g} in the first mean (the rows have gold); the other columns are of "
             "the answered rows"
         )
@@ -168,7 +168,7 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
         rows = ", ".join(f"{name} {count}" for name, count in sorted(s.stability.items()))
         yield f"repeated rows: {rows} (right: beyond the middle of the scale in every repeat)"
     if s.clusters is not None:
-        yield f"{counted(s.n, 'row')} in {s.clusters} clusters"
+        yield f"{count_noun(s.n, 'row')} in {s.clusters} clusters"
 
 
 def judge_failed_text(failed: int, ends: tuple[float, float] | None) -> str:
@@ -269,14 +269,14 @@ def comparison_table(
 def _beside_the_difference(c: Comparison, a: str, b: str) -> Iterator[str]:
     """Details of a comparison: rows left out, and rows whose state changed."""
     if c.only_a or c.only_b:
-        only_a = counted(c.only_a, "row has", "rows have")
+        only_a = count_noun(c.only_a, "row has", "rows have")
         yield f"{only_a} a score only in {a}, {c.only_b} only in {b}"
     if c.no_gold:
-        yield f"{counted(c.no_gold, 'row')} without gold for it, left out"
+        yield f"{count_noun(c.no_gold, 'row')} without gold for it, left out"
     if c.unanswerable:
         yield f"{c.unanswerable} unanswerable rows where one run abstained, left out"
     for change, ids in c.moved.items():
-        yield f"{change} in {counted(len(ids), 'row')}: {_some(ids)}"
+        yield f"{change} in {count_noun(len(ids), 'row')}: {_some(ids)}"
 
 
 ABSTAINED_AT_WORST = (

@@ -5,10 +5,10 @@ from ._channels import candidates, check_question
 from ._databases import Databases, SqlHandler, open_databases
 from ._entries import Entry, find_pattern, read_entries
 from ._explain import explain, nearest_sentences
-from ._fusion import balance, convex, held_share, rrf, unknown_share
+from ._fusion import balance, convex, measure_score_share, rrf, unknown_share
 from ._glossary import Expansion, Glossary, Meaning, load_glossary
 from ._iterate import iterate
-from ._mining import best_long_form, mine_glossary
+from ._mining import find_long_form, mine_glossary
 from ._options import (
     EMBED_PREFIX,
     LEAST_POOL,
@@ -79,7 +79,6 @@ __all__ = [
     "Target",
     "Variant",
     "balance",
-    "best_long_form",
     "candidates",
     "check_question",
     "convex",
@@ -88,13 +87,14 @@ __all__ = [
     "diversify",
     "expand_hits",
     "explain",
+    "find_long_form",
     "find_pattern",
-    "held_share",
     "idle_exclusions",
     "iterate",
     "json_object",
     "load_glossary",
     "markdown_table",
+    "measure_score_share",
     "merge_hits",
     "mine_glossary",
     "mmr",

@@ -18,8 +18,8 @@ from ..core import (
     ModelError,
     ModelRefusedError,
     canonical_json,
+    load_shipped_mapping,
     render,
-    shipped_mapping,
 )
 from ..flow import INCOMPLETE, ChatReply, Flow, Message, branch, chat
 
@@ -63,14 +63,14 @@ class StructuredReply(Generic[T]):
     why: str = ""
 
 
-def asked(asking: StructuredQuestion[T]) -> Flow[StructuredReply[T]]:
+def ask_structured(asking: StructuredQuestion[T]) -> Flow[StructuredReply[T]]:
     """The value of a model's reply; one retry shows the model its own reply and the fault.
 
     Raises:
         MissingKeyError: The environment holds no key for the model.
         ModelRefusedError: The server refuses the request itself.
     """
-    data = shipped_mapping("retrieve", f"prompts/{asking.prompt}.yaml")
+    data = load_shipped_mapping("retrieve", f"prompts/{asking.prompt}.yaml")
     turns = [Message(role, render(data.text(role), asking.values)) for role in ("system", "user")]
     params = {"temperature": 0.7 if asking.sample else 0.0, "max_tokens": asking.max_tokens}
 
@@ -109,7 +109,7 @@ _FENCE = re.compile(r"```(?P<kind>\w*)[ \t]*\n(?P<inner>.*?)\n?[ \t]*```", re.DO
 _FENCE_LINE = re.compile(r"^[ \t]*```", re.MULTILINE)
 
 
-def unwrapped(text: str) -> tuple[str, str]:
+def unwrap_fence(text: str) -> tuple[str, str]:
     """The language of the code fence around a reply, and its content.
 
     The language is in lower case; it is empty without a language or a fence, or with several
@@ -130,7 +130,7 @@ def json_object(text: str, keys: Mapping[str, type]) -> dict[str, Any]:
     Raises:
         ValueError: It is not such an object; the message says why.
     """
-    language, inner = unwrapped(text)
+    language, inner = unwrap_fence(text)
     if language not in {"", "json"}:
         raise ValueError(f"the reply is a block of {language}, not JSON")
     try:

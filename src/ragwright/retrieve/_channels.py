@@ -30,7 +30,7 @@ from ..flow import (
     send,
 )
 from ..models import is_code, words
-from ._fusion import balance, convex, held_share, rrf, unknown_share
+from ._fusion import balance, convex, measure_score_share, rrf, unknown_share
 from ._options import RetrieveOptions
 from ._target import Candidates, Explanation, Ranking, Target, Variant
 
@@ -130,7 +130,7 @@ def _wordings(query: Asked, limit: int) -> tuple[list[Variant], list[str]]:
         for name in texts:
             text: str = getattr(variant, name)
             if text.strip():
-                texts[name], more = prepared(text, limit)
+                texts[name], more = prepare_query(text, limit)
                 notes += more
         if any(texts.values()) and variant.weight > 0:
             wordings.append(replace(variant, keyword=texts["keyword"], dense=texts["dense"]))
@@ -242,7 +242,7 @@ def _fuse_channels(
     share, result.reason = options.keyword_share, "fixed weights"
     if options.fusion == "adaptive":
         reply = replies["keyword"]
-        held = held_share(max((s for _, s in reply.candidates), default=0.0), reply.terms)
+        held = measure_score_share(max((s for _, s in reply.candidates), default=0.0), reply.terms)
         unknown = 0.0
         if held:
             unknown = unknown_share(wording.keyword, reply.terms, target.analyzer, target.tokenizer)
@@ -327,7 +327,7 @@ def check_question(question: str) -> None:
         )
 
 
-def prepared(query: str, limit: int) -> tuple[str, list[str]]:
+def prepare_query(query: str, limit: int) -> tuple[str, list[str]]:
     """The query, normalised like documents (NFC), cut to the limit, and a note if it was cut."""
     length = len(query)
     text = query[:limit]

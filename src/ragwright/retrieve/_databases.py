@@ -15,9 +15,9 @@ from ..core import (
     DatabaseError,
     Filter,
     RagwrightError,
-    filled_address,
-    near,
+    fill_address,
     opens_to,
+    suggest_name,
 )
 from ..flow import OnDelta, SendHandler, Sql, SqlReply
 from ..index import unique
@@ -136,7 +136,7 @@ class Databases:
             return _SHEET_OPTIONS
         if name not in self._options:
             raise DatabaseError(
-                f"no database {name!r} is configured", hint=near(name, self._options)
+                f"no database {name!r} is configured", hint=suggest_name(name, self._options)
             )
         return self._options[name]
 
@@ -255,7 +255,7 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
 
 
 def _open_reader(options: DatabaseOptions, root: Path) -> DatabaseReader:
-    from_variables = filled_address(options.address)
+    from_variables = fill_address(options.address)
     scheme, _, rest = from_variables.partition("://")
     if scheme == "sqlite":
         path = Path(rest.removeprefix("/")).expanduser()

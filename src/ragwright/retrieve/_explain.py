@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import Chunk, Head, Hit, Span
 from ..flow import Flow, Vector, embed
-from ..index import embedded_text
+from ..index import write_embedded_text
 from ..models import Tokenizer, TokenSource, sentence_spans
 from ._target import Explanation, Retrieved
 
@@ -47,7 +47,7 @@ def explain(
     known = replace(retrieved.explanation, heads=heads)
     if tokenizer is not None:
         pieces = tokenizer.pieces
-        embedded = {hit.chunk_id: embedded_hit(hit) for hit in retrieved.hits}
+        embedded = {hit.chunk_id: find_embedded_text(hit) for hit in retrieved.hits}
         seen = {key: tuple(pieces(text[:_BEGINNING])) for key, text in embedded.items() if text}
         known = replace(known, pieces=tuple(pieces(retrieved.query)), seen=seen)
     if analyzer is None:
@@ -98,11 +98,11 @@ def _unit(vectors: Vector) -> Vector:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
 
-def embedded_hit(hit: Hit) -> str:
+def find_embedded_text(hit: Hit) -> str:
     """The embedded text of a hit; empty if the hit was expanded beyond its chunk."""
     place = _PLACE.search(hit.chunk_id)
     if place is not None and (int(place[1]), int(place[2])) != (hit.start, hit.end):
         return ""
     span = Span(hit.start, hit.end)
     chunk = Chunk(hit.chunk_id, hit.document_id, 0, span, hit.text, head=hit.head)
-    return embedded_text(chunk, hit.title)
+    return write_embedded_text(chunk, hit.title)

@@ -188,7 +188,7 @@ def balance(base: float, unknown: float, held: float) -> Balance:
     return Balance(base + (1.0 - base) * unknown * held, unknown, held)
 
 
-def held_share(best: float, terms: Sequence[Term]) -> float:
+def measure_score_share(best: float, terms: Sequence[Term]) -> float:
     """Best BM25 score as a share of the greatest that the terms allow; 0 without terms."""
     most = sum(term.most for term in terms)
     return min(1.0, best / most) if most > 0 else 0.0
@@ -225,12 +225,12 @@ def unknown_share(
             if share is None:
                 if len(shares) >= _KNOWN_WORDS:
                     shares.clear()
-                share = shares[word] = broken_share(tokenizer, word)
+                share = shares[word] = measure_broken_share(tokenizer, word)
             unknown += weight * share
     return unknown / total if total else 0.0
 
 
-def broken_share(tokenizer: Tokenizer, word: str) -> float:
+def measure_broken_share(tokenizer: Tokenizer, word: str) -> float:
     """Share of a word's pieces that go on within a run of letters and digits, 0 to 1."""
     spans = tokenizer.spans(word[:_WORD_LIMIT])
     going_on = sum(1 for s in spans if s.start and word[s.start - 1 : s.start + 1].isalnum())

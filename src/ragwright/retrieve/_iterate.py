@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from ..core import Hit, ModelError, passage_values
 from ..flow import Flow, branch
-from ._asking import StructuredQuestion, asked, json_object, object_schema
+from ._asking import StructuredQuestion, ask_structured, json_object, object_schema
 from ._options import IterateOptions
 from ._target import Retrieved
 
@@ -148,7 +148,7 @@ def _read_rounds(state: _State, once: Once) -> Flow[None]:
     planned = yield from branch(0, (more + 1) // 2, more)
     searched = [state.query]
     for number in range(2, more + 2):
-        reply = yield from asked(_round_question(state, searched))
+        reply = yield from ask_structured(_round_question(state, searched))
         verdict = reply.value
         if verdict is None:
             state.notes.append(f"round {number} left out, no usable reply: {reply.why}")

@@ -330,18 +330,18 @@ def _acronym_definitions(line: _Line) -> Iterator[_Definition]:
         near = max(0, match.start() - _NEAR)
         before = line.text[near : match.start()].split()[1 if near else 0 :]
         window = before[-min(len(short) + 5, 2 * len(short)) :]
-        long = best_long_form(short, " ".join(window))
+        long = find_long_form(short, " ".join(window))
         if long:
             at = line.start + line.text.rfind(long.split()[0], 0, match.start())
             yield short, long, "acronym", at, line.start + match.start()
     for match in _LONG.finditer(line.text):
         if _is_acronym(match["short"]):
-            long = best_long_form(match["short"], match["long"])
+            long = find_long_form(match["short"], match["long"])
             if long == match["long"]:
                 yield match["short"], long, "acronym", *_group_span(line, match, "long")
 
 
-def best_long_form(short: str, text: str) -> str:
+def find_long_form(short: str, text: str) -> str:
     """The shortest end of a text that matches a short form; empty if there is none.
 
     Algorithm of Schwartz and Hearst (PSB 2003): from the end, each letter or digit of the short

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
-from ..core import DatabaseError, StatementError, require, without_secret
+from ..core import DatabaseError, StatementError, hide_secret, require
 from ..flow import SqlReply
 from ._options import DatabaseOptions
 from ._tables import CELL, Column, DatabaseReader, Table, read_rows
@@ -161,7 +161,7 @@ class PostgresReader(DatabaseReader):
 
     def _unreachable_error(self, error: Exception) -> DatabaseError:
         # The driver's message may repeat the address.
-        reason = without_secret(_error_first_line(error), self._address)
+        reason = hide_secret(_error_first_line(error), self._address)
         return DatabaseError(
             f"{self._options.name!r} cannot be opened: {reason}",
             where=f"retrieve.databases: {self._options.name}",

@@ -25,12 +25,12 @@ from functools import partial
 from typing import TypeAlias
 
 from ..core import Filter, FilterError
-from ..flow import Flow, Search, SearchReply, gather, send, settled
+from ..flow import Flow, Search, SearchReply, gather, send, unpack_settled
 from ..models import is_code, words
 from ._asking import (
     StructuredQuestion,
     StructuredReply,
-    asked,
+    ask_structured,
     json_object,
     object_schema,
     one_line,
@@ -120,7 +120,7 @@ def _with_original(
 
 
 def _rewritten_query(query: str, options: QueryOptions, notes: list[str]) -> Flow[str]:
-    reply = yield from asked(
+    reply = yield from ask_structured(
         StructuredQuestion(
             options.model,
             "rewrite",
@@ -139,7 +139,7 @@ def _rewritten_query(query: str, options: QueryOptions, notes: list[str]) -> Flo
 
 
 def _subqueries(query: str, options: QueryOptions, notes: list[str]) -> Flow[tuple[str, ...]]:
-    reply = yield from asked(
+    reply = yield from ask_structured(
         StructuredQuestion(
             options.model,
             "subqueries",
@@ -158,7 +158,7 @@ def _subqueries(query: str, options: QueryOptions, notes: list[str]) -> Flow[tup
 
 def _passage_reply(query: str, options: QueryOptions, sample: int) -> Flow[StructuredReply[str]]:
     return (
-        yield from asked(
+        yield from ask_structured(
             StructuredQuestion(
                 options.model,
                 "passage",
@@ -181,7 +181,7 @@ def _hyde_variants(
     outcomes = yield from gather(
         [_passage_reply(query, options, sample) for sample in range(count)], settle=True
     )
-    replies = [settled(outcome) for outcome in outcomes]
+    replies = [unpack_settled(outcome) for outcome in outcomes]
     texts = list(dict.fromkeys(reply.value[:limit] for reply in replies if reply.value is not None))
     failed = [reply.why for reply in replies if reply.value is None]
     if failed:

@@ -15,12 +15,12 @@ from ..core import (
     MissingKeyError,
     ModelError,
     RetrieveError,
-    counted,
+    count_noun,
+    load_shipped_mapping,
     passage_values,
     render,
-    shipped_mapping,
 )
-from ..flow import ChatReply, Flow, Message, branch, chat, embed, gather, rerank, settled
+from ..flow import ChatReply, Flow, Message, branch, chat, embed, gather, rerank, unpack_settled
 from ..models import LexicalReranker
 from ._fusion import rrf
 from ._options import EMBED_PREFIX, RerankOptions
@@ -112,7 +112,7 @@ def _readable_hits(hits: Sequence[Hit], options: RerankOptions) -> Reordered:
         cut_hits.append(replace(hit, text=hit.text[: ends[limit - 1]]) if long else hit)
     if not cut:
         return tuple(hits), ()
-    count_text = counted(cut, "passage was", "passages were")
+    count_text = count_noun(cut, "passage was", "passages were")
     return tuple(cut_hits), (f"{count_text} reranked by the first {limit} words only",)
 
 
@@ -167,7 +167,7 @@ def _by_vectors(query: str, hits: Sequence[Hit], model: str) -> Flow[Sequence[fl
         [embed(model, (query,)), embed(model, [_passage_text(hit) for hit in hits], "passage")],
         settle=True,
     )
-    query_vectors, passage_vectors = map(settled, outcomes)
+    query_vectors, passage_vectors = map(unpack_settled, outcomes)
     scores: list[float] = (passage_vectors @ query_vectors[0]).tolist()
     return scores
 
@@ -215,7 +215,7 @@ def _window_order(
     # On one line, so that only the prompt's own numbers begin a line.
     passages = [{**values, "text": " ".join(values["text"].split())} for values in passages]
     values = {"question": query, "passages": passages, "count": len(hits)}
-    templates = shipped_mapping("retrieve", "rerank.yaml")
+    templates = load_shipped_mapping("retrieve", "rerank.yaml")
     messages = [Message("user", render(templates.text("rank"), values))]
     params = {"temperature": 0.0, "max_tokens": 500}
     sources = _document_ids(hits)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, TypeAlias
 
-from ..core import late_pattern
+from ..core import compile_late
 from ..flow import Flow, branch
 from ..models import NO_MODEL, Analyzer, AnalyzerOptions, detect_language, words
 from ._asking import (
     StructuredQuestion,
-    asked,
+    ask_structured,
     json_object,
     object_schema,
     one_line,
@@ -84,7 +84,7 @@ def route(question: str, options: RouteOptions, scene: RouteScene | None = None)
     if model in {"", NO_MODEL}:
         note = "no chat model is set for routing: the rules decided"
         return replace(ruled, notes=(*ruled.notes, note))
-    reply = yield from asked(_question_for(model, question, scene_used, ruled))
+    reply = yield from ask_structured(_question_for(model, question, scene_used, ruled))
     planned = yield from branch(0, 1, 2)
     if planned is not None:
         return (Route("index", ruled.reason), ruled, _upper_bound(ruled, scene_used))[planned]
@@ -150,10 +150,10 @@ applies the index answers.
 
 
 def _rule_of(pattern: str, reason: str) -> _Rule:
-    return late_pattern(pattern, re.IGNORECASE), reason
+    return compile_late(pattern, re.IGNORECASE), reason
 
 
-_GREETING = late_pattern(
+_GREETING = compile_late(
     r"^\W*(?:(?:hi|hello|hey|good (?:morning|afternoon|evening|day)|dear \w+|greetings"
     r"|bonjour|bonsoir|salut|coucou|hallo|guten (?:tag|morgen|abend)|moin|servus"
     r"|hola|buenos días|buenas (?:tardes|noches))"
@@ -317,7 +317,7 @@ _CORPUS: tuple[_Rule, ...] = (
 )
 """Answers that are spread over everything."""
 
-_AGGREGATE = late_pattern(
+_AGGREGATE = compile_late(
     r"\b(?:average|mean|median|sum|total|totals|maximum|minimum|highest|lowest|largest|smallest"
     r"|most|least|how many|how much|number of|count|per (?:day|week|month|year|\w+)|by (?:day|week"
     r"|month|year)|top \d+|percentage|share of|group(?:ed)? by|sorted by"
@@ -330,7 +330,7 @@ _AGGREGATE = late_pattern(
 )
 """Words by which a question asks for a number over rows."""
 
-_SPLIT = late_pattern(
+_SPLIT = compile_late(
     r"\?.+\?|\b(?:compare|compared (?:to|with)|comparison|difference[s]? between|versus|vs\.?"
     r"|compare[rz]?|comparaison|différences? entre|par rapport à|unterschied\w* zwischen"
     r"|vergleich\w*|im vergleich|diferencias? entre|compara\w*)(?!\w)",
@@ -338,7 +338,7 @@ _SPLIT = late_pattern(
 )
 """Patterns of questions that ask for several things or a comparison."""
 
-_WORDY = late_pattern(
+_WORDY = compile_late(
     r"\b(?:i (?:was|am|'m) (?:just )?wondering|i would like to know|i'd like to know|can you"
     r" (?:please )?tell me|could you (?:please )?(?:tell|explain)|do you (?:happen to )?know"
     r"|je (?:me demandais|voudrais savoir|souhaite(?:rais)? savoir|aimerais savoir)"

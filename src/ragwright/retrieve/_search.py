@@ -15,12 +15,12 @@ from ..core import (
     RagwrightError,
     RetrieveError,
     SoftFilter,
-    counted,
+    count_noun,
     load_object,
 )
 from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, send
 from ..models import WordTokenizer, is_code, words
-from ._channels import candidates, check_question, prepared
+from ._channels import candidates, check_question, prepare_query
 from ._iterate import iterate
 from ._options import (
     LEAST_POOL,
@@ -62,7 +62,7 @@ def expand_hits(
     reply = yield from send(request, LookupReply)
     if len(reply.hits) != len(hits):
         raise RetrieveError(
-            f"{counted(len(hits), 'chunk was', 'chunks were')} to be expanded, "
+            f"{count_noun(len(hits), 'chunk was', 'chunks were')} to be expanded, "
             f"{len(reply.hits)} could be fetched",
             where=f"snapshot {target.snapshot}",
             hint="the index answers from two different states: refresh it",
@@ -86,11 +86,11 @@ def expand_hits(
     merged = merge_hits(grown)
     notes = list(reply.notes)
     if unexpanded:
-        count_text = counted(unexpanded, "hit is", "hits are")
+        count_text = count_noun(unexpanded, "hit is", "hits are")
         notes.append(f"{count_text} not expanded: over {_LONGEST_EXPANDED:,} words by {options.by}")
     if len(merged) < len(hits):
         gone = len(hits) - len(merged)
-        count_text = counted(gone, "hit is", "hits are")
+        count_text = count_noun(gone, "hit is", "hits are")
         notes.append(f"{count_text} merged into the surroundings of a better one")
     return merged, tuple(notes)
 
@@ -228,7 +228,7 @@ def _round(
     question = ""
     notes: list[str] = []
     if options.query.methods:
-        question, notes = prepared(query, options.max_query_chars)
+        question, notes = prepare_query(query, options.max_query_chars)
         known = None
         if "glossary" in options.query.methods:
             known = yield from visible_glossary(question, target, options.filters)
@@ -237,7 +237,7 @@ def _round(
         )
         notes += more
     elif keywords:
-        question, notes = prepared(query, options.max_query_chars)
+        question, notes = prepare_query(query, options.max_query_chars)
         variants = (Variant(keywords[: options.max_query_chars], question),)
     depth = max(
         select_depth(options.top_k, options.select), *(stage.depth for stage in target.stages), 0
@@ -278,7 +278,7 @@ def _finished(
     if options.select.active or options.select.watch:
         hits, more = yield from diversify(hits, options.top_k, target, options.select)
         notes += more
-    hits = yield from with_opening(result.query, hits[: options.top_k], target, options.filters)
+    hits = yield from add_opening(result.query, hits[: options.top_k], target, options.filters)
     hits = _fitting(hits, target, options.context_tokens)
     if between is not None:
         hits = between.kept(hits)
@@ -292,7 +292,7 @@ def _finished(
     return replace(result, hits=hits, notes=tuple(dict.fromkeys(notes)))
 
 
-def with_opening(
+def add_opening(
     question: str, hits: tuple[Hit, ...], target: Target, filters: Sequence[Filter]
 ) -> Flow[tuple[Hit, ...]]:
     """The hits, the last one replaced by the opening of a page that the question names.
@@ -348,7 +348,7 @@ def _fetched(fused: Candidates, target: Target) -> Flow[tuple[tuple[Hit, ...], t
     reply = yield from send(Lookup(target.snapshot, tuple(key for key, _ in best)), LookupReply)
     if len(reply.hits) != len(best):
         raise RetrieveError(
-            f"{counted(len(best), 'chunk was', 'chunks were')} found, {len(reply.hits)} of "
+            f"{count_noun(len(best), 'chunk was', 'chunks were')} found, {len(reply.hits)} of "
             "them could be fetched",
             where=f"snapshot {target.snapshot}",
             hint="the index answers from two different states: refresh it",

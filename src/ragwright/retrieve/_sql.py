@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..core import Hit, StatementError, neutral, render, shipped_mapping, text_hash
+from ..core import Hit, StatementError, load_shipped_mapping, neutral, render, text_hash
 from ..flow import ChatReply, Flow, Message, SqlReply, branch, chat, sql
 from ..models import words
-from ._asking import json_object, object_schema, unwrapped
+from ._asking import json_object, object_schema, unwrap_fence
 from ._tables import Database, Table
 from ._target import Retrieved
 
@@ -36,7 +36,7 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
         StatementError: The model finds no table for it, or its second statement fails too.
         DatabaseError: The database cannot be queried.
     """
-    data = shipped_mapping("retrieve", "prompts/sql.yaml")
+    data = load_shipped_mapping("retrieve", "prompts/sql.yaml")
     tables, notes = _shown_tables(question, database)
     values = _prompt_values(question, database, tables)
     turns = [Message(role, render(data.text(role), values)) for role in ("system", "user")]
@@ -85,7 +85,7 @@ def read_statement(reply: ChatReply) -> str:
     """
     if reply.finish == "length":
         raise StatementError(f"the reply was cut at {_MAX_TOKENS} tokens")
-    kind, inner = unwrapped(reply.text)
+    kind, inner = unwrap_fence(reply.text)
     if kind in {"sql", "sqlite", "postgresql", "postgres"}:
         statement = inner
     else:

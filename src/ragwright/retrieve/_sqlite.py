@@ -172,7 +172,7 @@ class SqliteReader(DatabaseReader):
             )
         try:
             with closing(
-                _sqlite_child.opened(self._address(), self._options.timeout)
+                _sqlite_child.open_read_only(self._address(), self._options.timeout)
             ) as connection:
                 yield connection
         except sqlite3.Error as error:

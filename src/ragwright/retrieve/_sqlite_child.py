@@ -50,7 +50,7 @@ _SPAN = ('"_start"', '"_end"')
 _REFUSED = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"}
 
 
-def opened(address: str, timeout: float) -> sqlite3.Connection:
+def open_read_only(address: str, timeout: float) -> sqlite3.Connection:
     """A read-only connection with a time limit in seconds."""
     # not `immutable`: another program may be writing, and its locks must be respected
     connection = sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None)
@@ -178,7 +178,7 @@ def _json_cell(value: Any, longest: int) -> Any:
 
 
 def _run(job: dict[str, Any]) -> None:
-    connection = opened(job["address"], job["timeout"])
+    connection = open_read_only(job["address"], job["timeout"])
     connection.execute("PRAGMA temp_store = MEMORY")  # sorting must not fill the disk
     read = _open_to(connection, job)
     cursor = connection.execute(job["statement"])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..core import counted, text_hash
+from ..core import count_noun, text_hash
 from ..flow import SqlReply
 from ._options import DatabaseOptions
 
@@ -142,7 +142,8 @@ def read_rows(
         notes.append(f"only the first {max_rows} rows were read")
     elif truncated:
         notes.append(
-            f"only {counted(len(plain), 'row')} fit in {max_characters} characters; there are more"
+            f"only {count_noun(len(plain), 'row')} fit in {max_characters} characters; there are "
+            "more"
         )
     if cut:
         notes.append(f"values longer than {CELL} characters were cut")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, overload
 
-from ..core import Hit, RelaxationLevel, Term, counted, frame_of, html_table
+from ..core import Hit, RelaxationLevel, Term, count_noun, frame_of, html_table
 from ..flow import Flow
 from ..models import Tokenizer, TokenSource
 from ._glossary import Glossary
@@ -181,7 +181,7 @@ class Retrieved:
     def __repr__(self) -> str:
         """The query, the number of hits and the best one."""
         best = f", the first {self.hits[0]!r}" if self.hits else ""
-        return f"<Retrieved {self.query!r}: {counted(len(self.hits), 'hit')}{best}>"
+        return f"<Retrieved {self.query!r}: {count_noun(len(self.hits), 'hit')}{best}>"
 
     def _repr_html_(self) -> str:
         """The hits as a table, for a notebook."""

@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from ..core import Hit, counted
+from ..core import Hit, count_noun
 from ..drafting import scope_name
-from ..flow import Message, TraceEntry, metered
+from ..flow import Message, TraceEntry, meter_costs
 from ..retrieve import Retrieved, parse_filter, parse_soft_filter
 from ..workbench import AskOptions, Workbench
 from ._errors import ApiError, ClientGoneError
@@ -272,7 +272,7 @@ async def admit(service: Service, caller: Caller, wanted: RequestNeeds) -> Async
                 wanted.operation, wanted.model or opened.name, headers
             )
             trace = stack.enter_context(tracing)
-        stack.enter_context(metered(service.meter(caller.identity)))
+        stack.enter_context(meter_costs(service.meter(caller.identity)))
         erased = opened.erased
         yield Admission(service, caller, wanted, opened, persona, bench, deadline, trace, erased)
 
@@ -285,7 +285,7 @@ async def _within_rate(service: Service, caller: Caller) -> None:
     if wait:
         raise ApiError(
             429,
-            f"the key {key.name!r} allows {counted(key.per_minute, 'request')} a minute",
+            f"the key {key.name!r} allows {count_noun(key.per_minute, 'request')} a minute",
             "rate_limit_exceeded",
             retry_after=wait,
         )

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import TypeAdapter, ValidationError
 
-from ..core import near, person_source
+from ..core import person_source, suggest_name
 from ..drafting import DraftRequest, Feedback
 from ..flow import Vector, embed
 from ..monitoring import brief_model
@@ -231,7 +231,7 @@ def _draft_request(values: dict[str, Any]) -> DraftRequest:
     known = {*(field.name for field in fields(DraftRequest)), *DraftsRequest.model_fields}
     for name in values:
         if name not in known:
-            raise ApiError(400, f"unknown field {name!r}; {near(name, known)}", param=name)
+            raise ApiError(400, f"unknown field {name!r}; {suggest_name(name, known)}", param=name)
     try:
         return TypeAdapter(DraftRequest).validate_python(values)
     except ValidationError as error:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from ..core import ConfigError, group_names, near
+from ..core import ConfigError, group_names, suggest_name
 from ..ledger import Connection, Ledger, Place
 from ..project import ProjectFolder, load_settings
 from ._identity import PROXIED, Identity, Role
@@ -224,7 +224,7 @@ class ServeKeys:
         return ConfigError(
             f"unknown key {name!r}",
             where=self._ledger.database.where,
-            hint=near(name, names) if names else "there are no keys",
+            hint=suggest_name(name, names) if names else "there are no keys",
         )
 
     def _select_keys(self, condition: str, values: Sequence[str] = ()) -> tuple[ServeKey, ...]:

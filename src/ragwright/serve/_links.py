@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
-from ..answer import CitedSpan, Link, quoted_text
-from ..core import Answer, Citation, Hit, plain, text_hash
+from ..answer import CitedSpan, Link, find_quoted_text
+from ..core import Answer, Citation, Hit, make_plain, text_hash
 from ..index import Store
 from ..report import snippet_json
 from ..workbench import Workbench
@@ -108,7 +108,7 @@ def snippets_json(answer: Answer, link: Link) -> list[dict[str, Any]]:
     return [
         {
             "number": cited.marker,
-            "url": link(cited, quoted_text(answer.hits, cited)),
+            "url": link(cited, find_quoted_text(answer.hits, cited)),
             **snippet_json(snippet),
         }
         for snippet, cited in zip(answer.snippets, answer.citations, strict=False)
@@ -117,4 +117,4 @@ def snippets_json(answer: Answer, link: Link) -> list[dict[str, Any]]:
 
 def promise_json(answer: Answer) -> dict[str, Any]:
     """What a certified risk says about an answer, below ``promise``; empty without one."""
-    return {} if answer.promise is None else {"promise": plain(answer.promise)}
+    return {} if answer.promise is None else {"promise": make_plain(answer.promise)}

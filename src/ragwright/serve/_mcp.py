@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
 from ..answer import CitedSpan, citation
-from ..core import Citation, near
+from ..core import Citation, suggest_name
 from ._admission import Admission, Caller, RequestNeeds, admit
 from ._answers import answer_personas, hide_addresses
 from ._errors import ApiError, api_error, error_reply
@@ -356,11 +356,13 @@ class _ToolServer(MCPServer[Any]):
         """
         tools = {tool.name: tool.input_schema for tool in await self.list_tools()}
         if name not in tools:
-            raise ToolError(f"no tool {name!r}; {near(name, tools)}")
+            raise ToolError(f"no tool {name!r}; {suggest_name(name, tools)}")
         known = tools[name]["properties"]
         for argument in arguments:
             if argument not in known:
-                raise ToolError(f"{name} has no parameter {argument!r}; {near(argument, known)}")
+                raise ToolError(
+                    f"{name} has no parameter {argument!r}; {suggest_name(argument, known)}"
+                )
         try:
             return await super().call_tool(name, arguments, context)
         except UnexpectedToolError:

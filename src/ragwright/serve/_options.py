@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from ..core import ConfigError, near, option
+from ..core import ConfigError, option, suggest_name
 from ..monitoring import ServedMeasureOptions
 from ..operations import AuditLogOptions
 from ..project import Settings
@@ -102,7 +102,7 @@ class PeopleOptions:
         for role in self.roles:
             if role not in ROLES:
                 raise ConfigError(
-                    f"serve.people.roles: {role!r} is not a role; {near(role, ROLES)}"
+                    f"serve.people.roles: {role!r} is not a role; {suggest_name(role, ROLES)}"
                 )
 
     @property

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
-from ..core import ConfigError, RagwrightError, Usage, near
+from ..core import ConfigError, RagwrightError, Usage, suggest_name
 from ..drafting import origin_of
 from ..flow import Meter
 from ..ledger import WorkLock
@@ -257,7 +257,8 @@ class Service:
         if opened is None or not allowed or (persona and persona not in opened.personas):
             raise ApiError(
                 404,
-                f"unknown model {model[:_SHOWN_NAME]!r}; {near(model, self.models(identity))}",
+                f"unknown model {model[:_SHOWN_NAME]!r}; "
+                f"{suggest_name(model, self.models(identity))}",
                 "model_not_found",
                 param="model",
             )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ._hold import RagGate, hold
     from ._index_corpus import PAIR, PLAIN, make_document, make_indexed, make_vector
     from ._reader_suite import ReaderSuite
-    from ._reranker_suite import RerankerSuite, RetrieverFunction, RetrieverSuite, indexed_corpus
+    from ._reranker_suite import RerankerSuite, RetrieverFunction, RetrieverSuite, index_corpus
 
 __all__ = [
     "PAIR",
@@ -40,7 +40,7 @@ __all__ = [
     "StageSuite",
     "StepSuite",
     "hold",
-    "indexed_corpus",
+    "index_corpus",
     "make_document",
     "make_indexed",
     "make_vector",

@@ -15,9 +15,9 @@ import pytest
 
 from ..core import Filter, Row, Score
 from ..flow import Runner
-from ..measure import MeasureSetup, judge, parse_measure, score_row, shipped_rubrics
+from ..measure import MeasureSetup, judge, load_shipped_rubrics, parse_measure, score_row
 from ..retrieve import Retrieved, RetrieveOptions, Stage, retrieve
-from ._reranker_suite import indexed_corpus
+from ._reranker_suite import index_corpus
 
 _QUERY = "oil pressure sensor valve filter pump"
 
@@ -96,7 +96,7 @@ class JudgeSuite:
     def verdict(self, rubric: str, row: Row) -> Score:
         """The score of a row by a shipped rubric."""
         with Runner({}) as runner:
-            flow = judge(row, shipped_rubrics()[rubric], MeasureSetup(by=self.judge))
+            flow = judge(row, load_shipped_rubrics()[rubric], MeasureSetup(by=self.judge))
             return runner.run(flow)
 
     def test_verdicts_are_on_the_scale(self) -> None:
@@ -109,7 +109,7 @@ class JudgeSuite:
             retrieved_contexts=("The pump has the fuse F3.",),
         )
         for name in self.rubrics:
-            low, high = shipped_rubrics()[name].scale
+            low, high = load_shipped_rubrics()[name].scale
             score = self.verdict(name, row)
             assert score.state in ("scored", "judge_invalid")
             if score.value is None:
@@ -141,7 +141,7 @@ class StageSuite:
     @pytest.fixture
     def ask(self, tmp_path: Path) -> Iterator[Callable[..., Retrieved]]:
         """Search with the stage; keyword arguments are options."""
-        with indexed_corpus(tmp_path) as (routes, target):
+        with index_corpus(tmp_path) as (routes, target):
 
             def search(query: str, **options: Any) -> Retrieved:
                 staged = replace(target, stages=(self.make(),))

@@ -39,7 +39,7 @@ class ChunkerSuite:
         for document in map(random_document, range(50)):
             spans = chunker.cut(document)
             check_spans(document, spans)
-            assert joined(document.text, spans) == document.text, document.id
+            assert join_pieces(document.text, spans) == document.text, document.id
 
     def test_odd_texts_are_covered(self, chunker: Chunker) -> None:
         """White space, marks and single characters belong to some span as well."""
@@ -74,7 +74,7 @@ class ChunkerSuite:
         assert chunker.spec.strip()
 
 
-def joined(text: str, spans: list[Span]) -> str:
+def join_pieces(text: str, spans: list[Span]) -> str:
     """The text joined from its pieces again, with overlaps taken once."""
     parts, end = [], 0
     for span in spans:

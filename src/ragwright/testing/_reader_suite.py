@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ..core import Document, RagwrightError, SourceError
-from ..ingest import Failure, FetchBytes, Fetched, Reader, SuffixReader, guarded, normalise
+from ..ingest import Failure, FetchBytes, Fetched, Reader, SuffixReader, catch_failures, normalise
 
 
 class ReaderSuite:
@@ -126,7 +126,7 @@ class ReaderSuite:
         self, reader: Reader, missing: str, fetch: FetchBytes
     ) -> None:
         """A missing source is a failure, or an error that becomes one; the others are read."""
-        items = list(guarded(reader.read(missing, fetch), missing, reader))
+        items = list(catch_failures(reader.read(missing, fetch), missing, reader))
         assert items
         for item in items:
             assert isinstance(item, Failure)

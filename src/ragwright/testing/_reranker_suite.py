@@ -142,7 +142,7 @@ class RetrieverSuite:
     @pytest.fixture
     def ask(self, tmp_path: Path) -> Iterator[Callable[..., Retrieved]]:
         """Calls the retriever without stored replies; keyword arguments are options."""
-        with indexed_corpus(tmp_path) as (routes, target):
+        with index_corpus(tmp_path) as (routes, target):
 
             def ask(query: str, **options: Any) -> Retrieved:
                 # A runner remembers searches: the second answer would be the first one's.
@@ -209,7 +209,7 @@ class _Vectors(BatchHandler[Embed, EmbedReply]):
 
 
 @contextmanager
-def indexed_corpus(folder: Path) -> Iterator[tuple[dict[type, Route], Target]]:
+def index_corpus(folder: Path) -> Iterator[tuple[dict[type, Route], Target]]:
     """Routes of a runner, and the target: the suite's forty documents in a store in ``folder``."""
     store = open_store(StoreOptions(), folder)
     views = Views(store)

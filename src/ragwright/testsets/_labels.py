@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import Row, TestsetError, appending, replace_text
-from ..measure import clopper_pearson, krippendorff, resampled
+from ..measure import bootstrap_statistic, clopper_pearson, krippendorff
 from .rows import objects_of
 from .suites import gold_answer
 
@@ -106,7 +106,7 @@ class ReviewLabels:
         disputed = tuple(row for row, labels in several.items() if len(set(labels)) > 1)
         same = len(several) - len(disputed)
         low, high = clopper_pearson(same, len(several))
-        alpha = resampled(krippendorff([*several.values()]), len(several), seed)
+        alpha = bootstrap_statistic(krippendorff([*several.values()]), len(several), seed)
         return ReviewAgreement(
             tuple(people),
             len(several),

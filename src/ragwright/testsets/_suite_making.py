@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..core import TestsetError, current_user
 from ..index import Store
-from ..project import Project, ProjectFolder, at_work
+from ..project import Project, ProjectFolder, refuse_forget
 from ._openings import Openings
 from ._review import TestsetReview
 from ._stale import current_gold
@@ -100,7 +100,7 @@ def refresh_gold(store: Store, testset: Testset) -> Testset:
     return current_gold(testset, text_of)
 
 
-@at_work("suite")
+@refuse_forget("suite")
 def make_suite(
     project: Project, testset: str | Testset, options: SuiteOptions | None = None
 ) -> Testset:

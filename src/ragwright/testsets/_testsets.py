@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ..core import Row, TestsetError, counted, text_hash, value_hash
+from ..core import Row, TestsetError, count_noun, text_hash, value_hash
 from . import suites
 from ._feedback import is_candidate, is_feedback
 from ._openings import Openings, opening_note
@@ -308,7 +308,7 @@ def _without_rejected(testset: Testset) -> Testset:
         notes.append(f"{waiting} of {total} rows are feedback that waits for review: left out")
     if served:
         notes.append(
-            f"{counted(served, 'row is', 'rows are')} from readers' feedback: readers saw only "
+            f"{count_noun(served, 'row is', 'rows are')} from readers' feedback: readers saw only "
             "what the served configuration found, so comparisons favour it"
         )
     return replace(testset, rows=rows, notes=tuple(notes))
@@ -332,7 +332,7 @@ def _rows_of_split(testset: Testset, chosen: Split, splits: dict[str, str]) -> T
         )
     notes = [f"{chosen} split: {len(rows)} of {len(testset.rows)} rows"]
     if shared := find_shared_gold(testset.rows, splits):
-        documents = counted(len(shared), "gold document is", "gold documents are")
+        documents = count_noun(len(shared), "gold document is", "gold documents are")
         notes.append(
             f"{documents} in both splits, such as {', '.join(shared[:_SHOWN])}: results of the two "
             "splits are not independent"

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..core import TestsetError, counted
+from ..core import TestsetError, count_noun
 from .rows import lines_of
 
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -63,7 +63,7 @@ def judgments(path: Path) -> list[tuple[str, str, int, str]]:
             del fields[1]
         if len(fields) != 3:
             raise TestsetError(
-                f"{counted(len(fields), 'column')}; 3 or 4 are expected",
+                f"{count_noun(len(fields), 'column')}; 3 or 4 are expected",
                 where=where,
                 hint="write query, document, grade with tabs, or TREC's query 0 document grade",
             )
@@ -91,7 +91,7 @@ def read_run(path: str | Path) -> Run:
         fields = text.split(maxsplit=5)  # the tag is the rest of the line
         if len(fields) != 6:
             raise TestsetError(
-                f"{counted(len(fields), 'column')}; 6 are expected",
+                f"{count_noun(len(fields), 'column')}; 6 are expected",
                 where=where,
                 hint="write query Q0 document rank score tag",
             )

@@ -8,14 +8,14 @@ from typing import Any
 
 from ..core import ConfigError, require, text_hash
 from ..models import VectorRule, open_trainable
-from ..project import Project, at_work
+from ..project import Project, refuse_forget
 from ._course import Kind, ModelTuneOptions, tune_model
 from ._pairs import HeldBackQuestions, Pair
 from ._trainer import Lesson, training_setup
 from ._tuned import TuneResult
 
 
-@at_work("tune")
+@refuse_forget("tune")
 def tune_embedder(
     project: Project, testset: str = "", options: ModelTuneOptions | None = None
 ) -> TuneResult:

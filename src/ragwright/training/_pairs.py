@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..core import Chunk, Row, Span, TestsetError, case_folded, text_hash
 from ..flow import embed, gather
-from ..index import View, embedded_text
+from ..index import View, write_embedded_text
 from ..project import Project
 from ..testsets import gold_chunks, split_clusters
 
@@ -183,7 +183,7 @@ class _PairFinder:
 def passage_texts(view: View, keys: Sequence[str]) -> list[str]:
     """Return texts of chunks as they are embedded: with their heads."""
     return [
-        embedded_text(
+        write_embedded_text(
             Chunk(
                 hit.chunk_id,
                 hit.document_id,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core import ConfigError, Row, require
 from ..models import open_trainable_reranker
-from ..project import Project, at_work
+from ..project import Project, refuse_forget
 from ..retrieve import rerank_method, rrf
 from ._course import Kind, ModelTuneOptions, tune_model
 from ._pairs import HeldBackQuestions, MiningOptions, Pair
@@ -23,7 +23,7 @@ WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 _CUTOFF = 10
 
 
-@at_work("tune")
+@refuse_forget("tune")
 def tune_reranker(
     project: Project, testset: str = "", options: ModelTuneOptions | None = None
 ) -> TuneResult:

@@ -9,7 +9,7 @@ from ..core import ConfigError
 from ..experiment import Evaluating, Evaluation, compare_evaluations, evaluate_testset
 from ..measure import Comparison, Summary
 from ..models import LexicalReranker
-from ..project import Project, Settings, at_work, build_like, load_settings
+from ..project import Project, Settings, build_like, load_settings, refuse_forget
 from ..testsets import SynthesisOptions, Testset, project_testset, synthesize, write_rows
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class TutorialTable:
     notes: tuple[str, ...] = ()
 
 
-@at_work("compare")
+@refuse_forget("compare")
 def run_tutorial(project: Project, options: TutorialOptions | None = None) -> TutorialTable:
     """Measure the four rows on the same questions; each is a stored run, paid replies are reused.
 

@@ -81,7 +81,7 @@ class AskOptions:
         )
 
 
-def checked_text(value: object, name: str) -> str:
+def check_text(value: object, name: str) -> str:
     """A question, a query or the name of a persona.
 
     Raises:
@@ -96,7 +96,7 @@ def checked_text(value: object, name: str) -> str:
     )
 
 
-def checked_count(value: object, name: str) -> int | None:
+def check_count(value: object, name: str) -> int | None:
     """A number of passages, or None for the number in the settings.
 
     Raises:
@@ -115,7 +115,7 @@ def checked_count(value: object, name: str) -> int | None:
     )
 
 
-def checked_filters(filters: Filter | str | Iterable[Filter | str]) -> tuple[Filter, ...]:
+def check_filters(filters: Filter | str | Iterable[Filter | str]) -> tuple[Filter, ...]:
     """Hard filters: written as on the command line (``year=2020..``), or made by `parse_filter`.
 
     Raises:

@@ -105,7 +105,7 @@ def _settings_checks(project: Project) -> Iterator[opened.Check]:
         ),
     ]
     if settings.judge.by:
-        openings.append(partial(measure.opened_judge, settings.judge.by))
+        openings.append(partial(measure.open_judge, settings.judge.by))
     for open_addition in openings:
         try:
             open_addition()

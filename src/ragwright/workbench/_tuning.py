@@ -48,7 +48,7 @@ class TuningVerbs(ABC):
 
     def list_sweeps(self) -> tuple[KnownSweep, ...]:
         """Stored sweeps, newest first; those under way with their progress, from any process."""
-        return experiment.known_sweeps(self.project)
+        return experiment.list_sweeps(self.project)
 
     def stop_sweep(self, sweep: str = "", by: str = "") -> KnownSweep:
         """Ask a running sweep to stop, in whichever process it runs; what is done is kept."""
@@ -109,7 +109,7 @@ class TuningVerbs(ABC):
 
     def list_baselines(self, most: int | None = None) -> tuple[BaselineResult, ...]:
         """Stored baselines with their pairs, newest first; at most so many."""
-        return experiment.stored_baselines(self.project.runs, most)
+        return experiment.load_baselines(self.project.runs, most)
 
     def forecast_baseline(
         self, testset: str | Testset, options: Baselining | None = None

@@ -58,7 +58,7 @@ from ..project import (
 from ..report import Report, Reporting
 from ..retrieve import Explanation, Retrieved
 from ..testsets import SuiteOptions, Synthesis, SynthesisOptions, Testset, TestsetReview
-from ._asking import AskOptions, AsyncVerbs, checked_count, checked_filters, checked_text
+from ._asking import AskOptions, AsyncVerbs, check_count, check_filters, check_text
 from ._tuning import TuningVerbs
 
 
@@ -215,7 +215,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         """
         project = self.project
         with project.work.working("retrieve"):
-            searching = self.retrieve_flow(query, k, AskOptions(filters=checked_filters(filters)))
+            searching = self.retrieve_flow(query, k, AskOptions(filters=check_filters(filters)))
             retrieved = project.runner.run(searching, scope=scope, trace=trace)
         notes = (*project.partial_note(), *retrieved.notes, *project.replies.notes)
         return replace(retrieved, notes=notes)
@@ -225,8 +225,8 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
     ) -> Flow[Retrieved]:
         """The flow behind :meth:`retrieve`."""
         query, k, asking = (
-            checked_text(query, "query"),
-            checked_count(k, "k"),
+            check_text(query, "query"),
+            check_count(k, "k"),
             options or AskOptions(),
         )
         searching = asking.searching(self.project.settings.retrieve)
@@ -282,8 +282,8 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
         self, question: str, personas: Sequence[str], options: AskOptions | None = None
     ) -> Flow[list[Answer]]:
         """The flow behind :meth:`ask_all`: condense, retrieve once, answer for each persona."""
-        question, asking = checked_text(question, "question"), options or AskOptions()
-        names = [checked_text(name or "", "persona") for name in personas or ("",)]
+        question, asking = check_text(question, "question"), options or AskOptions()
+        names = [check_text(name or "", "persona") for name in personas or ("",)]
         chosen = [self.project.persona(name) for name in names]
         # A flow streams at most one reply.
         plan = asking.narrowed(self.project.plan(asking.history, stream=len(chosen) <= 1))
@@ -442,7 +442,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
 
     def results(self, run: str = "latest") -> Evaluation:
         """The evaluation of a stored run: ``latest``, its name, or the beginning of its name."""
-        return experiment.stored_evaluation(self.project.runs, run, self.project.session.seed)
+        return experiment.load_evaluation(self.project.runs, run, self.project.session.seed)
 
     def diagnose_run(self, run: str = "latest", by: Sequence[str] = ()) -> RunDiagnosis:
         """Split the rows of a stored run, also of another system, by retrieval and answering.
@@ -454,7 +454,7 @@ class Workbench(TuningVerbs, AsyncVerbs, ErasingVerbs):
 
     def list_runs(self) -> tuple[KnownRun, ...]:
         """Stored evaluations, newest first."""
-        return experiment.known_runs(self.project.runs)
+        return experiment.list_evaluations(self.project.runs)
 
     def compare(self, a: str, b: str = "latest", *, cluster: str = "") -> Comparisons:
         """Compare run b with run a, row by row; either may be a file of scores."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ragwright.answer import PromptOptions, compose, presets, prompt_parts, shipped_personas
+from ragwright.answer import PromptOptions, compose, load_shipped_personas, presets, prompt_parts
 from ragwright.core import Hit, PromptError, Score, StudyError
 from ragwright.experiment import (
     Ablated,
@@ -21,11 +21,11 @@ from ragwright.experiment import (
     part_effects,
     part_of,
     prompt_of,
-    stored_study,
+    rebuild_study,
 )
 from ragwright.measure import MeasureScale
 
-ENGINEER = shipped_personas()["engineer"]
+ENGINEER = load_shipped_personas()["engineer"]
 BASE = PromptOptions()
 STUDY = StudyOptions(testset="t.jsonl")
 
@@ -123,7 +123,7 @@ def test_one_trial_a_variant_however_often_it_is_asked_for() -> None:
     assert names[3] == everything
     cueless = compose("Why?", ENGINEER, [hit()], prompt_of(BASE, plan.study.points[3]))
     assert "Assistant:" not in dict(cueless.parts)["turn_markers"]
-    again = stored_study(plan.study.described())
+    again = rebuild_study(plan.study.described())
     assert (again.points, again.options, again.name) == (
         plan.study.points,
         plan.study.options,

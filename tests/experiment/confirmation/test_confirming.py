@@ -13,8 +13,8 @@ from ragwright.core import BudgetStopped, StoreError, StudyError
 from ragwright.experiment import (
     Confirmed,
     Confirming,
+    load_trials,
     read_study,
-    stored_trials,
 )
 from ragwright.project import Session
 from ragwright.testing import ScriptedServer, ServerRequest
@@ -142,7 +142,7 @@ def test_documents_that_changed_since_are_another_index(tmp_path: Path) -> None:
                 bench.confirm("latest")
             again = bench.sweep(read_study(bench.project, folder / "s.yaml"))
             assert again.run != first
-            assert stored_trials(bench.project, again.run) == again.trials
+            assert load_trials(bench.project, again.run) == again.trials
             assert bench.confirm("latest").study.name == "s"
 
 

@@ -16,13 +16,13 @@ from ragwright.experiment import (
     Objective,
     RowResult,
     StudyVerdict,
-    compared,
+    compare_with_incumbent,
     confirmation_body,
     confirmation_of,
+    correct_confirmations,
     objective_scores,
     objectives_of,
     selection_of,
-    settled,
 )
 from ragwright.measure import Selection, parse_measures
 
@@ -71,10 +71,10 @@ def concluded(
         selection.best,
         {},
         "M",
-        compared(tune[0], tune[at], M, seed=seed),
-        compared(confirm[0], confirm[at], M, seed=seed),
+        compare_with_incumbent(tune[0], tune[at], M, seed=seed),
+        compare_with_incumbent(confirm[0], confirm[at], M, seed=seed),
     )
-    return StudyVerdict(selection, settled([one], M, 1), 1)
+    return StudyVerdict(selection, correct_confirmations([one], M, 1), 1)
 
 
 @pytest.mark.slow
@@ -119,15 +119,21 @@ def test_every_further_opening_makes_the_proof_dearer() -> None:
     draw = np.random.default_rng(5)
     tune, confirm = study(draw, [0.35], 60)
     one = Confirmation(
-        "T1", {}, "M", compared(tune[0], tune[1], M), compared(confirm[0], confirm[1], M)
+        "T1",
+        {},
+        "M",
+        compare_with_incumbent(tune[0], tune[1], M),
+        compare_with_incumbent(confirm[0], confirm[1], M),
     )
-    p = [settled([one], M, openings)[0].p for openings in (1, 2, 8)]
+    p = [correct_confirmations([one], M, openings)[0].p for openings in (1, 2, 8)]
     assert p[0] is not None
     assert p[1] == pytest.approx(2 * p[0])
     assert p[2] == pytest.approx(min(1.0, 8 * p[0]))
-    both = settled([one, one], M, 1)
+    both = correct_confirmations([one, one], M, 1)
     assert both[0].p == pytest.approx(2 * p[0])
-    outcome = StudyVerdict(chosen(tune[0], {"T1": tune[1]}, M), settled([one], M, 8), 8)
+    outcome = StudyVerdict(
+        chosen(tune[0], {"T1": tune[1]}, M), correct_confirmations([one], M, 8), 8
+    )
     assert "opened 8 times" in outcome.text
 
 
@@ -135,9 +141,13 @@ def test_no_change_proven_says_how_many_more_questions_would_settle_it() -> None
     draw = np.random.default_rng(13)
     tune, confirm = study(draw, [0.25], 12)
     one = Confirmation(
-        "T1", {}, "M", compared(tune[0], tune[1], M), compared(confirm[0], confirm[1], M)
+        "T1",
+        {},
+        "M",
+        compare_with_incumbent(tune[0], tune[1], M),
+        compare_with_incumbent(confirm[0], confirm[1], M),
     )
-    found = StudyVerdict(chosen(tune[0], {"T1": tune[1]}, M), settled([one], M, 1), 1)
+    found = StudyVerdict(chosen(tune[0], {"T1": tune[1]}, M), correct_confirmations([one], M, 1), 1)
     assert found.confirmations[0].outcome == "no change proven"
     assert "; about 29 more questions (1 to 1,700) would tell it from 0." in found.text
 
@@ -153,7 +163,9 @@ def test_facts_of_an_answer_are_objectives_too_and_less_is_better() -> None:
     fast = Objective("seconds", False)
     found = chosen(taken(2.0, 5), {"quick": taken(1.0, 5), "slow": taken(3.0, 5)}, fast)
     assert (found.best, found.difference) == ("quick", 1.0625)
-    one = Confirmation("quick", {}, "seconds", compared(taken(2.0, 5), taken(1.0, 5), fast))
+    one = Confirmation(
+        "quick", {}, "seconds", compare_with_incumbent(taken(2.0, 5), taken(1.0, 5), fast)
+    )
     again = confirmation_of(confirmation_body(one))
     assert again == one
     assert again.tune.verdict == "better"
@@ -182,8 +194,8 @@ def test_rows_that_could_turn_it_leave_nothing_proven() -> None:
     """Right on the 10 rows that the incumbent gets wrong, and silent on the 30 it gets right."""
     objective = Objective("TokenF1", True)
     incumbent, shy = f1([0.0] * 10 + [1.0] * 30), f1([1.0] * 10 + [None] * 30)
-    held = compared(incumbent, shy, objective)
-    [one] = settled([Confirmation("T001", {}, "TokenF1", held, held)], objective, 1)
+    held = compare_with_incumbent(incumbent, shy, objective)
+    [one] = correct_confirmations([Confirmation("T001", {}, "TokenF1", held, held)], objective, 1)
     assert one.p is not None
     assert one.p < 0.05
     assert one.outcome == "no change proven"
@@ -197,8 +209,8 @@ def test_rows_that_could_turn_it_leave_nothing_proven() -> None:
 def test_few_lost_rows_that_turn_nothing_are_said_and_proven_over() -> None:
     objective = Objective("TokenF1", True)
     incumbent, better = f1([0.0] * 40), f1([1.0] * 39 + [None])
-    held = compared(incumbent, better, objective)
-    [one] = settled([Confirmation("T001", {}, "TokenF1", held, held)], objective, 1)
+    held = compare_with_incumbent(incumbent, better, objective)
+    [one] = correct_confirmations([Confirmation("T001", {}, "TokenF1", held, held)], objective, 1)
     assert one.outcome == "better"
     assert (
         "1 question lacks a score under one of the two settings and are not compared"

@@ -16,11 +16,11 @@ from ragwright.experiment import (
     GoldPlace,
     RowResult,
     Stage,
-    diagnosed_body,
-    diagnosed_of,
     diagnosis_by,
     diagnosis_of,
+    read_diagnosed_row,
     stage_names,
+    write_diagnosed_row,
 )
 from ragwright.experiment.diagnosis import Lost
 from ragwright.measure import parse_measures
@@ -140,7 +140,7 @@ def test_a_row_is_read_back_as_it_was_written() -> None:
     whole = DiagnosedRow(
         made.plain, "judge", (place,), True, made.oracles, (scored("Contains", 0.0),), False, ("d",)
     )
-    assert diagnosed_of(json.loads(json.dumps(diagnosed_body(whole)))) == whole
+    assert read_diagnosed_row(json.loads(json.dumps(write_diagnosed_row(whole)))) == whole
 
 
 def test_nothing_at_all_is_no_conclusion() -> None:

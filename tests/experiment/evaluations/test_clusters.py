@@ -22,7 +22,7 @@ from ragwright.experiment import (
     score_run,
     summarise,
 )
-from ragwright.experiment.evaluations import shared_by
+from ragwright.experiment.evaluations import list_shared_values
 from ragwright.flow import Flow, Runner, RunnerOptions
 from ragwright.measure import parse_measures
 from ragwright.testsets import Testset
@@ -166,7 +166,7 @@ def test_one_question_for_several_personas_is_one_observation() -> None:
                 (),
                 (Score("nDCG@10", "scored", values[int(one.id[0])]),),
                 one if kept else None,
-                shared={} if kept else shared_by(one),
+                shared={} if kept else list_shared_values(one),
             )
             for one in of
         ]
@@ -205,7 +205,10 @@ def test_questions_hold_rows_together_where_documents_no_longer_do() -> None:
 
 
 def test_what_a_newer_run_knows_of_its_questions_holds_for_an_older_one() -> None:
-    new = [RowResult(r.id, (), result("", 0.5).scores, shared=shared_by(r)) for r in asked_twice()]
+    new = [
+        RowResult(r.id, (), result("", 0.5).scores, shared=list_shared_values(r))
+        for r in asked_twice()
+    ]
     old = [replace(one, shared={"persona_name": one.shared["persona_name"]}) for one in new]
     assert len(set(clusters_of_results([*old, *new]).values())) == 8
 
@@ -228,7 +231,10 @@ def compared_spans(rows: list[Row], by: str = "") -> tuple[int | None, str]:
     sides = [
         [
             RowResult(
-                r.id, (), (Score("nDCG@10", "scored", value + at % 5 / 50),), shared=shared_by(r)
+                r.id,
+                (),
+                (Score("nDCG@10", "scored", value + at % 5 / 50),),
+                shared=list_shared_values(r),
             )
             for at, r in enumerate(rows)
         ]

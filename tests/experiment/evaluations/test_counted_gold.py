@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from ragwright.core import Answer, Counted, GoldSpan, Hit, Row, Score
 from ragwright.experiment import (
     RowResult,
-    asked_row,
+    answer_and_score_row,
     compare_evaluations,
     evaluation_of,
     result_body,
@@ -109,7 +109,7 @@ def both_roads(row: Row, hits: Sequence[Hit]) -> tuple[RowResult, RowResult]:
 
     with Runner({}, RunnerOptions()) as runner:
         ranked = runner.run(retrieval_row(row, search, MEASURES))
-        return ranked, runner.run(asked_row(row, answer, MEASURES))
+        return ranked, runner.run(answer_and_score_row(row, answer, MEASURES))
 
 
 def _result(row: str, counted: Counted, value: float = 1.0) -> RowResult:

@@ -12,7 +12,7 @@ from ragwright.experiment import (
     RowResult,
     compare_evaluations,
     evaluation_of,
-    scored_differently,
+    find_scored_differently,
 )
 from ragwright.measure import gate, parse_measures
 
@@ -64,21 +64,21 @@ def test_another_judge_gets_no_verdict_and_passes_no_gate(other: dict[str, Any],
 )
 def test_what_changes_no_judgment_is_no_other_judge(other: dict[str, Any]) -> None:
     a, b = evaluation(4, **JUDGED), evaluation(1, **{**JUDGED, **other})
-    assert scored_differently(a, b) == {}
+    assert find_scored_differently(a, b) == {}
 
 
 def test_other_models_measure_other_distances_and_words_are_words() -> None:
     sides: list[dict[str, Any]] = [{"judge": {"embedder": name}} for name in ("small", "large")]
     near, far = sides
     a, b = evaluation(0.2, "QADistance", **near), evaluation(0.1, "QADistance", **far)
-    assert scored_differently(a, b)["QADistance"].endswith("judge.embedder")
-    assert scored_differently(a, a) == {}
+    assert find_scored_differently(a, b)["QADistance"].endswith("judge.embedder")
+    assert find_scored_differently(a, a) == {}
     words = evaluation(0, "TokenF1", **near), evaluation(0, "TokenF1", **far)
-    assert scored_differently(*words) == {}
+    assert find_scored_differently(*words) == {}
 
 
 def test_of_a_file_without_settings_nothing_is_known() -> None:
-    assert scored_differently(evaluation(4, **JUDGED), evaluation(1)) == {}
+    assert find_scored_differently(evaluation(4, **JUDGED), evaluation(1)) == {}
     # before prompts and rubrics were written down
     older: dict[str, Any] = {"judge": {"model": "kind"}}
-    assert scored_differently(evaluation(4, **JUDGED), evaluation(4, **older)) == {}
+    assert find_scored_differently(evaluation(4, **JUDGED), evaluation(4, **older)) == {}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from ragwright import evaluate
 from ragwright.core import Score
 from ragwright.experiment import Evaluation, RowResult, evaluation_of
-from ragwright.experiment.evaluations import with_notes
+from ragwright.experiment.evaluations import add_notes
 from ragwright.measure import parse_measures
 
 
 def noted(*scores: Score) -> tuple[str, ...]:
     results = [RowResult(str(at), (), (score,)) for at, score in enumerate(scores)]
     measures = parse_measures([scores[0].measure])
-    return with_notes(evaluation_of(results, measures)).notes
+    return add_notes(evaluation_of(results, measures)).notes
 
 
 def test_equal_reasons_are_counted_once() -> None:
@@ -45,7 +45,7 @@ def test_only_the_most_frequent_reasons_are_told() -> None:
     told = noted(*scores)
     assert len(told) == 5
     assert told[0] == "errored (TokenF1 9): often"
-    assert with_notes(Evaluation("x", (), ())).notes == ()
+    assert add_notes(Evaluation("x", (), ())).notes == ()
 
 
 def unanswerable(response: str, **fields: object) -> dict[str, object]:

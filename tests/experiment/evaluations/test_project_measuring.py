@@ -15,7 +15,7 @@ from small_project import MakeProject
 from ragwright import Session, Workbench
 from ragwright.core import PromptError, Row
 from ragwright.experiment import Evaluating
-from ragwright.experiment.evaluations import planned
+from ragwright.experiment.evaluations import plan_evaluation
 from ragwright.index import SqliteStore
 from ragwright.testing import ScriptedServer, ServerRequest
 from ragwright.testsets import Testset
@@ -40,7 +40,7 @@ def manifest(folder: Path, *, answers: bool = True) -> Mapping[str, Any]:
     with Workbench.open(folder) as bench:
         bench.ingest()
         measures = "TokenF1" if answers else "MRR@5"
-        return planned(bench.project, questions(), measures, Evaluating(answers=answers))[
+        return plan_evaluation(bench.project, questions(), measures, Evaluating(answers=answers))[
             2
         ].manifest
 
@@ -167,9 +167,9 @@ def test_only_the_gold_is_looked_up_among_all_documents(
             raise AssertionError("all documents were read")
 
         monkeypatch.setattr(SqliteStore, "content_hashes", everything)
-        rows, _, _ = planned(bench.project, questions(), "MRR@5", Evaluating(answers=False))
+        rows, _, _ = plan_evaluation(bench.project, questions(), "MRR@5", Evaluating(answers=False))
         lost = Row("x", "?", reference_ids={"docs/lost.md": 1, "docs/service.md": 1})
         other = Testset("t", (lost,))
-        some, _, _ = planned(bench.project, other, "MRR@5", Evaluating(answers=False))
+        some, _, _ = plan_evaluation(bench.project, other, "MRR@5", Evaluating(answers=False))
     assert rows.notes == ()
     assert some.notes == ("1 of 2 gold documents are not in the index",)

@@ -16,7 +16,7 @@ from ragwright.experiment import (
     answer_flows,
     cluster_of,
     compare_evaluations,
-    computed_results,
+    compute_results,
     evaluation_of,
     result_body,
     result_of,
@@ -143,7 +143,7 @@ def test_rows_pass_in_bounded_memory() -> None:
         seen[0] += 1
 
     tracemalloc.start()
-    found = evaluation_of(computed_results(rows, MEASURES[:1]), MEASURES[:1], each=each)
+    found = evaluation_of(compute_results(rows, MEASURES[:1]), MEASURES[:1], each=each)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (found["TokenF1"].n, found.results, seen[0]) == (5000, (), 5000)
@@ -152,6 +152,6 @@ def test_rows_pass_in_bounded_memory() -> None:
 
 
 def test_offline_measures_need_no_runner(evaluation: Evaluation) -> None:
-    assert tuple(computed_results(ROWS, MEASURES)) == evaluation.results
+    assert tuple(compute_results(ROWS, MEASURES)) == evaluation.results
     with pytest.raises(MeasureError, match="needs a model"):
-        computed_results(ROWS, parse_measures("QADistance"))
+        compute_results(ROWS, parse_measures("QADistance"))

@@ -14,7 +14,7 @@ import pytest
 
 from ragwright.answer import resolve_citations
 from ragwright.core import Answer, ConfigError, GoldSpan, Hit, Row, SystemCallError
-from ragwright.experiment import Evaluating, answered_by, with_reply
+from ragwright.experiment import Evaluating, add_answer, add_reply
 from ragwright.flow import SystemReply
 from ragwright.measure import parse_measures, score_rows
 from ragwright.models import SystemOptions, open_system
@@ -166,7 +166,7 @@ def test_passages_are_placed_in_the_gold_by_their_text(
     passage: str, place: tuple[str, int, int] | None
 ) -> None:
     row = Row("1", "q", reference_spans=SPANS)
-    (found,) = with_reply(row, SystemReply("x", (passage,))).retrieved_spans
+    (found,) = add_reply(row, SystemReply("x", (passage,))).retrieved_spans
     if place is None:
         assert found.document_id.startswith("passage ")
     else:
@@ -175,17 +175,17 @@ def test_passages_are_placed_in_the_gold_by_their_text(
 
 def test_gold_passages_become_gold_spans() -> None:
     row = Row("1", "q", reference_contexts=("one fact here", "another fact there"))
-    both = with_reply(row, SystemReply("x", ("so one fact here.", "another fact there, yes")))
+    both = add_reply(row, SystemReply("x", ("so one fact here.", "another fact there, yes")))
     ((recall, ndcg),) = score_rows([both], parse_measures("Recall@5, nDCG@5"))
     assert (recall.value, ndcg.value) == (1.0, 1.0)
-    half = with_reply(row, SystemReply("x", ("nothing", "another fact there")))
+    half = add_reply(row, SystemReply("x", ("nothing", "another fact there")))
     ((recall, mrr),) = score_rows([half], parse_measures("Recall@5, MRR@5"))
     assert (recall.value, mrr.value) == (0.5, 0.5)
 
 
 def test_ids_are_compared_where_that_is_asked_for() -> None:
     row = Row("1", "q", reference_spans=SPANS)
-    found = with_reply(row, SystemReply("x", ("rewritten",), ("d2",)), "ids")
+    found = add_reply(row, SystemReply("x", ("rewritten",), ("d2",)), "ids")
     ((recall,),) = score_rows([found], parse_measures("Recall@5"))
     assert recall.value == 0.5
 
@@ -200,7 +200,7 @@ def test_ids_of_another_kind_are_noticed(bench: Workbench) -> None:
 
 
 def test_our_own_answer_inherits_nothing_of_the_one_before() -> None:
-    row = answered_by(OLD, Answer("q", "Paris", model="m:new"))
+    row = add_answer(OLD, Answer("q", "Paris", model="m:new"))
     assert "chunk_score" not in row.metadata
     assert (row.metadata["model"], row.metadata["abstained"]) == ("m:new", False)
     assert row.retrieved_context_ids == ()
@@ -210,7 +210,7 @@ def test_every_form_of_a_resolved_mark_is_taken_out_of_the_answer() -> None:
     hits = [Hit(n, 1.0, f"d{n}", f"d{n}:0-1", "s", "", None, 0, 1, "x") for n in (1, 2, 3)]
     text = "A [1-3]. B [1 and 2]. C 【3†source】. D [7]. E [2, 7]. F `x[2]`. G[3]"
     citations, _ = resolve_citations(text, hits)
-    row = answered_by(OLD, Answer("q", text, citations=citations))
+    row = add_answer(OLD, Answer("q", text, citations=citations))
     assert row.response == "A. B. C. D [7]. E [2, 7]. F `x[2]`. G"
 
 

@@ -19,7 +19,7 @@ from ragwright.experiment import (
     trial_of,
     trial_result,
 )
-from ragwright.measure import MeasureScale, on_scale, parse_measure, parse_measures
+from ragwright.measure import MeasureScale, parse_measure, parse_measures, set_scale
 
 MEASURES = parse_measures("TokenF1")
 F1 = objectives_of(["TokenF1"], MEASURES)
@@ -64,5 +64,5 @@ def test_without_a_worst_value_the_mean_ranks() -> None:
 
 
 def test_an_objective_knows_the_scale_of_a_rubric_of_ones_own() -> None:
-    rubric = on_scale(parse_measure("Rubric(tone)"), MeasureScale(1, 7))
+    rubric = set_scale(parse_measure("Rubric(tone)"), MeasureScale(1, 7))
     assert objectives_of([], [rubric]) == (Objective("Rubric(tone)", True, MeasureScale(1, 7)),)

@@ -11,7 +11,7 @@ from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.core import ConfigError, RagwrightError, RetrieveError, StoreError, StudyError
-from ragwright.experiment import Sweeping, SweepResult, read_study, stored_trials
+from ragwright.experiment import Sweeping, SweepResult, load_trials, read_study
 from ragwright.project import Session
 from ragwright.testing import ScriptedServer, ServerRequest
 
@@ -73,7 +73,7 @@ def test_every_combination_and_the_project_itself_on_the_tune_split(tmp_path: Pa
     assert found.trials[1].facts["context_tokens"] < found.trials[4].facts["context_tokens"]
     assert not (folder / "testsets" / "openings.jsonl").exists()
     with Workbench.open(folder) as bench:
-        assert stored_trials(bench.project, found.run) == found.trials
+        assert load_trials(bench.project, found.run) == found.trials
         rows = {row.id for row in bench.project.runs.rows(found.trials[1].run)}
     assert rows == {"q0", "q1", "q2"}
     best = found.board[0].value("TokenF1")
@@ -135,7 +135,7 @@ def test_a_budget_stops_a_sweep_and_the_next_one_goes_on(
     assert whole.stopped is None
     assert all(trial.state == "done" for trial in whole.trials)
     with Workbench.open(folder) as bench:
-        assert stored_trials(bench.project, whole.run) == whole.trials
+        assert load_trials(bench.project, whole.run) == whole.trials
 
 
 def test_two_families_of_models_share_the_store(tmp_path: Path, server: ScriptedServer) -> None:

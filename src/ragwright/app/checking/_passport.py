@@ -15,7 +15,7 @@ from ...passport import (
     calls_a_model,
     forecast_passport,
     free_passport,
-    judged_passport,
+    make_judged_passport,
     passport_json,
     record_passport,
 )
@@ -104,6 +104,6 @@ def _by_model(flags: Flags, people: str, judge: str, options: PassportOptions) -
             show_forecast(flags.console, forecast_passport(bench.project, people, options))
             return None
         with show_progress(flags.console, bench):
-            return judged_passport(
+            return make_judged_passport(
                 bench.project, people, options, on_forecast=partial(say_price, flags.console)
             )

@@ -10,8 +10,8 @@ from ...core import ConfigError
 from ...promise import (
     SCORES,
     Promising,
-    again,
     certificate_in_force,
+    repeat_request,
     suspending_changes,
     withdraw_promise,
 )
@@ -55,7 +55,7 @@ def command(
         if actions.status:
             return _show_status(flags, bench)
         if actions.again:
-            return _certify(flags, bench, again(bench.project))
+            return _certify(flags, bench, repeat_request(bench.project))
         if not testset:
             raise ConfigError(
                 "no test set to certify on",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from ...core import counted
+from ...core import count_noun
 from ...operations import back_up_project, check_backup, owner_event, record
 from ...project import ProjectFolder, load_settings
 from .._flags import Flags, takes
@@ -33,7 +33,7 @@ def backup(
     flags.console.show(
         lambda: {"file": str(file), "bytes": size, "files": files, "at": at, "left_out": left_out},
         lambda: (
-            f"{counted(files, 'file')} of {at} UTC in {file} ({size / 1e6:,.1f} MB)"
+            f"{count_noun(files, 'file')} of {at} UTC in {file} ({size / 1e6:,.1f} MB)"
             f"{': every checksum is right' if check else ''}"
         ),
     )

@@ -13,7 +13,7 @@ import typer
 import typer.main
 from typer import Argument, Option
 
-from ...core import near
+from ...core import suggest_name
 from ...jobs import (
     JobCall,
     JobRun,
@@ -37,7 +37,7 @@ def line_problem(words: Sequence[str]) -> str:
     while (commands := getattr(command, "commands", None)) is not None:
         name = rest.pop(0) if rest else ""
         if name not in commands:
-            return f"{called} has no command {name!r} ({near(name, commands)})"
+            return f"{called} has no command {name!r} ({suggest_name(name, commands)})"
         command, called = commands[name], f"{called} {name}"
     if "--help" in rest:
         return "it only prints its help"

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from typer import Argument, Option
 
-from ...core import ConfigError, near
+from ...core import ConfigError, suggest_name
 from ...operations import owner_event, record
 from ...project import ProjectFolder, load_settings
 from ...serve import ROLES, Role, ServeKey, ServeKeys
@@ -179,7 +179,7 @@ def revoke(flags: Flags, name: str = _NAME) -> None:
 def _known_role(role: str) -> Role:
     known_role = next((known for known in ROLES if known == role), None)
     if known_role is None:
-        raise ConfigError(f"{role!r} is not a role", where="--role", hint=near(role, ROLES))
+        raise ConfigError(f"{role!r} is not a role", where="--role", hint=suggest_name(role, ROLES))
     return known_role
 
 

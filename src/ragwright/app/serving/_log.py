@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from typer import Option
 
-from ...core import ConfigError, counted, near
+from ...core import ConfigError, count_noun, suggest_name
 from ...operations import (
     EVENT_KINDS,
     AuditLog,
@@ -48,7 +48,9 @@ def command(
     It says who asked, saw, changed, exported and erased what.
     """
     if kind and kind not in EVENT_KINDS:
-        raise ConfigError(f"unknown kind {kind!r}", where="--kind", hint=near(kind, EVENT_KINDS))
+        raise ConfigError(
+            f"unknown kind {kind!r}", where="--kind", hint=suggest_name(kind, EVENT_KINDS)
+        )
     exported = lines or flags.writes_json or flags.output is not None
     most = last if last is not None or exported else _LAST
     begin, end = _utc(since, "--since"), _utc(until, "--until")
@@ -99,7 +101,7 @@ def _write_lines(flags: Flags, log: AuditLog, query: EventQuery) -> None:
         for line in lines:
             file.write(f"{line}\n")
             count += 1
-    flags.console.remark(f"{counted(count, 'event')} written to {flags.output}")
+    flags.console.remark(f"{count_noun(count, 'event')} written to {flags.output}")
 
 
 def _shown(events: list[tuple[int, Event]], begun: bool) -> str:

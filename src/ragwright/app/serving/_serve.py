@@ -32,7 +32,7 @@ def command(
     # Searches run side by side already: further threads of numpy spin while they wait for work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     serving = serve.ServedProject(flags.project, flags.settings, own=flags.reload)
-    announce = announced(flags.console, str(flags.project))
+    announce = make_announcer(flags.console, str(flags.project))
     serve.serve(serving, serve.ListenAddress(host, port, workers, announce))
 
 
@@ -46,7 +46,7 @@ def require_serving() -> None:
         require(module, "serve", "serving a project")
 
 
-def announced(console: Console, project: str) -> Callable[[str, str], None]:
+def make_announcer(console: Console, project: str) -> Callable[[str, str], None]:
     """A callback that prints the addresses of a served project, once its port is open."""
 
     def started(address: str, form: str) -> None:
@@ -67,4 +67,4 @@ def announced(console: Console, project: str) -> Callable[[str, str], None]:
 def serve_demo(console: Console, folder: Path, port: int | None) -> None:
     """Serve a demo project until it is stopped; follow changes of its files."""
     serving = serve.ServedProject(folder, own=True)
-    serve.serve(serving, serve.ListenAddress("", port, 1, announced(console, str(folder))))
+    serve.serve(serving, serve.ListenAddress("", port, 1, make_announcer(console, str(folder))))

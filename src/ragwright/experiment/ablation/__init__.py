@@ -4,9 +4,9 @@ from ._ablating import (
     Ablating,
     AblationResult,
     forecast_ablation,
+    load_ablation,
     plan_ablation,
     run_ablation,
-    stored_ablation,
 )
 from ._ablation import Ablated, AblationPlan, Contrast, ablation_plan, deletion, prompt_of
 from ._ablation_verdict import Ablation, least_rows
@@ -35,6 +35,7 @@ __all__ = [
     "deletion",
     "forecast_ablation",
     "least_rows",
+    "load_ablation",
     "part_body",
     "part_effects",
     "part_of",
@@ -43,5 +44,4 @@ __all__ = [
     "prompt_of",
     "prompt_sizes",
     "run_ablation",
-    "stored_ablation",
 ]

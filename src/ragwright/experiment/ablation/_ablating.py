@@ -10,11 +10,11 @@ from statistics import fmean
 from typing import Any
 
 from ...answer import PromptOptions, compose, presets, prompt_parts
-from ...core import ConfigError, PromptError, RagwrightError, Row, Usage, near, value_hash
+from ...core import ConfigError, PromptError, RagwrightError, Row, Usage, suggest_name, value_hash
 from ...flow import RunRow, Runs
 from ...measure import MeasureScale, parse_measures
 from ...models import NO_MODEL
-from ...project import ABLATE, Project, at_work
+from ...project import ABLATE, Project, refuse_forget
 from ...testsets import Openings, Testset, project_testset
 from ..confirmation import run_trials
 from ..evaluations import (
@@ -22,9 +22,9 @@ from ..evaluations import (
     check_run_name,
     cluster_of,
     clusters_of_rows,
+    load_evaluation,
     measures_of_answers,
     questions_of,
-    stored_evaluation,
 )
 from ..studies import (
     Study,
@@ -142,7 +142,7 @@ def forecast_ablation(
     return replace(forecast, notes=(*forecast.notes, note))
 
 
-@at_work("ablate")
+@refuse_forget("ablate")
 def run_ablation(
     project: Project, testset: str, measures: str, options: Ablating | None = None
 ) -> AblationResult:
@@ -262,7 +262,7 @@ class _Planning:
                 raise PromptError(
                     f"the prompt has no part {name!r}",
                     where=base.template or "the shipped prompt",
-                    hint=near(name, known),
+                    hint=suggest_name(name, known),
                 )
             if name in self.never:
                 raise PromptError(
@@ -296,7 +296,7 @@ class _Ablation:
         failed: dict[str, str] = {}
         count = lru_cache(_COUNTED)(self.project.tokenizer.count)
         for trial in finished:
-            rows_of_trial = stored_evaluation(self.project.runs, trial.run).results
+            rows_of_trial = load_evaluation(self.project.runs, trial.run).results
             sizes[trial.number] = prompt_sizes(rows_of_trial, count)
             results[trial.number] = _without_texts(rows_of_trial)
             failed |= _failed_rows(trial, rows_of_trial)
@@ -338,7 +338,7 @@ class _Ablation:
         finished_run = project.runs.complete(ABLATE, self._ablation_manifest(tune, confirm=True))
         if finished_run is not None:
             return AblationResult(
-                finished_run, stored_ablation(project.runs, finished_run), self.swept, again=True
+                finished_run, load_ablation(project.runs, finished_run), self.swept, again=True
             )
         chosen = [
             contrast
@@ -541,7 +541,7 @@ def _row_clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None
     return {row: known.get(name, name) for row, name in first_ids.items()}
 
 
-def stored_ablation(runs: Runs, run: str) -> Ablation:
+def load_ablation(runs: Runs, run: str) -> Ablation:
     """Return the ablation stored in a run."""
     rows = list(runs.rows(run))
     body = next(row.body for row in rows if row.id == _SUMMARY_ROW)

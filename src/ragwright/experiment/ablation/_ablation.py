@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...answer import PromptOptions, presets
-from ...core import StudyError, near
+from ...core import StudyError, suggest_name
 from ..studies import Axis, Study, StudyOptions
 
 _COMPLETE = "complete"
@@ -139,7 +139,7 @@ def _preset_contrasts(plan: _Variants, names: Sequence[str]) -> Iterator[Contras
     for name in dict.fromkeys(names):
         if name not in known:
             raise StudyError(
-                f"unknown prompt preset {name!r}", where="--presets", hint=near(name, known)
+                f"unknown prompt preset {name!r}", where="--presets", hint=suggest_name(name, known)
             )
     if names and plan.base.preset != _COMPLETE:
         raise StudyError(

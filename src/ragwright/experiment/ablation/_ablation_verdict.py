@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...core import counted
+from ...core import count_noun
 from ...measure import least_rows as least_rows
 from ._part_effects import PartEffect, PartResult
 
@@ -81,7 +81,7 @@ def _proven_effects(ablation: Ablation) -> Iterator[str]:
 
 def _rows(ablation: Ablation) -> str:
     asked = f" of {ablation.questions}" if ablation.questions else ""
-    return f"{counted(ablation.rows, 'row')}{asked}"
+    return f"{count_noun(ablation.rows, 'row')}{asked}"
 
 
 def _effect_text(effect: PartEffect, part: PartResult) -> str:

@@ -12,7 +12,7 @@ from ...measure import (
     Comparison,
     MeasureScale,
     compare_rows,
-    counted_as_worst,
+    count_as_worst,
     holm,
     most_lost,
 )
@@ -261,7 +261,7 @@ def _rows_counted(
 ) -> dict[str, Score]:
     """Return the scores of a trial's rows; an abstention on a row with gold has the worst value."""
     return {
-        row: counted_as_worst(score, scale)
+        row: count_as_worst(score, scale)
         for row, score in table.items()
         if row_ids is None or row in row_ids
     }

@@ -5,11 +5,11 @@ from ._pairs import BaselineResult, DistanceSet, KeptPair
 from ._running import Baselining, forecast_baseline, run_baseline
 from ._stored import (
     baseline_runs,
-    known_baselines,
+    list_baseline_entries,
     list_baselines,
+    load_baseline,
+    load_baselines,
     open_baselines,
-    stored_baseline,
-    stored_baselines,
 )
 
 __all__ = [
@@ -22,10 +22,10 @@ __all__ = [
     "baseline_runs",
     "distance_shift",
     "forecast_baseline",
-    "known_baselines",
+    "list_baseline_entries",
     "list_baselines",
+    "load_baseline",
+    "load_baselines",
     "open_baselines",
     "run_baseline",
-    "stored_baseline",
-    "stored_baselines",
 ]

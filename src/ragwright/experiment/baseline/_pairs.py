@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...core import Row, Score, plain
+from ...core import Row, Score, make_plain
 from ...measure import QADistances, Summary, aggregate, parse_measure
 from ..evaluations import RowResult, distance_row
 from ._outcome import DistanceShift
@@ -44,7 +44,7 @@ class KeptPair:
 
     def body(self) -> dict[str, Any]:
         """The pair as JSON; vectors keep six digits."""
-        return {name: value for name, value in plain(self).items() if name != "sources"}
+        return {name: value for name, value in make_plain(self).items() if name != "sources"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class BaselineResult:
         return tuple(pair for group in self.sets for pair in group.pairs)
 
 
-def kept_pairs(name: str, rows: Sequence[Row], distances: QADistances) -> tuple[KeptPair, ...]:
+def read_kept_pairs(name: str, rows: Sequence[Row], distances: QADistances) -> tuple[KeptPair, ...]:
     """The pairs behind distances, with their texts and vectors."""
     by_id: Mapping[str, Row] = {row.id: row for row in rows}
     pairs = []

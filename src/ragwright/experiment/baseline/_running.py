@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...core import ConfigError, Row, TestsetError, counted
+from ...core import ConfigError, Row, TestsetError, count_noun
 from ...flow import Forecast
 from ...measure import MeasureSetup, qa_distances
 from ...models import NO_MODEL
-from ...project import Project, at_work, build_like, load_settings
+from ...project import Project, build_like, load_settings, refuse_forget
 from ...testsets import CLOSED_BOOK, Testset, project_testset
 from ..evaluations import (
     BASELINE,
@@ -17,10 +17,10 @@ from ..evaluations import (
     Evaluation,
     evaluate_testset,
     forecast_testset,
-    given_answer,
     gold_texts,
+    make_given_row,
 )
-from ._pairs import BaselineResult, DistanceSet, kept_pairs
+from ._pairs import BaselineResult, DistanceSet, read_kept_pairs
 from ._stored import keep_baseline, shifts_of
 
 _MEASURE = "TokenF1"
@@ -51,7 +51,7 @@ class Baselining:
     seed: int = 0
 
 
-@at_work("baseline")
+@refuse_forget("baseline")
 def run_baseline(
     project: Project, testset: str | Testset, options: Baselining | None = None
 ) -> BaselineResult:
@@ -72,7 +72,7 @@ def run_baseline(
     rows, notes = _pair_rows(project, testset)
     build_like(variant, project)
     baseline = _distance_set(
-        variant, BASELINE, [given_answer(row) for row in rows.rows], embedder, options
+        variant, BASELINE, [make_given_row(row) for row in rows.rows], embedder, options
     )
     sets = [baseline]
     for name, questions in _question_sets(rows, options):
@@ -158,7 +158,7 @@ def _pair_rows(project: Project, testset: str | Testset) -> tuple[Testset, tuple
     rows = tuple(row for row in testset.rows if row.user_input.strip() and row.reference.strip())
     if len(rows) < 2:
         raise TestsetError(
-            f"{counted(len(rows), 'row has', 'rows have')} a question and a reference "
+            f"{count_noun(len(rows), 'row has', 'rows have')} a question and a reference "
             "answer; a baseline needs two",
             where=testset.name,
             hint="make pairs with `ragwright synth`, or write them: user_input, reference, "
@@ -167,7 +167,7 @@ def _pair_rows(project: Project, testset: str | Testset) -> tuple[Testset, tuple
     rows = _with_sources(project, rows)
     left_out = len(testset.rows) - len(rows)
     notes = (
-        (f"left out: {counted(left_out, 'row')} without a reference answer",) if left_out else ()
+        (f"left out: {count_noun(left_out, 'row')} without a reference answer",) if left_out else ()
     )
     return replace(testset, rows=rows), (*testset.notes, *notes)
 
@@ -239,7 +239,7 @@ def _distance_set(
         return DistanceSet(name, len(rows), 0, None)
     setup = MeasureSetup(embedder=embedder)
     distances = project.runner.run(qa_distances(rows, setup, options.seed, most=None))
-    return DistanceSet(name, len(rows), 0, distances, kept_pairs(name, rows, distances))
+    return DistanceSet(name, len(rows), 0, distances, read_kept_pairs(name, rows, distances))
 
 
 def _same_pairs(
@@ -249,7 +249,7 @@ def _same_pairs(
     baseline, experiment = sets[0], sets[1]
     if len(experiment.own) < 2 or len(experiment.own) == len(baseline.own):
         return baseline
-    shared = [given_answer(row) for row in rows.rows if row.id in experiment.own]
+    shared = [make_given_row(row) for row in rows.rows if row.id in experiment.own]
     answered = _distance_set(project, BASELINE, shared, embedder, options)
     return replace(answered, asked=baseline.asked)
 

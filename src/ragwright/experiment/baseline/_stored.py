@@ -13,7 +13,7 @@ from ...core import StoreError
 from ...flow import Run, RunRow, Runs
 from ...measure import QADistances, distances_of_vectors
 from ...project import Project, ProjectFolder
-from ..evaluations import BASELINE, KnownRun, find_run, known_run
+from ..evaluations import BASELINE, KnownRun, find_known_run, find_run
 from ._outcome import DistanceShift, distance_shift
 from ._pairs import BaselineResult, DistanceSet, KeptPair
 
@@ -67,7 +67,7 @@ def keep_baseline(
     return replace(result, run=run, started=runs.get(run).started)
 
 
-def stored_baseline(runs: Runs, name: str) -> BaselineResult:
+def load_baseline(runs: Runs, name: str) -> BaselineResult:
     """A baseline that was run before, from its stored pairs alone.
 
     Raises:
@@ -109,7 +109,7 @@ def stored_baseline(runs: Runs, name: str) -> BaselineResult:
     )
 
 
-def stored_baselines(runs: Runs, most: int | None = None) -> tuple[BaselineResult, ...]:
+def load_baselines(runs: Runs, most: int | None = None) -> tuple[BaselineResult, ...]:
     """Baselines of a project, newest first; those that cannot be compared are left out.
 
     Args:
@@ -121,27 +121,27 @@ def stored_baselines(runs: Runs, most: int | None = None) -> tuple[BaselineResul
         if most is not None and len(results) == most:
             break
         try:
-            results.append(stored_baseline(runs, run.id))
+            results.append(load_baseline(runs, run.id))
         except StoreError:  # all its pairs are forgotten
             continue
     return tuple(results)
 
 
-def known_baselines(runs: Runs) -> tuple[KnownRun, ...]:
+def list_baseline_entries(runs: Runs) -> tuple[KnownRun, ...]:
     """Return every stored baseline as an entry of a list, newest first."""
-    return tuple(known_run(run) for run in reversed(baseline_runs(runs)))
+    return tuple(find_known_run(run) for run in reversed(baseline_runs(runs)))
 
 
 def list_baselines(folder: str | Path) -> tuple[KnownRun, ...]:
-    """Like :func:`known_baselines`, for a project folder."""
+    """Like :func:`list_baseline_entries`, for a project folder."""
     with Project.open(ProjectFolder(Path(folder)).root) as project:
-        return known_baselines(project.runs)
+        return list_baseline_entries(project.runs)
 
 
 def open_baselines(folder: str | Path, names: Sequence[str]) -> tuple[BaselineResult, ...]:
-    """Baselines of a project folder by their names; raises as :func:`stored_baseline`."""
+    """Baselines of a project folder by their names; raises as :func:`load_baseline`."""
     with Project.open(ProjectFolder(Path(folder)).root) as project:
-        return tuple(stored_baseline(project.runs, name) for name in names)
+        return tuple(load_baseline(project.runs, name) for name in names)
 
 
 def baseline_runs(runs: Runs) -> list[Run]:

@@ -5,16 +5,16 @@ from ._confirming import (
     Confirming,
     confirm,
     forecast_confirm,
+    load_verdict,
     run_trials,
-    stored_verdict,
 )
 from ._verdict import (
     Confirmation,
     StudyVerdict,
-    compared,
+    compare_with_incumbent,
     confirmation_body,
     confirmation_of,
-    settled,
+    correct_confirmations,
 )
 
 __all__ = [
@@ -22,12 +22,12 @@ __all__ = [
     "Confirmed",
     "Confirming",
     "StudyVerdict",
-    "compared",
+    "compare_with_incumbent",
     "confirm",
     "confirmation_body",
     "confirmation_of",
+    "correct_confirmations",
     "forecast_confirm",
+    "load_verdict",
     "run_trials",
-    "settled",
-    "stored_verdict",
 ]

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...core import StoreError, StudyError, TestsetError, counted
+from ...core import StoreError, StudyError, TestsetError, count_noun
 from ...flow import Forecast, Run, RunRow, Runs, run_job
 from ...measure import Comparison, Measure, Selection, parse_measures
-from ...project import CONFIRM, Project, at_work, build_like, configuration_of, keep_configuration
+from ...project import (
+    CONFIRM,
+    Project,
+    build_like,
+    configuration_of,
+    keep_configuration,
+    refuse_forget,
+)
 from ...testsets import Openings, Testset, project_testset
 from ..evaluations import (
     RowResult,
     clusters_of_results,
     grounds,
+    load_evaluation,
     questions_of,
-    stored_evaluation,
     sweeps_by_use,
 )
 from ..studies import (
@@ -23,14 +30,14 @@ from ..studies import (
     Study,
     Trial,
     TrialResult,
-    as_swept,
     incumbent_hash,
     leaderboard,
+    load_trials,
     objective_scores,
     objectives_of,
+    rebuild_study,
     selection_of,
-    stored_study,
-    stored_trials,
+    set_swept_values,
     study_rows,
     trial_how,
     trial_plan,
@@ -39,10 +46,10 @@ from ..studies import (
 from ._verdict import (
     Confirmation,
     StudyVerdict,
-    compared,
+    compare_with_incumbent,
     confirmation_body,
     confirmation_of,
-    settled,
+    correct_confirmations,
 )
 
 
@@ -101,7 +108,7 @@ class _Swept:
         return next(trial for trial in self.trials if not trial.number)
 
 
-@at_work("confirm")
+@refuse_forget("confirm")
 def confirm(
     project: Project,
     name: str,
@@ -121,8 +128,8 @@ def confirm(
         StudyError: The sweep has no candidate with a value, or the project has changed since.
         TestsetError: The confirm split is empty, or the log of openings cannot be written.
     """
-    swept = stored_sweep(project, name)
-    own, project = project, as_swept(project, swept.run.id)
+    swept = load_sweep(project, name)
+    own, project = project, set_swept_values(project, swept.run.id)
     confirmed = _confirmed_once(project, swept, options or Confirming(), told)
     return confirmed if project is own else replace(confirmed, overrides=project.session.overrides)
 
@@ -142,8 +149,8 @@ def forecast_confirm(
         StoreError: There is no such sweep.
         StudyError: The sweep has no candidate with a value, or the project has changed since.
     """
-    swept = stored_sweep(project, name)
-    project, options = as_swept(project, swept.run.id), options or Confirming()
+    swept = load_sweep(project, name)
+    project, options = set_swept_values(project, swept.run.id), options or Confirming()
     selection, incumbent = _chosen_on_tune(project, swept, options)
     forecast = project.runner.forecast([])
     if selection.difference <= 0:
@@ -205,7 +212,7 @@ def _confirmed_once(
         return Confirmed(
             finished_run,
             swept.study,
-            stored_verdict(project.runs, finished_run, selection),
+            load_verdict(project.runs, finished_run, selection),
             again=True,
         )
     tune_comparisons = opening.picked(incumbent)
@@ -288,8 +295,8 @@ class _Opening:
         units, side = len(set(found.values())) or len(held), tune.deciding
         least = side.needed(len(held), units, len(self.chosen) * openings).smallest
         name = self._swept.objective.name + (f" ({side.scale})" if side.scale else "")
-        on = f"{counted(len(held), 'held-out question')}"
-        on += f" in {counted(units, 'cluster')}" if found else ""
+        on = f"{count_noun(len(held), 'held-out question')}"
+        on += f" in {count_noun(units, 'cluster')}" if found else ""
         if least is None:
             return f"no gain of {name} can be proven on {on}: they are too few"
         return (
@@ -318,7 +325,7 @@ class _Opening:
         ]
         log = project.folder.openings
         openings = len(Openings.touching(log, testset.name, testset.opened))
-        confirmations = settled(both, swept.objective, openings)
+        confirmations = correct_confirmations(both, swept.objective, openings)
         notes = [outlook, *([clusters.note] if clusters.note else [])]
         notes += grounds(testset.rows, swept.incumbent.summaries)
         testset = replace(testset, notes=(*testset.notes, *notes))
@@ -387,13 +394,13 @@ def _comparisons(
             trial.id,
             trial.values,
             swept.objective.name,
-            compared(results[0], rows, swept.objective, seed=seed, clusters=clusters),
+            compare_with_incumbent(results[0], rows, swept.objective, seed=seed, clusters=clusters),
         )
         for trial, rows in zip(chosen, results[1:], strict=True)
     ]
 
 
-def stored_sweep(project: Project, name: str) -> _Swept:
+def load_sweep(project: Project, name: str) -> _Swept:
     """Read a stored sweep: ``latest``, its name, the beginning of one, or its study's name.
 
     Raises:
@@ -413,13 +420,13 @@ def stored_sweep(project: Project, name: str) -> _Swept:
         problem = f"{len(matches)} sweeps begin with" if matches else "unknown sweep"
         raise StoreError(f"{problem} {name!r}", hint=f"the last sweeps: {latest}")
     run = matches[0]
-    study = stored_study(run.manifest["study"])
+    study = rebuild_study(run.manifest["study"])
     measures = parse_measures(run.manifest["measures"])
     [objective, *_] = objectives_of(run.manifest["objectives"], measures)
     first = {axis.key: axis.values[0] for axis in study.judging if axis.values}
     trials = tuple(
         trial
-        for trial in stored_trials(project, run.id)
+        for trial in load_trials(project, run.id)
         if all(trial.values.get(key, value) == value for key, value in first.items())
     )
     swept = _Swept(run, study, trials, measures, objective)
@@ -433,7 +440,7 @@ def stored_sweep(project: Project, name: str) -> _Swept:
 
 def _trial_rows(project: Project, trial: TrialResult) -> Sequence[RowResult]:
     """Read a trial's rows of the tune split."""
-    return stored_evaluation(project.runs, trial.run).results
+    return load_evaluation(project.runs, trial.run).results
 
 
 def run_trials(
@@ -458,11 +465,11 @@ def run_trials(
         keep_configuration(project.runs, summary.run, configuration)
         if summary.reason is not None:
             raise summary.reason
-        results.append(stored_evaluation(project.runs, summary.run).results)
+        results.append(load_evaluation(project.runs, summary.run).results)
     return results
 
 
-def stored_verdict(runs: Runs, run: str, selection: Selection) -> StudyVerdict:
+def load_verdict(runs: Runs, run: str, selection: Selection) -> StudyVerdict:
     """Return the result of a stored run of the kind ``confirm``, with its selection."""
     bodies = [dict(row.body) for row in runs.rows(run)]
     openings = max((body.pop("openings") for body in bodies), default=0)

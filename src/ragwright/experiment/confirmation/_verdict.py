@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from ...core import counted
+from ...core import count_noun
 from ...measure import Comparison, MeasureScale, Selection, compare_rows, holm, p_text
 from ..evaluations import RowResult, questions_of
 from ..studies import Objective, objective_scores, scale_of
@@ -64,7 +64,7 @@ class StudyVerdict:
         return " ".join([_verdict_sentence(self), *_verdict_doubts(self)])
 
 
-def compared(
+def compare_with_incumbent(
     incumbent: Sequence[RowResult],
     other: Sequence[RowResult],
     objective: Objective,
@@ -89,7 +89,7 @@ def compared(
     return comparison
 
 
-def settled(
+def correct_confirmations(
     confirmations: Sequence[Confirmation], objective: Objective, openings: int
 ) -> tuple[Confirmation, ...]:
     """Return confirmations with corrected p-values and their outcomes.
@@ -163,21 +163,21 @@ def _verdict_doubts(verdict: StudyVerdict) -> list[str]:
         elif held is not None and held.lost:
             sentences.append(
                 f"{confirmation.trial} on the confirm split: "
-                f"{counted(held.lost, 'question lacks', 'questions lack')} a score under "
+                f"{count_noun(held.lost, 'question lacks', 'questions lack')} a score under "
                 "one of the two settings and are not compared."
             )
     chosen = verdict.selection
     if chosen.lost:
         sentences.append(
             "On the tune split, "
-            f"{counted(chosen.lost, 'question lacks', 'questions lack')} a score under "
+            f"{count_noun(chosen.lost, 'question lacks', 'questions lack')} a score under "
             f"{chosen.best} or the "
             "current settings: in the choice they count as the worst value."
         )
     if chosen.left_out:
         sentences.append(
             "On the tune split, "
-            f"{counted(chosen.left_out, 'question lacks', 'questions lack')} a score under "
+            f"{count_noun(chosen.left_out, 'question lacks', 'questions lack')} a score under "
             f"{chosen.best} or "
             "the current settings: they are left out, since the scale has no worst value."
         )

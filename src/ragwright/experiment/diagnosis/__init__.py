@@ -7,10 +7,10 @@ from ._diagnosis import (
     LOST_RULE,
     Diagnosis,
     StagePoints,
-    diagnosed_body,
-    diagnosed_of,
     diagnosis_by,
     diagnosis_of,
+    read_diagnosed_row,
+    write_diagnosed_row,
 )
 from ._facts import RIGHT_ANSWER, RIGHT_RULE, facts_kept, is_right
 from ._generators import (
@@ -30,7 +30,7 @@ from ._oracles import (
     DiagnosisCase,
     Lost,
     Stage,
-    diagnosed_row,
+    diagnose_row,
     pool_depth,
     stage_names,
 )
@@ -57,10 +57,8 @@ __all__ = [
     "StagePoints",
     "capability_curves",
     "compare_generators",
+    "diagnose_row",
     "diagnose_run",
-    "diagnosed_body",
-    "diagnosed_of",
-    "diagnosed_row",
     "diagnosis_by",
     "diagnosis_of",
     "facts_kept",
@@ -71,9 +69,11 @@ __all__ = [
     "is_right",
     "pool_depth",
     "read_body",
+    "read_diagnosed_row",
     "read_of",
     "read_row",
     "readings_of",
     "run_diagnosis",
     "stage_names",
+    "write_diagnosed_row",
 ]

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ...core import Row, Score, TestsetError
-from ...measure import MeasureSetup, aggregate, compare_rows, marked, parse_measure, score_rows
+from ...measure import MeasureSetup, aggregate, compare_rows, parse_measure, read_mark, score_rows
 from ...testsets import CLOSED_BOOK, GoldAnswer, gold_answer
 from ..evaluations import Evaluation, RowResult
 
@@ -259,7 +259,7 @@ class _Curves:
             summary.mean,
             summary.low,
             summary.high,
-            sum(marked(row, "abstained") is True for row, _ in pairs) / len(pairs),
+            sum(read_mark(row, "abstained") is True for row, _ in pairs) / len(pairs),
         )
 
     def _with_control(
@@ -331,7 +331,7 @@ def _share_of_parts(result: RowResult, row: Row) -> Score:
     """Score the share of the gold answer's parts in an answer; 0 if it abstained."""
     if row.response is None:
         return Score(ACCURACY, "not_applicable", reason="the row has no answer")
-    if marked(row, "abstained"):
+    if read_mark(row, "abstained"):
         return Score(ACCURACY, "scored", 0.0)
     held_parts = _gold_or_empty(row).held(row.response_text)
     return Score(ACCURACY, "scored", sum(held_parts) / len(held_parts))

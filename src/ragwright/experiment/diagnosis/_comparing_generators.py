@@ -10,15 +10,15 @@ from typing import Any
 from ...core import ConfigError, TestsetError
 from ...flow import Flow, Forecast, Job, RunSummary
 from ...measure import Measure
-from ...project import Project, at_work
+from ...project import Project, refuse_forget
 from ...testsets import Testset, questions_of
 from ..evaluations import (
     Evaluating,
     RunOptions,
     answering_settings,
     judging,
-    named_run,
-    planned,
+    plan_evaluation,
+    run_named,
 )
 from ._generators import (
     GridRow,
@@ -52,7 +52,7 @@ class _GridWork:
     notes: tuple[str, ...]
 
 
-@at_work("diagnose --readers")
+@refuse_forget("diagnose --readers")
 def compare_generators(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: GridOptions
 ) -> tuple[PersonaModelGrid, RunSummary]:
@@ -71,7 +71,7 @@ def compare_generators(
         encode=read_body,
         sources=lambda row: list(dict.fromkeys(row.result.ranking)),
     )
-    summary = named_run(project.runner, project.runs, job, options)
+    summary = run_named(project.runner, project.runs, job, options)
     stored = list(project.runs.rows(summary.run))
     rows = [read_of(row.body) for row in stored if row.state == "done"]
     if not rows:
@@ -100,7 +100,7 @@ def forecast_generators(
 def _grid_work(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: GridOptions
 ) -> _GridWork:
-    rows, wanted_measures, base = planned(project, testset, measures, Evaluating())
+    rows, wanted_measures, base = plan_evaluation(project, testset, measures, Evaluating())
     readings = readings_of(rows.rows, options.personas, options.generators)
     personas = list(dict.fromkeys(reading.row.persona_name for reading in readings))
     if len(personas) < 2 and len(options.generators) < 2:

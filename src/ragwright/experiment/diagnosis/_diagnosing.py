@@ -7,21 +7,27 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ...core import ConfigError, TestsetError, counted
+from ...core import ConfigError, TestsetError, count_noun
 from ...flow import Flow, Forecast, Job, Runs, RunSummary
 from ...measure import Measure
 from ...models import NO_MODEL
-from ...project import Project, at_work
+from ...project import Project, refuse_forget
 from ...retrieve import RetrieveOptions
 from ...testsets import Testset
-from ..evaluations import Evaluating, RunOptions, judging, named_run, planned
-from ._diagnosis import Diagnosis, diagnosed_body, diagnosed_of, diagnosis_by, diagnosis_of
+from ..evaluations import Evaluating, RunOptions, judging, plan_evaluation, run_named
+from ._diagnosis import (
+    Diagnosis,
+    diagnosis_by,
+    diagnosis_of,
+    read_diagnosed_row,
+    write_diagnosed_row,
+)
 from ._gold_places import has_gold
 from ._oracles import (
     DiagnosedRow,
     DiagnosisCase,
     Stage,
-    diagnosed_row,
+    diagnose_row,
     pool_depth,
     stage_names,
 )
@@ -59,7 +65,7 @@ class _DiagnosisWork:
     items: Sequence[tuple[str, Callable[[], Flow[DiagnosedRow]]]]
 
 
-@at_work("diagnose")
+@refuse_forget("diagnose")
 def run_diagnosis(
     project: Project, testset: Testset, measures: str | Sequence[Measure], options: Diagnosing
 ) -> tuple[Diagnosis, RunSummary]:
@@ -78,10 +84,10 @@ def run_diagnosis(
         kind="diagnose",
         manifest=work.manifest,
         items=work.items,
-        encode=diagnosed_body,
+        encode=write_diagnosed_row,
         sources=lambda row: row.documents,
     )
-    summary = named_run(project.runner, project.runs, job, options)
+    summary = run_named(project.runner, project.runs, job, options)
     rows, errors = _diagnosed_rows(project.runs, summary.run)
     parts: dict[str, Any] = {"seed": options.seed, "cluster": options.cluster}
     diagnosis = diagnosis_of(rows, work.measures, work.stages, name=testset.name, **parts)
@@ -110,7 +116,7 @@ def _diagnosis_work(
             where="--closed-book",
             hint="set a chat model: answer.model",
         )
-    rows, wanted_measures, base = planned(project, testset, measures, Evaluating())
+    rows, wanted_measures, base = plan_evaluation(project, testset, measures, Evaluating())
     plan = project.plan(stream=False)
     setup = judging(project)
     case = DiagnosisCase(
@@ -124,7 +130,7 @@ def _diagnosis_work(
         _needs_replies(project, plan.retrieve),
     )
     manifest = {**base.manifest, "stages": list(stages), "closed_book": options.closed_book}
-    items = [(row.id, partial(diagnosed_row, row, case)) for row in rows.rows]
+    items = [(row.id, partial(diagnose_row, row, case)) for row in rows.rows]
     return _DiagnosisWork(rows, wanted_measures, stages, manifest, items)
 
 
@@ -171,7 +177,7 @@ def _diagnosed_rows(runs: Runs, run: str) -> tuple[list[DiagnosedRow], list[str]
     rows, errors = [], []
     for row in runs.rows(run):
         if row.state == "done":
-            rows.append(diagnosed_of(row.body))
+            rows.append(read_diagnosed_row(row.body))
         else:
             reason = row.body.get("what", "not reached")
             errors.append(f"row {row.id} {row.state}: {reason}")
@@ -186,7 +192,7 @@ def _diagnosis_notes(project: Project, work: _DiagnosisWork, errors: Sequence[st
     without = sum(not has_gold(row) for row in work.testset.rows)
     if without:
         notes.append(
-            f"{counted(without, 'row has', 'rows have')} no gold for retrieval: they are "
+            f"{count_noun(without, 'row has', 'rows have')} no gold for retrieval: they are "
             "not used for the search stages"
         )
     options = project.settings.retrieve
@@ -213,7 +219,7 @@ def _shallow_measures_note(
     if not lost or not shallow or options.context_tokens is not None:
         return []
     return [
-        f"{counted(lost, 'row is', 'rows are')} lost to the cut: {', '.join(shallow)} look "
+        f"{count_noun(lost, 'row is', 'rows are')} lost to the cut: {', '.join(shallow)} look "
         "only as deep as top_k "
         f"({top_k}) and cannot show the effect of keeping more; use a deeper one, such as "
         f"Recall@{depth}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from statistics import median
 from typing import Any, TypeVar
 
-from ...core import MetaValue, Row, Score, TestsetError, counted, plain
+from ...core import MetaValue, Row, Score, TestsetError, count_noun, make_plain
 from ...measure import (
     Comparison,
     Comparisons,
@@ -22,8 +22,8 @@ from ...measure import (
     Summary,
     aggregate,
     compare_rows,
-    marked,
     p_text,
+    read_mark,
 )
 from ..evaluations import RANKING, clusters_of_results, result_body, result_of
 from ._facts import RIGHT_RULE
@@ -140,11 +140,11 @@ def diagnosis_of(
     stage, verdict = _diagnosis_verdict(points, by_stage, rows)
     context, known = _closed_book_effect(rows, measures, seed, clusters)
     abstentions = sum(
-        row.plain.row is not None and bool(marked(row.plain.row, "abstained")) for row in rows
+        row.plain.row is not None and bool(read_mark(row.plain.row, "abstained")) for row in rows
     )
     notes: tuple[str, ...] = (
         (
-            f"{counted(abstentions, 'answer abstains', 'answers abstain')}: they count as the "
+            f"{count_noun(abstentions, 'answer abstains', 'answers abstain')}: they count as the "
             "worst value",
         )
         if abstentions
@@ -174,7 +174,7 @@ def diagnosis_by(
     cluster: str = "",
 ) -> Diagnosis:
     """Add the diagnosis of each value of a field: ``persona_name``, or a column."""
-    groups = grouped(diagnosis.rows, [row.plain.row for row in diagnosis.rows], by)
+    groups = group_by_field(diagnosis.rows, [row.plain.row for row in diagnosis.rows], by)
     parts = {
         f"{by} = {value}": diagnosis_of(
             groups[value], measures, stages, name=value, seed=seed, cluster=cluster
@@ -184,13 +184,13 @@ def diagnosis_by(
     return replace(diagnosis, parts={**diagnosis.parts, **parts})
 
 
-def diagnosed_body(row: DiagnosedRow) -> dict[str, Any]:
+def write_diagnosed_row(row: DiagnosedRow) -> dict[str, Any]:
     """Return a diagnosed row as JSON-able values, for the run store."""
-    return {**plain(row), "plain": result_body(row.plain)}
+    return {**make_plain(row), "plain": result_body(row.plain)}
 
 
-def diagnosed_of(body: Mapping[str, Any]) -> DiagnosedRow:
-    """Rebuild the row from the values of :func:`diagnosed_body`."""
+def read_diagnosed_row(body: Mapping[str, Any]) -> DiagnosedRow:
+    """Rebuild the row from the values of :func:`write_diagnosed_row`."""
     return DiagnosedRow(
         result_of(body["plain"]),
         body["lost"],
@@ -241,7 +241,7 @@ def _stage_points(
             table[row.plain.row_id] = scores
     if not keys or not rows:
         return ()
-    scales = {f"{stage} {measures[at]}": grown(measures[at]) for stage, at in keys}
+    scales = {f"{stage} {measures[at]}": turn_scale_upward(measures[at]) for stage, at in keys}
     recovered = compare_rows(plain, perfect, seed=seed, clusters=clusters, scales=scales)
     own_points = compare_rows(plain, first, seed=seed, clusters=clusters, scales=scales)
     points = []
@@ -256,8 +256,8 @@ def _stage_points(
                 stage,
                 str(measure),
                 mean if mean is None or upward else -mean,
-                named(recovered[name], str(measure)),
-                named(own_points[name], str(measure)),
+                rename_comparison(recovered[name], str(measure)),
+                rename_comparison(own_points[name], str(measure)),
                 credited[stage, at],
                 width,
                 math.fsum(beyond.get((stage, at), ())) / len(rows),
@@ -293,7 +293,7 @@ def _diagnosis_verdict(
         least = [loss.first.smallest for loss in points if loss.first.smallest]
         if least:
             sentences.append(
-                f"With {counted(len(rows), 'row')}, only differences of about "
+                f"With {count_noun(len(rows), 'row')}, only differences of about "
                 f"{min(least):.3f} or more can be proven."
             )
     sentences += _gains_beyond(points, len(rows))
@@ -408,7 +408,7 @@ def _closed_book_effect(
 T = TypeVar("T")
 
 
-def grouped(items: Sequence[T], rows: Sequence[Row | None], by: str) -> dict[str, list[T]]:
+def group_by_field(items: Sequence[T], rows: Sequence[Row | None], by: str) -> dict[str, list[T]]:
     """Group items by the values of their rows in a field; ``""`` for those without one.
 
     Raises:
@@ -433,7 +433,7 @@ def grouped(items: Sequence[T], rows: Sequence[Row | None], by: str) -> dict[str
     return groups
 
 
-def grown(measure: Measure) -> MeasureScale | None:
+def turn_scale_upward(measure: Measure) -> MeasureScale | None:
     """Return the scale with higher values better: inverted if lower is better."""
     scale = measure.known_scale
     if scale is None or scale.higher_is_better:
@@ -441,7 +441,7 @@ def grown(measure: Measure) -> MeasureScale | None:
     return MeasureScale(-math.inf if scale.high is None else -scale.high, -scale.low)
 
 
-def named(comparison: Comparison, measure: str) -> Comparison:
+def rename_comparison(comparison: Comparison, measure: str) -> Comparison:
     """Rename a comparison to a measure; infinite bounds become None."""
     endless: dict[str, Any] = {
         field.name: None

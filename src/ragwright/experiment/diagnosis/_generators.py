@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from ...answer import AskPlan, ask
-from ...core import Persona, Row, Score, counted, plain
+from ...core import Persona, Row, Score, count_noun, make_plain
 from ...flow import Flow
 from ...measure import (
     Comparison,
@@ -22,8 +22,8 @@ from ...measure import (
     Summary,
     aggregate,
     compare_rows,
-    marked,
     parse_measure,
+    read_mark,
     score_row,
 )
 from ...retrieve import Target
@@ -31,13 +31,13 @@ from ...testsets import questions_of
 from ..evaluations import (
     Made,
     RowResult,
-    answered_by,
+    add_answer,
     clusters_of_results,
     plan_after,
     result_body,
     result_of,
 )
-from ._diagnosis import grown, named
+from ._diagnosis import rename_comparison, turn_scale_upward
 from ._facts import facts_kept, facts_of
 
 FACTS = "FactsKept"
@@ -152,7 +152,7 @@ def read_row(
     reader = replace(persona, model=reading.generator) if reading.generator else persona
     after = plan_after(plan, reading.row)
     [answer] = yield from ask(reading.row.user_input, [reader], target, after)
-    row = answered_by(reading.row, answer)
+    row = add_answer(reading.row, answer)
     scores = yield from score_row(row, measures, setup)
     response = "" if answer.abstained else row.response or ""
     share = facts_kept(reading.gold, response, setup.language)
@@ -221,7 +221,7 @@ def grid_of(
             for persona in personas
             for a, b in combinations(generators, 2)
         ],
-        grown(first),
+        turn_scale_upward(first),
         (seed, clusters),
     )
     facts = _paired_comparisons(
@@ -234,9 +234,9 @@ def grid_of(
         (seed, clusters),
     )
     answers = filter(None, (row.result.row for row in rows))
-    abstentions = sum(marked(answer, "abstained") is True for answer in answers)
+    abstentions = sum(read_mark(answer, "abstained") is True for answer in answers)
     note = (
-        f"{counted(abstentions, 'answer abstains', 'answers abstain')}: left out of means, the "
+        f"{count_noun(abstentions, 'answer abstains', 'answers abstain')}: left out of means, the "
         "worst value in comparisons, no fact kept"
     )
     return PersonaModelGrid(
@@ -259,7 +259,7 @@ def _question_clusters(rows: Sequence[GridRow]) -> Mapping[str, Hashable] | None
 
 def read_body(row: GridRow) -> dict[str, Any]:
     """Return a reading as JSON-able values, for the run store."""
-    return {**plain(row), "result": result_body(row.result)}
+    return {**make_plain(row), "result": result_body(row.result)}
 
 
 def read_of(body: Mapping[str, Any]) -> GridRow:
@@ -329,7 +329,7 @@ def _paired_comparisons(
     scales = {key: scale for *_, key, _ in pairs}
     comparisons = compare_rows(*tables, seed=seed, clusters=clusters, scales=scales)
     return tuple(
-        GridComparison(within, a, b, named(comparisons[key], measure))
+        GridComparison(within, a, b, rename_comparison(comparisons[key], measure))
         for within, a, b, key, measure in pairs
     )
 

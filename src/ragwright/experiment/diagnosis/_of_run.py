@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from math import comb
 from typing import Literal, TypeAlias
 
-from ...core import Row, Span, TestsetError, counted
-from ...measure import marked, p_text
+from ...core import Row, Span, TestsetError, count_noun
+from ...measure import p_text, read_mark
 from ..evaluations import Evaluation, RowResult
-from ._diagnosis import grouped
+from ._diagnosis import group_by_field
 from ._facts import is_right
 from ._gold_places import GoldPiece
 
@@ -101,7 +101,7 @@ def diagnose_run(
     parts = {
         f"{name} = {value}": _run_diagnosis(value, tuple(groups[value]), ())
         for name in by
-        for groups in (grouped(rows, result_rows, name),)
+        for groups in (group_by_field(rows, result_rows, name),)
         for value in sorted(groups)
     }
     return replace(_run_diagnosis(evaluation.name, rows, _run_notes(evaluation, rows)), parts=parts)
@@ -132,7 +132,7 @@ def _loss_place(result: RowResult, language: str) -> RunRowLoss:
     if row is None or row.response is None:
         reason = failed or "the run holds no answer of it"
         return RunRowLoss(result.row_id, "errored" if failed else "unknown", reason=reason)
-    response = "" if marked(row, "abstained") else row.response
+    response = "" if read_mark(row, "abstained") else row.response
     right = is_right(row, response, language)
     gold, by = _gold_evidence(row, language)
     if right is None:
@@ -210,9 +210,9 @@ def _run_notes(evaluation: Evaluation, rows: Sequence[RunRowLoss]) -> tuple[str,
     by_words = sum(row.by == "words" for row in rows)
     if by_words:
         notes.append(
-            f"{counted(by_words, 'row has', 'rows have')} no gold passages: passages count "
+            f"{count_noun(by_words, 'row has', 'rows have')} no gold passages: passages count "
             "as gold if they hold the words of the reference"
         )
     for reason, count in Counter(row.reason for row in rows if row.reason).most_common(3):
-        notes.append(f"{counted(count, 'row')}: {reason}")
+        notes.append(f"{count_noun(count, 'row')}: {reason}")
     return (*evaluation.notes, *notes)

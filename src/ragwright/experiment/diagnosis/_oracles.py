@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias, get_args
 
 from ...answer import AskPlan, ask
 from ...core import Answer, Hit, Persona, Row, Score
-from ...flow import Flow, branch, gather, settled
+from ...flow import Flow, branch, gather, unpack_settled
 from ...measure import Measure, MeasureSetup, score_row
 from ...retrieve import LEAST_POOL, RetrieveOptions, StageHooks, Target, select_depth
-from ..evaluations import RANKING, Made, RowResult, answered_by, plan_after
+from ..evaluations import RANKING, Made, RowResult, add_answer, plan_after
 from ._facts import is_right
 from ._gold_places import GoldPiece, GoldPlace, gold_pieces
 
@@ -108,7 +108,7 @@ def pool_depth(options: RetrieveOptions) -> int:
     return depth if options.pool is None else min(depth, options.candidates)
 
 
-def diagnosed_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
+def diagnose_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
     """Answer a row as it is and with each oracle; raises errors of answering.
 
     Scores of a stage that cannot lose the row (it has no gold, no gold answer, or the measure does
@@ -118,13 +118,13 @@ def diagnosed_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
     pieces = yield from gold_pieces(row, case.target, case.plan.retrieve.filters)
     watch = Watched(pool_depth(case.plan.retrieve))
     plain_answer = yield from _answer_with(row, persona, case, case.plan, watch)
-    answered = answered_by(row, plain_answer)
+    answered = add_answer(row, plain_answer)
     scores = yield from score_row(answered, case.measures, case.setup)
     plain = _AnsweredRow(row, persona, case, pieces, watch, plain_answer, answered, scores)
     names: list[Stage | Literal["closed_book"]] = [*case.stages]
     names += ["closed_book"] if case.closed_book else []
     outcomes = yield from gather([_ORACLES[name](plain) for name in names], settle=True)
-    by_oracle = dict(zip(names, (settled(outcome) for outcome in outcomes), strict=True))
+    by_oracle = dict(zip(names, (unpack_settled(outcome) for outcome in outcomes), strict=True))
     answers = [
         plain_answer,
         *(scored.answer for scored in by_oracle.values() if scored.answer is not None),
@@ -225,7 +225,7 @@ class _AnsweredRow:
 
     def right(self, answer: Answer) -> bool | None:
         """True if an answer is right; abstentions are not."""
-        response = answered_by(self.row, answer).response or ""
+        response = add_answer(self.row, answer).response or ""
         verdict = is_right(self.row, response, self.case.setup.language)
         return verdict and not answer.abstained if verdict is not None else None
 
@@ -250,7 +250,7 @@ def _answer_again(plain: _AnsweredRow, plan: AskPlan, between: StageHooks) -> Fl
     """Answer the row again under another plan, and score it."""
     case = plain.case
     answer = yield from _answer_with(plain.row, plain.persona, case, plan, between)
-    scores = yield from score_row(answered_by(plain.row, answer), case.measures, case.setup)
+    scores = yield from score_row(add_answer(plain.row, answer), case.measures, case.setup)
     return _OracleScores(scores, answer)
 
 

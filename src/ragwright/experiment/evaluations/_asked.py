@@ -10,8 +10,8 @@ from typing import Any
 from ...answer import avg_chunk_score
 from ...core import Answer, GoldSpan, MetaValue, Row, citation_marks
 from ...flow import ChatReply, Flow, SystemReply
-from ...measure import Measure, MeasureSetup, counted_in
-from ._evaluate import Search, answer_row, with_hits
+from ...measure import Measure, MeasureSetup, choose_counted
+from ._evaluate import Search, add_hits, answer_row
 from ._results import Made, RowResult
 
 Answerer = Callable[[Row], Flow[Answer]]
@@ -33,7 +33,7 @@ _OF_AN_ANSWER = frozenset(
 """Metadata that belongs to one answer, not to the question."""
 
 
-def unanswered(row: Row) -> Row:
+def clear_answer(row: Row) -> Row:
     """Return a row without its answer and everything about it: ranking, passages and states.
 
     Only the question with its gold is left, so that a new answer inherits nothing.
@@ -48,7 +48,7 @@ def unanswered(row: Row) -> Row:
     )
 
 
-def answered_by(row: Row, answer: Answer) -> Row:
+def add_answer(row: Row, answer: Answer) -> Row:
     """Return a row with an answer: text, passages with their places, abstention.
 
     Without a chat model the answer is the best unit of the first snippet, alone.
@@ -58,7 +58,7 @@ def answered_by(row: Row, answer: Answer) -> Row:
     similarities, ``chunk_score``, their mean, and ``snippet_score``, that of the first snippet.
     Nothing of an earlier answer is kept.
     """
-    row = with_hits(unanswered(row), answer.hits)
+    row = add_hits(clear_answer(row), answer.hits)
     metadata: dict[str, MetaValue] = {
         **row.metadata,
         "abstained": answer.abstained,
@@ -79,7 +79,7 @@ def answered_by(row: Row, answer: Answer) -> Row:
     return replace(row, response=best.text[slice(*best.unit)], metadata=metadata)
 
 
-def served_reply(reply: ChatReply) -> SystemReply:
+def convert_reply(reply: ChatReply) -> SystemReply:
     """Convert a chat reply to that of a system.
 
     A ragwright server names the cited passages, whose marks are removed from the text, and its
@@ -121,7 +121,7 @@ def _without_marks(text: str, cited: Collection[int]) -> str:
     return "".join((*parts, text[position:]))
 
 
-def asked_row(
+def answer_and_score_row(
     row: Row,
     asking: Answerer,
     measures: Sequence[Measure],
@@ -135,9 +135,9 @@ def asked_row(
     passages.
     """
     answer = yield from asking(row)
-    answered = answered_by(row, answer)
+    answered = add_answer(row, answer)
     ranked: tuple[str, ...] = ()
-    counting = [m for m in measures if counted_in(answered, m.definition) == "documents"]
+    counting = [m for m in measures if choose_counted(answered, m.definition) == "documents"]
     if search and row.reference_ids and counting:
         found = yield from search(row.user_input)
         depth = max(measure.cutoff or len(found) for measure in counting)

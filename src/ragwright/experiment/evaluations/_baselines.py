@@ -17,14 +17,14 @@ _DISTANCE = "QADistance"
 def baseline_flows(
     rows: Iterable[Row], measures: Iterable[Measure], setup: MeasureSetup, seed: int = 0
 ) -> tuple[Callable[[], Flow[QADistances]], ...]:
-    """Return the requests of :func:`with_baselines` after scoring, for a forecast; often none."""
+    """Return the requests of :func:`add_null_baselines`, for a forecast; often none."""
     if not setup.embedder or _DISTANCE not in map(str, measures):
         return ()
     used = [row for row in rows if row.user_input.strip() and row.response_text]
     return (partial(qa_distances, used, setup, seed),) if len(used) > 1 else ()
 
 
-def with_baselines(
+def add_null_baselines(
     evaluation: Evaluation, runner: Runner, setup: MeasureSetup, seed: int = 0
 ) -> Evaluation:
     """Add the null baselines of ``QADistance`` to an evaluation that measured it.

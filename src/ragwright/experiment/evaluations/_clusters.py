@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from ...core import MetaValue, Row, TestsetError, case_folded, counted, text_hash
+from ...core import MetaValue, Row, TestsetError, case_folded, count_noun, text_hash
 from ...testsets import join_clusters
 
 DOCUMENT = "document"
@@ -82,13 +82,13 @@ def cluster_of(row: Row, by: str) -> Hashable:
     if by == DOCUMENT:
         gold = _gold_documents(row)
         return gold[0] if gold else (QUESTION, question_of(row) or ("row", row.id))
-    facts = shared_by(row)
+    facts = list_shared_values(row)
     if by not in facts:
         raise no_field(row.id, by)
     return facts[by]
 
 
-def shared_by(row: Row) -> dict[str, tuple[str, ...]]:
+def list_shared_values(row: Row) -> dict[str, tuple[str, ...]]:
     """Return the values that a row may share with others: field -> values, without empty ones.
 
     Its question is included as a hash, for results without the row.
@@ -164,7 +164,8 @@ def clusters_of_gold(
     if by != PASSAGE and by_document and _cluster_count(by_passage) <= _cluster_count(by_document):
         return by_document
     note = (
-        f"rows are clustered by gold passage: their gold is in {counted(documents, 'document')}, "
+        f"rows are clustered by gold passage: their gold is in "
+        f"{count_noun(documents, 'document')}, "
         f"fewer than {FEW_DOCUMENTS}; the result is about {'it' if documents == 1 else 'these'} "
         "alone (--cluster changes this)"
     )

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ...core import Row, TestsetError, counted
+from ...core import Row, TestsetError, count_noun
 from ...measure import (
     Comparisons,
     MeasureScale,
     ScoreSpread,
     Summary,
     compare_rows,
-    counted_as_worst,
-    paired_by_question,
+    count_as_worst,
+    pair_by_question,
     parse_measure,
     rubric_names,
     score_spread,
@@ -29,8 +29,8 @@ from ._clusters import (
     QUESTION,
     Clusters,
     clusters_of_gold,
+    list_shared_values,
     no_field,
-    shared_by,
 )
 from ._results import Evaluation, RowResult
 
@@ -92,7 +92,7 @@ def differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     return names + (["prompts"] if a.get("prompts") != b.get("prompts") else [])
 
 
-def scored_differently(a: Evaluation, b: Evaluation) -> dict[str, str]:
+def find_scored_differently(a: Evaluation, b: Evaluation) -> dict[str, str]:
     """Return the measures whose scores in two evaluations are not comparable, with the reason.
 
     A judge of another model, with another rubric or another prompt is another measuring device.
@@ -152,7 +152,7 @@ def grounds(rows: Iterable[Row | RowResult], current: Iterable[Summary] = ()) ->
     if made:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(made.items()))
         total = made.total()
-        these = f"These {counted(total, 'question')}"
+        these = f"These {count_noun(total, 'question')}"
         if people:
             these = f"{total:,} of these {total + people:,} questions"
         were = "was" if total + people == 1 else "were"
@@ -187,10 +187,10 @@ def _origins(rows: Iterable[Row | RowResult]) -> tuple[Counter[str], int]:
 
 
 def _facts(row: Row | RowResult) -> Mapping[str, tuple[str, ...]]:
-    """Return what a row, or that of a result, may share with others: see :func:`shared_by`."""
+    """Return what a row, or that of a result, may share; see :func:`list_shared_values`."""
     if isinstance(row, Row):
-        return shared_by(row)
-    return row.shared if row.row is None else shared_by(row.row)
+        return list_shared_values(row)
+    return row.shared if row.row is None else list_shared_values(row.row)
 
 
 ROW = "row"
@@ -249,7 +249,7 @@ def compare_evaluations(
     """Compare the rows of b with those of a; see :func:`ragwright.measure.compare_rows`.
 
     Rows that have only their number for an id are paired by their questions. A measure scored by
-    two different judges gets no verdict; see :func:`scored_differently`.
+    two different judges gets no verdict; see :func:`find_scored_differently`.
 
     Args:
         a: The baseline evaluation.
@@ -276,7 +276,7 @@ def compare_evaluations(
     if different or (
         numbered and asked and also and not asked.keys() & also.keys()
     ):  # without ids of their own
-        ids, clusters = paired_by_question(asked.items(), also.items()), None
+        ids, clusters = pair_by_question(asked.items(), also.items()), None
         a = replace(
             a,
             results=tuple(replace(r, row_id=ids.get(r.row_id, r.row_id)) for r in a.results),
@@ -297,7 +297,7 @@ def compare_evaluations(
         seed=seed,
         clusters=clusters or None,
         scales=scales,
-        incomparable=scored_differently(a, b),
+        incomparable=find_scored_differently(a, b),
         questions=questions_of(a.results),
     )
 
@@ -344,5 +344,5 @@ def _values_of(
         result.row_id: value
         for result in evaluation.results
         for score in result.scores
-        if score.measure == measure and (value := counted_as_worst(score, scale).value) is not None
+        if score.measure == measure and (value := count_as_worst(score, scale).value) is not None
     }

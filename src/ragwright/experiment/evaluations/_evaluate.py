@@ -2,7 +2,7 @@
 
 Retrieval is searched and scored (:func:`retrieval_row`); rows that already hold an answer are
 scored as they are (:func:`answer_row`). Both leave a :class:`RowResult`. Passages become part of a
-row in one way (:func:`with_hits`) and are scored by one function (``measure.score_rows``), with an
+row in one way (:func:`add_hits`) and are scored by one function (``measure.score_rows``), with an
 answer or without: gold spans are counted where a row has some, else gold documents.
 """
 
@@ -21,7 +21,7 @@ from ...core import (
     ScoreState,
     StoppedError,
     TestsetError,
-    counted,
+    count_noun,
 )
 from ...flow import Flow, Message, gather
 from ...measure import (
@@ -34,7 +34,7 @@ from ...measure import (
 )
 from ...retrieve import RetrieveOptions, Target, retrieve
 from ...testsets import Qrels, Run, Testset
-from ._clusters import cluster_of, clusters_of_gold, clusters_of_rows, shared_by
+from ._clusters import cluster_of, clusters_of_gold, clusters_of_rows, list_shared_values
 from ._results import Evaluation, RowResult, evaluation_of
 
 RANKING = frozenset({"retrieval", "span"})
@@ -98,12 +98,12 @@ def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow
     not the hits. For callers that handle failures separately; see ``errors`` of :func:`summarise`.
     """
     hits = yield from search(row.user_input)
-    [scores] = score_rows([with_hits(row, hits)], measures)
+    [scores] = score_rows([add_hits(row, hits)], measures)
     ranking = tuple(dict.fromkeys(hit.document_id for hit in hits))
-    return RowResult(row.id, ranking, scores, shared=shared_by(row))
+    return RowResult(row.id, ranking, scores, shared=list_shared_values(row))
 
 
-def with_hits(row: Row, hits: Sequence[Hit]) -> Row:
+def add_hits(row: Row, hits: Sequence[Hit]) -> Row:
     """Add the passages of a search to a row: texts, documents, and their places for gold spans.
 
     ``metadata`` gains ``retrieved``: a search that found nothing then scores 0.
@@ -137,7 +137,7 @@ def answer_flows(
     return (answer_row(row, measures, setup) for row in rows)
 
 
-def computed_results(
+def compute_results(
     rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup | None = None
 ) -> Iterator[RowResult]:
     """Score rows by measures without a model, without a runner, one row in memory at a time.
@@ -185,7 +185,9 @@ def evaluate_retrieval(
     after_turns = sum(bool(row.history) for row in testset.rows)
     if not after_turns:
         return evaluation
-    note = f"{counted(after_turns, 'row')} with earlier turns searched for by the last turn alone"
+    note = (
+        f"{count_noun(after_turns, 'row')} with earlier turns searched for by the last turn alone"
+    )
     return replace(evaluation, notes=(*evaluation.notes, note))
 
 
@@ -299,5 +301,5 @@ def _valueless_result(
     """Return a result with the reason of a failure."""
     scores = tuple(Score(str(measure), state, reason=reason) for measure in measures)
     if row.response is None:
-        return RowResult(row.id, row.retrieved_context_ids, scores, shared=shared_by(row))
+        return RowResult(row.id, row.retrieved_context_ids, scores, shared=list_shared_values(row))
     return RowResult(row.id, row.retrieved_context_ids, scores, row)

@@ -9,20 +9,28 @@ from statistics import fmean
 from typing import Any, Protocol
 
 from ...answer import Condensed
-from ...core import Row, Score, ScoreState, StoreError, changed_options, plain, values_hash
+from ...core import (
+    Row,
+    Score,
+    ScoreState,
+    StoreError,
+    list_changed_options,
+    make_plain,
+    values_hash,
+)
 from ...flow import Flow, Job, Message, Run, Runner, RunRow, Runs, RunSummary, run_job
 from ...measure import (
     Measure,
     MeasureScale,
     MeasureSetup,
-    on_scale,
+    load_shipped_rubrics,
     parse_measures,
     prompts_fingerprint,
-    shipped_rubrics,
+    set_scale,
 )
 from ...retrieve import RetrieveOptions, Target
 from ...testsets import Testset, make_plain_row
-from ._asked import Answerer, asked_row
+from ._asked import Answerer, answer_and_score_row
 from ._comparing import clusters_of_results
 from ._evaluate import (
     RANKING,
@@ -112,7 +120,7 @@ class EvaluatedProject:
 
     def manifest(self) -> dict[str, Any]:
         """Return the pinned state of a run; a run of another index state is not resumed."""
-        retrieve = changed_options(self.options) | {"filters": str(self.options.filters)}
+        retrieve = list_changed_options(self.options) | {"filters": str(self.options.filters)}
         return {
             "retrieve": retrieve,
             "pair": self.pair,
@@ -221,7 +229,7 @@ def answering_work(
     """
     search_of = _searches(system, [m for m in measures if m.definition.kind in RANKING], condensing)
     items = [
-        (row.id, partial(asked_row, row, asking, measures, setup, search_of(row)))
+        (row.id, partial(answer_and_score_row, row, asking, measures, setup, search_of(row)))
         for row in testset.rows
     ]
     manifest = _rows_manifest(testset, measures) | system.manifest()
@@ -253,9 +261,9 @@ def judge_manifest(setup: MeasureSetup) -> dict[str, Any]:
     """Return everything that determines a judgment: settings, prompts, and the hash of every
     rubric.
     """
-    rubrics = {**shipped_rubrics(), **setup.rubrics}
+    rubrics = {**load_shipped_rubrics(), **setup.rubrics}
     return {
-        "judge": changed_options(replace(setup, rubrics={})),
+        "judge": list_changed_options(replace(setup, rubrics={})),
         "judge_prompts": prompts_fingerprint(),
         "rubrics": {name: rubrics[name].fingerprint for name in sorted(rubrics)},
     }
@@ -264,7 +272,7 @@ def judge_manifest(setup: MeasureSetup) -> dict[str, Any]:
 _LOST = "ragwright:lost"
 
 
-def lost_row(result: RowResult) -> Row:
+def rebuild_lost_row(result: RowResult) -> Row:
     """Return a row for a result without one, so that rescoring includes it.
 
     Without it, failed rows would raise the coverage with every rescoring.
@@ -289,7 +297,7 @@ def _rows_manifest(rows: NamedRows, measures: Sequence[Measure]) -> dict[str, An
         "measures": [str(measure) for measure in measures],
     }
     # Only for custom rubrics: other texts define their scale.
-    scales = {str(m): plain(m.scale) for m in measures if m.scale is not None}
+    scales = {str(m): make_plain(m.scale) for m in measures if m.scale is not None}
     return manifest | ({"scales": scales} if scales else {})
 
 
@@ -306,11 +314,11 @@ def run_work(
     Raises:
         ConfigError: The requested name of the run is invalid; raised before the first row.
     """
-    summary = named_run(runner, runs, work.job(), options)
+    summary = run_named(runner, runs, work.job(), options)
     return run_evaluation(runs, summary.run, testset, measures, options.seed), summary
 
 
-def named_run(runner: Runner, runs: Runs, job: Job[Any], options: RunOptions) -> RunSummary:
+def run_named(runner: Runner, runs: Runs, job: Job[Any], options: RunOptions) -> RunSummary:
     """Run a job with its options, and give its run the requested name.
 
     Raises:
@@ -355,7 +363,7 @@ def run_evaluation(
     return replace(evaluation, manifest=runs.get(run).manifest)
 
 
-def stored_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
+def load_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
     """Return the evaluation of a run, from its stored rows alone.
 
     Rows that failed are ``errored`` with the reason, unreached ones ``skipped``.
@@ -371,7 +379,7 @@ def stored_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
         return distance_evaluation(runs, stored, seed)
     manifest = stored.manifest
     measures = _measures_of_run(stored)
-    results = tuple(stored_results(runs, run, measures))
+    results = tuple(load_results(runs, run, measures))
     groups = clusters_of_results(results)
     evaluation = evaluation_of(
         results, measures, name=run, seed=seed, clusters=groups.values() or None
@@ -397,7 +405,7 @@ def _stopped_note(run: Run, results: Sequence[RowResult]) -> tuple[str, ...]:
     )
 
 
-def stored_results(
+def load_results(
     runs: Runs, run: str, measures: Sequence[Measure] | None = None
 ) -> Iterator[RowResult]:
     """Return the results of a run by its id, from its rows alone, one in memory at a time."""
@@ -430,7 +438,7 @@ def run_means(runs: Runs, run: str) -> dict[str, RunMean]:
     """Return the mean of each measure of a run, from its stored rows alone; no mean, no entry."""
     measures = _measures_of_run(runs.get(run))
     scores: dict[str, list[Score]] = {}
-    for result in stored_results(runs, run, measures):
+    for result in load_results(runs, run, measures):
         for score in result.scores:
             scores.setdefault(score.measure, []).append(score)
     scales = {str(measure): measure.known_scale for measure in measures}
@@ -469,7 +477,7 @@ def _measures_of_run(run: Run) -> tuple[Measure, ...]:
         )
     scales = manifest.get("scales", {})
     return tuple(
-        on_scale(measure, MeasureScale(**scales[str(measure)]) if str(measure) in scales else None)
+        set_scale(measure, MeasureScale(**scales[str(measure)]) if str(measure) in scales else None)
         for measure in parse_measures(manifest["measures"])
     )
 

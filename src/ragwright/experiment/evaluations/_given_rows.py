@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...core import Row, TestsetError, counted
+from ...core import Row, TestsetError, count_noun
 from ...flow import Runs
 from ...measure import Measure
-from ...models import without_thought
+from ...models import drop_thought
 from ...testsets import Testset, iter_rows, rows_of
-from ._evaluating import lost_row, stored_results
+from ._evaluating import load_results, rebuild_lost_row
 from ._names import find_run
 from ._result_files import results_in
 from ._results import RowResult
@@ -54,7 +54,7 @@ class GivenRows:
     notes: tuple[str, ...] = ()
 
 
-def given_rows(rows: str | Path | Testset | Iterable[Row | Mapping[str, Any]]) -> GivenRows:
+def read_given_rows(rows: str | Path | Testset | Iterable[Row | Mapping[str, Any]]) -> GivenRows:
     """Return the rows of a file, of a test set, or of memory: a list, a data frame, a data set."""
     if isinstance(rows, Testset):
         return rows_of_testset(rows)
@@ -64,7 +64,7 @@ def given_rows(rows: str | Path | Testset | Iterable[Row | Mapping[str, Any]]) -
     return GivenRows("rows", ReadRows(lambda: iter(rows_in_memory)))
 
 
-def stored_or_given(runs: Runs, name: str) -> GivenRows:
+def read_stored_or_given(runs: Runs, name: str) -> GivenRows:
     """Return the rows of a file, or else of a stored run with that name.
 
     Raises:
@@ -72,10 +72,10 @@ def stored_or_given(runs: Runs, name: str) -> GivenRows:
         StoreError: There is no such run.
     """
     if Path(name).is_file():
-        return given_rows(name)
+        return read_given_rows(name)
     run = name if runs.holds(name) else find_run(runs, name)
     without_answer = total = 0
-    for result in stored_results(runs, run):
+    for result in load_results(runs, run):
         total, without_answer = total + 1, without_answer + (result.row is None)
     if without_answer == total:
         raise TestsetError(
@@ -83,15 +83,15 @@ def stored_or_given(runs: Runs, name: str) -> GivenRows:
             hint="run `ragwright eval` without --retrieval-only, or give a file of rows",
         )
     notes = (
-        (f"without an answer, and so without a score: {counted(without_answer, 'row')}",)
+        (f"without an answer, and so without a score: {count_noun(without_answer, 'row')}",)
         if without_answer
         else ()
     )
-    rows = ReadRows(lambda: map(_stored_row, stored_results(runs, run)))
+    rows = ReadRows(lambda: map(_stored_row, load_results(runs, run)))
     return GivenRows(f"run {run}", rows, notes)
 
 
-def with_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> GivenRows:
+def pair_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> GivenRows:
     """Turn pairs of questions and answers into rows that ``QADistance`` can score.
 
     If it is the only measure and no row has a response, the reference becomes the answer and its
@@ -109,7 +109,7 @@ def with_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> Giv
     if not pairs:
         return given_set
     note = "no row has a response: the distances are those of the reference answers"
-    rows = ReadRows(lambda: map(given_answer, given_set.rows))
+    rows = ReadRows(lambda: map(make_given_row, given_set.rows))
     return GivenRows(given_set.name, rows, (*given_set.notes, note))
 
 
@@ -117,17 +117,17 @@ def _without_thoughts(given_set: GivenRows) -> GivenRows:
     thinking = sum(_spoken(row) is not row for row in given_set.rows)
     if not thinking:
         return given_set
-    note = f"left out: the model's thought in the response of {counted(thinking, 'row')}"
+    note = f"left out: the model's thought in the response of {count_noun(thinking, 'row')}"
     rows = ReadRows(lambda: map(_spoken, given_set.rows))
     return GivenRows(given_set.name, rows, (*given_set.notes, note))
 
 
 def _spoken(row: Row) -> Row:
-    spoken = without_thought(row.response or "")
+    spoken = drop_thought(row.response or "")
     return row if spoken == (row.response or "") else replace(row, response=spoken)
 
 
-def given_answer(row: Row) -> Row:
+def make_given_row(row: Row) -> Row:
     """Return a pair as a row whose response is the reference answer, with the gold passages."""
     if not row.reference.strip():
         return row
@@ -156,4 +156,4 @@ def _rows_of_file(path: Path) -> Iterator[Row]:
 
 
 def _stored_row(result: RowResult) -> Row:
-    return result.row or lost_row(result)
+    return result.row or rebuild_lost_row(result)

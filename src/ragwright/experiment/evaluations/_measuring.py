@@ -15,7 +15,7 @@ from ...core import (
     Persona,
     Row,
     TestsetError,
-    changed_options,
+    list_changed_options,
     text_hash,
     value_hash,
 )
@@ -28,9 +28,9 @@ from ...measure import (
     default_measures,
     load_rubrics,
     model_fields,
-    on_rubric_scales,
     parse_measures,
     ranking_measures,
+    set_rubric_scales,
 )
 from ...models import Models, transformer_folder
 from ...project import (
@@ -38,12 +38,12 @@ from ...project import (
     Project,
     index_settings,
     is_mined,
-    served_sections,
+    list_served_sections,
     unproven_models,
 )
 from ...retrieve import Target
 from ...testsets import Testset, project_testset, refresh_gold
-from ._baselines import with_baselines
+from ._baselines import add_null_baselines
 from ._evaluate import RANKING, plan_after
 from ._evaluating import (
     EvaluatedProject,
@@ -53,7 +53,7 @@ from ._evaluating import (
     ranking_work,
     run_work,
 )
-from ._notes import check_gold, with_notes
+from ._notes import add_notes, check_gold
 from ._results import Evaluating, Evaluation
 
 _WORDS = 30
@@ -62,7 +62,7 @@ _WORDS = 30
 _CANDIDATES = 5
 
 
-def with_gold_from_texts(project: Project, testset: Testset) -> Testset:
+def add_gold_from_texts(project: Project, testset: Testset) -> Testset:
     """Add gold spans to rows whose gold is passages alone.
 
     A passage becomes a span if a document of the index holds its text, ignoring white space and
@@ -143,7 +143,7 @@ def evaluate_project(
     project: Project, testset: str | Testset, measures: str | Sequence[Measure], options: Evaluating
 ) -> tuple[Evaluation, RunSummary]:
     """Run a testset through a project and score it; see ``Project.evaluate``."""
-    rows, wanted_measures, work = planned(project, testset, measures, options)
+    rows, wanted_measures, work = plan_evaluation(project, testset, measures, options)
     evaluation, summary = run_work(
         project.runner, project.runs, work, rows, wanted_measures, options
     )
@@ -161,18 +161,18 @@ def _with_notes_and_baselines(
     if stated := promise_note(evaluation.manifest):
         evaluation = replace(evaluation, notes=(*evaluation.notes, *stated))
     setup = judging(project, [summary.measure for summary in evaluation.summaries])
-    return with_notes(with_baselines(evaluation, project.runner, setup, options.seed))
+    return add_notes(add_null_baselines(evaluation, project.runner, setup, options.seed))
 
 
 def forecast_project(
     project: Project, testset: str | Testset, measures: str | Sequence[Measure], options: Evaluating
 ) -> Forecast:
     """Forecast the calls and cost of an evaluation."""
-    _, _, work = planned(project, testset, measures, options)
+    _, _, work = plan_evaluation(project, testset, measures, options)
     return project.runner.forecast(make for _, make in work.items)
 
 
-def planned(
+def plan_evaluation(
     project: Project,
     testset: str | Testset,
     measures: str | Sequence[Measure],
@@ -192,7 +192,7 @@ def planned(
     condensing = partial(_condensed, plan)
     searched = _searching_settings(project, target)
     rows = refresh_gold(project.store, _with_known_gold(project, rows))
-    rows = with_gold_from_texts(project, rows)
+    rows = add_gold_from_texts(project, rows)
     if not options.answers:
         wanted_measures = ranking_measures(measures)
         if any(row.history for row in rows.rows):
@@ -201,7 +201,7 @@ def planned(
         return rows, wanted_measures, ranking_work(system, rows, wanted_measures, condensing)
     setup = judging(project, measures)
     answered_rows = _as_answered(rows.rows, near=bool(target.model) or options.vectors_vary)
-    choice = chosen_measures(measures, answered_rows, setup, searching.top_k)
+    choice = choose_measures(measures, answered_rows, setup, searching.top_k)
     wanted_measures = choice.measures
     check_setup(wanted_measures, setup, answered_rows)
     check_models(project.models, wanted_measures, setup)
@@ -256,9 +256,9 @@ def _searching_settings(project: Project, target: Target) -> Mapping[str, Any]:
     """
     settings = project.settings
     built: dict[str, Any] = {"index": index_settings(settings)}
-    for name in served_sections(settings.retrieve):
+    for name in list_served_sections(settings.retrieve):
         if name not in SERVED_SECTIONS:
-            built[name] = changed_options(settings.section(name))
+            built[name] = list_changed_options(settings.section(name))
     if target.glossary is None or is_mined(project.settings.retrieve.glossary):
         return built
     return built | {"glossary": text_hash(target.glossary.to_json())}
@@ -285,8 +285,8 @@ def answering_settings(
     if plan.databases:
         files["databases"] = project.databases.fingerprints()
     return files | {
-        "answer": changed_options(settings.answer),
-        "prompt": changed_options(settings.prompt),
+        "answer": list_changed_options(settings.answer),
+        "prompt": list_changed_options(settings.prompt),
         "personas": value_hash(
             [asdict(personas_by_name[name]) for name in sorted(names & personas_by_name.keys())]
         ),
@@ -331,16 +331,16 @@ def measures_of_answers(
 ) -> tuple[tuple[Measure, ...], tuple[Measure, ...]]:
     """Split the measures of an evaluation into those that read the answer, and the others.
 
-    Raises as :func:`chosen_measures`.
+    Raises as :func:`choose_measures`.
     """
     answered_rows = _as_answered(rows, near=bool(project.target().model))
     hits = project.settings.retrieve.top_k
-    all_measures = chosen_measures(measures, answered_rows, judging(project), hits).measures
+    all_measures = choose_measures(measures, answered_rows, judging(project), hits).measures
     reading = tuple(measure for measure in all_measures if measure.definition.reads("response"))
     return reading, tuple(measure for measure in all_measures if measure not in reading)
 
 
-def chosen_measures(
+def choose_measures(
     measures: str | Sequence[Measure],
     rows: Iterable[Row],
     setup: MeasureSetup,
@@ -353,7 +353,7 @@ def chosen_measures(
         TestsetError: No measure is named, and none suits.
     """
     if measures:
-        parsed = on_rubric_scales(parse_measures(measures), setup.rubrics)
+        parsed = set_rubric_scales(parse_measures(measures), setup.rubrics)
         return ChosenMeasures(parsed)
     defaults = default_measures(rows, setup, hits=hits)
     if not defaults.measures:

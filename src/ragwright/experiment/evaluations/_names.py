@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...core import ConfigError, StoreError, counted
+from ...core import ConfigError, StoreError, count_noun
 from ...flow import Run, Runs
 
 BASELINE = "baseline"
@@ -65,9 +65,9 @@ def check_run_name(name: str) -> str:
     return name
 
 
-def known_runs(runs: Runs) -> tuple[KnownRun, ...]:
+def list_evaluations(runs: Runs) -> tuple[KnownRun, ...]:
     """Return the stored evaluations, newest first: the ones that ``latest~N`` counts."""
-    return tuple(map(known_run, reversed(_with_rows(runs, _evaluation_runs(runs)))))
+    return tuple(map(find_known_run, reversed(_with_rows(runs, _evaluation_runs(runs)))))
 
 
 def find_run(runs: Runs, name: str) -> str:
@@ -102,14 +102,14 @@ def find_run(runs: Runs, name: str) -> str:
         )
     if ids_with_name:
         problem = (
-            f"only {counted(len(ids_with_name), 'run has', 'runs have')} the name {run_name!r}"
+            f"only {count_noun(len(ids_with_name), 'run has', 'runs have')} the name {run_name!r}"
         )
     elif ids_with_prefix:
-        problem = f"{counted(len(ids_with_prefix), 'run begins', 'runs begin')} with {name!r}"
+        problem = f"{count_noun(len(ids_with_prefix), 'run begins', 'runs begin')} with {name!r}"
     else:
         problem = f"unknown run {name!r}, and no file of that name"
     newest = [run for run in candidates if run.id in ids_with_prefix] or known
-    lines = "".join(f"\n  {known_run(run).line}" for run in reversed(newest[-_SHOWN:]))
+    lines = "".join(f"\n  {find_known_run(run).line}" for run in reversed(newest[-_SHOWN:]))
     rest = f"\n  … {len(newest)} in all: `ragwright compare` lists them" if newest[_SHOWN:] else ""
     raise StoreError(problem, hint=f"the newest:{lines}{rest}")
 
@@ -149,7 +149,7 @@ def _with_rows(runs: Runs, known: Sequence[Run]) -> Sequence[Run]:
     ] or known
 
 
-def known_run(run: Run) -> KnownRun:
+def find_known_run(run: Run) -> KnownRun:
     """Return a stored run as an entry of a list."""
     manifest: Mapping[str, Any] = run.manifest
     return KnownRun(

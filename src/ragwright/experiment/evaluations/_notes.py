@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ...core import Row, Score, TestsetError, counted
+from ...core import Row, Score, TestsetError, count_noun
 from ...measure import (
     GOLD,
     Measure,
@@ -14,7 +14,7 @@ from ...measure import (
     flip_rate,
     judge_spread,
     lacks_gold,
-    plain_words,
+    split_plain_words,
 )
 from ...testsets import Testset
 from ._results import Evaluation, RowResult
@@ -43,7 +43,7 @@ class RefusalNotes:
         row = result.row
         if row is None or not values or any(values.values()):
             return
-        words = tuple(plain_words(row.response_text))
+        words = tuple(split_plain_words(row.response_text))
         if words and len(words) <= _SHORT and _is_unrelated(row):
             self._answers.setdefault(words, {})[row.id] = " ".join(row.response_text.split())
 
@@ -58,10 +58,10 @@ class RefusalNotes:
             return
         repeated.sort(key=len, reverse=True)
         examples = ", ".join(
-            f'"{next(iter(rows.values()))}" ({counted(len(rows), "row")})'
+            f'"{next(iter(rows.values()))}" ({count_noun(len(rows), "row")})'
             for rows in repeated[:_SHOWN]
         )
-        total = counted(sum(map(len, repeated)), "short answer")
+        total = count_noun(sum(map(len, repeated)), "short answer")
         yield (
             f"{measures}: {total} that share no word with their passages occur several times: "
             f"{examples}. If they are refusals, add their words to `judge.further_rejection_cues`"
@@ -137,7 +137,7 @@ class NoteCollector:
             if spread.sd is not None:
                 yield (
                     f"{measure}: two judgments of one row differ by {spread.difference:.2f} on "
-                    f"average (sd {spread.sd:.2f}, {counted(spread.rows, 'row')}); the "
+                    f"average (sd {spread.sd:.2f}, {count_noun(spread.rows, 'row')}); the "
                     "interval is over rows"
                 )
             if flips.rate is not None:
@@ -153,7 +153,7 @@ def _is_quote(row: Row) -> bool:
     return any(words in " ".join(text.split()) for text in row.retrieved_contexts)
 
 
-def with_notes(evaluation: Evaluation) -> Evaluation:
+def add_notes(evaluation: Evaluation) -> Evaluation:
     """Add notes on missing scores and on the consistency of the judge."""
     collector = NoteCollector()
     for result in evaluation.results:
@@ -167,7 +167,11 @@ def check_gold(testset: Testset, measures: Sequence[Measure]) -> None:
     Raises:
         TestsetError: No row has it; the message names what is missing.
     """
-    if testset.rows and measures and len(without_gold(testset, measures)) == len(measures):
+    if (
+        testset.rows
+        and measures
+        and len(list_measures_without_gold(testset, measures)) == len(measures)
+    ):
         raise TestsetError(
             f"no row has what {', '.join(map(str, measures))} compares with",
             where=testset.name,
@@ -176,7 +180,7 @@ def check_gold(testset: Testset, measures: Sequence[Measure]) -> None:
         )
 
 
-def without_gold(testset: Testset, measures: Sequence[Measure]) -> tuple[str, ...]:
+def list_measures_without_gold(testset: Testset, measures: Sequence[Measure]) -> tuple[str, ...]:
     """Return the measures for which no row of a testset has gold."""
     return tuple(
         str(measure)
@@ -195,7 +199,7 @@ def gold_warning(testset: Testset, measures: Sequence[Measure]) -> str:
     if not testset.rows:
         return ""
     if measures:
-        without = without_gold(testset, measures)
+        without = list_measures_without_gold(testset, measures)
         if not without:
             return ""
         return (

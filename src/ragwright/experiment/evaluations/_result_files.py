@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ...core import MeasureError, Score, ScoreState, TestsetError
-from ...measure import Measure, MeasureScale, gold_given, on_scale, parse_measure
+from ...measure import Measure, MeasureScale, gold_given, parse_measure, set_scale
 from ...testsets import objects_of, open_bytes, records_of
 from ._comparing import clusters_of_results
 from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of
@@ -148,7 +148,7 @@ def _evaluation_of_file(
     source: Path, head: Mapping[str, Any], results: list[RowResult], seed: int
 ) -> Evaluation:
     measures = [
-        on_scale(
+        set_scale(
             _parsed_measure(text, str(source)), None if scale is None else MeasureScale(**scale)
         )
         for text, scale in head["measures"].items()

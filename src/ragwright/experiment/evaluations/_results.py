@@ -17,12 +17,12 @@ from ...core import (
     TestsetError,
     Turn,
     Usage,
-    counted,
+    count_noun,
     frame_of,
     html_table,
-    plain,
+    make_plain,
 )
-from ...measure import Measure, Summary, Tally, is_refusal, marked
+from ...measure import Measure, Summary, Tally, is_refusal, read_mark
 from ._clusters import clusters_of_rows
 from ._row_records import ScoredRow, row_records
 
@@ -66,7 +66,7 @@ class AnswerCounts:
         known = [value for value in values if value is not None]
         try:
             refused = any(known) if known else is_refusal(row)
-            answerable = marked(row, "answerable")
+            answerable = read_mark(row, "answerable")
         except MeasureError:  # a mark that is neither true nor false: the scores say so
             refused, answerable = False, None
         self.abstained += refused
@@ -167,7 +167,7 @@ class Evaluation:
             f"(n={summary.n})"
             for summary in self.summaries
         )
-        return f"<Evaluation {self.name!r}: {counted(len(self.results), 'row')}; {means}>"
+        return f"<Evaluation {self.name!r}: {count_noun(len(self.results), 'row')}; {means}>"
 
     def _repr_html_(self) -> str:
         """Summary and rows as tables, for a notebook."""
@@ -296,7 +296,7 @@ def result_body(result: RowResult, count: Callable[[str], int] | None = None) ->
         result: The result.
         count: Counts the tokens of a passage, if it is the project's answer.
     """
-    body: dict[str, Any] = plain(result)
+    body: dict[str, Any] = make_plain(result)
     for score in body["scores"]:
         if not score["counted"]:
             del score["counted"]

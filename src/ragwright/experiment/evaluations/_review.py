@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...core import Row, TestsetError, counted, csv_lines, replace_text, text_hash, value_hash
-from ...measure import Measure, Rubric, on_rubric_scales, rubrics_of
+from ...core import Row, TestsetError, count_noun, csv_lines, replace_text, text_hash, value_hash
+from ...measure import Measure, Rubric, rubrics_of, set_rubric_scales
 from ...testsets import records_of
 
 _SHOWN = ("user_input", "reference", "retrieved_contexts", "response")
@@ -96,7 +96,7 @@ def blind_sheet(
     Raises:
         TestsetError: No answer, a row twice in a system, or a measure without a scale.
     """
-    measures = on_rubric_scales(measures, rubrics or {})
+    measures = set_rubric_scales(measures, rubrics or {})
     columns = tuple(_column_of(measure) for measure in measures)
     levels = "\n\n".join(_level_descriptions(measure, rubrics or {}) for measure in measures)
     by_place: dict[str, tuple[str, Row]] = {}
@@ -229,7 +229,7 @@ def check_labelled(labels: Iterable[Label], system: str, rows: Iterable[Row]) ->
     if changed:
         rows_text = ", ".join(changed[:5]) + (" and others" if len(changed) > 5 else "")
         raise TestsetError(
-            f"people scored other answers in {counted(len(changed), 'row')}: {rows_text}",
+            f"people scored other answers in {count_noun(len(changed), 'row')}: {rows_text}",
             where=system,
             hint="name the run that was reviewed, or one that judged its stored answers "
             "again (ragwright score RUN); a new answer needs a new review",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ...core import Row, Score
-from ...measure import known_scale, row_stability
+from ...measure import find_scale, row_stability
 from ...testsets import row_record
 
 _FIRST = ("id", "user_input", "response", "reference")
@@ -103,7 +103,7 @@ def _record(
         details[f"{score.measure} reason"] = score.reason
         if score.detail:
             details[f"{score.measure} detail"] = score.detail
-        if stability := row_stability(score, known_scale(score.measure)):
+        if stability := row_stability(score, find_scale(score.measure)):
             details[f"{score.measure} stability"] = stability
     record = row_record(row)
     metadata: Mapping[str, Any] = record.pop("metadata", {})

@@ -20,17 +20,23 @@ from ...models import (
     model_handlers,
     open_system,
 )
-from ...project import Project, at_work
+from ...project import Project, refuse_forget
 from ...testsets import Testset, half_note, holds_half, unread_columns, unread_note
-from ._baselines import baseline_flows, with_baselines
+from ._baselines import add_null_baselines, baseline_flows
 from ._clusters import clusters_of_rows
-from ._evaluate import answer_flows, answer_row, computed_results
-from ._evaluating import Work, named_run, results_of_run, scoring_work
-from ._given_rows import GivenRows, given_rows, rows_of_testset, stored_or_given, with_given_answers
-from ._measuring import check_models, chosen_measures, judging
+from ._evaluate import answer_flows, answer_row, compute_results
+from ._evaluating import Work, results_of_run, run_named, scoring_work
+from ._given_rows import (
+    GivenRows,
+    pair_given_answers,
+    read_given_rows,
+    read_stored_or_given,
+    rows_of_testset,
+)
+from ._measuring import check_models, choose_measures, judging
 from ._notes import NoteCollector
 from ._results import Evaluating, Evaluation, RowResult, evaluation_of
-from ._systems import Questions, evaluate_rows_by, questions_in, with_gold_note
+from ._systems import Questions, add_gold_note, evaluate_rows_by, questions_in
 
 OnResult: TypeAlias = Callable[[RowResult], None]
 OnForecast: TypeAlias = Callable[[Forecast], None]
@@ -92,14 +98,14 @@ def evaluate(
         if _uses_model(choice.measures):
             results = runner.map(answer_flows(given_set.rows, choice.measures, checked_setup))
         else:
-            results = computed_results(given_set.rows, choice.measures, checked_setup)
+            results = compute_results(given_set.rows, choice.measures, checked_setup)
         return _summarised(
             results,
             given_set,
             choice,
             seed,
             each,
-            partial(with_baselines, runner=runner, setup=checked_setup, seed=seed),
+            partial(add_null_baselines, runner=runner, setup=checked_setup, seed=seed),
         )
 
 
@@ -119,11 +125,11 @@ def _evaluate_answered(
     with Runner(handlers, RunnerOptions(seed=seed)) as runner:
         questions, choice, results = evaluate_rows_by(opened, questions, measures, setup, runner)
         given_set = rows_of_testset(questions)
-        add_baselines = partial(with_baselines, runner=runner, setup=setup, seed=seed)
+        add_baselines = partial(add_null_baselines, runner=runner, setup=setup, seed=seed)
         # The notes of the test set hold that of the measures.
         without_note = replace(choice, left_out={})
         evaluation = _summarised(results, given_set, without_note, seed, each, add_baselines)
-    return evaluation if each else with_gold_note(evaluation)
+    return evaluation if each else add_gold_note(evaluation)
 
 
 def forecast_rows(
@@ -147,7 +153,7 @@ def forecast_rows(
         return runner.forecast(chain[Callable[[], Flow[Any]]](flows, baselines))
 
 
-@at_work("score")
+@refuse_forget("score")
 def score_stored(
     project: Project,
     rows: str | Testset,
@@ -164,10 +170,12 @@ def score_stored(
         work = replace(work, manifest={**work.manifest, **drawn.manifest}, scope=drawn.scope)
     if on_forecast is not None and _uses_model(choice.measures):
         on_forecast(_scoring_forecast(project, given_set, choice, work))
-    summary = named_run(project.runner, project.runs, work.job(), options)
+    summary = run_named(project.runner, project.runs, work.job(), options)
     results = results_of_run(project.runs, summary.run, given_set.rows, choice.measures)
     judge = judging(project, choice.measures)
-    add_baselines = partial(with_baselines, runner=project.runner, setup=judge, seed=options.seed)
+    add_baselines = partial(
+        add_null_baselines, runner=project.runner, setup=judge, seed=options.seed
+    )
     evaluation = _summarised(results, given_set, choice, options.seed, each, add_baselines)
     return replace(evaluation, manifest=project.runs.get(summary.run).manifest), summary
 
@@ -186,7 +194,7 @@ def rows_to_score(project: Project, name: str) -> Testset:
         TestsetError: The run stored no answers.
         StoreError: There is no such run.
     """
-    given_set = stored_or_given(project.runs, name)
+    given_set = read_stored_or_given(project.runs, name)
     return Testset(given_set.name, tuple(given_set.rows), given_set.notes)
 
 
@@ -203,11 +211,11 @@ def _scoring_plan(
     project: Project, rows: str | Testset, measures: str | Sequence[Measure]
 ) -> tuple[GivenRows, ChosenMeasures, Work]:
     given_set = (
-        stored_or_given(project.runs, rows) if isinstance(rows, str) else rows_of_testset(rows)
+        read_stored_or_given(project.runs, rows) if isinstance(rows, str) else rows_of_testset(rows)
     )
     setup = judging(project, measures)
-    choice = chosen_measures(measures, given_set.rows, setup)
-    given_set = with_given_answers(given_set, choice.measures)
+    choice = choose_measures(measures, given_set.rows, setup)
+    given_set = pair_given_answers(given_set, choice.measures)
     check_setup(choice.measures, setup, given_set.rows)
     check_models(project.models, choice.measures, setup)
     return given_set, choice, scoring_work(given_set, choice.measures, setup)
@@ -219,9 +227,9 @@ def _checked_rows(
     setup: MeasureSetup | None,
 ) -> tuple[GivenRows, MeasureSetup, ChosenMeasures]:
     """Return rows, setup and measures, all checked before any call."""
-    given_set, checked_setup = given_rows(rows), setup or MeasureSetup()
-    choice = chosen_measures(measures, given_set.rows, checked_setup)
-    given_set = with_given_answers(given_set, choice.measures)
+    given_set, checked_setup = read_given_rows(rows), setup or MeasureSetup()
+    choice = choose_measures(measures, given_set.rows, checked_setup)
+    given_set = pair_given_answers(given_set, choice.measures)
     check_setup(choice.measures, checked_setup, given_set.rows)
     len(given_set.rows)
     return given_set, checked_setup, choice

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from ...drafting import OutputSample, SampledOutputs, project_outputs, sample_outputs
 from ...flow import Forecast, RunSummary
 from ...measure import Measure
-from ...project import Project, at_work, configuration_from, keep_configuration
+from ...project import Project, configuration_from, keep_configuration, refuse_forget
 from ._results import Evaluating, Evaluation
 from ._scoring import OnForecast, OnResult, RowSelection, forecast_stored, score_stored
 
 
-@at_work("outputs eval")
+@refuse_forget("outputs eval")
 def evaluate_outputs(
     project: Project,
     measures: str | Sequence[Measure],

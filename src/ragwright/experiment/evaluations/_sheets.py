@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...core import TestsetError, listed
+from ...core import TestsetError, list_names
 from ._results import Evaluation
 from ._review import Label, ReviewKey, check_labelled, read_key, read_labels
 from ._stored import open_results
@@ -80,7 +80,7 @@ def _key_beside(sheets: Sequence[Path]) -> Path:
     keys = sorted({key for path in sheets for key in path.parent.glob("*.key.json")})
     if len(keys) == 1:
         return keys[0]
-    found = f"there are several: {listed([key.name for key in keys], 5)}; " if keys else ""
+    found = f"there are several: {list_names([key.name for key in keys], 5)}; " if keys else ""
     raise TestsetError(
         "the key of the sheet is missing: it maps answers to systems",
         where=str(sheets[0]),

@@ -13,8 +13,8 @@ from ...core import Row, TestsetError
 from ...measure import Measure, Rubric, load_rubrics, parse_measures
 from ...project import Project, ProjectFolder, Session, project_keys
 from ...testsets import read_rows
-from ._evaluating import stored_evaluation
-from ._names import BASELINE, KnownRun, find_run, known_runs
+from ._evaluating import load_evaluation
+from ._names import BASELINE, KnownRun, find_run, list_evaluations
 from ._result_files import read_results
 from ._results import Evaluation
 from ._review import Sheet, blind_sheet, write_key, write_sheet
@@ -75,7 +75,7 @@ def evaluations_by_name(project: Project, names: Sequence[str]) -> list[Evaluati
     return [
         read_results(name, seed=seed)
         if Path(name).is_file()
-        else stored_evaluation(project.runs, name, seed)
+        else load_evaluation(project.runs, name, seed)
         for name in names
     ]
 
@@ -143,10 +143,10 @@ def write_blind_sheet(
 def list_runs(folder: str | Path) -> tuple[KnownRun, ...]:
     """Return every stored evaluation of a project, newest first."""
     with Project.open(ProjectFolder(Path(folder)).root) as project:
-        return known_runs(project.runs)
+        return list_evaluations(project.runs)
 
 
-def changed_settings(a: Evaluation, b: Evaluation) -> tuple[SettingChange, ...]:
+def list_changed_settings(a: Evaluation, b: Evaluation) -> tuple[SettingChange, ...]:
     """Return settings that differ between two evaluations, by key; none if one is unknown.
 
     A key that a run left at its default is shown with the present default. Sections that only one

@@ -10,17 +10,17 @@ from typing import Any
 from ...core import Row, TestsetError
 from ...flow import Forecast, RunSummary
 from ...measure import Measure, check_setup, parse_measure, parse_measures
-from ...project import Project, at_work
+from ...project import Project, refuse_forget
 from ...testsets import (
     Testset,
     all_given,
     answer_from_given,
     project_testset,
 )
-from ._asked import asked_row
+from ._asked import answer_and_score_row
 from ._evaluating import Work, run_work, scoring_work
 from ._measuring import answering_settings, evaluate_project, forecast_project, judging
-from ._notes import with_notes
+from ._notes import add_notes
 from ._results import Evaluating, Evaluation
 
 _TESTED: Mapping[str, tuple[str, ...]] = {
@@ -38,7 +38,7 @@ SHOWN = (
 )
 
 
-@at_work("eval")
+@refuse_forget("eval")
 def evaluate_testset(
     project: Project,
     testset: str | Testset,
@@ -55,7 +55,7 @@ def evaluate_testset(
     evaluation, summary = run_work(
         project.runner, project.runs, work, rows, wanted_measures, options
     )
-    return with_notes(evaluation), summary
+    return add_notes(evaluation), summary
 
 
 def forecast_testset(
@@ -93,7 +93,7 @@ def _suite_plan(
         (
             row.id,
             partial(
-                asked_row,
+                answer_and_score_row,
                 row,
                 partial(answer_from_given, persona=personas[row.persona_name], setup=plan.setup),
                 wanted_measures,

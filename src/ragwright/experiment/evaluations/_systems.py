@@ -20,7 +20,7 @@ from ...core import (
     StoppedError,
     SystemCallError,
     case_folded,
-    counted,
+    count_noun,
     text_hash,
     value_hash,
 )
@@ -36,8 +36,8 @@ from ...flow import (
 )
 from ...ledger import Ledger
 from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup, parse_measures
-from ...models import SystemHandler, Systems, UnderTest, open_system, without_thought
-from ...project import Project, at_work
+from ...models import SystemHandler, Systems, UnderTest, drop_thought, open_system
+from ...project import Project, refuse_forget
 from ...testsets import (
     Testset,
     declares_splits,
@@ -47,12 +47,12 @@ from ...testsets import (
     unread_columns,
     unread_note,
 )
-from ._asked import served_reply, unanswered
-from ._baselines import with_baselines
+from ._asked import clear_answer, convert_reply
+from ._baselines import add_null_baselines
 from ._evaluate import answer_row, turns_before
 from ._evaluating import Work, run_work, scoring_work
-from ._measuring import check_models, chosen_measures, judging
-from ._notes import check_gold, with_notes
+from ._measuring import check_models, choose_measures, judging
+from ._notes import add_notes, check_gold
 from ._results import Evaluating, Evaluation, Made, RowResult
 
 Match = Literal["auto", "text", "ids"]
@@ -61,7 +61,7 @@ _GOLD = "gold"
 """Document of gold passages that name none."""
 
 
-def with_reply(row: Row, reply: SystemReply, match: Match = "auto") -> Row:
+def add_reply(row: Row, reply: SystemReply, match: Match = "auto") -> Row:
     """Add a system's reply to a row without an answer, and match its passages with the gold.
 
     By text (``match`` ``auto`` or ``text``, if gold has texts and the system returned passages): a
@@ -73,7 +73,7 @@ def with_reply(row: Row, reply: SystemReply, match: Match = "auto") -> Row:
     has_ids = reply.context_ids is not None
     row = replace(
         row,
-        response=reply.response and without_thought(reply.response),
+        response=reply.response and drop_thought(reply.response),
         retrieved_contexts=reply.contexts,
         retrieved_context_ids=reply.context_ids or (),
         metadata={
@@ -153,7 +153,7 @@ _LIKELY = SystemReply("an answer", ("a passage",), ("a document",))
 """Stand-in for the first reply in a dry run."""
 
 
-@at_work("eval")
+@refuse_forget("eval")
 def evaluate_system(
     project: Project,
     testset: Questions,
@@ -180,8 +180,8 @@ def evaluate_system(
     evaluation, summary = run_work(
         project.runner, project.runs, work, rows, wanted_measures, options
     )
-    evaluation = with_baselines(evaluation, project.runner, judging(project), options.seed)
-    return with_notes(with_gold_note(evaluation)), summary
+    evaluation = add_null_baselines(evaluation, project.runner, judging(project), options.seed)
+    return add_notes(add_gold_note(evaluation)), summary
 
 
 def evaluate_rows_by(
@@ -234,7 +234,7 @@ def _system_row_settled(
     except Exception as error:
         reason = f"{type(error).__name__}: {getattr(error, 'what', error)}"
         scores = tuple(Score(str(m), "errored", reason=reason) for m in measures)
-        return RowResult(row.id, (), scores, unanswered(row))
+        return RowResult(row.id, (), scores, clear_answer(row))
 
 
 def forecast_system(
@@ -251,7 +251,7 @@ def system_row(
 ) -> Flow[RowResult]:
     """Ask a system one row's question and score the answer; raises errors of asking."""
     reply = yield from ask_under_test(system, row)
-    answered_row = with_reply(unanswered(row), reply, system.options.match)
+    answered_row = add_reply(clear_answer(row), reply, system.options.match)
     result = yield from answer_row(answered_row, measures, setup)
     if answered_row.response is None:  # a retriever: the row is still stored for its passages
         result = replace(result, row=answered_row)
@@ -271,7 +271,7 @@ def ask_under_test(system: UnderTest, row: Row) -> Flow[SystemReply]:
         return (yield from ask_system(system.name, question, history))
     messages = [Message("system", options.instructions)] if options.instructions else []
     reply = yield from chat(options.model, [*messages, *history, Message("user", question)])
-    return served_reply(reply)
+    return convert_reply(reply)
 
 
 def _opened_system(
@@ -316,16 +316,16 @@ def _choose_measures(
 ) -> tuple[Testset, ChosenMeasures]:
     """Choose the measures, and add notes on those left out and on a system without history."""
     likely_rows = tuple(
-        with_reply(unanswered(row), first, system.options.match) for row in rows.rows
+        add_reply(clear_answer(row), first, system.options.match) for row in rows.rows
     )
-    choice = chosen_measures(measures, likely_rows, setup)
+    choice = choose_measures(measures, likely_rows, setup)
     check_setup(choice.measures, setup, likely_rows)
     check_gold(rows, choice.measures)
     notes = [choice.note] if choice.note else []
     after_turns = sum(bool(row.history) for row in rows.rows)
     if after_turns and not system.takes_turns:
         notes.append(
-            f"{system.name} takes no history: {counted(after_turns, 'row')} with earlier turns "
+            f"{system.name} takes no history: {count_noun(after_turns, 'row')} with earlier turns "
             "asked by the last turn alone; give its function a parameter history or messages, or "
             "its body {messages}"
         )
@@ -377,7 +377,7 @@ def _first_reply(runner: Runner, rows: Sequence[Row], system: UnderTest) -> Syst
     ) from failure
 
 
-def with_gold_note(evaluation: Evaluation) -> Evaluation:
+def add_gold_note(evaluation: Evaluation) -> Evaluation:
     """Add a note if no passage of any row is gold: texts or ids may be of another kind."""
     rows = [result.row for result in evaluation.results if result.row is not None]
     searched = [

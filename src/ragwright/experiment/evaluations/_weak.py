@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...core import counted
-from ...measure import MeasureScale, known_scale
+from ...core import count_noun
+from ...measure import MeasureScale, find_scale
 from ._results import RowResult, row_values
 
 _FEWEST = 3
@@ -46,7 +46,7 @@ class WeakSlice:
     def text(self) -> str:
         """One sentence, without a full stop."""
         return (
-            f"{self.measure} is {self.mean:.3f} on the {counted(self.n, 'row')} with "
+            f"{self.measure} is {self.mean:.3f} on the {count_noun(self.n, 'row')} with "
             f"{self.by} = {self.value}, and {self.rest:.3f} on the {self.others} others"
         )
 
@@ -91,7 +91,7 @@ def weak_rows(
         below: Only rows worse than this bound; None for all that do not have the best value.
         most: Most rows.
     """
-    scale = known_scale(measure)
+    scale = find_scale(measure)
     upward = scale is None or scale.higher_is_better
     bound = below if below is not None else _best_value(scale)
     ordered: list[tuple[float, WeakRow]] = []
@@ -126,7 +126,7 @@ def _slices_by_field(
     results: Sequence[RowResult], measure: str
 ) -> Iterator[tuple[WeakSlice, bool]]:
     """Return every slice with its uncorrected p, and True if higher is better."""
-    scale = known_scale(measure)
+    scale = find_scale(measure)
     better = scale is None or scale.higher_is_better
     values: list[float] = []
     members: dict[str, dict[str, list[float]]] = {}

@@ -12,17 +12,17 @@ from ._leaderboard import (
     trial_of,
     trial_result,
 )
-from ._live import KnownSweep, SweepProgress, known_sweeps, stop_sweep
+from ._live import KnownSweep, SweepProgress, list_sweeps, stop_sweep
 from ._sampling import ListSampler, Sampler, Trial, grid_points, random_points
 from ._selection import objective_scores, scale_of, selection_of
-from ._study import FACTS, Axis, Range, Study, StudyOptions, load_study, stored_study, study_of
+from ._study import FACTS, Axis, Range, Study, StudyOptions, load_study, rebuild_study, study_of
 from ._sweeping import (
     Sweeping,
     SweepResult,
-    as_swept,
     incumbent_hash,
+    load_trials,
     run_sweep,
-    stored_trials,
+    set_swept_values,
     study_rows,
     trial_how,
     trial_plan,
@@ -47,24 +47,24 @@ __all__ = [
     "TpeSampler",
     "Trial",
     "TrialResult",
-    "as_swept",
     "forecast_sweep",
     "grid_points",
     "incumbent_hash",
-    "known_sweeps",
     "leaderboard",
+    "list_sweeps",
     "load_study",
+    "load_trials",
     "objective_scores",
     "objectives_of",
     "pareto_front",
     "random_points",
     "read_study",
+    "rebuild_study",
     "run_sweep",
     "scale_of",
     "selection_of",
+    "set_swept_values",
     "stop_sweep",
-    "stored_study",
-    "stored_trials",
     "study_of",
     "study_rows",
     "survivors",

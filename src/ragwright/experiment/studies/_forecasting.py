@@ -15,9 +15,9 @@ from ...core import ConfigError, Document, RetrieveError, Row, text_hash
 from ...flow import Flow, Forecast, Runner, RunnerOptions, embed
 from ...index import Store, View, Views, open_store
 from ...models import Models
-from ...project import TRIAL, Feed, Ingest, Project, StoredDocuments, make_ingest, unfetched
+from ...project import TRIAL, Feed, Ingest, Project, StoredDocuments, make_ingest, refuse_fetch
 from ...testsets import Testset
-from ..evaluations import planned
+from ..evaluations import plan_evaluation
 from ._sampling import Trial, grid_points, random_points
 from ._study import Study
 from ._sweeping import study_rows, trial_how
@@ -133,7 +133,7 @@ class _DryRun:
             raise RetrieveError("nothing is indexed")
         base = self._variant(Trial(0, {}))
         evaluating = trial_how(self._study)
-        testset, measures, _ = planned(
+        testset, measures, _ = plan_evaluation(
             base, study_rows(project, self._study), options.measures, evaluating
         )
         points = list(self._points())
@@ -146,7 +146,9 @@ class _DryRun:
                 for trial in round_trials:
                     variant = self._variant(trial)
                     drawn = replace(testset, rows=rows)
-                    _, _, evaluation = planned(variant, drawn, measures, evaluating, sampled=True)
+                    _, _, evaluation = plan_evaluation(
+                        variant, drawn, measures, evaluating, sampled=True
+                    )
                     self._add_flows(variant, [make for _, make in evaluation.items], times)
         return SweepForecast(
             len(trials),
@@ -296,7 +298,7 @@ class _DryRun:
         reader = StoredDocuments(project.store, project.pair, self._sampled_documents)
         feeds = [Feed(source, (reader,)) for source in reader.sources]
         ingest = make_ingest(variant, Ingest, store=project.store)
-        makers = ingest.forecast_into(feeds, unfetched, self._aside, self._in_flight)
+        makers = ingest.forecast_into(feeds, refuse_fetch, self._aside, self._in_flight)
         held, total = self._document_share
         self._add_flows(variant, makers, total / held if held else 1.0)
 

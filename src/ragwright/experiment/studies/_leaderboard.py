@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
-from ...core import StudyError, plain
+from ...core import StudyError, make_plain
 from ...measure import Measure, MeasureScale, Summary
 from ...project import Settings
 from ..evaluations import Evaluation, RowResult
@@ -141,7 +141,7 @@ def swept_settings(settings: Settings, paths: Iterable[tuple[str, ...]]) -> dict
     """Swept key -> its value in a project's settings, None where it has none."""
     values = {key: settings.value(key) for key in map(".".join, paths)}
     return {
-        key: plain(list(value) if isinstance(value, tuple) else value)
+        key: make_plain(list(value) if isinstance(value, tuple) else value)
         for key, value in values.items()
     }
 

@@ -106,7 +106,7 @@ class KnownSweep:
         return self.state in ("running", "stopping")
 
 
-def known_sweeps(project: Project, now: float | None = None) -> tuple[KnownSweep, ...]:
+def list_sweeps(project: Project, now: float | None = None) -> tuple[KnownSweep, ...]:
     """Every stored sweep, the newest first.
 
     Args:
@@ -132,7 +132,7 @@ def stop_sweep(project: Project, name: str = "", by: str = "") -> KnownSweep:
         StoreError: No sweep is running, or several are.
     """
     running = [
-        sweep for sweep in known_sweeps(project) if sweep.running and sweep.id.startswith(name)
+        sweep for sweep in list_sweeps(project) if sweep.running and sweep.id.startswith(name)
     ]
     if len(running) != 1:
         prefix = f" that begins with {name!r}" if name else ""

@@ -92,10 +92,10 @@ def random_points(study: Study) -> Iterator[Mapping[str, Any]]:
 def _drawn_value(axis: Axis, draw: random.Random) -> Any:
     if axis.range is None:
         return axis.values[draw.randrange(len(axis.values))]
-    return placed_in(axis.range, draw.random())
+    return place_in_range(axis.range, draw.random())
 
 
-def placed_in(among: Range, share: float) -> float | int:
+def place_in_range(among: Range, share: float) -> float | int:
     """Return the value at a share (0 to 1) of a range; each of its steps has an equal share.
 
     On a logarithmic scale, a whole number's share is that of the values that round to it.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...core import Score, StudyError
-from ...measure import MeasureScale, Selection, best_of, known_scale
+from ...measure import MeasureScale, Selection, choose_best, find_scale
 from ..evaluations import RowResult
 from ._leaderboard import Objective
 from ._study import FACTS
@@ -62,11 +62,11 @@ def selection_of(
     eligible: Collection[str] | None = None,
     questions: str = "",
 ) -> Selection:
-    """The best candidate on the rows that selected it; see :func:`ragwright.measure.best_of`.
+    """The best candidate on the rows that selected it; see :func:`ragwright.measure.choose_best`.
 
     Scores are those of :func:`objective_scores`; ``questions`` are those of :func:`questions_of`.
     """
-    selection = best_of(
+    selection = choose_best(
         incumbent,
         candidates,
         higher_is_better=objective.higher_is_better,
@@ -82,4 +82,4 @@ def scale_of(objective: Objective) -> MeasureScale | None:
     """Range and direction of an objective; None for cost, seconds and tokens."""
     if objective.name in FACTS:
         return None
-    return objective.scale or known_scale(objective.name)
+    return objective.scale or find_scale(objective.name)

@@ -16,7 +16,7 @@ from ...core import (
     Placed,
     StudyError,
     build_options,
-    counted,
+    count_noun,
     option,
     read_yaml,
     unknown_key,
@@ -174,7 +174,7 @@ def load_study(file: Path, sections: Mapping[str, type[Any]]) -> Study:
     return study_of(read_yaml(file), file.stem, sections)
 
 
-def stored_study(body: Mapping[str, Any]) -> Study:
+def rebuild_study(body: Mapping[str, Any]) -> Study:
     """Rebuild the study from the values of :meth:`Study.described`; without places."""
     options: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value
@@ -258,7 +258,7 @@ def _check_size(study: Study, placed: Placed) -> None:
     if options.search == "grid" and size is not None and size > options.most:
         counts = " x ".join(f"{axis.key} {len(axis.values)}" for axis in study.axes)
         raise StudyError(
-            f"the grid has {counted(size, 'trial')}: {counts}",
+            f"the grid has {count_noun(size, 'trial')}: {counts}",
             where=placed.where(),
             hint=f"sweep fewer keys or values (at most {options.most:,}: study.most), or search "
             "among them: study: {search: tpe, trials: 60}",
@@ -266,7 +266,7 @@ def _check_size(study: Study, placed: Placed) -> None:
     trials = options.trials if size is None else min(options.trials, size)
     if options.search != "grid" and trials > options.most:
         raise StudyError(
-            f"the study has {counted(trials, 'trial')}",
+            f"the study has {count_noun(trials, 'trial')}",
             where=placed.where("study", "trials"),
             hint=f"use fewer (at most {options.most:,}: study.most)",
         )

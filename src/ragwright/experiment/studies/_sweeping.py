@@ -14,9 +14,9 @@ from ...core import (
     RagwrightError,
     Score,
     StoppedError,
-    changed_options,
     frame_of,
     html_table,
+    list_changed_options,
     value_hash,
 )
 from ...flow import Job, RunRow, RunSummary, run_job
@@ -25,18 +25,18 @@ from ...project import (
     SWEEP,
     TRIAL,
     Project,
-    at_work,
     build_like,
     configuration_of,
     keep_configuration,
     load_settings,
+    refuse_forget,
 )
 from ...testsets import Testset, project_testset
 from ..evaluations import (
     Evaluating,
     clusters_of_rows,
     grounds,
-    planned,
+    plan_evaluation,
     questions_of,
     run_evaluation,
 )
@@ -190,7 +190,7 @@ class SweepResult:
         )
 
 
-@at_work("sweep")
+@refuse_forget("sweep")
 def run_sweep(project: Project, study: Study, options: Sweeping | None = None) -> SweepResult:
     """Run every trial of a study on the tune split of its testset, and store the results.
 
@@ -242,9 +242,9 @@ def trial_plan(
     trial: Trial, project: Project, testset: Testset, measures: Sequence[Measure], plan: Evaluating
 ) -> TrialPlan:
     """Plan the job that runs a trial's project over rows, into a run that studies may share."""
-    rows, _, work = planned(project, testset, measures, plan)
+    rows, _, work = plan_evaluation(project, testset, measures, plan)
     changes = {
-        name: {key: value for key, value in changed_options(model).items() if key not in _PACE}
+        name: {key: value for key, value in list_changed_options(model).items() if key not in _PACE}
         for name, model in project.settings.models.items()
     }
     models = {name: changed for name, changed in changes.items() if changed}
@@ -276,7 +276,7 @@ class _Sweep:
         project, options = self.project, self.study.options
         testset = study_rows(project, self.study)
         base = variant_of(project, self.study, Trial(0, {}))
-        testset, measures, _ = planned(base, testset, options.measures, self._evaluating)
+        testset, measures, _ = plan_evaluation(base, testset, options.measures, self._evaluating)
         self.measures = tuple(measures)
         self.objectives = objectives_of(options.objective, self.measures)
         self._open_run(testset, base)
@@ -521,7 +521,7 @@ def incumbent_hash(
     return value_hash(plan.job.manifest)
 
 
-def as_swept(project: Project, run: str) -> Project:
+def set_swept_values(project: Project, run: str) -> Project:
     """Return the project with the values of ``--set`` that a sweep was run with.
 
     A project that was opened with ``--set`` values is returned as it is.
@@ -533,6 +533,6 @@ def as_swept(project: Project, run: str) -> Project:
     return project.variant(load_settings(project.folder.file, overrides), session)
 
 
-def stored_trials(project: Project, run: str) -> tuple[TrialResult, ...]:
+def load_trials(project: Project, run: str) -> tuple[TrialResult, ...]:
     """Read the trials of a stored sweep, by number."""
     return tuple(trial_of(row.body) for row in project.runs.rows(run) if row.body)

@@ -1,6 +1,6 @@
 """Text recognition (OCR): images and scanned pages become lines with their place."""
 
-from ._engine import Sight, in_reading_order
+from ._engine import Sight, sort_lines
 from ._pictures import IMAGES
 from ._scans import (
     ScannedPage,
@@ -12,7 +12,7 @@ from ._scans import (
     may_recognise,
     nothing_recognised,
     recognise,
-    with_text,
+    require_text,
 )
 
 __all__ = [
@@ -24,9 +24,9 @@ __all__ = [
     "engine_name",
     "faults_of",
     "image_extract",
-    "in_reading_order",
     "may_recognise",
     "nothing_recognised",
     "recognise",
-    "with_text",
+    "require_text",
+    "sort_lines",
 ]

@@ -160,7 +160,7 @@ _USUAL = 0.25
 """Difference from the usual height within which a line has that height."""
 
 
-def in_reading_order(sights: Sequence[Sight], height: float, points: float) -> list[Line]:
+def sort_lines(sights: Sequence[Sight], height: float, points: float) -> list[Line]:
     """Sort the lines of a page as they are read, in points from the bottom left.
 
     The height of a box depends on the letters in its line, so lines of about the usual height get

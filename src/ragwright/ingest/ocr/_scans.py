@@ -21,14 +21,14 @@ from ...core import (
     WorkerEndedError,
     address_space,
     ask_worker,
-    bounded_work,
+    limit_work,
     require,
     serve_requests,
 )
 from .._extract import Extract, TextBuilder
 from .._options import SourceOptions
 from .._pdf_layout import Line, body_size, paragraphs
-from ._engine import Engine, in_reading_order
+from ._engine import Engine, sort_lines
 from ._pictures import IMAGES, picture_of
 
 _SIDE_BY_SIDE = max(1, min(4, (os.cpu_count() or 1) // 2))
@@ -219,7 +219,7 @@ def serve() -> None:
         room = _MODELS_ROOM + options.max_memory + 3 * len(sheet.data)
         result: ScannedPage | RagwrightError
         try:
-            with bounded_work(before and before + room, seconds):
+            with limit_work(before and before + room, seconds):
                 result = _recognised(sheet, options)
         except RagwrightError as error:
             result = error
@@ -240,7 +240,7 @@ def _recognised(sheet: _Sheet, options: SourceOptions) -> ScannedPage:
     kept = [s for s in sights if s.confidence >= options.ocr_confidence]
     weight = sum(len(s.text) for s in kept)
     return ScannedPage(
-        tuple(in_reading_order(kept, picture.pixels.shape[0], picture.points)),
+        tuple(sort_lines(kept, picture.pixels.shape[0], picture.points)),
         sum(s.confidence * len(s.text) for s in kept) / weight if weight else 0.0,
         len(sights) - len(kept),
         picture.pages,
@@ -328,7 +328,7 @@ def nothing_recognised(name: str) -> EmptySourceError:
     )
 
 
-def with_text(extract: Extract, name: str) -> Extract:
+def require_text(extract: Extract, name: str) -> Extract:
     """Return the extract if it holds text.
 
     Raises:

@@ -14,7 +14,7 @@ from .._plain import read_plain
 from .._sniff import sniff
 from ._chart import DRAWN, add_drawn
 from ._package import Package, R
-from ._text import ALTERNATIVE, BOX, CHOICE, FALLBACK, OfficeText, W, raised_by, whole
+from ._text import ALTERNATIVE, BOX, CHOICE, FALLBACK, OfficeText, W, read_raise, read_whole_number
 
 _MOST_COLUMNS = 63  # as many as Word itself allows
 _TRANSPARENT = frozenset(
@@ -156,9 +156,11 @@ class _Walk:
         """Return the cells of a table; merged ones are repeated, rows that start late padded."""
         rows: list[list[str]] = []
         for row in _children(table, f"{W}tr"):
-            cells = [""] * min(whole(_val(row, "trPr/gridBefore"), 0), _MOST_COLUMNS)
+            cells = [""] * min(read_whole_number(_val(row, "trPr/gridBefore"), 0), _MOST_COLUMNS)
             for cell in _children(row, f"{W}tc"):
-                across = max(1, min(whole(_val(cell, "tcPr/gridSpan"), 1), _MOST_COLUMNS))
+                across = max(
+                    1, min(read_whole_number(_val(cell, "tcPr/gridSpan"), 1), _MOST_COLUMNS)
+                )
                 merge = cell.find(f"{W}tcPr/{W}vMerge")
                 if merge is not None and merge.get(f"{W}val") != "restart" and rows:
                     text = rows[-1][len(cells)] if len(cells) < len(rows[-1]) else ""
@@ -218,7 +220,7 @@ class _Styles:
 
     def raised(self, name: str) -> int:
         """Return 1 if a character style raises text, -1 if it lowers it, else 0."""
-        heights = (raised_by(style.find(f"{W}rPr")) for style in self.bases(name))
+        heights = (read_raise(style.find(f"{W}rPr")) for style in self.bases(name))
         return next((height for height in heights if height is not None), 0)
 
     def bases(self, name: str) -> list[Any]:
@@ -231,14 +233,14 @@ class _Styles:
 
     def heading(self, paragraph: Any) -> int:
         """Return the level from 1; 0 if the paragraph is not a heading."""
-        level = whole(_val(paragraph, "pPr/outlineLvl"), 9)
+        level = read_whole_number(_val(paragraph, "pPr/outlineLvl"), 9)
         for style in self.bases(_val(paragraph, "pPr/pStyle")):
             if level < 9:
                 break
             name = _val(style, "name").lower()
             if match := re.fullmatch(r"heading +(\d+)|title", name):
                 return int(match[1] or 1)
-            level = whole(_val(style, "pPr/outlineLvl"), 9)
+            level = read_whole_number(_val(style, "pPr/outlineLvl"), 9)
         return level + 1 if level < 9 else 0
 
     def numbering(self, paragraph: Any) -> tuple[str, int | None]:
@@ -249,7 +251,7 @@ class _Styles:
             if properties is None:
                 continue
             if level is None and properties.find(f"{W}ilvl") is not None:
-                level = whole(_val(properties, "ilvl"), 0)
+                level = read_whole_number(_val(properties, "ilvl"), 0)
             if properties.find(f"{W}numId") is not None:
                 number = _val(properties, "numId")
                 break
@@ -262,7 +264,8 @@ class _Numbering:
     def __init__(self, items: list[Any]) -> None:
         self._levels = {
             abstract.get(f"{W}abstractNumId") or "": {
-                whole(level.get(f"{W}ilvl"), 0): level for level in abstract.iter(f"{W}lvl")
+                read_whole_number(level.get(f"{W}ilvl"), 0): level
+                for level in abstract.iter(f"{W}lvl")
             }
             for abstract in items
             if abstract.tag == f"{W}abstractNum"
@@ -285,8 +288,8 @@ class _Numbering:
             self._met.add(number)
             for override in self._numbers[number].iter(f"{W}lvlOverride"):
                 if override.find(f"{W}startOverride") is not None:
-                    first = whole(_val(override, "startOverride"), 1)
-                    counts[whole(override.get(f"{W}ilvl"), 0)] = first - 1
+                    first = read_whole_number(_val(override, "startOverride"), 1)
+                    counts[read_whole_number(override.get(f"{W}ilvl"), 0)] = first - 1
         spec = levels.get(level)
         counts[level] = counts.get(level, _start(spec) - 1) + 1
         for deeper in [index for index in counts if index > level]:
@@ -304,7 +307,7 @@ class _Numbering:
 
 
 def _start(level: Any) -> int:
-    return 1 if level is None else whole(_val(level, "start"), 1)
+    return 1 if level is None else read_whole_number(_val(level, "start"), 1)
 
 
 def _spell(count: int, form: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from ...core import MalformedSourceError, require
-from .._archive import Archive, safe_xml
+from .._archive import Archive, check_xml
 from .._extract import Extract, TextBuilder
 from .._options import SourceOptions
 
@@ -70,7 +70,7 @@ class Package:
         """
         data = self._archive.read(self._names.get(name, name))
         if name.endswith((".xml", ".rels", ".vml")):
-            return safe_xml(_STRICT.sub(_TRANSITIONAL, data), name)
+            return check_xml(_STRICT.sub(_TRANSITIONAL, data), name)
         return data
 
     def root(self, name: str) -> Any:

@@ -11,7 +11,7 @@ from .._raised import Raised, join_raised
 from ._chart import DRAWN, add_drawn
 from ._math import MATH, latex
 from ._package import A, Package, R
-from ._text import ALTERNATIVE, CHOICE, FALLBACK, whole
+from ._text import ALTERNATIVE, CHOICE, FALLBACK, read_whole_number
 
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _GROUPS = frozenset({f"{_P}grpSp", ALTERNATIVE, CHOICE})
@@ -109,7 +109,7 @@ def _frame(shape: Any) -> str:
     counts: dict[int, int] = {}
     for paragraph, text in paragraphs:
         properties = paragraph.find(f"{A}pPr")
-        level = 0 if properties is None else whole(properties.get("lvl"), 0)
+        level = 0 if properties is None else read_whole_number(properties.get("lvl"), 0)
         names = () if properties is None else [child.tag.rpartition("}")[2] for child in properties]
         counts = {place: n for place, n in counts.items() if place <= level}
         mark = "- " if listed or level or "buChar" in names else ""
@@ -145,6 +145,8 @@ def _cells(table: Any) -> list[list[str]]:
     rows = table.findall(f"{A}tr")
     for at, row in enumerate(rows):
         for column, cell in enumerate(row.iterfind(f"{A}tc")):
-            down, across = (whole(cell.get(name), 1) for name in ("rowSpan", "gridSpan"))
+            down, across = (
+                read_whole_number(cell.get(name), 1) for name in ("rowSpan", "gridSpan")
+            )
             grid.put(at, column, _text(cell), down=down, across=across)
     return grid.rows(len(rows))

@@ -50,12 +50,12 @@ _SYMBOLS = {
 }  # fmt: skip
 
 
-def whole(value: str | None, default: int) -> int:
+def read_whole_number(value: str | None, default: int) -> int:
     """Return the whole number that an attribute holds."""
     return int(value) if value and value.isdecimal() else default
 
 
-def raised_by(properties: Any) -> int | None:
+def read_raise(properties: Any) -> int | None:
     """Return 1 if a run's properties raise it, -1 if they lower it; None if they do not say."""
     align = properties.find(f"{W}vertAlign") if properties is not None else None
     if align is None:
@@ -115,7 +115,7 @@ class OfficeText:
                 return
             fonts, style = properties.find(f"{W}rFonts"), properties.find(f"{W}rStyle")
             font = (fonts.get(f"{W}ascii") or "") if fonts is not None else ""
-            own = raised_by(properties)
+            own = read_raise(properties)
             named = style.get(f"{W}val") or "" if style is not None else ""
             height = own if own is not None else self._style(named)
         self._pieces(run, pieces, height, font)

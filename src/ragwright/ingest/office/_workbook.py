@@ -12,7 +12,7 @@ from typing import Any
 from ...core import EncryptedSourceError, MalformedSourceError, require
 from .._archive import Archive
 from .._extract import IMAGES_LEFT_OUT, Extract, TextBuilder
-from .._numbers import built_in_format, plain_number, show_number
+from .._numbers import find_built_in_format, show_number, write_number
 from .._odt import ods_sheets
 from .._options import SourceOptions
 from .._raised import join_raised
@@ -81,7 +81,7 @@ def _read_by_calamine(data: bytes, where: str, builder: TextBuilder) -> None:
 
 def _show_value(value: Any) -> str:
     if isinstance(value, float):
-        return plain_number(value)
+        return write_number(value)
     if isinstance(value, datetime.timedelta):
         seconds = round(value.total_seconds())
         return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
@@ -211,7 +211,9 @@ def _formats(root: Any) -> dict[str, str]:
     formats = {}
     for at, style in enumerate(root.iterfind(f"{_S}cellXfs/{_S}xf")):
         number = style.get("numFmtId") or "0"
-        code = codes.get(number) or (built_in_format(int(number)) if number.isdecimal() else "")
+        code = codes.get(number) or (
+            find_built_in_format(int(number)) if number.isdecimal() else ""
+        )
         if code and code.casefold() not in ("general", "@"):
             formats[str(at)] = code
     return formats

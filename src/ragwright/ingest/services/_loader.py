@@ -17,7 +17,7 @@ from ...core import (
     SourceError,
     StoppedError,
     UnsupportedSourceError,
-    counted,
+    count_noun,
     load_object,
 )
 from .._files import relative_id
@@ -90,7 +90,7 @@ class LoaderReader(Reader):
         except RagwrightError as error:
             yield Failure(source, error)
         except Exception as error:  # anything may be raised by a loader of others
-            after = f" after {counted(read, 'document')}" if read else ""
+            after = f" after {count_noun(read, 'document')}" if read else ""
             broken = SourceError(
                 f"the loader {self.loader.loader} failed{after}: {secrets.masked(error)}",
                 where=source,

@@ -13,8 +13,8 @@ from ...core import (
     MalformedSourceError,
     SourceError,
     UnsupportedSourceError,
-    near,
     require,
+    suggest_name,
 )
 from .._files import relative_id
 from .._language import guess_language
@@ -70,7 +70,7 @@ class TableReader(Reader):
                 fault = SourceError(
                     f"the table has no column {missing[0]!r}",
                     where=self._named(path),
-                    hint=near(missing[0], there),
+                    hint=suggest_name(missing[0], there),
                 )
                 yield Failure(self._named(path), fault)
                 continue

@@ -1,10 +1,10 @@
 """Judges beside people: agreement, people's own agreement, labels needed."""
 
-from ._corrected import LabelsNeeded, labels_needed, shifted_mean
+from ._corrected import LabelsNeeded, labels_needed, subtract_bias
 from ._people import (
     Agreement,
     judge_difference,
-    on_label_scale,
+    map_to_label_scale,
     people_agreement,
     rank_agreement,
 )
@@ -14,8 +14,8 @@ __all__ = [
     "LabelsNeeded",
     "judge_difference",
     "labels_needed",
-    "on_label_scale",
+    "map_to_label_scale",
     "people_agreement",
     "rank_agreement",
-    "shifted_mean",
+    "subtract_bias",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import MeasureError, counted
+from ...core import MeasureError, count_noun
 from .._definition import MeasureScale
 from ..statistics import Estimate, Values, student_quantile
 
@@ -44,7 +44,7 @@ class LabelsNeeded:
     def text(self) -> str:
         """The numbers in a sentence."""
         own, alone = (
-            f"{counted(labels, 'label')} ({counted(clusters, self.unit)})"
+            f"{count_noun(labels, 'label')} ({count_noun(clusters, self.unit)})"
             for labels, clusters in (
                 (self.labels, self.clusters),
                 (self.labels_alone, self.clusters_alone),
@@ -115,7 +115,7 @@ def _units_until(margin: float, variance: float) -> int:
     return high
 
 
-def within(estimate: Estimate, scale: MeasureScale | None) -> Estimate:
+def clip_estimate(estimate: Estimate, scale: MeasureScale | None) -> Estimate:
     """An estimate of a mean, cut to its scale."""
     if scale is None:
         return estimate
@@ -127,7 +127,7 @@ def within(estimate: Estimate, scale: MeasureScale | None) -> Estimate:
     return Estimate(*cut)
 
 
-def shifted_mean(mean: Estimate, bias: Estimate, scale: MeasureScale | None = None) -> Estimate:
+def subtract_bias(mean: Estimate, bias: Estimate, scale: MeasureScale | None = None) -> Estimate:
     """A mean minus the bias measured on other rows, by MOVER (Zou and Donner 2008), cut to the
     scale.
 
@@ -138,7 +138,7 @@ def shifted_mean(mean: Estimate, bias: Estimate, scale: MeasureScale | None = No
         None if bias.high is None else -bias.high,
         None if bias.low is None else -bias.low,
     )
-    return within(_estimate_sum(mean, turned), scale)
+    return clip_estimate(_estimate_sum(mean, turned), scale)
 
 
 def _estimate_sum(first: Estimate, second: Estimate) -> Estimate:

@@ -19,13 +19,13 @@ from ..statistics import (
     Statistic,
     Values,
     auc,
+    bootstrap_statistic,
     difference,
     kappa,
     kendall,
     mean_interval,
-    numbered,
+    number_clusters,
     ratings_of,
-    resampled,
     spearman,
 )
 
@@ -106,7 +106,7 @@ def rank_agreement(
     )
     bias, mapped = Estimate(), ""
     resampling = _Resampling(seed, groups)
-    moved = on_label_scale(judge, scale, label_scale)
+    moved = map_to_label_scale(judge, scale, label_scale)
     if moved is not None and scale is not None and label_scale is not None:
         human = np.array([math.fsum(unit) / len(unit) for unit in units])
         width = label_scale.width or 0.0
@@ -118,7 +118,7 @@ def rank_agreement(
     return replace(_agreement_of(units, figures, resampling), bias=bias, mapped=mapped)
 
 
-def on_label_scale(
+def map_to_label_scale(
     scores: Values, scale: MeasureScale | None, label_scale: MeasureScale | None
 ) -> Values | None:
     """Scores mapped linearly from their scale to that of the labels, higher being better.
@@ -214,7 +214,7 @@ class _Resampling:
 
     def __call__(self, statistic: Statistic, rows: int) -> Estimate:
         """A statistic of that many rows with its interval."""
-        return resampled(statistic, rows, self.seed, self.groups)
+        return bootstrap_statistic(statistic, rows, self.seed, self.groups)
 
     def mean(self, values: Values, ends: tuple[float, float | None] | None) -> Estimate:
         """The mean of a value per row with its interval, on a scale with these ends."""
@@ -231,7 +231,7 @@ def _groups_of(
         MeasureError: A row has no cluster.
     """
     check_clusters(keys, clusters)
-    return None if clusters is None else numbered([clusters[key] for key in keys])
+    return None if clusters is None else number_clusters([clusters[key] for key in keys])
 
 
 def _common_rows(

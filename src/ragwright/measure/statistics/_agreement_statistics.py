@@ -70,7 +70,7 @@ def ratings_of(labels: Sequence[Sequence[float]], scores: Values) -> Ratings:
     return Ratings(row, label, scores[row], 1.0 / counts[row], len(labels))
 
 
-def resampled(
+def bootstrap_statistic(
     statistic: Statistic, rows: int, seed: int, clusters: NDArray[np.int64] | None = None
 ) -> Estimate:
     """A statistic with the percentiles of 2,000 resamples of the rows (Efron 1979).

@@ -130,7 +130,7 @@ def unseen_share(count: int, tail: float = TAIL) -> float:
     return -math.expm1(math.log(tail) / count)
 
 
-def numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
+def number_clusters(keys: Sequence[Hashable]) -> NDArray[np.int64]:
     """Number of each key's cluster, in order of first appearance."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._intervals import FEW_SEEN, NORMAL, Values, numbered, standard_error
+from ._intervals import FEW_SEEN, NORMAL, Values, number_clusters, standard_error
 
 LEVEL = 0.05
 POWER = 0.8
@@ -161,7 +161,7 @@ def score_spread(
         groups: Cluster of each row, for the design effect; None where rows are independent.
         width: Width of the scale; None if it is unbounded, then numbers are in points.
     """
-    numbers = None if groups is None else numbered(groups)
+    numbers = None if groups is None else number_clusters(groups)
     if len(values) < 2 or not np.ptp(values):
         return None
     seen, source = values, "measured, correlation assumed"

@@ -1,6 +1,6 @@
 """Systems under test: functions, pipelines of other libraries, endpoints."""
 
-from ._callers import caller_of, made_target, takes_turns
+from ._callers import caller_of, make_target, takes_turns
 from ._handler import SystemHandler
 from ._http import endpoint, sends_turns
 from ._open import Systems, UnderTest, open_system, read_system
@@ -14,7 +14,7 @@ __all__ = [
     "UnderTest",
     "caller_of",
     "endpoint",
-    "made_target",
+    "make_target",
     "open_system",
     "read_system",
     "reply_of",

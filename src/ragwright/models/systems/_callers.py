@@ -12,7 +12,7 @@ from ...core import ConfigError, SystemCallError
 from ...flow import Message, SystemReply
 from ._http import openai_messages
 from ._options import SystemOptions
-from ._replies import reply_of, shown, text_of
+from ._replies import reply_of, show_value, text_of
 
 Caller = Callable[[str, Sequence[Message]], Any]
 """Takes a question and the turns before it; may block, raise, or return an awaitable or a
@@ -24,7 +24,7 @@ _HISTORIES = frozenset({"chat_history", "history"})
 _QUESTIONS = ("input", "question", "query", "user_input", "text", "prompt")
 
 
-def made_target(target: Any, options: SystemOptions) -> Any:
+def make_target(target: Any, options: SystemOptions) -> Any:
     """Return the object to ask: a class is made, and a function without parameters called, for it.
 
     Raises:
@@ -44,7 +44,7 @@ def made_target(target: Any, options: SystemOptions) -> Any:
 
 
 def caller_of(target: Any, options: SystemOptions) -> Caller:
-    """Return the function that asks an object (:func:`made_target`) a question.
+    """Return the function that asks an object (:func:`make_target`) a question.
 
     ``invoke`` (LangChain, LangGraph), ``query``, ``chat`` or ``retrieve`` (LlamaIndex),
     ``run`` with ``inputs`` (Haystack); else it is called with the question.
@@ -67,7 +67,7 @@ def caller_of(target: Any, options: SystemOptions) -> Caller:
     if callable(target):
         return _function_caller(target, options)
     raise ConfigError(
-        f"{shown(target)} cannot be asked a question",
+        f"{show_value(target)} cannot be asked a question",
         where=options.title,
         hint="name a function of the question, or an object with invoke, query, retrieve or run",
     )
@@ -310,6 +310,7 @@ def _of_components(outputs: Mapping[str, Any], ids: str) -> SystemReply:
     if documents:
         return reply_of(list(documents), ids)
     raise SystemCallError(
-        f"the pipeline returned neither answers nor replies nor documents, but {shown(outputs)}",
+        f"the pipeline returned neither answers nor replies nor documents, but "
+        f"{show_value(outputs)}",
         hint="end it with an answer builder, a generator or a retriever",
     )

@@ -15,7 +15,7 @@ from typing import Any
 from ...core import ConfigError, SystemCallError
 from ...flow import Message, SystemReply
 from ._options import SystemOptions
-from ._replies import reply_of, shown
+from ._replies import reply_of, show_value
 
 _LARGEST = 10_000_000
 _MARK = "{question}"
@@ -110,7 +110,7 @@ def read_reply(options: SystemOptions, data: bytes) -> SystemReply:
         answer = value_at_path(value, options.answer, options.url)
         if not isinstance(answer, str):
             raise SystemCallError(
-                f"{options.answer} is {shown(answer)}, not a text", where=options.url
+                f"{options.answer} is {show_value(answer)}, not a text", where=options.url
             )
         reply = SystemReply(answer)
     else:
@@ -157,7 +157,7 @@ def value_at_path(value: Any, path: str, where: str) -> Any:
         inner = value[int(step)] if isinstance(value, list) else value[step]
     except (KeyError, IndexError, ValueError, TypeError) as error:
         raise SystemCallError(
-            f"the reply holds no {step!r}, it is {shown(value)}",
+            f"the reply holds no {step!r}, it is {show_value(value)}",
             where=where,
             hint="name the place with dots, such as choices.0.text",
         ) from error
@@ -167,5 +167,5 @@ def value_at_path(value: Any, path: str, where: str) -> Any:
 def _list_at_path(value: Any, path: str, where: str) -> list[Any]:
     entries = value_at_path(value, path, where)
     if not isinstance(entries, list):
-        raise SystemCallError(f"{path} is {shown(entries)}, not a list", where=where)
+        raise SystemCallError(f"{path} is {show_value(entries)}, not a list", where=where)
     return entries

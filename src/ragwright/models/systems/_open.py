@@ -14,13 +14,13 @@ from ...core import (
     PluginError,
     build_options,
     canonical_json,
-    changed_options,
+    list_changed_options,
     load_object,
     read_yaml,
 )
 from ...flow import Message, SystemReply
 from .._names import PROVIDERS
-from ._callers import Caller, caller_of, made_target, takes_turns
+from ._callers import Caller, caller_of, make_target, takes_turns
 from ._http import endpoint, sends_turns
 from ._options import SystemOptions
 
@@ -56,13 +56,17 @@ class UnderTest:
     @property
     def identity(self) -> str:
         """Everything that determines replies: the version, how the system is called and read."""
-        settings = changed_options(replace(self.options, concurrency=8, timeout=120.0, price=None))
+        settings = list_changed_options(
+            replace(self.options, concurrency=8, timeout=120.0, price=None)
+        )
         return canonical_json([self.round, settings])
 
     @property
     def manifest(self) -> dict[str, Any]:
         """The parts of a run's manifest that describe the system."""
-        settings = changed_options(replace(self.options, concurrency=8, timeout=120.0, price=None))
+        settings = list_changed_options(
+            replace(self.options, concurrency=8, timeout=120.0, price=None)
+        )
         settings_left = {
             k: v for k, v in settings.items() if k not in ("call", "url", "name", "version")
         }
@@ -164,7 +168,7 @@ def open_system(system: Any, options: SystemOptions | None = None) -> UnderTest:
 
 def _called(system: Any, options: SystemOptions) -> UnderTest:
     """An object of Python that is called with the question."""
-    target = made_target(system, options)
+    target = make_target(system, options)
     return UnderTest(options, caller_of(target, options), takes_turns(target))
 
 

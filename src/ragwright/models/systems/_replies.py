@@ -98,7 +98,7 @@ def _reply_in(returned: Any, ids: str) -> SystemReply:
         says_none = any(_value_under(returned, name, "") is None for name in _ANSWERS)
         if _is_passages(passages) and not says_none:
             return _with_passages(None, passages, ids)
-        raise SystemCallError(f"the system returned {shown(returned)}", hint=HINT)
+        raise SystemCallError(f"the system returned {show_value(returned)}", hint=HINT)
     named = _first_value(returned, _IDS)
     reply = SystemReply(text_of(answer))
     if passages is not None:
@@ -120,10 +120,10 @@ def text_of(value: Any) -> str:
     for name in ("response", "data", "output", "message"):
         if (inner := _value_under(value, name)) is not None:
             return text_of(inner)
-    raise SystemCallError(f"the answer is {shown(value)}, not a text", hint=HINT)
+    raise SystemCallError(f"the answer is {show_value(value)}, not a text", hint=HINT)
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """A value as an error names it: its type, and how it begins."""
     try:
         text = repr(value)
@@ -217,12 +217,12 @@ def _with_passages(answer: str | None, passages: Any, ids: str) -> SystemReply:
     if isinstance(passages, Mapping):
         passages = list(passages.values())
     if not isinstance(passages, Sequence):
-        raise SystemCallError(f"the passages are {shown(passages)}, not a list", hint=HINT)
+        raise SystemCallError(f"the passages are {show_value(passages)}, not a list", hint=HINT)
     texts, names = [], []
     for passage in passages:
         text = _text_of_passage(passage)
         if text is None:
-            raise SystemCallError(f"a passage is {shown(passage)}, without a text", hint=HINT)
+            raise SystemCallError(f"a passage is {show_value(passage)}, without a text", hint=HINT)
         texts.append(text)
         names.append(_passage_id(passage, ids))
     all_named = all(name is not None for name in names)  # with holes it would be another ranking

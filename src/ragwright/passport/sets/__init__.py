@@ -2,20 +2,18 @@
 
 from ._answers import climate_fever, evouna, mtrag, q2, qags, trulens
 from ._column_map import MappedColumn, read_column_map
-from ._columns import mapped_rows
+from ._columns import read_mapped_rows
 from ._files import SetFiles
-from ._open import known_sets, open_people
+from ._open import list_sets, open_people
 from ._preferences import ragchecker
-from ._qrels import graded_rows, qrels
+from ._qrels import qrels, read_graded_rows
 
 __all__ = [
     "MappedColumn",
     "SetFiles",
     "climate_fever",
     "evouna",
-    "graded_rows",
-    "known_sets",
-    "mapped_rows",
+    "list_sets",
     "mtrag",
     "open_people",
     "q2",
@@ -23,5 +21,7 @@ __all__ = [
     "qrels",
     "ragchecker",
     "read_column_map",
+    "read_graded_rows",
+    "read_mapped_rows",
     "trulens",
 ]

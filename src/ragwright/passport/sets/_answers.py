@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ...core import Row, TestsetError
-from .._people import Dimension, PeopleSet, Rated, left_out
+from .._people import Dimension, PeopleSet, Rated, note_left_out
 from ._files import SetFiles, member
 
 _SUMMARISE = "What does the article say?"
@@ -136,8 +136,8 @@ def evouna(files: SetFiles) -> PeopleSet:
                 labels = {"correctness": {"people": float(verdict)}}
                 rated.append(Rated(row, labels, f"{collection}-{number}", system))
     notes = (
-        *left_out(improper, "question", " marked improper"),
-        *left_out(missing, "answer", " without a text, a verdict or an accepted answer"),
+        *note_left_out(improper, "question", " marked improper"),
+        *note_left_out(missing, "answer", " without a text, a verdict or an accepted answer"),
     )
     mapping = "1 right (true), 0 wrong (false)"
     return PeopleSet("evouna", tuple(rated), (Dimension("correctness", 0, 1, mapping),), notes)
@@ -180,8 +180,8 @@ def mtrag(files: SetFiles) -> PeopleSet:
         else:
             rated.append(_mtrag_answer(evaluation, task, texts, scales))
     notes = (
-        *left_out(references, "reference answer"),
-        *left_out(bare, "answer", " without passages"),
+        *note_left_out(references, "reference answer"),
+        *note_left_out(bare, "answer", " without passages"),
     )
     return PeopleSet("mtrag", tuple(rated), _MTRAG, notes, scales)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...core import ConfigError, TestsetError, near
+from ...core import ConfigError, TestsetError, suggest_name
 
 FIELDS = ("user_input", "response", "reference", "retrieved_contexts")
 """Fields of a row that a column may be mapped to."""
@@ -126,7 +126,7 @@ def _mapped_column(text: str) -> MappedColumn:
         raise ConfigError(
             f"unknown role {role!r} in {text!r}",
             where="--map",
-            hint=f"{near(role, (*_SINGLE, 'label', 'verdict'))} {_HINT}",
+            hint=f"{suggest_name(role, (*_SINGLE, 'label', 'verdict'))} {_HINT}",
         )
     if role in _SINGLE and (name or match["scale"]):
         raise ConfigError(f"{role} takes no name and no scale", where="--map", hint=_HINT)

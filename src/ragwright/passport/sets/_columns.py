@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...core import Row, TestsetError, counted, listed, value_hash
+from ...core import Row, TestsetError, count_noun, list_names, value_hash
 from ...testsets import records_of, rows_of
 from .._people import Dimension, PeopleSet, Rated
 from ._column_map import FIELDS, MappedColumn, value_at
@@ -32,7 +32,7 @@ class _Gathered:
     verdicts: dict[str, float] = field(default_factory=dict)
 
 
-def mapped_rows(files: SetFiles, columns: Sequence[MappedColumn]) -> PeopleSet:
+def read_mapped_rows(files: SetFiles, columns: Sequence[MappedColumn]) -> PeopleSet:
     """Read rows with people's labels; one line may hold an answer, or one person's label of it.
 
     Several columns with one dimension are several people. A cell may hold a list of labels, or an
@@ -47,7 +47,7 @@ def mapped_rows(files: SetFiles, columns: Sequence[MappedColumn]) -> PeopleSet:
         raise TestsetError(
             "a column map needs one file",
             where=str(files.path),
-            hint=f"it holds: {listed(files.names, 8) or 'no files'}",
+            hint=f"it holds: {list_names(files.names, 8) or 'no files'}",
         )
     gathered: dict[str, _Gathered] = {}
     seen: dict[str, None] = {}
@@ -66,7 +66,7 @@ def mapped_rows(files: SetFiles, columns: Sequence[MappedColumn]) -> PeopleSet:
         for item in gathered.values()
         if item.labels
     )
-    notes = [f"left out: {counted(unlabelled, 'row')} without a label"] if unlabelled else []
+    notes = [f"left out: {count_noun(unlabelled, 'row')} without a label"] if unlabelled else []
     if not any(column.role == "task" for column in columns):
         notes.append("no column is mapped to task: answers to one question are one task")
     notes += [
@@ -87,7 +87,7 @@ def mapped_rows(files: SetFiles, columns: Sequence[MappedColumn]) -> PeopleSet:
 def _check_columns(
     labels: Sequence[MappedColumn], empty: set[MappedColumn], seen: list[str], where: str
 ) -> None:
-    columns = f"its columns: {listed(seen, 20) or 'none'}"
+    columns = f"its columns: {list_names(seen, 20) or 'none'}"
     if not seen:
         raise TestsetError("the file holds no rows", where=where)
     if not labels:

@@ -12,7 +12,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ...core import TestsetError, listed
+from ...core import TestsetError, list_names
 
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://|git@|[\w.-]+@[\w.-]+:)", re.IGNORECASE)
 _MOST_OF_A_CELL = 1 << 26
@@ -78,7 +78,7 @@ class SetFiles:
             raise TestsetError(
                 f"there is no file {' or '.join(patterns)}",
                 where=str(self.path),
-                hint=f"it holds: {listed(self.names, 8) or 'no files'}",
+                hint=f"it holds: {list_names(self.names, 8) or 'no files'}",
             )
         return tuple(matching)
 
@@ -159,7 +159,7 @@ def member(entry: Mapping[str, Any], name: str, where: str) -> Any:
         raise TestsetError(
             f"there is no {name!r}",
             where=where,
-            hint=f"is this the right set? Columns: {listed(list(entry), 12) or 'none'}",
+            hint=f"is this the right set? Columns: {list_names(list(entry), 12) or 'none'}",
         )
     return entry[name]
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...core import ConfigError, TestsetError, added, addition, load_object, near
+from ...core import ConfigError, TestsetError, addition, find_additions, load_object, suggest_name
 from ...experiment import clusters_of_rows, read_sheets
 from ...measure import parse_measure
-from .._people import Dimension, PeopleSet, Rated, checked_people
+from .._people import Dimension, PeopleSet, Rated, check_people
 from ._column_map import read_column_map
-from ._columns import mapped_rows
+from ._columns import read_mapped_rows
 from ._files import SetFiles
 
 
@@ -72,7 +72,7 @@ def open_people(
         return _named_source(review(text.removeprefix(f"{REVIEW}:"), root, runs), text)
     adapter, path = _adapter_of(text)
     if adapter is None:
-        return _named_source(mapped_rows(SetFiles(path), read_column_map(columns)), text)
+        return _named_source(read_mapped_rows(SetFiles(path), read_column_map(columns)), text)
     if columns:
         raise ConfigError(
             "--map is only for files of rows; a named set knows its columns",
@@ -93,13 +93,13 @@ def open_people(
     return _named_source(people, text)
 
 
-def known_sets() -> tuple[str, ...]:
+def list_sets() -> tuple[str, ...]:
     """Names of the sets that can be read, sorted; those of installed packages too."""
-    return tuple(sorted((*added("people"), ROWS, REVIEW)))
+    return tuple(sorted((*find_additions("people"), ROWS, REVIEW)))
 
 
 def _named_source(people: PeopleSet, text: str) -> PeopleSet:
-    return checked_people(replace(people, source=text))
+    return check_people(replace(people, source=text))
 
 
 def _adapter_of(text: str) -> tuple[Callable[..., Any] | None, str]:
@@ -118,10 +118,10 @@ def _adapter_of(text: str) -> tuple[Callable[..., Any] | None, str]:
         raise ConfigError(
             f"unknown set {name!r}",
             where=text,
-            hint=f"{near(name, known_sets())} (or module:object:PATH)",
+            hint=f"{suggest_name(name, list_sets())} (or module:object:PATH)",
         )
     raise TestsetError(
         "no such file or folder",
         where=text,
-        hint=f"give a file of rows, or NAME:PATH with one of {', '.join(known_sets())}",
+        hint=f"give a file of rows, or NAME:PATH with one of {', '.join(list_sets())}",
     )

@@ -27,7 +27,7 @@ def qrels(files: SetFiles) -> PeopleSet:
             {"relevance": {"assessor": float(grade)}},
             topic,
         )
-        for row_id, (topic, grade) in graded_rows(files.path.as_posix()).items()
+        for row_id, (topic, grade) in read_graded_rows(files.path.as_posix()).items()
     )
     best = max(label for item in rated for label in item.labels["relevance"].values())
     worst = min(label for item in rated for label in item.labels["relevance"].values())
@@ -41,7 +41,7 @@ def qrels(files: SetFiles) -> PeopleSet:
     return PeopleSet("qrels", rated, tuple(dimensions), (note,))
 
 
-def graded_rows(path: str) -> Mapping[str, tuple[str, int]]:
+def read_graded_rows(path: str) -> Mapping[str, tuple[str, int]]:
     """Id of a row -> (topic, grade) of every judgment in a file of qrels."""
     return {
         f"{topic} {document}": (topic, grade)

@@ -3,7 +3,7 @@
 from ._cluster import Cluster, ClusterIngest, clear_spools, spool_folder
 from ._feeds import Feed, FetchAhead, Recipe, reading, web_pages
 from ._glossaries import forget_glossaries, is_mined, project_glossary
-from ._index_mismatch import known_embedders, nothing_indexed, remember_embedder
+from ._index_mismatch import list_embedders, nothing_indexed, remember_embedder
 from ._ingest import Ingest
 from ._preparing import Preparing, PreparingSettings, reading_suffix
 from ._progress import IngestForecast, IngestProgress, IngestReport, Pace
@@ -27,7 +27,7 @@ __all__ = [
     "forget_glossaries",
     "forget_stamps",
     "is_mined",
-    "known_embedders",
+    "list_embedders",
     "nothing_indexed",
     "project_glossary",
     "reading",

@@ -20,7 +20,7 @@ from ...core import (
     ModelReplyError,
     RagwrightError,
 )
-from ...flow import Flow, embed, gather, settled
+from ...flow import Flow, embed, gather, unpack_settled
 from ...ingest import Chunker, Failure, SourceFile
 from ._stamps import Stamp
 
@@ -73,7 +73,7 @@ class Batch:
         if isinstance(outcome, Bad):
             self.refused[group[0][0]] = outcome
             return
-        vectors = settled(outcome)
+        vectors = unpack_settled(outcome)
         self.vectors.update((key, row) for (key, _), row in zip(group, vectors, strict=True))
 
 
@@ -135,7 +135,7 @@ def embed_missing(
     if groups and all(isinstance(o, Bad) for o in outcomes):
         # the text or the model? harmless texts show it
         [outcome] = yield from embedded([list(_HARMLESS)])
-        settled(outcome)
+        unpack_settled(outcome)
     for group, outcome in zip(groups, outcomes, strict=True):
         if group not in refused:
             batch.take(group, outcome)

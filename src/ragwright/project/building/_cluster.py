@@ -15,7 +15,7 @@ from typing import Self
 from ...core import Chunk, Document, SourceError
 from ...engines import Engine
 from ...index import chunk_key
-from ...ingest import Failure, FetchBytes, SourceFile, files_of, guarded
+from ...ingest import Failure, FetchBytes, SourceFile, catch_failures, files_of
 from ...ledger import FileLock
 from ._batch import Batch, KnownDocuments
 from ._feeds import Feed
@@ -164,7 +164,7 @@ class ClusterIngest(Ingest):
             return
         files = files_of(reader, feed.source)
         if files is None or feed.recipe is None:
-            read = guarded(reader.read(feed.source, fetch), feed.source, reader)
+            read = catch_failures(reader.read(feed.source, fetch), feed.source, reader)
             for item in feed.labelled(read):
                 yield item, None, len(item.text) if isinstance(item, Document) else 0
             return

@@ -19,7 +19,7 @@ from ...core import (
     ModelRefusedError,
     ModelReplyError,
     PluginError,
-    counted,
+    count_noun,
 )
 from ...flow import Flow, Message, chat, gather, reading, run_in_pool
 from ...ingest import Failure, HeadOptions, normalise
@@ -102,7 +102,7 @@ def concerns_text(error: Exception) -> bool:
 
 
 def _not_written(error: ModelError, count: int) -> ModelError:
-    chunks = counted(count, "chunk has", "chunks have")
+    chunks = count_noun(count, "chunk has", "chunks have")
     kind = type(error)
     return kind(
         f"{chunks} no sentence by chunk.head.model: {error.what}",

@@ -12,10 +12,10 @@ from ...core import (
     GROUPS,
     Document,
     SourceError,
-    added,
-    changed_options,
     common_groups,
+    find_additions,
     group_names,
+    list_changed_options,
     value_hash,
 )
 from ...ingest import (
@@ -124,12 +124,12 @@ class Feed:
 def reading(entries: Sequence[SourceEntry], base: Path, groups: GroupOptions) -> str:
     """Key of the reading settings: other settings or another version read every file again."""
     options = [
-        changed_options(entry.options)
-        | changed_options(entry.table)
+        list_changed_options(entry.options)
+        | list_changed_options(entry.table)
         | {"reader": entry.reader, **_ocr_engine(entry), **_parser_used(entry)}
         for entry in entries
     ]
-    readers = {name: reader.version for name, reader in added("readers").items()}
+    readers = {name: reader.version for name, reader in find_additions("readers").items()}
     added_keys = [key for key in (readers, groups.key) if key]
     return value_hash([_READING, str(base.resolve()), options, *added_keys])
 

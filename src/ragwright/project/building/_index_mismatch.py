@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from ...core import RetrieveError, StoreError, counted
+from ...core import RetrieveError, StoreError, count_noun
 from ...index import IndexSpec
 from ...ledger import Ledger
 
@@ -25,7 +25,7 @@ def remember_embedder(place: Path, identity: str, name: str) -> None:
         identity: The model's identity.
         name: Its name in the project file.
     """
-    if known_embedders(place).get(identity) == name:
+    if list_embedders(place).get(identity) == name:
         return
     insert = (
         "INSERT INTO embedders (identity, name) VALUES (?, ?) "
@@ -35,7 +35,7 @@ def remember_embedder(place: Path, identity: str, name: str) -> None:
         ledger.write(lambda connection: connection.execute(insert, (identity, name)).rowcount)
 
 
-def known_embedders(place: Path) -> Mapping[str, str]:
+def list_embedders(place: Path) -> Mapping[str, str]:
     """Identity -> name of every model that documents were embedded with, if known."""
     with suppress(StoreError), closing(Ledger(place)) as ledger:
         return dict(ledger.select("SELECT identity, name FROM embedders"))
@@ -56,7 +56,7 @@ def nothing_indexed(
         pair: The present settings.
         built: The existing pairs.
         model: The configured embedding model, empty for none.
-        names: Identity -> name of models used before (:func:`known_embedders`).
+        names: Identity -> name of models used before (:func:`list_embedders`).
         where: The project file.
         command: Command that builds the index.
     """
@@ -83,7 +83,7 @@ def nothing_indexed(
         facts.append(f"keywords were cut as {nearest.analyzer}, now it is {pair.analyzer}")
     rest = len(built) - 1
     more = (
-        f" ({counted(rest, 'index of other settings', 'indexes of other settings')} built)"
+        f" ({count_noun(rest, 'index of other settings', 'indexes of other settings')} built)"
         if rest
         else ""
     )

@@ -21,11 +21,11 @@ from ...core import (
     EmptySourceError,
     SourceError,
     UnclearGroupsError,
-    counted,
+    count_noun,
     workers,
 )
 from ...flow import Flow, Runner
-from ...index import IndexedDocument, IndexSpec, Store, WriteCounts, chunk_key, embedded_text
+from ...index import IndexedDocument, IndexSpec, Store, WriteCounts, chunk_key, write_embedded_text
 from ...ingest import (
     Chunker,
     Failure,
@@ -33,8 +33,8 @@ from ...ingest import (
     HeadedChunker,
     Reader,
     SourceFile,
+    catch_failures,
     files_of,
-    guarded,
 )
 from ._batch import KEPT, Batch, Files, cut_document, embed_missing
 from ._contexts import Cut, Written, write_contexts
@@ -115,13 +115,13 @@ class Ingest:
             counts += self._store.remove(gone, self._pair)
         elif gone:
             notes = (
-                f"{counted(len(gone), 'document is', 'documents are')} no longer in these "
+                f"{count_noun(len(gone), 'document is', 'documents are')} no longer in these "
                 "sources: --prune removes them",
             )
         if closed:
             notes = (
                 *notes,
-                f"{counted(closed, 'stored document is', 'stored documents are')} closed to all "
+                f"{count_noun(closed, 'stored document is', 'stored documents are')} closed to all "
                 "but owners until its groups can be read: see the failures",
             )
         notes = (*notes, *scan_notes(self.progress.scans), *self._model_notes())
@@ -270,7 +270,7 @@ class Ingest:
             return
         files = files_of(reader, feed.source)
         if files is None:
-            read = guarded(reader.read(feed.source, fetch), feed.source, reader)
+            read = catch_failures(reader.read(feed.source, fetch), feed.source, reader)
             for item in feed.labelled(read):
                 yield _with_hash(item)
             return
@@ -292,7 +292,7 @@ class Ingest:
         warnings: list[Failure] = []
         size = 0 if stamp is None else stamp.size
         counted = 0
-        for item in feed.labelled(guarded(reader.read_file(path), str(path), reader)):
+        for item in feed.labelled(catch_failures(reader.read_file(path), str(path), reader)):
             pair = _with_hash(item)
             if isinstance(item, Failure):
                 if item.warning:
@@ -423,7 +423,7 @@ class Ingest:
         """What a model wrote into heads."""
         if not self._contexts_written:
             return ()
-        count = counted(self._contexts_written, "chunk has a sentence", "chunks have a sentence")
+        count = count_noun(self._contexts_written, "chunk has a sentence", "chunks have a sentence")
         return (f"{count} by {self._context_model} in the head",)
 
     # -- embedding -------------------------------------------------------------------------
@@ -435,7 +435,7 @@ class Ingest:
             self._write_contexts(batch)
         if self._model:
             texts = {
-                chunk_key(chunk, document.title): embedded_text(chunk, document.title)
+                chunk_key(chunk, document.title): write_embedded_text(chunk, document.title)
                 for document, chunks in batch.documents
                 for chunk in chunks
             }

@@ -31,8 +31,8 @@ from ...index import (
     IndexSpec,
     chunk_key,
     default_analyzer,
-    embedded_text,
-    packed_terms,
+    pack_chunk_terms,
+    write_embedded_text,
 )
 from ...ingest import (
     OURS,
@@ -43,7 +43,7 @@ from ...ingest import (
     Reader,
     ScanProgress,
     SourceFile,
-    guarded,
+    catch_failures,
     make_chunker,
     pick_reader,
 )
@@ -288,7 +288,7 @@ class Preparing(Work[Reading, Part]):
         reader.begin(self._sources[feed][0])
         recipe = self._sources[feed][1]
         assert recipe is not None, "the driver reads sources without one"
-        yield from recipe.labelled(guarded(reader.read_file(item), str(item), reader))
+        yield from recipe.labelled(catch_failures(reader.read_file(item), str(item), reader))
 
     def _reader_of(self, feed: int) -> Reader:
         """The reader of a source, made once."""
@@ -315,7 +315,7 @@ class Preparing(Work[Reading, Part]):
         cut = cut_document(tools.chunker, item)
         if isinstance(cut, Failure):
             return replace(report, failure=_sendable_failure(cut))
-        terms = packed_terms(tools.analyzer, IndexedDocument(item, cut))
+        terms = pack_chunk_terms(tools.analyzer, IndexedDocument(item, cut))
         prepared.documents.append((item, cut, terms))
         return replace(report, place=len(prepared.documents) - 1)
 
@@ -326,7 +326,7 @@ class Preparing(Work[Reading, Part]):
         if tools.runner is None or not prepared.documents:
             return prepared
         texts = {
-            chunk_key(chunk, document.title): embedded_text(chunk, document.title)
+            chunk_key(chunk, document.title): write_embedded_text(chunk, document.title)
             for document, cut, _ in prepared.documents
             for chunk in cut
         }

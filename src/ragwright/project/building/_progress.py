@@ -6,7 +6,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from ...core import counted
+from ...core import count_noun
 from ...flow import Forecast
 from ...index import WriteCounts
 from ...ingest import Failure, ScanProgress
@@ -206,7 +206,7 @@ def scan_notes(scans: ScanProgress) -> tuple[str, ...]:
         )
     if scans.unread:
         notes.append(
-            f"{counted(scans.unread, 'document has', 'documents have')} pages without "
+            f"{count_noun(scans.unread, 'document has', 'documents have')} pages without "
             "text, which were not read: "
             "pip install 'ragwright[ocr]' reads them by OCR"
         )

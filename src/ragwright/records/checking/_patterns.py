@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import PatternError, RecordsError, counted, require
+from ...core import PatternError, RecordsError, count_noun, require
 from .._patterns import Replace
 from .._seams import KEY, ArrowTable
 from ..declared import Cleaning, CleaningStep, MaxRepeat, Tags
@@ -114,7 +114,7 @@ def _lost_digits(step: CleaningStep, keys: ArrowTable, texts: ArrowTable) -> Fau
         return None
     at, text, hit = hits[0]
     number = _number_around(text, *hit.span())
-    count = counted(len(hits), "row")
+    count = count_noun(len(hits), "row")
     return Fault(
         f"max_repeat changes digits in {count}: {number!r} becomes "
         f"{limit_repeats(number, step.times)!r} on the row {keys[at].as_py()!r}",

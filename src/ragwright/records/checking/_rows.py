@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import DuplicateKeyError, RagwrightError, RecordsError, counted, near, require
+from ...core import (
+    DuplicateKeyError,
+    RagwrightError,
+    RecordsError,
+    count_noun,
+    require,
+    suggest_name,
+)
 from .._seams import KEY, KEYLESS, ArrowTable, RowSource
 from ..declared import SourceSpec
 from ..sources import Runs, key_texts, place_in, runs_of
@@ -111,14 +118,14 @@ def _columns_there(
     for name, where in named:
         if name in missing:
             sentence = f"the source has no column {name!r}"
-            hint = near(name, there)
+            hint = suggest_name(name, there)
             if name == spec.key:
                 hint += f"; {KEYLESS}"
             faults.append(Fault(sentence, where, hint))
     for name in spec.rename:
         if name not in batch.schema.names:
             sentence = f"rename: {name!r} is not a column of the source"
-            hint = near(name, batch.schema.names)
+            hint = suggest_name(name, batch.schema.names)
             faults.append(Fault(sentence, spec.place("rename"), hint))
             missing.append(name)
     if not missing:
@@ -221,7 +228,7 @@ class _SeenKeys:
         """Faults: rows without a key, and keys of several different rows."""
         column, faults = self._spec.key, []
         if self._nulls:
-            several = counted(self._nulls, "row has", "rows have")
+            several = count_noun(self._nulls, "row has", "rows have")
             error = RecordsError(
                 f"{several} no {column!r}; the first is {self._first_null}",
                 where=self._spec.place("key"),

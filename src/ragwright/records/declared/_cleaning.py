@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
-from ...core import near, value_hash
+from ...core import suggest_name, value_hash
 from .._patterns import Replace
 from ._file import DeclaredFile
 from ._patterns import read_pattern, read_replacement
@@ -97,7 +97,7 @@ def _step(declared: DeclaredFile, item: Any, *path: str) -> list[CleaningStep]:
         for name in _NAMED:
             if item == name:
                 return [NamedStep(name)]
-        hint = near(item, _NAMED) if item != _REPEAT else "give the number: max_repeat: 3"
+        hint = suggest_name(item, _NAMED) if item != _REPEAT else "give the number: max_repeat: 3"
         declared.fault(f"unknown cleaning step {item!r}", *path, hint=hint)
         return []
     if not isinstance(item, dict) or not item:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...core import RagwrightError, RecordsError, case_folded, counted, value_hash
+from ...core import RagwrightError, RecordsError, case_folded, count_noun, value_hash
 from ._file import DeclaredFile
 
 _FIELDS = ("name", "biography")
@@ -188,7 +188,7 @@ def read_biographies(file: Path, shown: str, faults: list[RagwrightError]) -> di
                 if len(row) > len(header):
                     fault(
                         f"the row has {len(row)} values, but the header has "
-                        f"{counted(len(header), 'column')}",
+                        f"{count_noun(len(header), 'column')}",
                         rows.line_num,
                         "quote values that hold a comma",
                     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import near, value_hash
+from ...core import suggest_name, value_hash
 from .._patterns import Pattern
 from .._seams import FIELDS, TAG_KINDS
 from ._file import DeclaredFile
@@ -239,7 +239,7 @@ def _conditions(
                     declared.fault(
                         f"no tag or earlier rule gives a record the {name} {each!r}",
                         *place,
-                        hint=near(each, allowed) if allowed else f"there is no {name}",
+                        hint=suggest_name(each, allowed) if allowed else f"there is no {name}",
                     )
             conditions.append(Condition(name, values, None, declared.where(*place)))
         elif name in later:
@@ -284,7 +284,7 @@ def _contradiction(
                 *path,
                 "tags",
                 str(at),
-                hint=near(tag, tags.names) if tags.names else "tags.yaml has no tags",
+                hint=suggest_name(tag, tags.names) if tags.names else "tags.yaml has no tags",
             )
     if len(named) < 2:
         declared.fault("a contradiction needs two tags or more", *path)

@@ -14,10 +14,10 @@ from ...core import (
     DatabaseError,
     MissingExtraError,
     RecordsError,
-    filled_address,
-    near,
+    fill_address,
+    hide_secret,
     require,
-    without_secret,
+    suggest_name,
 )
 from .._seams import ArrowTable
 from ..declared import SourceSpec
@@ -81,7 +81,7 @@ def database_error(
 ) -> DatabaseError:
     """Return the error for a database that cannot be opened or read, without its password."""
     lines = str(error).strip().splitlines()
-    message = without_secret(lines[0] if lines else type(error).__name__, address)
+    message = hide_secret(lines[0] if lines else type(error).__name__, address)
     return DatabaseError(
         f"the database {fault}: {message}",
         where=spec.place("source" if fault == "cannot be opened" else "query"),
@@ -142,7 +142,7 @@ class SqlSource(WatermarkedSource):
             raise RecordsError(
                 f"watermark: the query does not return the column {column!r}",
                 where=self._spec.place("watermark"),
-                hint=near(column, names),
+                hint=suggest_name(column, names),
             )
         name = reading.quoted(column)
         like = reading.first(f"SELECT {name} FROM {inner} WHERE {name} IS NOT NULL")  # noqa: S608
@@ -200,7 +200,7 @@ class AlchemyServer(Server):
     def __init__(self, spec: SourceSpec, root: Path) -> None:
         self._spec = spec
         self._alchemy = require("sqlalchemy", "records", "reading a database")
-        self._address = filled_address(spec.source, spec.place("source"))
+        self._address = fill_address(spec.source, spec.place("source"))
         self._engine = self._new_engine(root)
 
     def _new_engine(self, root: Path) -> Any:

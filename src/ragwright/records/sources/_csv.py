@@ -11,7 +11,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from ...core import RecordsError, counted, require
+from ...core import RecordsError, count_noun, require
 from ._batches import RowBatch, piece
 from ._file import Columns, RowFile
 from ._text import PLAIN, encoding_of, line_blocks, unreadable, utf8_chunks
@@ -184,7 +184,7 @@ class DelimitedFile(RowFile):
             if len(fields) != wanted:
                 raise RecordsError(
                     f"the row has {len(fields)} values, but the header has "
-                    f"{counted(wanted, 'column')}",
+                    f"{count_noun(wanted, 'column')}",
                     where=f"{self.name}:{line}",
                     hint="quote values that hold the delimiter or a line break",
                 )

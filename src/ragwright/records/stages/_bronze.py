@@ -10,7 +10,7 @@ from tempfile import TemporaryFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import DuplicateKeyError, RecordsError, counted, near, require
+from ...core import DuplicateKeyError, RecordsError, count_noun, require, suggest_name
 from .._seams import HASH, KEY, KEYLESS, REASON, ArrowTable, RowSource
 from ..declared import SourceSpec
 from ..sources import Runs, key_texts, place, place_in, runs_of
@@ -273,7 +273,7 @@ def check_text(spec: SourceSpec, rows: ArrowTable) -> None:
 
 
 def _missing(spec: SourceSpec, key: str, name: str, there: Sequence[str]) -> RecordsError:
-    nearest = near(name, there)
+    nearest = suggest_name(name, there)
     columns = f"the columns are: {', '.join(there)}"
     if key == "key":
         columns += f"; {KEYLESS}"
@@ -304,4 +304,4 @@ def _filtered(masked_batch: tuple[ArrowTable, NDArray[np.bool_]]) -> ArrowTable:
 
 
 def _rows(count: int) -> str:
-    return counted(count, "row")
+    return count_noun(count, "row")

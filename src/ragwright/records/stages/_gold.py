@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import RecordsError, near, require
+from ...core import RecordsError, require, suggest_name
 from .._columns import cast_texts, join_chunks
 from .._patterns import match_rows
 from .._seams import HASH, KEY, REASON, TAG_KINDS, TAGS, TEXT, ArrowTable, Step
@@ -149,6 +149,8 @@ class GoldStep(Step):
 def _column(batch: ArrowTable, name: str, place: str) -> ArrowTable:
     if name not in batch.column_names:
         raise RecordsError(
-            f"the rows have no column {name!r}", where=place, hint=near(name, batch.column_names)
+            f"the rows have no column {name!r}",
+            where=place,
+            hint=suggest_name(name, batch.column_names),
         )
     return batch.column(name)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import RecordsError, near, require
+from ...core import RecordsError, require, suggest_name
 from .._columns import cast_texts, join_chunks
 from .._patterns import Replace, match_rows, replace_matches
 from .._seams import HASH, KEY, REASON, TAGS, TEXT, TEXT_HASH, ArrowTable, Step
@@ -233,7 +233,9 @@ def _searched(rows: ArrowTable, column: str, place: str) -> tuple[Any, Any, Any]
         return join_chunks(rows.column(TEXT)), keys, None
     if column not in rows.column_names:
         raise RecordsError(
-            f"the rows have no column {column!r}", where=place, hint=near(column, rows.column_names)
+            f"the rows have no column {column!r}",
+            where=place,
+            hint=suggest_name(column, rows.column_names),
         )
     values = join_chunks(rows.column(column))
     if not (types.is_list(values.type) or types.is_large_list(values.type)):
@@ -251,7 +253,7 @@ def _text_column(batch: ArrowTable, name: str) -> ArrowTable:
             raise RecordsError(
                 f"the rows have no column {name!r}",
                 where="source.yaml: text",
-                hint=near(name, batch.column_names),
+                hint=suggest_name(name, batch.column_names),
             )
         if hint and there and column != name:
             raise RecordsError(

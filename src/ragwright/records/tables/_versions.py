@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...core import RecordsError, near, require
+from ...core import RecordsError, require, suggest_name
 from .._seams import HASH, KEY, ArrowTable, TableName
 from ._files import LivePart, read_file
 from ._log import bring, files_of, newest_entry, open_delta, schema_of
@@ -103,5 +103,7 @@ def _chosen(schema: ArrowTable, columns: Sequence[str]) -> ArrowTable:
     pa = require("pyarrow", "records", "reading records")
     for name in columns:
         if name not in schema.names:
-            raise RecordsError(f"the table has no column {name!r}", hint=near(name, schema.names))
+            raise RecordsError(
+                f"the table has no column {name!r}", hint=suggest_name(name, schema.names)
+            )
     return pa.schema([schema.field(name) for name in columns])

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from ...core import Score, counted
-from ...experiment import Evaluation, Made, RowResult, changed_settings
+from ...core import Score, count_noun
+from ...experiment import Evaluation, Made, RowResult, list_changed_settings
 from ...measure import Comparison, Comparisons
 from ...workbench import Workbench
 from .._errors import ApiError
@@ -105,7 +105,7 @@ def _comparison_values(bench: Workbench, wanted: _Wanted) -> dict[str, Any]:
         "swap": wanted.link(baseline=wanted.run, run=wanted.baseline, start=0),
         "only": (len(comparisons.only_a), len(comparisons.only_b)),
         "costs": _cost_changes(first, second),
-        "settings": [change.text for change in changed_settings(first, second)],
+        "settings": [change.text for change in list_changed_settings(first, second)],
     }
 
 
@@ -123,7 +123,9 @@ def _overall_state(comparisons: Comparisons) -> str:
 
 def _verdict_line(entry: Comparison, span: tuple[float, float] | None) -> dict[str, Any]:
     text, entry = entry.text, entry.deciding
-    counts_text = f"{counted(entry.wins, 'row')} better, {entry.ties} equal, {entry.losses} worse"
+    counts_text = (
+        f"{count_noun(entry.wins, 'row')} better, {entry.ties} equal, {entry.losses} worse"
+    )
     parts = (("wins", entry.wins), ("ties", entry.ties), ("losses", entry.losses))
     return {
         "comparison": entry,

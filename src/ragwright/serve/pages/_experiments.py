@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from ...core import RagwrightError, counted
+from ...core import RagwrightError, count_noun
 from ...experiment import KnownRun, KnownSweep, RunMean, SweepProgress, run_means
 from ...report import Board, Entry, Subject, value_text
 from ...workbench import Workbench
@@ -93,7 +93,9 @@ def _progress_values(progress: SweepProgress | None) -> dict[str, Any] | None:
     """Progress as a page shows it."""
     if progress is None:
         return None
-    calls = f"{counted(progress.calls, 'call')}, {progress.reused:,} answered from stored replies"
+    calls = (
+        f"{count_noun(progress.calls, 'call')}, {progress.reused:,} answered from stored replies"
+    )
     billed = progress.possibly_billed
     return {
         "trials": f"{progress.trials} of {progress.planned} trials",

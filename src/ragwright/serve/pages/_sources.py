@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from ...core import RagwrightError, Span
-from ...project import last_ingest
+from ...project import read_last_ingest
 from .._api import caller_of, service_of
 from .._catalogue import Catalogue
 from .._errors import ApiError
@@ -79,7 +79,7 @@ async def sources(
     # Names of sources that failed are for those who may see all sources.
     ingest = None
     if caller.owner and not caller.narrowed and at == 1 and not find:
-        ingest = await service.for_page(last_ingest, service.folder)
+        ingest = await service.for_page(read_last_ingest, service.folder)
     values = {
         "ingest": ingest,
         "title": "Sources",

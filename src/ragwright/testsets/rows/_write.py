@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from ...core import Row, TestsetError, plain, replace_text
+from ...core import Row, TestsetError, make_plain, replace_text
 
 
 def row_record(row: Row) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def make_plain_row(row: Row) -> dict[str, Any]:
 
     A row without history lacks the field.
     """
-    values: dict[str, Any] = plain(row)
+    values: dict[str, Any] = make_plain(row)
     if not values["history"]:
         del values["history"]
     return values

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ...answer import AnswerSetup, answer
-from ...core import Answer, GoldSpan, Hit, Persona, Row, TestsetError, counted
+from ...core import Answer, GoldSpan, Hit, Persona, Row, TestsetError, count_noun
 from ...flow import Flow
 from ._suites import CLOSED_BOOK, REPORT_ERRORS
 
@@ -56,7 +56,7 @@ def answer_from_given(row: Row, persona: Persona, setup: AnswerSetup) -> Flow[An
     reply = yield from answer(row.user_input, persona, hits, configured)
     if sorted(hit.text for hit in reply.hits) != sorted(hit.text for hit in hits):
         raise TestsetError(
-            f"{counted(len(hits), 'passage was', 'passages were')} given, but only "
+            f"{count_noun(len(hits), 'passage was', 'passages were')} given, but only "
             f"{len(reply.hits)} fit into the prompt",
             where=f"row {row.id}",
             hint="raise answer.context_tokens, or make the suite with fewer --passages",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from ...core import GoldSpan, MetaValue, Row, TestsetError, counted, near, text_hash
+from ...core import GoldSpan, MetaValue, Row, TestsetError, count_noun, suggest_name, text_hash
 from ._gold_answers import GoldAnswer, LeakCheck
 
 Suite: TypeAlias = Literal["noise", "rejection", "integration", "counterfactual", "sources"]
@@ -89,7 +89,7 @@ class SuiteOptions:
             )
         for name in self.suites:
             if name not in SUITES:
-                raise TestsetError(f"unknown suite {name!r}", hint=near(name, SUITES))
+                raise TestsetError(f"unknown suite {name!r}", hint=suggest_name(name, SUITES))
         wrong = [dose for dose in (*self.doses, *self.falsified) if not 0 <= dose <= 1]
         if wrong or not self.falsified:
             raise TestsetError(
@@ -98,7 +98,7 @@ class SuiteOptions:
             )
         if self.passages < 1 or self.sources < 1:
             raise TestsetError(
-                f"{counted(self.passages, 'passage')}, {self.sources} sources",
+                f"{count_noun(self.passages, 'passage')}, {self.sources} sources",
                 hint="ask for at least one",
             )
 

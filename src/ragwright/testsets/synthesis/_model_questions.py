@@ -12,17 +12,17 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import Any, TypeVar
 
-from ...core import ConfigError, GoldSpan, Mapped, Persona, Span, near
-from ...flow import Flow, branch, gather, settled
+from ...core import ConfigError, GoldSpan, Mapped, Persona, Span, suggest_name
+from ...flow import Flow, branch, gather, unpack_settled
 from ...measure import (
     JudgeCall,
     Judged,
     MeasureSetup,
     ReplyForm,
-    asked,
+    ask_judge,
     object_schema,
-    ordered,
     read_object,
+    require_keys,
     schema_text,
     text_of,
 )
@@ -94,7 +94,9 @@ class QuestionWriter:
             for level in self.levels:
                 if level not in known:
                     raise ConfigError(
-                        f"unknown level {level!r}", where="--levels", hint=near(level, known)
+                        f"unknown level {level!r}",
+                        where="--levels",
+                        hint=suggest_name(level, known),
                     )
 
     def of(self, language: str) -> QuestionWriter:
@@ -170,7 +172,7 @@ def write_questions(
         ],
         settle=True,
     )
-    return tuple(settled(outcome) for outcome in outcomes)
+    return tuple(unpack_settled(outcome) for outcome in outcomes)
 
 
 def ask_for_usable(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
@@ -179,7 +181,7 @@ def ask_for_usable(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     Otherwise one malformed reply would leave its passage without questions in every later run.
     """
     for sample in count():
-        judged = yield from asked(replace(call, sample=sample), setup)
+        judged = yield from ask_judge(replace(call, sample=sample), setup)
         if judged.value is not None or not judged.cached:
             break
     return judged
@@ -261,7 +263,9 @@ def _writing_call(passage: Passage, writing: QuestionWriter) -> JudgeCall[tuple[
         entries = read_object(text, ("questions",), finish)["questions"]
         if not isinstance(entries, list) or len(entries) > writing.count:
             raise ValueError(f'"questions" must be a list of at most {writing.count} entries')
-        return tuple(_draft_of(ordered(entry, keys), writing.levels, names) for entry in entries)
+        return tuple(
+            _draft_of(require_keys(entry, keys), writing.levels, names) for entry in entries
+        )
 
     text = {"type": "string"}
     properties: dict[str, Any] = {

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...core import MetaValue, Row, counted, text_hash
+from ...core import MetaValue, Row, count_noun, text_hash
 from .._splits import CONFIRM_SHARE
 from ._candidates import Candidate
 from ._survey import Survey
@@ -106,7 +106,7 @@ def _shortage_note(
     """Explain in one note why questions are missing; nothing if there are enough."""
     if questions >= wanted:
         return
-    reasons = [f"{counted(len(survey.chunks), 'document')} gave no more valid ones"]
+    reasons = [f"{count_noun(len(survey.chunks), 'document')} gave no more valid ones"]
     if rejected:
         reason = max(rejected, key=lambda name: rejected[name])
         reasons.append(f"the most common reason for rejection was {reason!r} ({rejected[reason]})")

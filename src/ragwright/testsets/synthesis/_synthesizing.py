@@ -21,15 +21,15 @@ from ...core import (
     Mapped,
     Span,
     TestsetError,
-    counted,
+    count_noun,
+    load_shipped_mapping,
     read_mapping,
-    shipped_mapping,
     value_hash,
 )
 from ...flow import Flow, Forecast, Job, RunSummary, embed, run_job
 from ...measure import MeasureSetup
 from ...models import NO_MODEL
-from ...project import Project, at_work
+from ...project import Project, refuse_forget
 from ..rows import read_rows
 from ._candidates import Candidate, reject_near_duplicates
 from ._imported import import_rows
@@ -88,7 +88,7 @@ class SynthesisOptions:
     resume: bool = False
 
 
-@at_work("synth")
+@refuse_forget("synth")
 def synthesize(project: Project, options: SynthesisOptions) -> tuple[Synthesis, RunSummary | None]:
     """Make a testset from the documents of the index; also return the summary of the model's run.
 
@@ -204,7 +204,7 @@ def _requested_kinds(project: Project, options: SynthesisOptions) -> tuple[str, 
             )
     if options.questions < 1 or options.per_chunk < 1:
         raise ConfigError(
-            f"{counted(options.questions, 'question')}, {options.per_chunk} per chunk",
+            f"{count_noun(options.questions, 'question')}, {options.per_chunk} per chunk",
             hint="ask for at least one",
         )
     if options.kinds:
@@ -250,7 +250,9 @@ def _prompt_files(project: Project, name: str) -> dict[str, Mapped]:
         PromptError: A key is unknown, with file and line.
     """
     files = {
-        language: shipped_mapping("testsets", f"prompts/{name}{language and '.'}{language}.yaml")
+        language: load_shipped_mapping(
+            "testsets", f"prompts/{name}{language and '.'}{language}.yaml"
+        )
         for language in ("", "fr")
     }
     keys, folder = files[""].values, project.folder.prompts
